@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 NEVER = (".git", "node_modules")
 """Folders that no search goes into, unless it starts there."""
 FERRULE_IGNORE = ".ferruleignore"
+"""At the top of a root; `.ignore` is for the folders below."""
 _IGNORE, _EXCLUDE = ".gitignore", ".git/info/exclude"
 _IN_EVERY_FOLDER = (".rgignore", ".ignore", _IGNORE)
 _ALWAYS = "__pycache__"
@@ -57,44 +58,41 @@ class IgnoreRule:
 
 _IgnoreFile = tuple["Path", tuple[IgnoreRule, ...]]
 """The folder that an ignore file is in, and its lines, the last first."""
-_Said = tuple[list[list[_IgnoreFile]], list[_IgnoreFile]]
-"""The ignore files of each kind, and the `.ferruleignore`s, the nearest first."""
 
 
 class Ignored:
     """What the ignore files of a root leave out.
 
     As ripgrep has it: a kind of file that says anything of a path outweighs the kinds after it (`.ignore`, then
-    `.gitignore`, then `.git/info/exclude`, then `.ferruleignore`); of one kind the nearest file counts, and in it the
-    last line that fits. Only a `.ferruleignore` cannot bring back what one in a folder above it leaves out: ripgrep
-    reads the one at the top itself, and does not even look there.
+    `.gitignore`, then `.git/info/exclude`, then the root's `.ferruleignore`); of one kind the nearest file counts, and
+    in it the last line that fits.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._top = enclosing_repository(root) or root
         self._rules: dict[Path, tuple[IgnoreRule, ...]] = {}
-        self._said: dict[Path, _Said] = {}
+        self._said: dict[Path, list[list[_IgnoreFile]]] = {}
 
     def __call__(self, path: Path, *, is_folder: bool) -> bool:
         """Whether the entry at this path is left out; its folder is taken not to be."""
         if path.name in NEVER:
             return True
-        kinds, own = self._said_in(path.parent)
-        for files in kinds:
+        for files in self._said_in(path.parent):
             if (found := _verdict(path, files, is_folder=is_folder)) is not None:
                 return found
-        return any(_verdict(path, [file], is_folder=is_folder) for file in own)
+        return False
 
-    def _said_in(self, folder: Path) -> _Said:
-        """The files with any rule that count for what is in a folder. Most folders have none, and that is quick."""
+    def _said_in(self, folder: Path) -> list[list[_IgnoreFile]]:
+        """The files of each kind with any rule that count for what is in a folder, the nearest first. Most folders have
+        none, and that is quick.
+        """
         if folder not in self._said:
             above = [folder, *folder.parents]
             folders = [one for one in above if one == self._top or self._top in one.parents]
             kinds = [self._with_rules(folders, kind) for kind in _IN_EVERY_FOLDER]
-            kinds.append(self._with_rules([self._top], _EXCLUDE))
-            inside = [one for one in above if one == self._root or self._root in one.parents]
-            self._said[folder] = [files for files in kinds if files], self._with_rules(inside, FERRULE_IGNORE)
+            kinds += [self._with_rules([self._top], _EXCLUDE), self._with_rules([self._root], FERRULE_IGNORE)]
+            self._said[folder] = [files for files in kinds if files]
         return self._said[folder]
 
     def _with_rules(self, folders: list[Path], kind: str) -> list[_IgnoreFile]:

@@ -42,8 +42,7 @@ LINES = st.sampled_from(
 )
 RULES = st.dictionaries(
     st.sampled_from(
-        [".gitignore", ".ignore", "src/.gitignore", "keep/.ignore"]
-        + [f"{folder}.ferruleignore" for folder in ("", "src/", "src/deep/", "keep/")]
+        [".gitignore", ".ignore", "src/.gitignore", "keep/.ignore", ".ferruleignore", "src/.ferruleignore"]
     ),
     st.lists(LINES, max_size=3).map("\n".join),
     max_size=4,

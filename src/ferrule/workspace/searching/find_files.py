@@ -23,7 +23,7 @@ from ferrule.workspace.restrictions import held_back_note
 from ferrule.workspace.searching.globs import glob_below, select
 from ferrule.workspace.searching.matches import Names
 from ferrule.workspace.searching.ripgrep import find_ripgrep, ripgrep, understand
-from ferrule.workspace.searching.search import SECONDS, NestedIgnores, until
+from ferrule.workspace.searching.search import SECONDS, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -54,14 +54,13 @@ async def find_files(
     """Every file below `place` that the globs choose; `show` gets names as they come."""
     program = find_ripgrep(paths)
     rest, dated, notes, held = b"", list[_Dated](), list[str](), 0
-    chosen, stays = select(globs), NestedIgnores(place)
+    chosen = select(globs)
     async with ripgrep(program, place, ("--files", *chosen.flags), None) as running:
         try:
             async for piece in until(running.output(), SECONDS):
                 *names, rest = (rest + piece).split(b"\0")
                 if chosen.fit is not None:
                     names = list(compress(names, chosen.fit(names)))
-                names = stays.of(names)
                 if paths.kept.hides:
                     listed = len(names)
                     names = [name for name in names if not paths.kept.hidden(place.root.path / _path(name))]

@@ -147,10 +147,10 @@ def select(globs: Sequence[str], file_type: str | None = None) -> Selection:
     return Selection(tuple(flags), fit)
 
 
-def both(first: Fit | None, second: Fit) -> Fit:
+def both(first: Fit | None, second: Fit | None) -> Fit | None:
     """Both must say that a name fits; one that is None says so of every name."""
-    if first is None:
-        return second
+    if first is None or second is None:
+        return first or second
     return lambda names: [one and other for one, other in zip(first(names), second(names), strict=True)]
 
 

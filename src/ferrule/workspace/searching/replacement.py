@@ -25,7 +25,7 @@ from ferrule.workspace.searching.ripgrep import (
     ripgrep,
     understand,
 )
-from ferrule.workspace.searching.search import NestedIgnores, exclusions, not_held_back, until
+from ferrule.workspace.searching.search import exclusions, not_held_back, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -275,7 +275,7 @@ async def _find(
     chosen = select(query.globs)
     flags = [*_flags(query), f"--replace={replacement.text}", *chosen.flags, *exclusions(paths, query.place)]
     flags += ["--pcre2"] if pcre2 else []
-    fit = both(not_held_back(paths, query.place), both(chosen.fit, NestedIgnores(query.place).fit))
+    fit = both(not_held_back(paths, query.place), chosen.fit)
     events = _Events(fit, replacement.text.encode())
     notes: list[str] = []
     told = 0

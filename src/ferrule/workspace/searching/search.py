@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
-from enum import Enum, auto
-from itertools import compress, repeat
+from itertools import compress
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
 from ferrule.core.errors import ToolError
 from ferrule.core.phrases import phrase
-from ferrule.workspace.ignore_files import FERRULE_IGNORE, Ignored
 from ferrule.workspace.paths import Place
 from ferrule.workspace.restrictions import held_back_note
 from ferrule.workspace.searching.globs import both, select
@@ -85,79 +83,6 @@ async def _files(program: str, place: Place, flags: list[str]) -> AsyncIterator[
                 yield name
         if await running.ended() not in (0, 1, 2):
             raise ToolError(phrase("The search was cut short while it looked for what it may not show."))
-
-
-# `.ferruleignore` in every folder: ripgrep takes the one at the top of a root, the others are heeded afterwards.
-
-
-_INNER = b"/" + os.fsencode(FERRULE_IGNORE)
-
-
-class _IgnoringFolder(Enum):
-    PLAIN = auto()
-    RULED = auto()
-    LEFT_OUT = auto()
-
-
-class NestedIgnores:
-    """Whether a file found below a place stays. Names are those ripgrep gives: from the root on."""
-
-    def __init__(self, place: Place) -> None:
-        self._root = place.root
-        self._ignored = Ignored(place.root.path)
-        self._start = b"" if place.inner == "." else os.fsencode(place.inner)
-        above = [b"/".join(self._start.split(b"/")[:depth]) for depth in range(1, self._start.count(b"/") + 2)]
-        ruled = any(self._has_rules(folder) for folder in above if folder)
-        start = _IgnoringFolder.RULED if ruled else _IgnoringFolder.PLAIN
-        self._folders = {b"": _IgnoringFolder.PLAIN, self._start: start}
-        self._plain: set[bytes] = set()  # those of the names so far, as ripgrep writes them
-
-    def of(self, names: list[bytes]) -> list[bytes]:
-        """Those of the names that stay."""
-        return names if self._all_plain(names) else list(filter(self, names))
-
-    def fit(self, names: Sequence[bytes]) -> Iterable[object]:
-        """For each of some names whether it stays."""
-        return repeat(True, len(names)) if self._all_plain(names) else map(self, names)
-
-    def _all_plain(self, names: Iterable[bytes]) -> bool:
-        folders = {name.rpartition(b"/")[0] for name in names}  # all of them at once: there are far fewer
-        for folder in folders - self._plain:
-            if self._at(folder) is not _IgnoringFolder.PLAIN:
-                return False
-            self._plain.add(folder)
-        return True
-
-    def __call__(self, name: bytes) -> bool:
-        """Whether one file stays."""
-        found = self._at(name[: name.rfind(b"/")])
-        if found is _IgnoringFolder.PLAIN:
-            return True
-        inner = name.removeprefix(b"./")
-        return inner == self._start or (
-            found is _IgnoringFolder.RULED and not self._ignored(self._path(inner), is_folder=False)
-        )
-
-    def _at(self, folder: bytes) -> _IgnoringFolder:
-        folder = folder[2:]  # names begin with `./`
-        return self._folders.get(folder) or self._look(folder)
-
-    def _look(self, folder: bytes) -> _IgnoringFolder:
-        above = folder.rpartition(b"/")[0]
-        found = self._folders.get(above) or self._look(above)
-        if found is _IgnoringFolder.RULED and self._ignored(self._path(folder), is_folder=True):
-            found = _IgnoringFolder.LEFT_OUT
-        if found is _IgnoringFolder.PLAIN and self._has_rules(folder):
-            found = _IgnoringFolder.RULED
-        self._folders[folder] = found
-        return found
-
-    def _has_rules(self, folder: bytes) -> bool:
-        inner, root = folder + _INNER, self._root.descriptor
-        return os.access(inner, os.F_OK, dir_fd=root, follow_symlinks=False)
-
-    def _path(self, name: bytes) -> Path:
-        return self._root.path / os.fsdecode(name)
 
 
 Mode = Literal["content", "files_with_matches", "count"]
@@ -414,7 +339,7 @@ async def stop_task(task: asyncio.Task[Any]) -> None:
 def _chosen(paths: Paths, query: Query) -> tuple[list[str], Fit | None]:
     """Which files are searched: what ripgrep is told of it, and what of the rest fits."""
     chosen = select(query.globs, query.file_type)
-    fit = both(not_held_back(paths, query.place), both(chosen.fit, NestedIgnores(query.place).fit))
+    fit = both(not_held_back(paths, query.place), chosen.fit)
     return [*chosen.flags, *exclusions(paths, query.place)], fit
 
 
