@@ -19,7 +19,6 @@ from ferrule.workspace.files import Files, files_of, touching
 from ferrule.workspace.names import about_names, amount
 from ferrule.workspace.paths import require_file_or_folder
 from ferrule.workspace.searching.globs import excluded_globs, glob_below, split_globs
-from ferrule.workspace.searching.matches import Names, file_matches, in_words
 from ferrule.workspace.searching.replacement import (
     about_groups,
     any_line_ending,
@@ -39,7 +38,7 @@ from ferrule.workspace.searching.replacing import (
     prepare,
     previews_of,
 )
-from ferrule.workspace.searching.search import Query, count_searched, search, stop_task
+from ferrule.workspace.searching.search import Names, Query, count_searched, file_matches, in_words, search, stop_task
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable

@@ -15,9 +15,8 @@ from ferrule.workspace.files import paths_of, searches
 from ferrule.workspace.names import about_names, one_line
 from ferrule.workspace.paths import require_file_or_folder
 from ferrule.workspace.searching.globs import glob_below, split_globs
-from ferrule.workspace.searching.matches import FileMatches, Names, file_matches, in_words
 from ferrule.workspace.searching.replacement import any_line_ending, names_carriage_return
-from ferrule.workspace.searching.search import Mode, Query, search
+from ferrule.workspace.searching.search import FileMatches, Mode, Names, Query, file_matches, in_words, search
 
 _MOST = 10_000
 

@@ -13,7 +13,7 @@ from ferrule.core.phrases import phrase
 from ferrule.workspace.files import paths_of, searches
 from ferrule.workspace.paths import require_folder
 from ferrule.workspace.searching.find_files import Walk
-from ferrule.workspace.searching.matches import Names
+from ferrule.workspace.searching.search import Names
 
 _MOST = 2000
 

@@ -210,7 +210,7 @@ def has_other_names(place: str, count: int) -> PathProblem:
             count=count,
         ),
         kind=ErrorKind.PERMISSION,
-        suggestion=phrase("Change a copy of it, or ask the person to allow it (setting `files.hard_links`)."),
+        suggestion=phrase("Change a copy of it, or ask the user to allow it (setting `files.hard_links`)."),
     )
 
 

@@ -158,7 +158,7 @@ def _current(paths: Paths, place: Place) -> bytes:
                 why=why,
             ),
             kind=problem.kind,
-            suggestion=phrase("Ask the person to make it readable, or write to another file."),
+            suggestion=phrase("Ask the user to make it readable, or write to another file."),
         ) from None
 
 

@@ -144,7 +144,7 @@ def _check_outside(paths: Paths, top: Path) -> None:
     raise ToolError(
         phrase("`.git` leads to a repository outside the workspace that does not belong to it."),
         kind=ErrorKind.PERMISSION,
-        suggestion=phrase("Go on without git, or ask the person to look at `.git`."),
+        suggestion=phrase("Go on without git, or ask the user to look at `.git`."),
     )
 
 
@@ -155,7 +155,7 @@ def _refuse_special(git: Path) -> None:
         if os.path.exists(file) and not os.path.isfile(file):  # noqa: PTH110, PTH113
             raise ToolError(
                 phrase("`.git/{name}` is not a regular file, so this is no repository that git can read.", name=name),
-                suggestion=phrase("Go on without git, or ask the person to look at `.git`."),
+                suggestion=phrase("Go on without git, or ask the user to look at `.git`."),
             )
 
 

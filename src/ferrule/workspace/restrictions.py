@@ -174,7 +174,7 @@ def _denied(message: str) -> PathProblem:
         "denied",
         message,
         kind=ErrorKind.PERMISSION,
-        suggestion=phrase("Do not try to reach it another way; go on without it, or ask the person."),
+        suggestion=phrase("Do not try to reach it another way; go on without it, or ask the user."),
     )
 
 

@@ -57,7 +57,7 @@ class FileNames:
     async def _list(self) -> list[str]:
         from ferrule.workspace.files import paths_of
         from ferrule.workspace.searching.find_files import find_files
-        from ferrule.workspace.searching.matches import Names
+        from ferrule.workspace.searching.search import Names
 
         try:
             paths = paths_of(self._session)

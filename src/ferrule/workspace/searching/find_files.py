@@ -21,9 +21,8 @@ from ferrule.workspace.paths import Place, require_folder
 from ferrule.workspace.problems import PathProblem, failed
 from ferrule.workspace.restrictions import held_back_note
 from ferrule.workspace.searching.globs import glob_below, select
-from ferrule.workspace.searching.matches import Names
 from ferrule.workspace.searching.ripgrep import find_ripgrep, ripgrep, understand
-from ferrule.workspace.searching.search import SECONDS, until
+from ferrule.workspace.searching.search import SECONDS, Names, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -133,7 +133,7 @@ class Report:
             return phrase("{n} changes undone.", n=many) if self.undo else phrase("{n} changes redone.", n=many)
         if self.refused or self.groups:
             return phrase("Nothing was undone.") if self.undo else phrase("Nothing was redone.")
-        return phrase("There is nothing to be undone.") if self.undo else phrase("There is nothing to be redone.")
+        return phrase("Nothing to undo.") if self.undo else phrase("Nothing to redo.")
 
     @property
     def trouble(self) -> str:

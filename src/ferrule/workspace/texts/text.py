@@ -82,7 +82,7 @@ class Unencodable(PathProblem):
             if half
             else phrase(
                 "Write it with characters that the encoding has, or as an escape of the "
-                "file's language; or ask the person whether the file should become UTF-8."
+                "file's language; or ask the user whether the file should become UTF-8."
             ),
             details={"character": point, "position": position, "encoding": encoding},
         )
@@ -241,7 +241,7 @@ def _inseparable(encoding: str) -> PathProblem:
 # Keeps a file in the encoding it was read in, or refuses the change.
 
 
-_TO_UTF_8 = phrase("or ask the person whether the file should become UTF-8.")
+_TO_UTF_8 = phrase("or ask the user whether the file should become UTF-8.")
 
 
 def require_same_encoding(before: Text | None, after: bytes) -> None:
