@@ -38,7 +38,7 @@ from ferrule.workspace.edits.match_rungs import (
     by_typography_and_indentation,
 )
 from ferrule.workspace.edits.rebuild import rebuild
-from ferrule.workspace.edits.text_lines import BLANKS, TextLines, as_lines, blanks_before
+from ferrule.workspace.edits.text_lines import BLANKS, TextLines, as_lines, blanks_after, blanks_before
 from ferrule.workspace.texts.text import newline_of
 
 if TYPE_CHECKING:
@@ -530,12 +530,8 @@ def _check_alone(place: MatchPlace, others: Iterator[MatchPlace]) -> None:
 
 def _likewise(lines: TextLines, wanted: list[str], place: MatchPlace, looser: Search) -> Iterator[MatchPlace]:
     """Other places that fit but for their indentation, where this one does not but for blanks at the ends of lines."""
-    if any(_blanks_after(mine) != _blanks_after(theirs) for mine, theirs in zip(place.old, place.file, strict=True)):
+    if any(blanks_after(mine) != blanks_after(theirs) for mine, theirs in zip(place.old, place.file, strict=True)):
         yield from (other for other in looser(lines, wanted) if other.first != place.first)
-
-
-def _blanks_after(line: str) -> str:
-    return line[len(line.rstrip(BLANKS)) :]
 
 
 def _require_its_endings(place: MatchPlace, old: str, new: str) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
 from ferrule.workspace.edits.file_style import Unclear, margin
-from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
+from ferrule.workspace.edits.text_lines import BLANKS, blanks_after, blanks_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -260,6 +260,9 @@ def _with_spaces(lines: Sequence[str]) -> bool:
     return any(blanks_before(line).startswith("  ") for line in lines if line.strip(BLANKS))
 
 
+# Writes the lines
+
+
 _MOST_COMPARED = 4_000_000
 _EMPTY = phrase("how far to indent its empty lines cannot be told from it")
 _TRAILING = phrase("which blanks at the ends of its lines should stay cannot be told from it")
@@ -307,7 +310,7 @@ def _written(place: MatchPlace, file: Sequence[str], new: Sequence[str], partner
             if not last_part and line.rstrip(BLANKS) in losing:
                 raise Unclear(_TRAILING)
             if added and _ends_blank(line):
-                if _blanks_after(line) not in added or not kept_added or any(map(_ends_blank, file)):
+                if blanks_after(line) not in added or not kept_added or any(map(_ends_blank, file)):
                     raise Unclear(_TRAILING)
                 line = line.rstrip(BLANKS)
             blanks_added = blanks_added or (line != line.rstrip(BLANKS) and j < len(new) - 1)
@@ -345,7 +348,7 @@ def _without_added(old: list[str], file: Sequence[str], new: list[str]) -> tuple
         if not shared and len(copied) > 1:
             raise Unclear(_TRAILING)
         return old, new
-    if any(line.endswith(blanks) and _blanks_after(line) != blanks and line not in old for line in worded):
+    if any(line.endswith(blanks) and blanks_after(line) != blanks and line not in old for line in worded):
         raise Unclear(_TRAILING)
 
     def without(line: str) -> str:
@@ -355,18 +358,14 @@ def _without_added(old: list[str], file: Sequence[str], new: list[str]) -> tuple
 
 
 def _surplus(line: str, shorter: str) -> str:
-    mine, theirs = _blanks_after(line), _blanks_after(shorter)
+    mine, theirs = blanks_after(line), blanks_after(shorter)
     return mine.removesuffix(theirs) if mine.endswith(theirs) else ""
 
 
 def _added_blanks(old: Sequence[str], file: Sequence[str]) -> set[str]:
     """The blanks that the copy has at the ends of lines where the file has none."""
     pairs = zip(old, file, strict=True)
-    return {_blanks_after(mine) for mine, theirs in pairs if _ends_blank(mine) and not _ends_blank(theirs)}
-
-
-def _blanks_after(line: str) -> str:
-    return line[len(line.rstrip(BLANKS)) :]
+    return {blanks_after(mine) for mine, theirs in pairs if _ends_blank(mine) and not _ends_blank(theirs)}
 
 
 def _ends_blank(line: str) -> bool:

@@ -305,6 +305,10 @@ def counted(number: int, noun: str) -> str:
 
 
 # Files that are text, but not in UTF-8: a pattern beyond ASCII has other bytes there, and is not found by them.
+#
+# ripgrep reads all files of a run in one encoding. So for such a pattern, and for no other, a second run finds the
+# files whose bytes are not UTF-8; what each is written in is told as Read tells it. UTF-16 without a byte order mark
+# stays out: ripgrep takes it for binary, and to look into every picture and archive would cost more than the search.
 
 
 _NOT_UTF_8 = (

@@ -206,6 +206,9 @@ def _missing(place: Place) -> PathProblem:
     return PathProblem("missing", phrase("There is no file at `{given}`.", given=place), kind=ErrorKind.NOT_FOUND)
 
 
+# The history
+
+
 _TRIES = 1000
 _MANY = 64
 _MOST_CALLS = 10_000

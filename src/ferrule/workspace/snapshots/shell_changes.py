@@ -383,6 +383,9 @@ def _is_folder(known: Known | None) -> bool:
     return known is not None and known.seen.node is Node.FOLDER
 
 
+# Commands
+
+
 _Result = TypeVar("_Result")
 _UNSEEN = "The workspace was not looked at before it ran; what it changed cannot be undone."
 _LOST = (
