@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.texts.text import Edit, Text, Unencodable, apply, decode, encode_new, lines_of, splice
+from ferrule.workspace.texts.text import Edit, Text, Unencodable, apply_edits, decode, encode_new, lines_of, splice
 
 ENCODINGS = {
     "utf-8": (b"", "aé中🙂 #\t"),
@@ -65,7 +65,7 @@ def test_bytes_outside_the_edited_spans_never_change(data: st.DataObject):
         old_at += kept + len(text.text[edit.start : edit.end].encode(text.encoding))
         done = edit.end
     assert after[new_at:] == before[old_at:]
-    assert after[len(text.bom) :].decode(text.encoding) == apply(text.text, edits)
+    assert after[len(text.bom) :].decode(text.encoding) == apply_edits(text.text, edits)
 
 
 @settings(deadline=None)

@@ -16,12 +16,13 @@ from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
 from ferrule.workspace.problems import PathProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from ferrule.workspace.edits.text_lines import TextLines
+    from ferrule.workspace.texts.text import Edit
 
 
-# What an edit comes to: pieces of the text and what takes their place.
+# What an edit comes to.
 
 
 class Rung(StrEnum):
@@ -36,32 +37,12 @@ class Rung(StrEnum):
 
 
 @dataclass(slots=True, frozen=True)
-class EditSpan:
-    """Characters `start` to `end` give way to `replacement`."""
-
-    start: int
-    end: int
-    replacement: str
-
-
-@dataclass(slots=True, frozen=True)
 class FoundText:
     """Where an edit goes, which rung of the ladder found it, and what to tell about that (empty when exact)."""
 
-    spans: list[EditSpan]
+    spans: list[Edit]
     rung: Rung
     note: str = ""
-
-
-def apply_spans(text: str, spans: Iterable[EditSpan]) -> str:
-    """The text with every span replaced; spans are in order and do not overlap."""
-    parts: list[str] = []
-    at = 0
-    for span in spans:
-        parts += (text[at : span.start], span.replacement)
-        at = span.end
-    parts.append(text[at:])
-    return "".join(parts)
 
 
 _SHOWN_LINES = 20

@@ -409,39 +409,6 @@ class History:
                 return False
         return True
 
-    def _note(self, changes: Sequence[Change], content: Callable[[str], bytes | None], origin: Origin) -> Group:
-        """Put changes in the list that are made already; one whose contents are not to be had is not covered.
-
-        `content` gives the bytes of a digest.
-        """
-
-        def work() -> Group:
-            with self._recovery.settled() as journal:
-                contents = NewContents()
-                needed: set[str] = set()
-                noted = [
-                    replace(one, covered=one.covered and self._kept(one, content, needed, contents)) for one in changes
-                ]
-                self._store.require_current()
-                group = journal.begin(time.time(), origin, noted, contents)
-                journal.finish(group, {})
-                self._store.tidy(group.number)
-                return journal.group(group.number)
-
-        return again_if_broken(work)
-
-    def _kept(
-        self, change: Change, content: Callable[[str], bytes | None], needed: set[str], contents: NewContents
-    ) -> bool:
-        for state in (change.before, change.after):
-            if state is None or not state.content:
-                continue
-            data = content(state.content)
-            needed.add(state.content)
-            if data is None or not self._store.keep(state.content, data, needed, contents, durable=False):
-                return False
-        return True
-
     # Undoing
 
     def undo(
@@ -597,13 +564,17 @@ class History:
                     else one
                     for one in changes
                 ]
-                group = self._note(noted, made.at_hand.get, made.group.origin)
+                group = again_if_broken(partial(self._record, noted, made))
             except PathProblem as problem:
                 self._store.note(f"{_counted(changes)} changed but not on record, and cannot be undone: {problem}")
                 return made.group
             if lost := group.uncovered[len(made.group.uncovered) :]:
                 self._store.note(f"{_counted(lost)} changed meanwhile and cannot be undone.")
             return group
+
+    def _record(self, changes: Sequence[Change], made: _NotOnRecord) -> Group:
+        with self._recovery.settled():
+            return self._store.record(changes, made.at_hand.get, made.group.origin)
 
 
 class _NotOnRecord(Exception):  # noqa: N818 - reads as what it says

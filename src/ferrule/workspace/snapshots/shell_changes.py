@@ -20,7 +20,7 @@ from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.names import one_line
 from ferrule.workspace.snapshots.changes import UNKNOWN, Change, Group, Node, Origin, Running, State, Watch
-from ferrule.workspace.snapshots.content_store import ContentLost, NewContents
+from ferrule.workspace.snapshots.content_store import ContentLost
 from ferrule.workspace.snapshots.snapshot_store import again_if_broken
 from ferrule.workspace.snapshots.tree_store import (
     Known,
@@ -467,7 +467,7 @@ class ShellChanges:
             owners = self._owners(journal)
             if owners and (position := self._known_since(journal)) is not None:
                 changes = self._tree.compare_at(paths, journal.transitions(position))
-                self._note(journal, changes, owners)
+                self._note(changes, owners)
 
         if journal.commands():
             self._mended(journal, work)
@@ -555,7 +555,7 @@ class ShellChanges:
         self._tree.catch_up(look, transitions)
         group = None
         if owners and position is not None:
-            group = self._note(journal, self._tree.compare(look, transitions), owners)
+            group = self._note(self._tree.compare(look, transitions), owners)
         self._tree.accept(look, journal.position())
         return group if owners and owners[0].number == ended else None
 
@@ -563,7 +563,7 @@ class ShellChanges:
         """Where the journal was at the last look. Another process may have had to throw that look away."""
         position = self._tree.position()
         if position is None or position > journal.position():  # the journal may have been restored from a copy
-            self._lose(journal)
+            journal.lose_commands()
             return None
         return position
 
@@ -577,44 +577,25 @@ class ShellChanges:
     def _rebuild(self, journal: Journal) -> None:
         """Throw the broken copy away. What the commands under way have changed until now cannot be told any more."""
         self._tree.rebuild()
-        self._lose(journal)
+        journal.lose_commands()
         self._untold = _REBUILT
         self._store.note(_REBUILT)
 
-    def _lose(self, journal: Journal) -> None:
-        journal.lose_commands()
-
     # Noting
 
-    def _note(self, journal: Journal, changes: Sequence[Change], owners: Sequence[Running]) -> Group | None:
-        """Take up changes that commands have made already, so that they can be undone like our own.
-
-        A change whose contents are not to be had is noted as not covered.
-        """
+    def _note(self, changes: Sequence[Change], owners: Sequence[Running]) -> Group | None:
+        """Take up changes that commands have made already, so that they can be undone like our own."""
         if not changes:
             return None
-        contents = NewContents()
-        needed: set[str] = set()
-        noted = [replace(one, covered=one.covered and self._kept(one, needed, contents)) for one in changes]
         others = list(dict.fromkeys(one.origin for one in owners[1:] if one.origin != owners[0].origin))
-        self._store.require_current()
-        group = journal.begin(time.time(), owners[0].origin, noted, contents, others=others)
-        journal.finish(group, {})
-        self._store.tidy(group.number)
-        return journal.group(group.number)
+        return self._store.record(changes, self._content, owners[0].origin, others)
 
-    def _kept(self, change: Change, needed: set[str], contents: NewContents) -> bool:
-        for state in (change.before, change.after):
-            if state is None or not state.content:
-                continue
-            data = self._tree.content(state.content)
-            if data is None:
-                with suppress(ContentLost):
-                    data = self._store.contents.get(state.content)
-            needed.add(state.content)
-            if data is None or not self._store.keep(state.content, data, needed, contents, durable=False):
-                return False
-        return True
+    def _content(self, name: str) -> bytes | None:
+        data = self._tree.content(name)
+        if data is None:
+            with suppress(ContentLost):
+                data = self._store.contents.get(name)
+        return data
 
     def _note_on(self, ended: Running | None, look: Look | None, group: Group | None) -> str:
         if look is None:

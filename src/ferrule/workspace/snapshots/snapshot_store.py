@@ -10,6 +10,7 @@ import sqlite3
 import threading
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,15 +18,14 @@ from ferrule.core.phrases import phrase
 from ferrule.pipeline.threads import seen_through
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Change, Group, Node, Operation, Phase, Side
-from ferrule.workspace.snapshots.content_store import SHARDS, ContentLost, ContentStore, pack, room
+from ferrule.workspace.snapshots.content_store import SHARDS, ContentLost, ContentStore, NewContents, pack, room
 from ferrule.workspace.snapshots.journal import Journal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+    from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from ferrule.workspace.snapshots.changes import Caps
-    from ferrule.workspace.snapshots.content_store import NewContents
+    from ferrule.workspace.snapshots.changes import Caps, Origin
     from ferrule.workspace.snapshots.file_states import FileStates
 
 
@@ -233,6 +233,38 @@ class SnapshotStore:
             return False
         self.contents.put(name, packed, durable=durable)
         pending.add(name, len(packed))
+        return True
+
+    def record(
+        self,
+        changes: Sequence[Change],
+        content: Callable[[str], bytes | None],
+        origin: Origin,
+        others: Sequence[Origin] = (),
+    ) -> Group:
+        """Put changes in the list that are made already; one whose contents are not to be had is not covered.
+
+        `content` gives the bytes of a digest.
+        """
+        contents = NewContents()
+        needed: set[str] = set()
+        noted = [replace(one, covered=one.covered and self._kept(one, content, needed, contents)) for one in changes]
+        self.require_current()
+        group = self.journal.begin(time.time(), origin, noted, contents, others=others)
+        self.journal.finish(group, {})
+        self.tidy(group.number)
+        return self.journal.group(group.number)
+
+    def _kept(
+        self, change: Change, content: Callable[[str], bytes | None], needed: set[str], contents: NewContents
+    ) -> bool:
+        for state in (change.before, change.after):
+            if state is None or not state.content:
+                continue
+            data = content(state.content)
+            needed.add(state.content)
+            if data is None or not self.keep(state.content, data, needed, contents, durable=False):
+                return False
         return True
 
     def tidy(self, newest: int) -> None:

@@ -176,13 +176,13 @@ def splice(data: bytes, text: Text, edits: Iterable[Edit]) -> bytes:
     for place, edit in enumerate(ordered):
         pieces[2 * place + 1] = _encoded(edit.new, text.encoding)
     changed = b"".join(pieces)
-    if text.encoding not in UNICODE and changed.decode(text.encoding, "replace") != apply(text.text, ordered):
+    if text.encoding not in UNICODE and changed.decode(text.encoding, "replace") != apply_edits(text.text, ordered):
         raise _inseparable(text.encoding)
     return text.bom + changed
 
 
-def apply(text: str, edits: Sequence[Edit]) -> str:
-    """The text with some characters replaced; the edits in order."""
+def apply_edits(text: str, edits: Iterable[Edit]) -> str:
+    """The text with some characters replaced; the edits are in order and do not overlap."""
     pieces: list[str] = []
     done = 0
     for edit in edits:
