@@ -166,7 +166,7 @@ def test_text_that_the_encoding_cannot_hold_is_refused():
         "text. The file is untouched."
     )
     assert refused.value.suggestion == snapshot(
-        "Write it with characters that the encoding has, or as an escape of the file's language; or ask the person "
+        "Write it with characters that the encoding has, or as an escape of the file's language; or ask the user "
         "whether the file should become UTF-8."
     )
     with pytest.raises(Unencodable, match=re.escape("U+D83D (half of a surrogate pair), character 3")):
