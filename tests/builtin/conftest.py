@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.workspace.conftest import desk
 
-from ferrule.workspace.searching import older_encodings, search
+from ferrule.workspace.searching import ripgrep as older_encodings
+from ferrule.workspace.searching import search
 
 __all__ = ["desk"]
 

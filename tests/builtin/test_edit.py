@@ -321,7 +321,7 @@ def test_text_that_the_encoding_cannot_hold_is_refused_and_the_file_untouched(de
     assert refused(desk.edit("f.txt", "二行目", "\N{GRINNING FACE}"), "unencodable").llm_content == snapshot("""\
 Error (validation_error): The file is in cp932, which cannot hold U+1F600 (`😀` GRINNING FACE), character 1 of the new text. The file is untouched.
 
-Suggestion: Write it with characters that the encoding has, or as an escape of the file's language; or ask the person whether the file should become UTF-8.\
+Suggestion: Write it with characters that the encoding has, or as an escape of the file's language; or ask the user whether the file should become UTF-8.\
 """)
     assert (desk.bytes_of("f.txt"), path.stat().st_ino) == (before, inode)
 
@@ -363,7 +363,7 @@ def test_a_small_file_keeps_its_encoding_or_is_left_alone(desk: Desk) -> None:
     assert refused(desk.edit("f.txt", "é: 中文注释\n", "é:\n"), "encoding").llm_content == snapshot("""\
 Error (execution_error): The file is in gb18030. After this change it would be taken for one in cp866, since too little would be left to tell. The file is untouched.
 
-Suggestion: Keep more of its text beyond ASCII, or ask the person whether the file should become UTF-8.\
+Suggestion: Keep more of its text beyond ASCII, or ask the user whether the file should become UTF-8.\
 """)
     assert desk.bytes_of("f.txt") == before
     assert desk.edit("f.txt", "中文注释", "中文").success

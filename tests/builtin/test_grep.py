@@ -346,13 +346,9 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 def test_the_end_of_a_line_is_found_whatever_ends_it(tmp_path: Path) -> None:
     (tmp_path / "dos.txt").write_bytes(b"needle\r\nneedle more\r\n")
     (tmp_path / "unix.txt").write_bytes(b"needle\nneedle more\n")
-    for without in (False, True):
-        with pytest.MonkeyPatch.context() as patch:
-            if without:
-                patch.setattr(search, "find_ripgrep", lambda _paths: None)
-            found = ask(grep, tmp_path, {"pattern": "needle$", "output_mode": "content"}).llm_content
-        assert "dos.txt:1:needle\n" in found
-        assert "unix.txt:1:needle" in found
+    found = ask(grep, tmp_path, {"pattern": "needle$", "output_mode": "content"}).llm_content
+    assert "dos.txt:1:needle\n" in found
+    assert "unix.txt:1:needle" in found
     assert "dos.txt" in ask(grep, tmp_path, {"pattern": r"needle\r$"}).llm_content
     assert "unix.txt" not in ask(grep, tmp_path, {"pattern": r"needle\r$"}).llm_content
 
@@ -360,13 +356,9 @@ def test_the_end_of_a_line_is_found_whatever_ends_it(tmp_path: Path) -> None:
 def test_a_line_break_in_a_pattern_fits_every_line_ending(tmp_path: Path) -> None:
     (tmp_path / "dos.txt").write_bytes(b"one\r\ntwo\r\n\r\n\r\nthree\r\n")
     (tmp_path / "unix.txt").write_bytes(b"one\ntwo\n\n\nthree\n")
-    for without in (False, True):
-        with pytest.MonkeyPatch.context() as patch:
-            if without:
-                patch.setattr(search, "find_ripgrep", lambda _paths: None)
-            for pattern in (r"one\ntwo", "one\ntwo", r"one$\ntwo", r"two\n{3}three"):
-                found = ask(grep, tmp_path, {"pattern": pattern, "multiline": True}).llm_content
-                assert found.splitlines()[:3] == ["Found 2 files with a match.", "dos.txt", "unix.txt"], pattern
+    for pattern in (r"one\ntwo", "one\ntwo", r"one$\ntwo", r"two\n{3}three"):
+        found = ask(grep, tmp_path, {"pattern": pattern, "multiline": True}).llm_content
+        assert found.splitlines()[:3] == ["Found 2 files with a match.", "dos.txt", "unix.txt"], pattern
     exact = ask(grep, tmp_path, {"pattern": r"one\r\ntwo", "multiline": True}).llm_content
     assert "unix.txt" not in exact
 

@@ -152,7 +152,7 @@ def test_text_that_the_encoding_cannot_hold_is_refused_and_the_file_untouched(de
     assert refused(desk.write("f.txt", "日本"), "unencodable").llm_content == snapshot("""\
 Error (validation_error): The file is in cp1252, which cannot hold U+65E5 (`日` CJK UNIFIED IDEOGRAPH-65E5), character 1 of the new text. The file is untouched.
 
-Suggestion: Write it with characters that the encoding has, or as an escape of the file's language; or ask the person whether the file should become UTF-8.\
+Suggestion: Write it with characters that the encoding has, or as an escape of the file's language; or ask the user whether the file should become UTF-8.\
 """)
     assert desk.bytes_of("f.txt") == before
 

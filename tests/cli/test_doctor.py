@@ -10,7 +10,8 @@ import pytest
 from ferrule.app.settings import FileSettings, Settings
 from ferrule.cli import doctor
 from ferrule.process import landlock
-from ferrule.workspace import confined, protection
+from ferrule.workspace import confined
+from ferrule.workspace import confined as protection
 
 if TYPE_CHECKING:
     from .conftest import Command

@@ -31,7 +31,7 @@ def test_a_change_that_is_not_there_is_said_to_be_none(ferrule: Command) -> None
 
 
 def test_a_call_that_is_not_in_the_history_is_said_to_be_none(ferrule: Command) -> None:
-    assert ferrule("undo", "--call", "typo").out == "There is nothing to be undone.\n"
+    assert ferrule("undo", "--call", "typo").out == "Nothing to undo.\n"
     ferrule("call", "Write", '{"file_path": "a.txt", "content": "one"}', "--yes")
     (call,) = [group["call_id"] for group in ferrule("history", "--json").json]
     slip = call.replace("call_", "cal_")
@@ -45,7 +45,7 @@ def test_a_call_that_is_not_in_the_history_is_said_to_be_none(ferrule: Command) 
         far = ferrule(command, "--call", "toolu_01ABC").err
         assert f"The only call that changed something is `{call}`." in far
     assert ferrule("undo", "--call", call).code == 0
-    assert ferrule("undo", "--call", call).out == "There is nothing to be undone.\n"
+    assert ferrule("undo", "--call", call).out == "Nothing to undo.\n"
     assert ferrule("redo", "--call", call).code == 0
     assert (ferrule.workspace / "a.txt").read_text() == "one"
 

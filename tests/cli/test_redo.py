@@ -13,4 +13,4 @@ def test_what_was_undone_is_made_again(ferrule: Command) -> None:
     ferrule("undo")
     assert ferrule("redo").out == "Change 1 redone:\n  a.txt — there again\n"
     assert (ferrule.workspace / "a.txt").read_text() == "one"
-    assert ferrule("redo").out == "There is nothing to be redone.\n"
+    assert ferrule("redo").out == "Nothing to redo.\n"

@@ -22,7 +22,7 @@ def test_the_newest_change_is_taken_back_first(ferrule: Command) -> None:
     assert (ferrule.workspace / "a.txt").read_text() == "one"
     assert ferrule("undo", "--to", "0").code == 0
     assert not (ferrule.workspace / "a.txt").exists()
-    assert ferrule("undo").out == "There is nothing to be undone.\n"
+    assert ferrule("undo").out == "Nothing to undo.\n"
 
 
 def test_a_file_that_changed_since_is_left_alone_and_shown(ferrule: Command) -> None:

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
-from ferrule.workspace.edits.edit_problems import EditProblem, apply_spans
+from ferrule.workspace.edits.edit_problems import EditProblem
 from ferrule.workspace.edits.matching import find_edit
+from ferrule.workspace.texts.text import apply_edits
 
 
 def edited(text: str, old: str, new: str, *, replace_all: bool = False) -> tuple[str, str]:
@@ -12,7 +13,7 @@ def edited(text: str, old: str, new: str, *, replace_all: bool = False) -> tuple
         found = find_edit(text, old, new, replace_all=replace_all)
     except EditProblem as problem:
         return problem.code, text
-    return str(found.rung), apply_spans(text, found.spans)
+    return str(found.rung), apply_edits(text, found.spans)
 
 
 def problem_of(call: Callable[[], object]) -> EditProblem:

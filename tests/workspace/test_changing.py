@@ -15,7 +15,8 @@ from tests.workspace.desk import Desk, refused
 from tests.workspace.nobody import as_nobody
 
 from ferrule import RawCall, ToolResult
-from ferrule.workspace import changing, locks
+from ferrule.workspace import atomic as locks
+from ferrule.workspace import changing
 from ferrule.workspace.files import history_folder
 from ferrule.workspace.snapshots.changes import Group, Phase
 from ferrule.workspace.snapshots.journal import Journal
@@ -264,7 +265,7 @@ def test_a_file_that_cannot_be_read_any_more_is_not_changed(desk: Desk) -> None:
         assert refused(result, "unverified").llm_content == snapshot("""\
 Error (permission_error): Whether `f.txt` is still as you read it could not be verified, because it cannot be read: permission denied. It was not changed.
 
-Suggestion: Ask the person to make it readable, or write to another file.\
+Suggestion: Ask the user to make it readable, or write to another file.\
 """)
     file.chmod(0o644)
     assert desk.bytes_of("f.txt") == b"one\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.workspace.given_files import read_given
+from ferrule.workspace.confined import read_given
 
 
 def test_a_file_is_read_also_through_a_link(tmp_path: Path) -> None:

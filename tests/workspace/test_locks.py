@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ferrule import Limits, RawCall, Runtime, ToolResult, tool
-from ferrule.workspace import locks
-from ferrule.workspace.locks import writing
+from ferrule.workspace import atomic as locks
+from ferrule.workspace.atomic import writing
 
 A, B = Path("/a"), Path("/b")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.workspace.paths import (
+from ferrule.workspace.names import (
     check_new_names,
     check_text,
     escaped,

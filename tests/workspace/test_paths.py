@@ -392,14 +392,14 @@ def test_a_workspace_that_was_removed_is_said_to_be_gone(desk: Desk) -> None:
         """\
 Error (execution_error): The folder of the workspace cannot be used: it was removed.
 
-Suggestion: No path will work until the person has made it again and started a new session; tell them.\
+Suggestion: No path will work until the user has restored it and started a new session; tell them.\
 """
     )
     assert desk.write("f.txt", "mine").llm_content == snapshot(
         """\
 Error (execution_error): The folder of the workspace cannot be used: it was removed.
 
-Suggestion: No path will work until the person has made it again and started a new session; tell them.\
+Suggestion: No path will work until the user has restored it and started a new session; tell them.\
 """
     )
     assert not desk.workspace.exists()
@@ -416,7 +416,7 @@ def test_a_file_with_two_names_is_read_but_not_written(desk: Desk, outside: Path
         assert refused(result, "hard_link").llm_content == snapshot("""\
 Error (permission_error): `hard.txt` has 2 names (hard links), and the others may lie outside the workspace.
 
-Suggestion: Change a copy of it, or ask the person to allow it (setting `files.hard_links`).\
+Suggestion: Change a copy of it, or ask the user to allow it (setting `files.hard_links`).\
 """)
     assert look(outside) == {"secret.txt": SECRET}
     assert (desk.workspace / "hard.txt").samefile(outside / "secret.txt")

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.workspace.paths import Paths
-from ferrule.workspace.place_kinds import require_file_or_folder, require_folder, require_regular
+from ferrule.workspace.paths import Paths, require_file_or_folder, require_folder, require_regular
 from ferrule.workspace.problems import PathProblem
 
 

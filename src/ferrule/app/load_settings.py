@@ -17,7 +17,7 @@ from ferrule.app.settings import (
     SourcedServer,
 )
 from ferrule.core.phrases import phrase
-from ferrule.workspace.given_files import read_given
+from ferrule.workspace.confined import read_given
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -21,8 +21,8 @@ from ferrule.app.settings import SourcedServer
 from ferrule.core.phrases import phrase, said_by
 from ferrule.policy.patterns import RuleError
 from ferrule.policy.rule_file import SettingsDocument
+from ferrule.workspace.confined import read_given
 from ferrule.workspace.data_folder import data_folder
-from ferrule.workspace.given_files import read_given
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,8 +13,8 @@ from ferrule.core.result import Output
 from ferrule.workspace.changing import SECONDS_TO_CHANGE, Changed, Make, change_file, require_text
 from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.edits.multi_edit import edited_bytes
+from ferrule.workspace.files import opens_file
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.session_paths import opens_file
 from ferrule.workspace.texts.text import Text
 
 

@@ -15,15 +15,14 @@ from ferrule.core.problems import Problem
 from ferrule.core.result import Output
 from ferrule.core.tool import Kind, Tool
 from ferrule.workspace.changing import SECONDS_TO_CHANGE, origin_of
-from ferrule.workspace.files import Files, files_of
+from ferrule.workspace.files import Files, files_of, touching
 from ferrule.workspace.names import about_names, amount
-from ferrule.workspace.place_kinds import require_file_or_folder
+from ferrule.workspace.paths import require_file_or_folder
 from ferrule.workspace.searching.globs import excluded_globs, glob_below, split_globs
-from ferrule.workspace.searching.matches import Names, file_matches, in_words
-from ferrule.workspace.searching.occurrences import find_occurrences
 from ferrule.workspace.searching.replacement import (
     about_groups,
     any_line_ending,
+    find_occurrences,
     literal_pattern,
     literal_replacement,
     names_carriage_return,
@@ -39,8 +38,7 @@ from ferrule.workspace.searching.replacing import (
     prepare,
     previews_of,
 )
-from ferrule.workspace.searching.search import Query, count_searched, search, stop_task
-from ferrule.workspace.session_paths import touching
+from ferrule.workspace.searching.search import Names, Query, count_searched, file_matches, in_words, search, stop_task
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable

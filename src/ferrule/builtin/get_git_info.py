@@ -7,8 +7,8 @@ from typing import TypedDict
 from ferrule.core.access import READS_ANYTHING
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
+from ferrule.workspace.files import paths_of
 from ferrule.workspace.git import look_at_repository
-from ferrule.workspace.session_paths import paths_of
 
 _MOST = 500
 

@@ -12,9 +12,9 @@ from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.nearest import nearest
 from ferrule.core.result import Output
+from ferrule.workspace.files import paths_of, searches
 from ferrule.workspace.names import about_names, decoded, one_line
 from ferrule.workspace.searching.find_files import MOST, find_files, search_by_name
-from ferrule.workspace.session_paths import paths_of, searches
 
 if TYPE_CHECKING:
     from ferrule.workspace.paths import Paths, Place

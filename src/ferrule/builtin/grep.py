@@ -11,13 +11,12 @@ from ferrule.core.function_tool import tool
 from ferrule.core.phrases import phrase
 from ferrule.core.problems import Problem
 from ferrule.core.result import Output
+from ferrule.workspace.files import paths_of, searches
 from ferrule.workspace.names import about_names, one_line
-from ferrule.workspace.place_kinds import require_file_or_folder
+from ferrule.workspace.paths import require_file_or_folder
 from ferrule.workspace.searching.globs import glob_below, split_globs
-from ferrule.workspace.searching.matches import FileMatches, Names, file_matches, in_words
 from ferrule.workspace.searching.replacement import any_line_ending, names_carriage_return
-from ferrule.workspace.searching.search import Mode, Query, search
-from ferrule.workspace.session_paths import paths_of, searches
+from ferrule.workspace.searching.search import FileMatches, Mode, Names, Query, file_matches, in_words, search
 
 _MOST = 10_000
 

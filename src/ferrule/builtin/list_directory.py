@@ -11,11 +11,12 @@ from pydantic import Field
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.phrases import phrase
+from ferrule.workspace.files import paths_of, searches
 from ferrule.workspace.names import about_names, one_line
-from ferrule.workspace.place_kinds import require_folder
+from ferrule.workspace.paths import require_folder
 from ferrule.workspace.restrictions import held_back_note
-from ferrule.workspace.searching.globs import EntryKind, Walk, compile_glob, glob_below
-from ferrule.workspace.session_paths import paths_of, searches
+from ferrule.workspace.searching.find_files import EntryKind, Walk
+from ferrule.workspace.searching.globs import compile_glob, glob_below
 
 if TYPE_CHECKING:
     from pathlib import Path

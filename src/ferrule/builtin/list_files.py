@@ -10,10 +10,10 @@ from pydantic import Field
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.phrases import phrase
-from ferrule.workspace.place_kinds import require_folder
-from ferrule.workspace.searching.globs import Walk
-from ferrule.workspace.searching.matches import Names
-from ferrule.workspace.session_paths import paths_of, searches
+from ferrule.workspace.files import paths_of, searches
+from ferrule.workspace.paths import require_folder
+from ferrule.workspace.searching.find_files import Walk
+from ferrule.workspace.searching.search import Names
 
 _MOST = 2000
 

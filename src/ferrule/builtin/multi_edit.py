@@ -12,7 +12,7 @@ from ferrule.core.function_tool import tool
 from ferrule.core.result import Output
 from ferrule.workspace.changing import SECONDS_TO_CHANGE, Make, require_text
 from ferrule.workspace.edits.multi_edit import edited_bytes, find_edits
-from ferrule.workspace.session_paths import opens_file
+from ferrule.workspace.files import opens_file
 from ferrule.workspace.texts.text import Text
 
 

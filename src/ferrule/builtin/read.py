@@ -12,10 +12,9 @@ from ferrule.core.errors import ToolError
 from ferrule.core.function_tool import tool
 from ferrule.core.phrases import phrase
 from ferrule.core.result import Attachment, Output
-from ferrule.workspace.files import MOST_EDITABLE, files_of
+from ferrule.workspace.files import MOST_EDITABLE, files_of, opens_file
 from ferrule.workspace.media import SHOWN_IMAGES, is_cut_off, media_type, notebook_cells
 from ferrule.workspace.names import amount
-from ferrule.workspace.session_paths import opens_file
 from ferrule.workspace.texts.pages import WHOLE, Page, read_lines
 from ferrule.workspace.texts.text import decode
 from ferrule.workspace.tracker import digest_of

@@ -10,9 +10,8 @@ from ferrule.core.context import ToolContext
 from ferrule.core.errors import ToolError
 from ferrule.core.function_tool import tool
 from ferrule.core.phrases import phrase
-from ferrule.workspace.files import MOST_EDITABLE, files_of
+from ferrule.workspace.files import MOST_EDITABLE, files_of, opens_file
 from ferrule.workspace.media import media_type
-from ferrule.workspace.session_paths import opens_file
 from ferrule.workspace.texts.text import decode
 
 

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
+from ferrule.workspace.files import searches
 from ferrule.workspace.searching.find_files import search_by_name
-from ferrule.workspace.session_paths import searches
 
 
 class FilesFound(TypedDict):

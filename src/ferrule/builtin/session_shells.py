@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.context import CommandNames
 from ferrule.workspace.data_folder import data_folder
-from ferrule.workspace.file_finder import FileFinder
 from ferrule.workspace.files import files_of
+from ferrule.workspace.restrictions import FileFinder
 
 if TYPE_CHECKING:
     import asyncio
@@ -262,7 +262,7 @@ def _owned(session: Session, name: str, mode: int) -> Path:
 
 def _repositories_outside(roots: tuple[Path, ...]) -> tuple[Path, ...]:
     """What git needs outside of the workspace; never a folder that Ferrule keeps its own files in."""
-    from ferrule.workspace.layers.git_index import needed_outside
+    from ferrule.workspace.git import needed_outside
 
     own = Path(os.path.realpath(data_folder()))
     needed = dict.fromkeys(Path(place) for root in roots for place in needed_outside(root))

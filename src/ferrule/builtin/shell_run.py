@@ -273,7 +273,7 @@ async def _apply(context: ToolContext, told: Told, changes: Sequence[LayerChange
     """Put changes into the workspace. Once that has begun it is seen through, also when the call is cancelled."""
     import asyncio
 
-    from ferrule.workspace.layers.applying import apply_layer
+    from ferrule.workspace.layers.effects import apply_layer
 
     files = files_of(context.session)
     applying = asyncio.ensure_future(asyncio.to_thread(apply_layer, files, changes, origin_of(context)))

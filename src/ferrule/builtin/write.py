@@ -10,8 +10,8 @@ from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.result import Output
 from ferrule.workspace.changing import SECONDS_TO_CHANGE, change_file
+from ferrule.workspace.files import opens_file
 from ferrule.workspace.names import amount
-from ferrule.workspace.session_paths import opens_file
 from ferrule.workspace.texts.text import Text, encode_new
 
 

@@ -344,7 +344,7 @@ def _checks(workspace: Path) -> Iterator[Check]:
 
 def _files(settings: Settings, workspace: Path) -> Iterator[Check]:
     """What keeps the file tools inside the workspace, tried for real."""
-    from ferrule.workspace.protection import PathWall, path_wall, search_wall
+    from ferrule.workspace.confined import PathWall, path_wall, search_wall
 
     wall = path_wall()
     if wall is PathWall.KERNEL:

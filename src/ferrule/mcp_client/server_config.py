@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ferrule.core.phrases import phrase
 from ferrule.mcp_client.bounds import START_SECONDS
-from ferrule.workspace.given_files import read_given
+from ferrule.workspace.confined import read_given
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Whole or not at all: a kill at any moment leaves the old file or the new one, never a mixture."""
+"""Whole or not at all, one writer at a time: a kill leaves the old file or the new one, never a mixture."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import re
 import secrets
 import stat
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
+from weakref import WeakValueDictionary
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
+from ferrule.pipeline.threads import seen_through
 from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.problems import PathProblem
 
@@ -22,6 +24,31 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from ferrule.workspace.paths import Paths, Place
+
+
+_guard = threading.Lock()
+_locks: WeakValueDictionary[Path, _FileLock] = WeakValueDictionary()
+
+
+class _FileLock:
+    """A lock that can be kept in a table that forgets what nobody uses."""
+
+    __slots__ = ("__weakref__", "lock")
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+
+@contextmanager
+def writing(*paths: Path) -> Generator[None]:
+    """Be the only writer of these files in this process. Always taken in one order, so that nobody waits in a ring."""
+    with seen_through(), ExitStack() as taken:
+        with _guard:
+            held = [_locks.setdefault(path, _FileLock()) for path in sorted(set(paths))]
+        for one in held:
+            taken.enter_context(one.lock)
+        yield
+
 
 _PREFIX = ".ferrule-"
 UNFINISHED = re.compile(r"\.ferrule-[0-9a-f]{16}")
@@ -183,7 +210,7 @@ def has_other_names(place: str, count: int) -> PathProblem:
             count=count,
         ),
         kind=ErrorKind.PERMISSION,
-        suggestion=phrase("Change a copy of it, or ask the person to allow it (setting `files.hard_links`)."),
+        suggestion=phrase("Change a copy of it, or ask the user to allow it (setting `files.hard_links`)."),
     )
 
 

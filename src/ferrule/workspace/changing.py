@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
+from ferrule.workspace.atomic import writing
 from ferrule.workspace.files import MOST_EDITABLE, files_of
-from ferrule.workspace.locks import writing
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import NOTHING, Origin, Write
 from ferrule.workspace.texts.diff import diff_file, line_count
@@ -157,7 +157,7 @@ def _current(paths: Paths, place: Place) -> bytes:
                 why=why,
             ),
             kind=problem.kind,
-            suggestion=phrase("Ask the person to make it readable, or write to another file."),
+            suggestion=phrase("Ask the user to make it readable, or write to another file."),
         ) from None
 
 

@@ -6,20 +6,18 @@ following links; a link is read and its target walked the same way.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import stat
+import struct
 import sys
+from enum import Enum
+from pathlib import Path
 from typing import Any
 
 _OPENAT2 = 437  # the same number on every architecture
 _NO_XDEV, _NO_MAGICLINKS, _BENEATH = 0x01, 0x02, 0x08
 _MOST_LINKS = 40
-
-
-class _How(ctypes.Structure):
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
 class LeadsOut(OSError):  # noqa: N818 - reads as what it says
@@ -60,15 +58,16 @@ def _try() -> bool:
 
 
 def _openat2(folder: int, path: str, flags: int, mode: int) -> int:
+    import ctypes  # settings are read without it
+
     global _libc
     if _libc is None:
         _libc = ctypes.CDLL(None, use_errno=True)
-    how = _How(
-        flags, mode if flags & (os.O_CREAT | getattr(os, "O_TMPFILE", 0)) else 0, _BENEATH | _NO_MAGICLINKS | _NO_XDEV
-    )
+    made = mode if flags & (os.O_CREAT | getattr(os, "O_TMPFILE", 0)) else 0
+    how = struct.pack("=QQQ", flags, made, _BENEATH | _NO_MAGICLINKS | _NO_XDEV)
     encoded = os.fsencode(path)
     while True:
-        opened = _libc.syscall(_OPENAT2, folder, encoded, ctypes.byref(how), ctypes.sizeof(how))
+        opened = _libc.syscall(_OPENAT2, folder, encoded, how, len(how))
         if opened >= 0:
             return opened
         number = ctypes.get_errno()
@@ -127,3 +126,96 @@ def _walk(folder: int, path: str, flags: int, mode: int) -> int:
 def without_waiting(path: str, flags: int) -> int:
     """For `open(…, opener=…)`: a pipe that nobody writes to holds up nobody, and a folder leaves nothing open."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+# Small files that a workspace brings along and that are read without a question: settings, servers. Whoever made the
+# workspace chose what they are. A pipe would be waited for, and a device read without end.
+
+
+MOST = 1 << 20
+
+
+def read_given(file: Path, most: int = MOST) -> bytes:
+    """What an ordinary file of a reasonable size holds, links followed; raises `OSError`, whose `strerror` completes
+    "could not be read: …".
+    """
+    descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    with open(descriptor, "rb") as opened:  # noqa: PTH123 - a descriptor
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is no ordinary file", str(file))
+        found = opened.read(most + 1)
+    if len(found) > most:
+        raise OSError(errno.EFBIG, f"it holds more than {most:,} bytes", str(file))
+    return found
+
+
+# Which walls keep file tools inside the workspace on this machine: each is tried, not asked for.
+
+
+class PathWall(Enum):
+    """What stops a path from leading out."""
+
+    KERNEL = "openat2"
+    WALK = "walk"
+    NONE = "none"
+
+
+def path_wall() -> PathWall:
+    """Try to leave a folder through a link; what stops it is what stops every file tool."""
+    import tempfile  # only `ferrule doctor` asks
+
+    with tempfile.TemporaryDirectory() as name:
+        inside, outside = Path(name, "inside"), Path(name, "outside")
+        inside.mkdir()
+        outside.touch()
+        (inside / "file").touch()
+        (inside / "link").symlink_to("../outside")
+        (inside / "inner").symlink_to("file")
+        folder = os.open(inside, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.close(open_beneath(folder, "inner", os.O_RDONLY))
+            os.close(open_beneath(folder, "link", os.O_RDONLY))
+        except LeadsOut:
+            return PathWall.KERNEL if kernel_confines() else PathWall.WALK
+        finally:
+            os.close(folder)
+    return PathWall.NONE
+
+
+def search_wall() -> bool:
+    """Whether the kernel (Landlock) keeps a search to its folder: a thread is bound to one, and tries to leave it."""
+    import tempfile
+    import threading
+
+    from ferrule.process.landlock import Confinement, confine_thread
+
+    stopped: list[bool] = []
+    with tempfile.TemporaryDirectory() as name:
+        inside, outside = Path(name, "inside"), Path(name, "outside")
+        inside.mkdir()
+        outside.touch()
+        (inside / "file").touch()
+        folder = os.open(inside, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+        def leave() -> None:
+            bound = confine_thread(Confinement((), (folder,)))
+            stopped.append(bound and _opens(inside / "file") and not _opens(outside))
+
+        try:
+            thread = threading.Thread(target=leave, name="ferrule-landlock-trial")  # the rules bind it for good
+            thread.start()
+            thread.join()
+        finally:
+            os.close(folder)
+    return stopped == [True]
+
+
+def _opens(path: Path) -> bool:
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    except PermissionError:
+        return False
+    return True

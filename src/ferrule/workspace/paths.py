@@ -6,7 +6,6 @@ import errno
 import os
 import re
 import stat
-import unicodedata
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +15,16 @@ from ferrule.core.errors import ErrorKind
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined, phrase
 from ferrule.workspace.confined import LeadsOut, open_beneath
-from ferrule.workspace.names import one_line
-from ferrule.workspace.place_kinds import require_regular
+from ferrule.workspace.names import (
+    check_new_names,
+    check_text,
+    escaped,
+    look_alikes,
+    one_line,
+    same_letters,
+    slips,
+    unicode_form,
+)
 from ferrule.workspace.problems import PathProblem, failed, in_a_circle, mounted, only_read, outside, workspace_gone
 from ferrule.workspace.restrictions import KeptBack
 
@@ -25,6 +32,54 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ferrule.core.access import Restrictions
+
+
+# What is at a place: some tools need a folder, and none may open a pipe or a device.
+
+
+_SPECIAL = {
+    stat.S_IFIFO: phrase("a pipe"),
+    stat.S_IFSOCK: phrase("a socket"),
+    stat.S_IFCHR: phrase("a device"),
+    stat.S_IFBLK: phrase("a device"),
+}
+
+
+def require_regular(place: Place, found: os.stat_result) -> None:
+    """Refuse what is not a regular file."""
+    if stat.S_ISREG(found.st_mode):
+        return
+    if stat.S_ISDIR(found.st_mode):
+        raise PathProblem(
+            "directory",
+            phrase("`{place}` is a directory, not a file.", place=place),
+            suggestion=phrase("List it instead."),
+        )
+    raise _special(place, found.st_mode, phrase("Give a regular file."))
+
+
+def require_folder(paths: Paths, place: Place, suggestion: str) -> None:
+    """Refuse what is not a folder."""
+    found = paths.stat(place)
+    if found is not None and stat.S_ISDIR(found.st_mode):
+        return
+    if found is not None and not stat.S_ISREG(found.st_mode):
+        raise _special(place, found.st_mode, phrase("Give a folder."))
+    raise PathProblem("file", phrase("`{place}` is a file, not a folder.", place=place), suggestion=suggestion)
+
+
+def require_file_or_folder(paths: Paths, place: Place) -> None:
+    """Refuse pipes, sockets and devices, which would never end."""
+    found = paths.stat(place)
+    if found is not None and not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
+        raise _special(place, found.st_mode, phrase("Give a regular file or a folder."))
+
+
+def _special(place: Place, mode: int, suggestion: str) -> PathProblem:
+    kind = _SPECIAL.get(stat.S_IFMT(mode), phrase("not a regular file"))
+    return PathProblem(
+        "special", phrase("`{place}` is {kind}, and is not opened.", place=place, kind=kind), suggestion=suggestion
+    )
 
 
 # Where other file systems are mounted inside a folder: a path that leads into one is not followed.
@@ -52,118 +107,6 @@ def _mount_points() -> frozenset[Path]:
 
 def _unescaped(field: bytes) -> bytes:
     return _ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), field)
-
-
-# Which names a path may hold, and which other name may be meant where nothing has the one that was given.
-
-
-_LONGEST_NAME, _LONGEST_PATH = 255, 4096
-# Characters that look like a slash, a backslash or a dot, and are none.
-_LOOK_ALIKES = frozenset("\u2044\u2215\u29f8\uff0f\u29f5\ufe68\uff3c\u2024\u2025\uff0e\u3002")
-_INVISIBLE = ("Cc", "Cf", "Zl", "Zp")
-_JOINERS = "\u200c\u200d"
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-
-
-def check_text(given: str) -> None:
-    """Refuse what cannot be a path on any system."""
-    if not given:
-        raise _refused(phrase("The path is empty."), phrase("Give a path, or `.` for the working directory."))
-    if "\0" in given:
-        raise _refused(phrase("The path holds a NUL byte."), phrase("Remove it."))
-    if url := _URL.match(given):
-        raise _refused(
-            phrase("`{given}` is a URL, not a path.", given=one_line(given)),
-            phrase("Give the path alone, without `{url}`.", url=url[0]),
-        )
-    encoded = os.fsencode(given)
-    longest = max((len(part) for part in encoded.split(b"/")), default=0)
-    if len(encoded) >= _LONGEST_PATH or longest > _LONGEST_NAME:
-        raise _refused(
-            phrase(
-                "The path is too long: {count} bytes, its longest name {longest}.",
-                count=f"{len(encoded):,}",
-                longest=f"{longest:,}",
-            ),
-            phrase(
-                "A path has at most {longest_path} bytes and a name at most {longest_name}.",
-                longest_path=f"{_LONGEST_PATH:,}",
-                longest_name=_LONGEST_NAME,
-            ),
-        )
-
-
-def check_new_names(names: Iterable[str]) -> None:
-    """Refuse to make a file or folder whose name would mislead."""
-    for name in names:
-        for position, character in enumerate(name):
-            if character in _LOOK_ALIKES or _cannot_be_seen(name, position):
-                said = unicodedata.name(character, "CONTROL")
-                raise _refused(
-                    phrase(
-                        "`{name}` holds U+{character} {said}, which misleads.",
-                        name=escaped(name),
-                        character=f"{ord(character):04X}",
-                        said=said,
-                    ),
-                    phrase("Write the name with ordinary characters."),
-                )
-        if "\\" in name:
-            raise _refused(
-                phrase("`{name}` holds a backslash, which other systems take for a slash.", name=name),
-                phrase("Write `/` between folders."),
-            )
-        if name.endswith((" ", ".")):
-            raise _refused(
-                phrase("`{name}` ends with a dot, which some systems drop.", name=name)
-                if name.endswith(".")
-                else phrase("`{name}` ends with a space, which some systems drop.", name=name),
-                phrase("Use `{name}`.", name=bare) if (bare := name.rstrip(" .")) else phrase("Give it a name."),
-            )
-
-
-def _cannot_be_seen(name: str, position: int) -> bool:
-    character = name[position]
-    if unicodedata.category(character) not in _INVISIBLE:
-        return False
-    # Joiners make up letters and emoji; between other characters they do nothing but hide.
-    around = name[position - 1 : position] + name[position + 1 : position + 2]
-    joins = character in _JOINERS and len(around) == 2 and not any(one.isascii() for one in around)
-    return not joins
-
-
-def _refused(message: str, suggestion: str) -> PathProblem:
-    return PathProblem("name", message, kind=ErrorKind.VALIDATION, suggestion=suggestion)
-
-
-def same_letters(name: str, among: Iterable[str]) -> list[str]:
-    """Other names made of the same letters, written with other code points (NFC and NFD)."""
-    if name.isascii():
-        return []
-    normal = unicodedata.normalize("NFC", name)
-    return [other for other in among if other != name and unicodedata.normalize("NFC", other) == normal]
-
-
-def unicode_form(name: str) -> str:
-    """How its letters are written."""
-    return next((form for form in ("NFC", "NFD") if unicodedata.is_normalized(form, name)), "a mixed form")
-
-
-def slips(name: str, among: Iterable[str]) -> list[str]:
-    """Names that differ only in what is easily lost: letters written otherwise, dots or spaces at the end."""
-    normal = unicodedata.normalize("NFC", name).rstrip(". ")
-    return [one for one in among if one != name and unicodedata.normalize("NFC", one).rstrip(". ") == normal]
-
-
-def look_alikes(given: str) -> str | None:
-    """Which characters of a path only look like a slash or a dot."""
-    strange = sorted(_LOOK_ALIKES & set(given))
-    return ", ".join(f"U+{ord(one):04X} {unicodedata.name(one)}" for one in strange) or None
-
-
-def escaped(name: str) -> str:
-    """A name with its code points shown, for telling apart what looks the same."""
-    return ascii(name)[1:-1].replace("\\'", "'")
 
 
 # Nothing is at a path: what is near, so that the next try succeeds.

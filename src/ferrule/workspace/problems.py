@@ -63,7 +63,7 @@ def mounted(path: str, mount: str) -> PathProblem:
         ),
         kind=ErrorKind.PERMISSION,
         suggestion=phrase(
-            "Ask the person to add the folder `{mount}` (setting `files.folders`), or go on without it.", mount=mount
+            "Ask the user to add the folder `{mount}` (setting `files.folders`), or go on without it.", mount=mount
         ),
     )
 
@@ -72,7 +72,7 @@ def workspace_gone(why: str) -> PathProblem:
     return PathProblem(
         "workspace",
         phrase("The folder of the workspace cannot be used: {why}.", why=why),
-        suggestion=phrase("No path will work until the person has made it again and started a new session; tell them."),
+        suggestion=phrase("No path will work until the user has restored it and started a new session; tell them."),
     )
 
 
@@ -84,10 +84,10 @@ def failed(path: str, error: OSError) -> PathProblem:
             "permission",
             phrase("`{path}` cannot be opened: {why}.", path=path, why=why),
             kind=ErrorKind.PERMISSION,
-            suggestion=phrase("Go on without it, or ask the person to make it readable."),
+            suggestion=phrase("Go on without it, or ask the user to make it readable."),
         )
     return PathProblem(
         "failed",
         phrase("`{path}` cannot be used: {why}.", path=path, why=why),
-        suggestion=phrase("Go on without it, or tell the person."),
+        suggestion=phrase("Go on without it, or tell the user."),
     )

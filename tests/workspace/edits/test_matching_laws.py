@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.workspace.edits.damaged_edits import Damage, TrueEdit, a_damage, a_true_edit, plain, without_numbers
 
-from ferrule.workspace.edits.edit_problems import EditProblem, apply_spans
+from ferrule.workspace.edits.edit_problems import EditProblem
 from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.edits.multi_edit import find_edits
-from ferrule.workspace.texts.text import Edit, Text, newline_of, splice
+from ferrule.workspace.texts.text import Text, apply_edits, newline_of, splice
 
 FORGIVEN = "Found with other line endings or trailing space; the file's were kept."
 ENCODINGS = {
@@ -59,7 +59,7 @@ def _as_the_file_ends_lines(text: str, old: str, new: str) -> str:
 
 
 @given(st.data(), st.sampled_from(sorted(ENCODINGS)), ENDINGS)
-@settings(max_examples=400, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.filter_too_much])
 def test_what_stands_there_once_is_replaced_to_the_letter(data: st.DataObject, form: str, ending: str):
     """Whatever the new text looks like, in every encoding; no byte beside it changes."""
     text, old, new = data.draw(an_exact_edit(ending, "éü" if form == "latin-1" else "é中"))
@@ -67,7 +67,7 @@ def test_what_stands_there_once_is_replaced_to_the_letter(data: st.DataObject, f
     assert str(found.rung) == "exact"
     encoding, mark = form.partition(",")[0], ENCODINGS[form]
     file = Text(text, encoding, mark, newline_of(text), text.endswith("\n"))
-    written = splice(mark + text.encode(encoding), file, [Edit(s.start, s.end, s.replacement) for s in found.spans])
+    written = splice(mark + text.encode(encoding), file, found.spans)
     assert written == mark + text.replace(old, _as_the_file_ends_lines(text, old, new), 1).encode(encoding)
 
 
@@ -78,7 +78,7 @@ def test_line_endings_change_nothing_but_themselves(data: st.DataObject, ending:
     text, old, new = data.draw(an_exact_edit("\n"))
     assume("\n" in text)
     found = find_edit(text.replace("\n", ending), old, new)
-    assert apply_spans(text.replace("\n", ending), found.spans) == text.replace(old, new, 1).replace("\n", ending)
+    assert apply_edits(text.replace("\n", ending), found.spans) == text.replace(old, new, 1).replace("\n", ending)
     assert found.note.removeprefix(FORGIVEN).strip() == find_edit(text, old, new).note
 
 
@@ -89,7 +89,7 @@ def test_every_exact_place_is_replaced_to_the_letter(data: st.DataObject, ending
     old = data.draw(st.sampled_from(["a", "ab", "foo()", "b    ", "c d"]))
     assume(old in text and old != new and ("\n" not in new or "\r" in new or ending == "\n"))
     found = find_edit(text, old, new, replace_all=True)
-    assert (str(found.rung), apply_spans(text, found.spans)) == ("exact", text.replace(old, new))
+    assert (str(found.rung), apply_edits(text, found.spans)) == ("exact", text.replace(old, new))
     assert len(found.spans) == text.count(old)
 
 
@@ -110,7 +110,7 @@ def test_so_is_each_of_several_edits(data: st.DataObject, ending: str):
 def test_an_exact_edit_of_whole_lines_is_always_made(edit: TrueEdit):
     assume(edit.stands_once and edit.old != edit.new)
     found = find_edit(edit.before, edit.old, edit.new)
-    assert (str(found.rung), apply_spans(edit.before, found.spans)) == ("exact", edit.after)
+    assert (str(found.rung), apply_edits(edit.before, found.spans)) == ("exact", edit.after)
 
 
 def _is_another_exact_edit(edit: TrueEdit, old: str, new: str) -> bool:
@@ -136,7 +136,7 @@ def _looks_the_same(edit: TrueEdit, damage: Damage, result: str, old: str, new: 
 
 
 @given(a_true_edit(), a_damage(), st.booleans(), st.booleans())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 def test_a_damaged_copy_does_what_the_undamaged_would_or_nothing(
     edit: TrueEdit, damage: Damage, crlf: bool, copied_with_endings: bool
 ):
@@ -153,7 +153,7 @@ def test_a_damaged_copy_does_what_the_undamaged_would_or_nothing(
         found = find_edit(edit.before.replace("\n", ending), old.replace("\n", copied), new.replace("\n", copied))
     except EditProblem:
         return
-    result = apply_spans(edit.before.replace("\n", ending), found.spans)
+    result = apply_edits(edit.before.replace("\n", ending), found.spans)
     assert result.count("\n") == result.count(ending)
     result = result.replace("\r\n", "\n")
     assert result == edit.after or _looks_the_same(edit, damage, result, old, new)

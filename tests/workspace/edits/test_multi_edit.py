@@ -3,21 +3,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from ferrule.workspace.edits.edit_problems import EditProblem, EditSpan, apply_spans
+from ferrule.workspace.edits.edit_problems import EditProblem
 from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.edits.multi_edit import find_edits
+from ferrule.workspace.texts.text import Edit, apply_edits
 
 
 def test_edits_build_on_each_other():
     found = find_edits("a b c\n", [("a", "x", False), ("x b", "y", False), ("c", "z", False)])
     assert found.text == "y z\n"
-    assert found.spans == [EditSpan(0, 3, "y"), EditSpan(4, 5, "z")]
+    assert found.spans == [Edit(0, 3, "y"), Edit(4, 5, "z")]
     assert [str(step.rung) for step in found.steps] == ["exact"] * 3
 
 
 def test_an_empty_text_has_one_place():
-    assert find_edits("", [("", "a", False), ("a", "b", False)]).spans == [EditSpan(0, 0, "b")]
-    assert find_edits("x", [("x", "", False), ("", "a", True)]).spans == [EditSpan(0, 1, "a")]
+    assert find_edits("", [("", "a", False), ("a", "b", False)]).spans == [Edit(0, 0, "b")]
+    assert find_edits("x", [("x", "", False), ("", "a", True)]).spans == [Edit(0, 1, "a")]
 
 
 def test_one_that_fails_undoes_all_and_is_named():
@@ -40,10 +41,10 @@ def test_the_spans_of_the_original_give_the_text_that_one_after_the_other_gives(
     now, done = text, list[tuple[str, str, bool]]()
     for old, new, every in edits:
         try:
-            now = apply_spans(now, find_edit(now, old, new, replace_all=every).spans)
+            now = apply_edits(now, find_edit(now, old, new, replace_all=every).spans)
             done.append((old, new, every))
         except EditProblem:
             continue
     found = find_edits(text, done)
     assert found.text == now
-    assert apply_spans(text, found.spans) == now
+    assert apply_edits(text, found.spans) == now

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from tests.workspace.edit_asking import edited, words
 
-from ferrule.workspace.edits.near_miss import visible
+from ferrule.workspace.edits.edit_problems import visible
 
 FILE = "class Door:\n    def open(self):\n\tif self.locked:\n            return False  \n        self.state = 'open'\n"
 

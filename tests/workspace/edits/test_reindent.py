@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ferrule.workspace.edits.reindent import Reindent, Unclear, margin, step_of
+from ferrule.workspace.edits.file_style import Reindent, Unclear, margin, step_of
 
 
 def reindented(old: list[str], file: list[str], line: str) -> str:

@@ -1,6 +1,6 @@
 from tests.workspace.edit_asking import edited
 
-from ferrule.workspace.edits.typography import Folding, typographic, walk
+from ferrule.workspace.edits.file_style import Folding, typographic, walk
 
 
 def test_plain_and_typographic_are_paired_piece_by_piece():

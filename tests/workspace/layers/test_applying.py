@@ -17,8 +17,7 @@ from tests.workspace.layers.overlay import new_layer, put, python, run_above, tr
 
 from ferrule import Environment, Session
 from ferrule.workspace.files import Files
-from ferrule.workspace.layers.applying import apply_layer
-from ferrule.workspace.layers.effects import effects_of
+from ferrule.workspace.layers.effects import apply_layer, effects_of
 from ferrule.workspace.layers.reading import LayerChange, read_layers
 from ferrule.workspace.layers.session_layer import remove_tree
 from ferrule.workspace.problems import PathProblem
@@ -200,7 +199,7 @@ from pathlib import Path
 from typing import Any
 from tests.workspace.layers.test_applying import Room
 from ferrule.workspace.layers.reading import Layer, read_layers
-from ferrule.workspace.layers.applying import apply_layer
+from ferrule.workspace.layers.effects import apply_layer
 from ferrule.workspace.layers.effects import effects_of
 
 root, upper, step, moment = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
@@ -352,7 +351,7 @@ def plant(root: Path, nodes: list[tuple[str, str, str, str]]) -> None:
         path.chmod(int(mode, 8))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(nodes=st.lists(NODES, max_size=8), operations=st.lists(OPERATIONS, min_size=1, max_size=8))
 def test_applying_a_layer_is_running_for_real_and_undo_and_redo_are_exact(
     nodes: list[tuple[str, str, str, str]], operations: list[str]

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.workspace.layers.overlay import new_layer, put, run_above, told, tried
 
-from ferrule.workspace.layers.git_index import UnreadableIndex, index_of, parse_index
-from ferrule.workspace.layers.ignored import IgnoredPaths
+from ferrule.workspace.git import UnreadableIndex, index_of, parse_index
+from ferrule.workspace.ignore_files import IgnoredPaths
 from ferrule.workspace.layers.reading import read_layers
 from ferrule.workspace.paths import Paths
 

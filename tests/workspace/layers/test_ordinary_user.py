@@ -16,6 +16,7 @@ ORDINARY = 1000
 AS_ORDINARY = ("setpriv", f"--reuid={ORDINARY}", f"--regid={ORDINARY}", "--clear-groups")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root, to become another")
 @pytest.mark.parametrize("module", sorted(path.name for path in HERE.glob("test_*.py") if path != Path(__file__)))
 def test_an_ordinary_user_has_the_same(module: str) -> None:

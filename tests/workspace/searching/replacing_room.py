@@ -7,8 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from ferrule.workspace.paths import Paths
-from ferrule.workspace.searching.occurrences import Occurrences, find_occurrences
-from ferrule.workspace.searching.replacement import Replacement, names_carriage_return, read_replacement
+from ferrule.workspace.searching.replacement import (
+    Occurrences,
+    Replacement,
+    find_occurrences,
+    names_carriage_return,
+    read_replacement,
+)
 from ferrule.workspace.searching.replacing import Replacements, prepare
 from ferrule.workspace.searching.search import Query
 

@@ -8,14 +8,7 @@ from pathlib import Path
 
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.searching import find_files as module
-from ferrule.workspace.searching.find_files import find_files, newest
-
-
-def test_newest_first_and_names_in_order_within_a_moment() -> None:
-    dated = [(-1, b"old"), (-5, b"b"), (-5, b"a"), (-9, b"new")]
-    assert newest(dated, 3, []).names == [b"new", b"a", b"b"]
-    assert newest(dated * 10, 2, []).names == [b"new", b"new"]
-    assert newest(dated, 3, ["x"]).total == 4
+from ferrule.workspace.searching.find_files import find_files
 
 
 def test_a_file_without_a_readable_name_is_found(tmp_path: Path) -> None:

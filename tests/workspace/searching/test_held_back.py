@@ -18,10 +18,7 @@ from ferrule.workspace.searching.search import count_held_back, exclusions
 def count(root: Path, *deny: str, start: str = ".") -> int:
     session = Session(workspace=root, restrictions=RuleRestrictions(RulePolicy(deny=deny)))
     paths = files_of(session).paths
-    program = find_ripgrep(paths)
-    if program is None:
-        pytest.skip("ripgrep is not installed")
-    return asyncio.run(count_held_back(program, paths, paths.find(start)))
+    return asyncio.run(count_held_back(find_ripgrep(paths), paths, paths.find(start)))
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ferrule.workspace.paths import Paths
-from ferrule.workspace.searching.matches import LONGEST, Names, first_matches, in_words, lines_of
+from ferrule.workspace.searching.search import LONGEST, Names, first_matches, in_words, lines_of
 
 HIT = b"./a.py\x001-before\n2:5:the match: 7:7:\r\n--\n9:1:again\n10-after"
 

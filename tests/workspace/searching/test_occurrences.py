@@ -11,8 +11,8 @@ from inline_snapshot import snapshot
 from tests.workspace.searching.replacing_room import find
 
 from ferrule import ToolError
-from ferrule.workspace.searching import occurrences as module
-from ferrule.workspace.searching.occurrences import FileOccurrences, Occurrence, SearchedLines
+from ferrule.workspace.searching import replacement as module
+from ferrule.workspace.searching.replacement import FileOccurrences, Occurrence, SearchedLines
 
 
 def spans(found: FileOccurrences) -> list[tuple[int, int, bytes]]:
@@ -96,16 +96,7 @@ Make it simpler: no repetition inside a repetition, as in `(a+)+`.\
 """)
 
 
-def test_an_old_ripgrep_or_none_is_an_error_that_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "a.txt").write_text("foo\n")
-    with monkeypatch.context() as patched:
-        patched.setattr(module, "find_ripgrep", lambda paths: None)
-        assert failure(tmp_path, "foo", "x") == snapshot("""\
-Replacing needs ripgrep, which was not found. Nothing was changed.
-Install it: `pip install 'ferrule[files]'`. Without it, change the files with Edit.\
-""")
+def test_an_old_ripgrep_is_an_error_that_says_what_to_do() -> None:
     events = module._Events(None)
     with pytest.raises(ToolError, match="ripgrep 15 or newer"):
         events.feed(

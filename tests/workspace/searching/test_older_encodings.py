@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.workspace.paths import Paths
-from ferrule.workspace.searching import older_encodings
-from ferrule.workspace.searching.older_encodings import OlderFiles, beyond_ascii, find_older_files
-from ferrule.workspace.searching.ripgrep import find_ripgrep
+from ferrule.workspace.searching import ripgrep as older_encodings
+from ferrule.workspace.searching.ripgrep import OlderFiles, beyond_ascii, find_older_files, find_ripgrep
 
 CHINESE = "这个函数返回用户的名字，如果没有就返回空。\n"
 

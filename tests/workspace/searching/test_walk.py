@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from ferrule.workspace.paths import Paths
-from ferrule.workspace.searching.globs import Walk
+from ferrule.workspace.searching.find_files import Walk
 
 
 def test_folders_come_first_and_links_are_not_followed(tmp_path: Path) -> None:

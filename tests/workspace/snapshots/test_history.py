@@ -194,7 +194,7 @@ def test_to_a_point_a_call_a_turn_a_session(room: Room) -> None:
     assert room.read("a") == b"4"
     room.history.undo(session="other")
     assert not room.exists("b")
-    assert str(room.history.undo(session="none")) == "There is nothing to be undone."
+    assert str(room.history.undo(session="none")) == "Nothing to undo."
 
 
 def test_a_call_that_changed_nothing_is_named_with_the_latest_that_did(room: Room) -> None:

@@ -9,7 +9,7 @@ from tests.workspace.history_room import Room
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Delete, Operation, SetMode, State, Write
 from ferrule.workspace.snapshots.content_store import ContentStore
-from ferrule.workspace.snapshots.planning import ChangedMeanwhile, plan
+from ferrule.workspace.snapshots.history import ChangedMeanwhile, plan
 from ferrule.workspace.tracker import digest
 
 

@@ -4,5 +4,5 @@ from ferrule.workspace.snapshots.undo_report import Report
 
 
 def test_nothing_to_do() -> None:
-    assert str(Report(undo=True)) == "There is nothing to be undone."
-    assert str(Report(undo=False, notes=("A note.",))) == "There is nothing to be redone.\nA note."
+    assert str(Report(undo=True)) == "Nothing to undo."
+    assert str(Report(undo=False, notes=("A note.",))) == "Nothing to redo.\nA note."

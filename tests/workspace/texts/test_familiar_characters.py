@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from ferrule.workspace.texts import familiar_characters as familiar
+from ferrule.workspace.texts import encodings as familiar
 
 
 @pytest.mark.parametrize(
     ("table", "encoding"),
     [
-        (familiar.SIMPLIFIED, "gb2312"),
-        (familiar.TRADITIONAL, "big5"),
-        (familiar.KANJI, "shift_jis"),
-        (familiar.HIRAGANA + familiar.KATAKANA, "euc_jp"),
-        (familiar.HANGUL, "euc_kr"),
-        (familiar.RUSSIAN, "cp1251"),
-        (familiar.RUSSIAN, "koi8_r"),
-        (familiar.GREEK, "cp1253"),
-        (familiar.HEBREW, "cp1255"),
-        (familiar.TURKISH, "cp1254"),
-        (familiar.WESTERN, "cp1252"),
+        (familiar._SIMPLIFIED, "gb2312"),
+        (familiar._TRADITIONAL, "big5"),
+        (familiar._KANJI, "shift_jis"),
+        (familiar._HIRAGANA + familiar._KATAKANA, "euc_jp"),
+        (familiar._HANGUL, "euc_kr"),
+        (familiar._RUSSIAN, "cp1251"),
+        (familiar._RUSSIAN, "koi8_r"),
+        (familiar._GREEK, "cp1253"),
+        (familiar._HEBREW, "cp1255"),
+        (familiar._TURKISH, "cp1254"),
+        (familiar._WESTERN, "cp1252"),
     ],
 )
 def test_a_languages_characters_fit_its_encoding(table: str, encoding: str) -> None:
@@ -36,5 +36,5 @@ def _fits(character: str, encoding: str) -> bool:
 
 
 def test_no_alphabet_names_a_letter_twice() -> None:
-    for alphabet in (familiar.RUSSIAN, familiar.GREEK, familiar.HEBREW, familiar.TURKISH, familiar.WESTERN):
+    for alphabet in (familiar._RUSSIAN, familiar._GREEK, familiar._HEBREW, familiar._TURKISH, familiar._WESTERN):
         assert len(set(alphabet)) == len(alphabet)

@@ -20,7 +20,7 @@ def test_what_is_left_must_tell_the_encoding_still():
         require_same_encoding(text, "# é\nx = 1\n".encode("gb18030"))
     assert _refusal(problem) == snapshot("""\
 The file is in gb18030. After this change it would be taken for one in cp866, since too little would be left to tell. The file is untouched.
-Suggestion: Keep more of its text beyond ASCII, or ask the person whether the file should become UTF-8.\
+Suggestion: Keep more of its text beyond ASCII, or ask the user whether the file should become UTF-8.\
 """)
 
 
@@ -42,5 +42,5 @@ def test_a_new_character_needs_an_encoding_that_is_sure():
         require_sure_encoding(few, guessed, "# café")
     assert _refusal(problem) == snapshot("""\
 The file is in cp1252 or in gb18030; too little of it is beyond ASCII to tell, and `é` of the new text is not the same in both. The file is untouched.
-Suggestion: Write it in ASCII, as an escape of the file's language, or ask the person whether the file should become UTF-8.\
+Suggestion: Write it in ASCII, as an escape of the file's language, or ask the user whether the file should become UTF-8.\
 """)

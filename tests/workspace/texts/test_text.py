@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.texts.text import Edit, Text, Unencodable, apply, decode, encode_new, lines_of, splice
+from ferrule.workspace.texts.text import Edit, Text, Unencodable, apply_edits, decode, encode_new, lines_of, splice
 
 ENCODINGS = {
     "utf-8": (b"", "aé中🙂 #\t"),
@@ -65,7 +65,7 @@ def test_bytes_outside_the_edited_spans_never_change(data: st.DataObject):
         old_at += kept + len(text.text[edit.start : edit.end].encode(text.encoding))
         done = edit.end
     assert after[new_at:] == before[old_at:]
-    assert after[len(text.bom) :].decode(text.encoding) == apply(text.text, edits)
+    assert after[len(text.bom) :].decode(text.encoding) == apply_edits(text.text, edits)
 
 
 @settings(deadline=None)
@@ -166,7 +166,7 @@ def test_text_that_the_encoding_cannot_hold_is_refused():
         "text. The file is untouched."
     )
     assert refused.value.suggestion == snapshot(
-        "Write it with characters that the encoding has, or as an escape of the file's language; or ask the person "
+        "Write it with characters that the encoding has, or as an escape of the file's language; or ask the user "
         "whether the file should become UTF-8."
     )
     with pytest.raises(Unencodable, match=re.escape("U+D83D (half of a surrogate pair), character 3")):

@@ -55,9 +55,9 @@ class FileNames:
         return self._names
 
     async def _list(self) -> list[str]:
+        from ferrule.workspace.files import paths_of
         from ferrule.workspace.searching.find_files import find_files
-        from ferrule.workspace.searching.matches import Names
-        from ferrule.workspace.session_paths import paths_of
+        from ferrule.workspace.searching.search import Names
 
         try:
             paths = paths_of(self._session)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from enum import StrEnum
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import joined, phrase
+from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
 from ferrule.workspace.problems import PathProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
+
+    from ferrule.workspace.edits.text_lines import TextLines
+    from ferrule.workspace.texts.text import Edit
 
 
-# What an edit comes to: pieces of the text and what takes their place.
+# What an edit comes to.
 
 
 class Rung(StrEnum):
@@ -29,32 +37,12 @@ class Rung(StrEnum):
 
 
 @dataclass(slots=True, frozen=True)
-class EditSpan:
-    """Characters `start` to `end` give way to `replacement`."""
-
-    start: int
-    end: int
-    replacement: str
-
-
-@dataclass(slots=True, frozen=True)
 class FoundText:
     """Where an edit goes, which rung of the ladder found it, and what to tell about that (empty when exact)."""
 
-    spans: list[EditSpan]
+    spans: list[Edit]
     rung: Rung
     note: str = ""
-
-
-def apply_spans(text: str, spans: Iterable[EditSpan]) -> str:
-    """The text with every span replaced; spans are in order and do not overlap."""
-    parts: list[str] = []
-    at = 0
-    for span in spans:
-        parts += (text[at : span.start], span.replacement)
-        at = span.end
-    parts.append(text[at:])
-    return "".join(parts)
 
 
 _SHOWN_LINES = 20
@@ -154,3 +142,205 @@ def in_edit(number: int, count: int, problem: EditProblem) -> EditProblem:
         suggestion=problem.suggestion,
         details={**(problem.details or {}), "edit": number},
     )
+
+
+# Says where a text that was not found nearly is, so that one more try is enough.
+
+
+_MOST_LINES, _MOST_WIDTH, _AROUND = 60, 300, 6
+_MOST_SHOWN, _LONGEST_WHOLE = 8_000, 2_000
+_MOST_LEFT_OUT = 30
+_MOST_IN_ANY_CASE = 2_000_000
+"""Characters that are searched without regard to case, which takes ten times as long."""
+_MOST_WANTED, _MOST_WORDS, _MOST_HITS, _MOST_COMPARED = 200, 10, 20, 4
+_MARKS = ("·␣▪", "→⇥↦", "␍↵␤", "⍽␢◦")
+"""For space, tab, carriage return and no-break space: the first of each that is not in the text itself."""
+_WORD = re.compile(r"\w{3,}")
+
+
+def missing(lines: TextLines, old: list[str]) -> EditProblem:
+    """The problem of a text that is nowhere, with the place that is nearest."""
+    ends = len(old) - (len(old) > 1 and not old[-1])
+    empty = next((offset for offset, line in enumerate(old[:ends]) if line.strip(BLANKS)), 0)
+    first = _nearest(lines, old[empty:ends])
+    if first is None:
+        return EditProblem(
+            "missing",
+            phrase("The old text is not in the file, nor anything like it."),
+            kind=ErrorKind.NOT_FOUND,
+            suggestion=phrase("Read the file again and copy the text to change from it."),
+        )
+    while empty and first and not lines.stripped[first - 1]:
+        empty, first = empty - 1, first - 1
+    wanted = old[empty:ends]
+    first, last = _extent(lines, first, wanted)
+    difference = _first_difference(lines, first, wanted)
+    where = (
+        phrase("line {n}", n=f"{first + 1:,}")
+        if last == first + 1
+        else phrase("lines {first}-{last}", first=f"{first + 1:,}", last=f"{last:,}")
+    )
+    said = phrase("The first difference is on {where}.", where=difference[1]) if difference else ""
+    if empty and not difference:
+        said = phrase("The empty lines at its start are not in the file.")
+    nearest = phrase("The old text is not in the file. The nearest is on {where}.", where=where)
+    shown = excerpt(lines, first, last - first, around=difference[0] if difference else first)
+    return EditProblem(
+        "missing",
+        joined("\n\n", [joined(" ", [nearest, said]), shown]),
+        kind=ErrorKind.NOT_FOUND,
+        suggestion=phrase("Copy the old text from these lines, with their spaces and tabs, and try again."),
+        details={"line": first + 1},
+    )
+
+
+def excerpt(lines: TextLines, first: int, count: int, *, around: int) -> str:
+    """Some lines as Read shows them, with the blanks at their edges visible."""
+    last = min(first + count, max(_count(lines), first + 1))
+    if last - first > _MOST_LINES:
+        first = max(first, around - _AROUND)
+        last = min(first + _MOST_LINES, last)
+    shown = lines.contents[first:last]
+    marks = "".join(
+        next((mark for mark in some if not any(mark in line for line in shown)), some[0]) for some in _MARKS
+    )
+    whole = sum(map(len, shown)) <= _MOST_SHOWN and max(map(len, shown)) <= _LONGEST_WHOLE
+    rows = [visible(line, marks) if whole else _clipped(visible(line, marks)) for line in shown]
+    legend = phrase(
+        "({space} is a space, {tab} a tab, {carriage_return} a carriage return, {no_break} a no-break space)",
+        space=marks[0], tab=marks[1], carriage_return=marks[2], no_break=marks[3],
+    )  # fmt: skip
+    return joined("\n", [*(f"{number:>6}\t{row}" for number, row in enumerate(rows, first + 1)), legend])
+
+
+def visible(line: str, marks: str = "·→␍⍽") -> str:
+    """A line whose blanks can be seen: all but single spaces between words."""
+    space, tab, carriage_return, no_break = marks
+    body = line.strip(BLANKS)
+    start = blanks_before(line)
+    end = line[len(start) + len(body) :]
+    body = re.sub(r" {2,}", lambda match: space * len(match[0]), body)
+    shown = start.replace(" ", space) + body + end.replace(" ", space)
+    shown = shown.replace("\t", tab).replace("\r", carriage_return)
+    return shown.replace("\u00a0", no_break).replace("\u202f", no_break)
+
+
+def _count(lines: TextLines) -> int:
+    """The number of lines; what follows the last line ending is none."""
+    return len(lines) - (not lines.contents[-1])
+
+
+def _clipped(line: str) -> str:
+    return line if len(line) <= _MOST_WIDTH else f"{line[:_MOST_WIDTH]}… ({len(line) - _MOST_WIDTH:,} more characters)"
+
+
+def _nearest(lines: TextLines, old: Sequence[str]) -> int | None:
+    """The line where a place like the old text begins: voted for by equal lines, then by rare words, then by words of
+    another case.
+    """
+    wanted: defaultdict[str, list[int]] = defaultdict(list)
+    for offset, line in enumerate(old[:_MOST_WANTED]):
+        if line.strip(BLANKS):
+            wanted[line.strip(BLANKS)].append(offset)
+    votes: defaultdict[int, int] = defaultdict(int)
+    for index, line in enumerate(lines.stripped):
+        if line in wanted:
+            for offset in wanted[line][:_MOST_HITS]:
+                votes[index - offset] += min(len(line), 60) * 4
+    words = _rare_words(old)
+    for offset, word in words:
+        for index in _hits(lines, word):
+            votes[index - offset] += len(word)
+    for offset, word in words if not votes and len(lines.text) <= _MOST_IN_ANY_CASE else ():
+        for index in _hits(lines, word, any_case=True):
+            votes[index - offset] += len(word)
+    best = sorted((start for start in votes if -len(old) < start), key=lambda start: (-votes[start], start))
+    compared = [max(start, 0) for start in best[:_MOST_COMPARED]]
+    return max(compared, key=lambda start: _likeness(lines, start, old), default=None)
+
+
+def _extent(lines: TextLines, first: int, wanted: Sequence[str]) -> tuple[int, int]:
+    """The first line of the place and the one after its last: more than were wanted, where the copy left some out."""
+    last = max(min(first + len(wanted), _count(lines)), first + 1)
+    if not 1 < len(wanted) <= _MOST_WANTED:
+        return first, last
+    reach = min(len(wanted), _MOST_LEFT_OUT) + _AROUND
+    start, end = max(first - reach, 0), min(last + reach, _count(lines))
+    mine = [line.strip(BLANKS) for line in wanted]
+    blocks = SequenceMatcher(None, mine, lines.stripped[start:end], autojunk=False).get_matching_blocks()[:-1]
+    if blocks and blocks[0].a == 0 and mine[0]:
+        first = min(first, start + blocks[0].b)
+    if blocks and blocks[-1].a + blocks[-1].size == len(mine) and mine[-1]:
+        last = max(last, start + blocks[-1].b + blocks[-1].size)
+    return first, last
+
+
+def _rare_words(old: Sequence[str]) -> list[tuple[int, str]]:
+    words = {
+        word: offset for offset, line in reversed(list(enumerate(old[:_MOST_WANTED]))) for word in _WORD.findall(line)
+    }
+    return [(words[word], word) for word in sorted(words, key=len, reverse=True)[:_MOST_WORDS]]
+
+
+def _hits(lines: TextLines, word: str, *, any_case: bool = False) -> list[int]:
+    """The lines a word is on; none when they are many, since then it says nothing."""
+    places = re.finditer(re.escape(word), lines.text, re.IGNORECASE if any_case else 0)
+    found = [place.start() for place in islice(places, _MOST_HITS + 1)]
+    return [lines.number_at(at) - 1 for at in found] if len(found) <= _MOST_HITS else []
+
+
+def _likeness(lines: TextLines, first: int, old: Sequence[str]) -> float:
+    score = 0.0
+    for offset, line in enumerate(old[:30]):
+        if first + offset < len(lines):
+            mine, theirs = line.strip()[:200], lines.contents[first + offset].strip()[:200]
+            equal = 3.0 if mine == theirs and mine else 0.0
+            score += equal or SequenceMatcher(None, mine, theirs, autojunk=False).ratio()
+    return score
+
+
+def _first_difference(lines: TextLines, first: int, old: Sequence[str]) -> tuple[int, str] | None:
+    """The line, and words for it. Differences that would have been forgiven come last."""
+    pairs = [
+        (first + offset, line, lines.contents[first + offset] if first + offset < _count(lines) else None)
+        for offset, line in enumerate(old)
+    ]
+    for index, mine, theirs in pairs:
+        if theirs is None:
+            given = _quoted(mine, 0)
+            return index, phrase("line {n}: the file ends before it, you gave {given}", n=f"{index + 1:,}", given=given)
+        if mine.strip(BLANKS) != theirs.strip(BLANKS):
+            mine, body = mine.strip(BLANKS), theirs.strip(BLANKS)
+            at = _agreeing(mine, body)
+            column = len(blanks_before(theirs)) + at
+            return index, _told(index, column, _quoted(body, at), _quoted(mine, at))
+    for index, mine, theirs in pairs:
+        if theirs is not None and mine != theirs:
+            at = _agreeing(mine, theirs)
+            return index, _told(index, at, _quoted(theirs, at), _quoted(mine, at))
+    return None
+
+
+def _told(index: int, column: int, theirs: str, mine: str) -> str:
+    return phrase(
+        "line {n}, column {column}: the file has {theirs}, you gave {mine}",
+        n=f"{index + 1:,}", column=f"{column + 1:,}", theirs=theirs, mine=mine,
+    )  # fmt: skip
+
+
+def _agreeing(one: str, other: str) -> int:
+    at = 0
+    for mine, theirs in zip(one, other, strict=False):
+        if mine != theirs:
+            break
+        at += 1
+    return at
+
+
+def _quoted(line: str, at: int) -> str:
+    """The line from a little before the difference."""
+    start = max(at - 12, 0)
+    part = line[start : at + 40]
+    if not part:
+        return phrase("an empty line")
+    return f"`{'…' if start else ''}{visible(part)}{'…' if at + 40 < len(line) else ''}`"

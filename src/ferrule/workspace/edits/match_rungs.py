@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from ferrule.workspace.edits.inner_tabs import RespaceTabs, tab_readings
-from ferrule.workspace.edits.reindent import Reindent, Unclear
+from ferrule.core.phrases import phrase
+from ferrule.workspace.edits.file_style import Folding, Pieces, Reindent, Retype, Unclear, typographic, walk
 from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
-from ferrule.workspace.edits.typography import Folding, Pieces, Retype, typographic, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,39 +20,27 @@ if TYPE_CHECKING:
     from ferrule.workspace.edits.text_lines import TextLines
 
 _MOST_WORDS = 8
-_WORD = re.compile(r"[^ \t]+")
+_GAP = re.compile(r"[ \t]+")
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_]{3,}")
-
-
-class Writing(Protocol):
-    """Writes a new line as the file would; `partner` is the line of the old text it stands for, if there is one."""
-
-    def line(self, line: str, partner: int | None) -> str: ...
-
-
-@dataclass(slots=True)
-class AsGiven:
-    """Nothing to adapt: new lines stand as they were given."""
-
-    def line(self, line: str, partner: int | None) -> str:
-        return line
 
 
 @dataclass(slots=True)
 class Adapted:
-    """New lines in the file's indentation and characters."""
+    """Writes new lines in the file's indentation and characters, or as given where neither differs."""
 
     indentation: Reindent | None = None
     characters: Retype | None = None
-    tabs: RespaceTabs | None = None
+    gaps_may_be_tabs: bool = False
+    """Whether the file has tabs within its lines, and the copy may show them as spaces."""
 
     def line(self, line: str, partner: int | None) -> str:
+        """`partner` is the line of the old text that a new one stands for, if there is one."""
         before = blanks_before(line)
         rest = line[len(before) :]
         if self.characters is not None:
             rest = self.characters.line(rest, partner)
-        if self.tabs is not None:
-            rest = self.tabs.line(before, rest, partner)
+        if self.gaps_may_be_tabs and any(len(gap) > 1 and "\t" not in gap for gap in _GAP.findall(rest)):
+            raise Unclear(phrase("whether the gaps in its new lines are tabs or spaces cannot be told from it"))
         return self.indentation.line(before + rest) if self.indentation is not None else before + rest
 
 
@@ -66,7 +53,7 @@ class MatchPlace:
     column: int
     old: list[str]
     end_column: int
-    writing: Writing = field(default_factory=AsGiven)
+    writing: Adapted = field(default_factory=Adapted)
 
     @property
     def last(self) -> int:
@@ -121,11 +108,8 @@ def by_indentation(lines: TextLines, old: list[str]) -> Iterator[MatchPlace]:
         place = _whole(lines, first, old[:count])
         indentation = Reindent(place.old, place.file, lines.text, lines.next_with_words(place.end))
         if indentation.fits:
-            tabs = RespaceTabs.none(lines) if indentation.converts else None
-            place.writing = Adapted(indentation, tabs=tabs)
+            place.writing = Adapted(indentation, gaps_may_be_tabs=indentation.converts and lines.inner_tabs)
             yield place
-    if lines.inner_tabs or any("\t" in line.strip(BLANKS) for line in old):
-        yield from _by_inner_tabs(lines, old)
 
 
 def by_typography(lines: TextLines, old: list[str]) -> Iterator[MatchPlace]:
@@ -170,7 +154,7 @@ def _typographic_parts(lines: TextLines, old: list[str]) -> Iterator[tuple[list[
     """
     if not typographic("\n".join(old)) and not typographic(lines.text):
         return
-    starts = _likely_starts(lines, old, _PLAIN_WORD)
+    starts = _likely_starts(lines, old)
     if starts is None:
         yield lines.contents, None
         return
@@ -178,26 +162,9 @@ def _typographic_parts(lines: TextLines, old: list[str]) -> Iterator[tuple[list[
         yield lines.contents[first : first + len(old)], first
 
 
-def _by_inner_tabs(lines: TextLines, old: list[str]) -> Iterator[MatchPlace]:
-    """Places where tabs within lines became spaces too. Looked for around its longest words."""
-    count = len(old) - (old[-1] == "")
-    for first in _likely_starts(lines, old, _WORD) or []:
-        if first + len(old) > len(lines):
-            continue
-        file = lines.contents[first : first + count]
-        tabs = tab_readings(old[:count], file)
-        if tabs is None:
-            continue
-        place = _whole(lines, first, old)
-        indentation = Reindent(old, place.file, lines.text)
-        if indentation.fits:
-            place.writing = Adapted(indentation, tabs=tabs)
-            yield place
-
-
-def _likely_starts(lines: TextLines, old: Sequence[str], word: re.Pattern[str]) -> list[int] | None:
+def _likely_starts(lines: TextLines, old: Sequence[str]) -> list[int] | None:
     """The lines where the old text may start, since its longest words stand where they should; None without words."""
-    found = [(offset, part) for offset, line in enumerate(old) for part in word.findall(line)]
+    found = [(offset, part) for offset, line in enumerate(old) for part in _PLAIN_WORD.findall(line)]
     found = sorted(found, key=lambda pair: -len(pair[1]))[:_MOST_WORDS]
     if not found:
         return None
@@ -291,17 +258,3 @@ def _walked(lines: TextLines, first: int, column: int, old: list[str]) -> MatchP
     if len(old) > 1 and not old[-1]:
         end = 0
     return MatchPlace(lines, first, column, old, end, Adapted(characters=Retype(pieces, lines.text)))
-
-
-__all__ = [
-    "Adapted",
-    "AsGiven",
-    "MatchPlace",
-    "Unclear",
-    "Writing",
-    "by_indentation",
-    "by_line_endings",
-    "by_line_ends",
-    "by_typography",
-    "by_typography_and_indentation",
-]

@@ -18,14 +18,16 @@ from typing import TYPE_CHECKING
 from ferrule.core.phrases import phrase
 from ferrule.workspace.edits.edit_problems import (
     EditProblem,
-    EditSpan,
     FoundText,
     Rung,
     empty,
+    excerpt,
     identical,
     misfit,
+    missing,
     several,
 )
+from ferrule.workspace.edits.file_style import Unclear
 from ferrule.workspace.edits.match_rungs import (
     MatchPlace,
     by_indentation,
@@ -34,12 +36,9 @@ from ferrule.workspace.edits.match_rungs import (
     by_typography,
     by_typography_and_indentation,
 )
-from ferrule.workspace.edits.near_miss import excerpt, missing
-from ferrule.workspace.edits.rebuild import rebuild
-from ferrule.workspace.edits.reindent import Unclear
-from ferrule.workspace.edits.text_lines import BLANKS, TextLines, as_lines, blanks_before
-from ferrule.workspace.edits.whose_form import shows_lost_margin
-from ferrule.workspace.texts.text import newline_of
+from ferrule.workspace.edits.rebuild import rebuild, shows_lost_margin
+from ferrule.workspace.edits.text_lines import BLANKS, TextLines, as_lines, blanks_after, blanks_before
+from ferrule.workspace.texts.text import Edit, newline_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -385,7 +384,7 @@ def _exact(lines: TextLines, old: str, new: str) -> FoundText | None:
         end = start + len(old)
         if "\r\n" not in (text[max(start - 1, 0) : start + 1], text[end - 1 : end + 1]):  # half an ending is no place
             literal = new.replace("\n", lines.style_at(end)) if _takes_endings(old, new) else new
-            span = EditSpan(start, end, literal)
+            span = Edit(start, end, literal)
             return FoundText([span], Rung.EXACT, _to_check(lines, span, old, new))
     half = old.endswith("\r") and "\n" in text
     return _but_for_endings(lines, old, new) if ("\r" in text or "\r" in old) and not half else None
@@ -411,7 +410,7 @@ def _takes_endings(old: str, new: str) -> bool:
     return "\n" in new and not ("\n" in old or "\r" in old or "\r" in new)
 
 
-def _to_check(lines: TextLines, span: EditSpan, old: str, new: str) -> str:
+def _to_check(lines: TextLines, span: Edit, old: str, new: str) -> str:
     """What a literal replacement may have done that was not meant, as a note; empty where nothing looks like it."""
     mine, ours = as_lines(old), as_lines(new)
     before, follows = lines.before(span.start), lines.after(span.end) or ""
@@ -425,7 +424,7 @@ def _to_check(lines: TextLines, span: EditSpan, old: str, new: str) -> str:
     depths = (margin, *(blanks_before(line) for line in mine[1:] if line.strip(BLANKS)))
     if not all(blanks_before(line).startswith(depths) for line in ours[1:] if line.strip(BLANKS)):
         return _CHECK_MARGIN.format(line=number())
-    ending, style = newline_of(span.replacement), lines.style_at(span.end)
+    ending, style = newline_of(span.new), lines.style_at(span.end)
     if ending in _ENDINGS and ending != style:
         return _CHECK_ENDINGS.format(new=_ENDINGS[ending], file=_ENDINGS[style], line=number() + len(mine) - 1)
     return ""
@@ -447,16 +446,14 @@ def _every(lines: TextLines, old: str, new: str) -> FoundText:
     if old in text and not ("\r\n" in text and (old[:1] == "\n" or old[-1:] == "\r")):
         takes, only = _takes_endings(old, new), lines.only_style
         spans = [
-            EditSpan(
-                match.start(), match.end(), new.replace("\n", only or lines.style_at(match.end())) if takes else new
-            )
+            Edit(match.start(), match.end(), new.replace("\n", only or lines.style_at(match.end())) if takes else new)
             for match in re.finditer(re.escape(old), text)
         ]
         return FoundText(spans, Rung.EXACT, _to_check_in_any(lines, spans, old, new))
     wanted = as_lines(old)
     spans = (
         [
-            EditSpan(match.start(), match.end(), _style_of(match[0]).join(as_lines(new)))
+            Edit(match.start(), match.end(), _style_of(match[0]).join(as_lines(new)))
             for match in re.finditer(r"(?:\r\n|\n|\r)".join(map(re.escape, wanted)), text)
         ]
         if len(wanted) > 1
@@ -468,7 +465,7 @@ def _every(lines: TextLines, old: str, new: str) -> FoundText:
     return FoundText(spans, Rung.LINE_ENDS, note.rstrip())
 
 
-def _to_check_in_any(lines: TextLines, spans: list[EditSpan], old: str, new: str) -> str:
+def _to_check_in_any(lines: TextLines, spans: list[Edit], old: str, new: str) -> str:
     """The first note among those of many places, of which some are looked at."""
     return next(filter(None, (_to_check(lines, span, old, new) for span in spans[:_LOOKED_AT])), "")
 
@@ -476,7 +473,7 @@ def _to_check_in_any(lines: TextLines, spans: list[EditSpan], old: str, new: str
 # With differences forgiven
 
 
-def _climb(lines: TextLines, old: str, new: str) -> tuple[EditSpan, Rung] | None:
+def _climb(lines: TextLines, old: str, new: str) -> tuple[Edit, Rung] | None:
     wanted = as_lines(old)
     if not old.strip():
         return None
@@ -532,12 +529,8 @@ def _check_alone(place: MatchPlace, others: Iterator[MatchPlace]) -> None:
 
 def _likewise(lines: TextLines, wanted: list[str], place: MatchPlace, looser: Search) -> Iterator[MatchPlace]:
     """Other places that fit but for their indentation, where this one does not but for blanks at the ends of lines."""
-    if any(_blanks_after(mine) != _blanks_after(theirs) for mine, theirs in zip(place.old, place.file, strict=True)):
+    if any(blanks_after(mine) != blanks_after(theirs) for mine, theirs in zip(place.old, place.file, strict=True)):
         yield from (other for other in looser(lines, wanted) if other.first != place.first)
-
-
-def _blanks_after(line: str) -> str:
-    return line[len(line.rstrip(BLANKS)) :]
 
 
 def _require_its_endings(place: MatchPlace, old: str, new: str) -> None:
@@ -550,7 +543,7 @@ def _require_its_endings(place: MatchPlace, old: str, new: str) -> None:
         raise _unclear(lines, place.first, place.old, Unclear(phrase("the new text has other line endings than it")))
 
 
-def _settled(place: MatchPlace, wanted: list[str], new: list[str]) -> EditSpan:
+def _settled(place: MatchPlace, wanted: list[str], new: list[str]) -> Edit:
     """The span for the one place that fits."""
     lines = place.lines
     if len(place.old) < len(wanted) and len(new) > 1 and not new[-1]:
@@ -566,7 +559,7 @@ def _settled(place: MatchPlace, wanted: list[str], new: list[str]) -> EditSpan:
     return _span(place, new)
 
 
-def _span(place: MatchPlace, new: list[str]) -> EditSpan:
+def _span(place: MatchPlace, new: list[str]) -> Edit:
     """The place with the new lines, written as the file would."""
     lines = place.lines
     try:
@@ -575,7 +568,7 @@ def _span(place: MatchPlace, new: list[str]) -> EditSpan:
             raise Unclear(phrase("the file would stay as it is"))
     except Unclear as unclear:
         raise _unclear(lines, place.first, place.old, unclear) from None
-    return EditSpan(place.start, place.end, replacement)
+    return Edit(place.start, place.end, replacement)
 
 
 def _unclear(lines: TextLines, first: int, old: list[str], unclear: Unclear) -> EditProblem:
@@ -583,7 +576,7 @@ def _unclear(lines: TextLines, first: int, old: list[str], unclear: Unclear) -> 
     return misfit(first + 1, unclear.reason, shown, unclear.suggestion or _WHOLE_LINES)
 
 
-def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[EditSpan, Rung] | None:
+def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[Edit, Rung] | None:
     stripped = without_numbers(old, new)
     if stripped is None or not stripped[0].strip():
         return None
@@ -608,8 +601,8 @@ def _doubted(lines: TextLines, old: str, reason: str) -> None:
             raise _unclear(lines, place.first, place.old, Unclear(reason))
 
 
-def _without_escapes(lines: TextLines, old: str, new: str) -> tuple[EditSpan, Rung] | None:
-    spans: list[EditSpan] = []
+def _without_escapes(lines: TextLines, old: str, new: str) -> tuple[Edit, Rung] | None:
+    spans: list[Edit] = []
     for plain, plain_new in without_escapes(old, new):
         places = list(by_line_ends(lines, as_lines(plain))) if plain.strip() else []
         if not places:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ferrule.core.phrases import joined, phrase
-from ferrule.workspace.edits.edit_problems import EditProblem, EditSpan, FoundText, apply_spans, in_edit, nul
+from ferrule.workspace.edits.edit_problems import EditProblem, FoundText, in_edit, nul
 from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.media import notebook_cells
-from ferrule.workspace.texts.text import Edit, require_sure_encoding, splice
+from ferrule.workspace.texts.text import Edit, apply_edits, require_sure_encoding, splice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,7 +59,7 @@ def require_notebook(after: str) -> None:
 
 class _Found(Protocol):
     @property
-    def spans(self) -> list[EditSpan]: ...
+    def spans(self) -> list[Edit]: ...
 
 
 F = TypeVar("F", bound=_Found)
@@ -73,19 +73,19 @@ def edited_bytes(name: str, data: bytes, text: Text, find: Callable[[str], F]) -
     except EditProblem as problem:
         raise (told_as_json(problem) if notebook else problem) from None
     if notebook:
-        require_notebook(apply_spans(text.text, found.spans))
-    new = "".join(span.replacement for span in found.spans)
+        require_notebook(apply_edits(text.text, found.spans))
+    new = "".join(span.new for span in found.spans)
     if "\0" in new:
         raise nul()  # it would be a binary file
     require_sure_encoding(data, text, new)
-    return found, splice(data, text, [Edit(span.start, span.end, span.replacement) for span in found.spans])
+    return found, splice(data, text, found.spans)
 
 
 @dataclass(slots=True, frozen=True)
 class FoundAll:
     """What the edits come to: spans of the original text, the text that results, and how each edit was found."""
 
-    spans: list[EditSpan]
+    spans: list[Edit]
     text: str
     steps: list[FoundText]
 
@@ -108,11 +108,11 @@ def find_edits(text: str, edits: Sequence[tuple[str, str, bool]]) -> FoundAll:
             raise in_edit(number, len(edits), problem) from None
         steps.append(found)
         pieces = _replaced(pieces, found.spans)
-        now = apply_spans(now, found.spans)
+        now = apply_edits(now, found.spans)
     return FoundAll(_spans(pieces, len(text)), now, steps)
 
 
-def _replaced(pieces: list[_EditPiece], spans: list[EditSpan]) -> list[_EditPiece]:
+def _replaced(pieces: list[_EditPiece], spans: list[Edit]) -> list[_EditPiece]:
     """The pieces after a change; spans are in order."""
     result: list[_EditPiece] = []
     at = 0  # where the piece at hand begins in the text as it is now
@@ -124,7 +124,7 @@ def _replaced(pieces: list[_EditPiece], spans: list[EditSpan]) -> list[_EditPiec
             keep = max(span.start - at, used)
             if span.start >= at:
                 result.append(_part(piece, used, keep))
-                result.append(_EditPiece(span.replacement))
+                result.append(_EditPiece(span.new))
             used = min(span.end - at, len(piece.text))
             if span.end > at + len(piece.text):
                 break
@@ -132,7 +132,7 @@ def _replaced(pieces: list[_EditPiece], spans: list[EditSpan]) -> list[_EditPiec
         result.append(_part(piece, used, len(piece.text)))
         at += len(piece.text)
     if span is not None:
-        result.append(_EditPiece(span.replacement))  # all there is, in an empty text
+        result.append(_EditPiece(span.new))  # all there is, in an empty text
     return [piece for piece in result if piece.text]
 
 
@@ -140,15 +140,15 @@ def _part(piece: _EditPiece, start: int, end: int) -> _EditPiece:
     return _EditPiece(piece.text[start:end], None if piece.start is None else piece.start + start)
 
 
-def _spans(pieces: list[_EditPiece], length: int) -> list[EditSpan]:
+def _spans(pieces: list[_EditPiece], length: int) -> list[Edit]:
     """What stands between the pieces of the original that are left."""
-    spans: list[EditSpan] = []
+    spans: list[Edit] = []
     at, new = 0, ""
     for piece in [*pieces, _EditPiece("", length)]:
         if piece.start is None:
             new += piece.text
             continue
         if new or piece.start > at:
-            spans.append(EditSpan(at, piece.start, new))
+            spans.append(Edit(at, piece.start, new))
         at, new = piece.start + len(piece.text), ""
     return spans

@@ -152,3 +152,8 @@ def as_lines(text: str) -> list[str]:
 def blanks_before(line: str) -> str:
     """The indentation of a line."""
     return line[: len(line) - len(line.lstrip(BLANKS))]
+
+
+def blanks_after(line: str) -> str:
+    """The blanks at the end of a line."""
+    return line[len(line.rstrip(BLANKS)) :]

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
 from ferrule.workspace.confined import LeadsOut, open_beneath
-from ferrule.workspace.layers.git_index import UnreadableIndex, parse_index
-from ferrule.workspace.layers.ignored import IgnoredPaths, is_guarded
+from ferrule.workspace.git import UnreadableIndex, parse_index
+from ferrule.workspace.ignore_files import IgnoredPaths, is_guarded
 from ferrule.workspace.names import one_line
 from ferrule.workspace.problems import PathProblem, failed
 from ferrule.workspace.snapshots.changes import Node

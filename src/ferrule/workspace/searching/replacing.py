@@ -18,7 +18,7 @@ from ferrule.workspace.files import MOST_EDITABLE
 from ferrule.workspace.names import about_names, amount, decoded, one_line
 from ferrule.workspace.paths import Place
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.searching.matches import FileMatches  # noqa: TC001 - the schema of a result
+from ferrule.workspace.searching.search import FileMatches  # noqa: TC001 - the schema of a result
 from ferrule.workspace.snapshots.changes import Write
 from ferrule.workspace.texts.diff import diff_file
 from ferrule.workspace.texts.text import decode, newline_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ferrule.core.context import Session
     from ferrule.workspace.files import Files
     from ferrule.workspace.paths import Paths
-    from ferrule.workspace.searching.occurrences import FileOccurrences, Occurrence
+    from ferrule.workspace.searching.replacement import FileOccurrences, Occurrence
     from ferrule.workspace.snapshots.changes import Group, Origin
 
 

@@ -5,26 +5,27 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
-from enum import Enum, auto
-from itertools import compress, repeat
+from itertools import compress
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from ferrule.core.errors import ToolError
 from ferrule.core.phrases import phrase
+from ferrule.workspace.names import decoded, one_line
 from ferrule.workspace.paths import Place
+from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.restrictions import held_back_note
-from ferrule.workspace.searching.globs import FERRULE_IGNORE, Ignored, both, select
+from ferrule.workspace.searching.globs import both, select
 from ferrule.workspace.searching.ripgrep import FilesNotRead, UnsupportedByDefault, find_ripgrep, ripgrep, understand
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 
     from ferrule.workspace.paths import Paths
     from ferrule.workspace.searching.globs import Fit
-    from ferrule.workspace.searching.older_encodings import OlderFiles
+    from ferrule.workspace.searching.ripgrep import OlderFiles
 
 
 # Counts what a search holds back, without a look inside: a note that only came with a match would tell of one.
@@ -84,79 +85,6 @@ async def _files(program: str, place: Place, flags: list[str]) -> AsyncIterator[
                 yield name
         if await running.ended() not in (0, 1, 2):
             raise ToolError(phrase("The search was cut short while it looked for what it may not show."))
-
-
-# `.ferruleignore` in every folder: ripgrep takes the one at the top of a root, the others are heeded afterwards.
-
-
-_INNER = b"/" + os.fsencode(FERRULE_IGNORE)
-
-
-class _IgnoringFolder(Enum):
-    PLAIN = auto()
-    RULED = auto()
-    LEFT_OUT = auto()
-
-
-class NestedIgnores:
-    """Whether a file found below a place stays. Names are those ripgrep gives: from the root on."""
-
-    def __init__(self, place: Place) -> None:
-        self._root = place.root
-        self._ignored = Ignored(place.root.path)
-        self._start = b"" if place.inner == "." else os.fsencode(place.inner)
-        above = [b"/".join(self._start.split(b"/")[:depth]) for depth in range(1, self._start.count(b"/") + 2)]
-        ruled = any(self._has_rules(folder) for folder in above if folder)
-        start = _IgnoringFolder.RULED if ruled else _IgnoringFolder.PLAIN
-        self._folders = {b"": _IgnoringFolder.PLAIN, self._start: start}
-        self._plain: set[bytes] = set()  # those of the names so far, as ripgrep writes them
-
-    def of(self, names: list[bytes]) -> list[bytes]:
-        """Those of the names that stay."""
-        return names if self._all_plain(names) else list(filter(self, names))
-
-    def fit(self, names: Sequence[bytes]) -> Iterable[object]:
-        """For each of some names whether it stays."""
-        return repeat(True, len(names)) if self._all_plain(names) else map(self, names)
-
-    def _all_plain(self, names: Iterable[bytes]) -> bool:
-        folders = {name.rpartition(b"/")[0] for name in names}  # all of them at once: there are far fewer
-        for folder in folders - self._plain:
-            if self._at(folder) is not _IgnoringFolder.PLAIN:
-                return False
-            self._plain.add(folder)
-        return True
-
-    def __call__(self, name: bytes) -> bool:
-        """Whether one file stays."""
-        found = self._at(name[: name.rfind(b"/")])
-        if found is _IgnoringFolder.PLAIN:
-            return True
-        inner = name.removeprefix(b"./")
-        return inner == self._start or (
-            found is _IgnoringFolder.RULED and not self._ignored(self._path(inner), is_folder=False)
-        )
-
-    def _at(self, folder: bytes) -> _IgnoringFolder:
-        folder = folder[2:]  # names begin with `./`
-        return self._folders.get(folder) or self._look(folder)
-
-    def _look(self, folder: bytes) -> _IgnoringFolder:
-        above = folder.rpartition(b"/")[0]
-        found = self._folders.get(above) or self._look(above)
-        if found is _IgnoringFolder.RULED and self._ignored(self._path(folder), is_folder=True):
-            found = _IgnoringFolder.LEFT_OUT
-        if found is _IgnoringFolder.PLAIN and self._has_rules(folder):
-            found = _IgnoringFolder.RULED
-        self._folders[folder] = found
-        return found
-
-    def _has_rules(self, folder: bytes) -> bool:
-        inner, root = folder + _INNER, self._root.descriptor
-        return os.access(inner, os.F_OK, dir_fd=root, follow_symlinks=False)
-
-    def _path(self, name: bytes) -> Path:
-        return self._root.path / os.fsdecode(name)
 
 
 Mode = Literal["content", "files_with_matches", "count"]
@@ -347,12 +275,9 @@ class Hits:
 
 async def search(paths: Paths, query: Query, most: int, show: Callable[[list[bytes]], None]) -> Findings:
     """Search; `show` gets hits as they come, and the findings hold the first `most` in order of name."""
-    program = find_ripgrep(paths)
-    if program is None:
-        from ferrule.workspace.searching.plain_search import plain_search
-
-        return await plain_search(paths, query, most, show)
     import asyncio
+
+    program = find_ripgrep(paths)
 
     counting = asyncio.create_task(count_held_back(program, paths, query.place)) if paths.kept else None
     try:
@@ -377,7 +302,7 @@ async def _in_all_encodings(
     Which files are in one takes longer to find out than the search itself. In a large tree, where that would be felt,
     it is done only if nothing was found.
     """
-    from ferrule.workspace.searching.older_encodings import NOT_LOOKED_AT, beyond_ascii, find_older_files
+    from ferrule.workspace.searching.ripgrep import NOT_LOOKED_AT, beyond_ascii, find_older_files
 
     began = monotonic()
     findings = await _search(program, paths, query, most, show, pcre2=pcre2)
@@ -416,7 +341,7 @@ async def stop_task(task: asyncio.Task[Any]) -> None:
 def _chosen(paths: Paths, query: Query) -> tuple[list[str], Fit | None]:
     """Which files are searched: what ripgrep is told of it, and what of the rest fits."""
     chosen = select(query.globs, query.file_type)
-    fit = both(not_held_back(paths, query.place), both(chosen.fit, NestedIgnores(query.place).fit))
+    fit = both(not_held_back(paths, query.place), chosen.fit)
     return [*chosen.flags, *exclusions(paths, query.place)], fit
 
 
@@ -478,10 +403,6 @@ async def _search(
 async def count_searched(paths: Paths, query: Query) -> int | None:
     """How many files a search looks into; None where they cannot be counted in its time."""
     program = find_ripgrep(paths)
-    if program is None:
-        from ferrule.workspace.searching.plain_search import plain_find
-
-        return (await plain_find(paths, query.place, query.globs, 0, _show_nothing)).total
     chosen, fit = _chosen(paths, query)
     count, rest = 0, b""
     async with ripgrep(program, query.place, ("--files", *chosen), None) as running:
@@ -526,7 +447,9 @@ async def until(pieces: AsyncIterator[bytes], seconds: float) -> AsyncIterator[b
 
     end = monotonic() + seconds
     while True:
-        async with asyncio.timeout(end - monotonic()):
+        if (left := end - monotonic()) <= 0:
+            raise TimeoutError
+        async with asyncio.timeout(left):
             try:
                 piece = await anext(pieces)
             except StopAsyncIteration:
@@ -536,3 +459,160 @@ async def until(pieces: AsyncIterator[bytes], seconds: float) -> AsyncIterator[b
 
 def _name(hit: bytes) -> bytes:
     return hit[: hit.index(b"\0")]
+
+
+# Reads the hits of a content search: the lines of one file, each cut to a length that can be shown.
+
+
+LONGEST = 500
+"""Characters of one line that are shown."""
+_BEFORE_MATCH = 150
+_MOST_CHARACTERS = 90_000
+_LARGEST_TOLD, _MOST_TOLD = 256_000, 50
+_LINE = re.compile(rb"(?P<number>[0-9]+)(?::(?P<column>[0-9]+):|-)(?P<text>.*)", re.DOTALL)
+_OMITTED = re.compile(rb" \[\.\.\. (?:omitted end of long line|[0-9]+ more match(?:es)?)\]$")
+
+
+class Line(TypedDict):
+    """A line of a file; `match` is false for one that is only shown around a match."""
+
+    line: int
+    text: str
+    match: bool
+
+
+class FileMatches(TypedDict):
+    """What a search says of a file: its matching lines, or how many there are; a null line is a gap between groups."""
+
+    path: str
+    count: int | None
+    lines: list[Line | None]
+
+
+class Names:
+    """How files that a search names are shown: relative to the workspace where they lie in it."""
+
+    def __init__(self, paths: Paths, place: Place) -> None:
+        first = place.root == paths.roots[0]
+        self._before = "" if first else f"{place.root.path}/"
+        self._paths, self._root = paths, place.root
+        self._told: dict[bytes, str] = {}
+
+    def show(self, name: bytes) -> str:
+        return self._before + decoded(name.removeprefix(b"./"))
+
+    def of(self, hit: bytes) -> str:
+        return self.show(hit[: hit.index(b"\0")])
+
+    def encoding_of(self, hit: bytes) -> str:
+        """What the lines of a hit are written in. ripgrep gives the bytes of files in old encodings as they are."""
+        name, _, lines = hit.partition(b"\0")
+        try:
+            lines.decode()
+        except UnicodeDecodeError:
+            if name not in self._told:
+                self._told[name] = self._look(name) if len(self._told) < _MOST_TOLD else "utf-8"
+            return self._told[name]
+        return "utf-8"
+
+    def _look(self, name: bytes) -> str:
+        from ferrule.workspace.texts.text import decode  # few searches need it
+
+        shown = decoded(name.removeprefix(b"./"))
+        try:
+            data = self._paths.read(Place(self._root, self._root.path / shown, shown), _LARGEST_TOLD + 1)
+        except (OSError, PathProblem):
+            return "utf-8"
+        text = decode(data) if len(data) <= _LARGEST_TOLD else None
+        return "utf-8" if text is None else text.encoding
+
+
+def lines_of(hit: bytes, encoding: str = "utf-8") -> list[Line | None]:
+    """The lines of one hit; None where lines between two groups are left out."""
+    lines: list[Line | None] = []
+    for raw in hit[hit.index(b"\0") + 1 :].split(b"\n"):
+        found = _LINE.match(raw)
+        if found is None:
+            if raw == b"--":
+                lines.append(None)
+            continue
+        column = found["column"]
+        lines.append(
+            {
+                "line": int(found["number"]),
+                "text": _cut(found["text"].removesuffix(b"\r"), int(column) - 1 if column else 0, encoding),
+                "match": column is not None,
+            }
+        )
+    return lines
+
+
+def file_matches(hits: list[bytes], mode: Mode, names: Names, most: int) -> tuple[list[FileMatches], int, bool]:
+    """The hits as data, how many results that is, and whether the text grew too long for more."""
+    files: list[FileMatches] = []
+    shown = characters = 0
+    for hit in hits:
+        path, lines, count, results = names.of(hit), list[Line | None](), None, 1
+        if mode == "content":
+            lines, results = first_matches(lines_of(hit, names.encoding_of(hit)), most - shown), 0
+            for line in filter(None, lines):
+                characters += len(line["text"]) + len(path) + 10
+                results += line["match"]
+        elif mode == "count":
+            count = int(hit.rpartition(b"\0")[2])
+        characters += len(path)
+        if characters > _MOST_CHARACTERS:
+            return files, shown, True
+        if files and files[-1]["path"] == path:
+            files[-1]["lines"] += lines
+        else:
+            files.append({"path": path, "count": count, "lines": lines})
+        shown += results
+        if shown >= most:
+            break
+    return files, shown, False
+
+
+def first_matches(lines: list[Line | None], most: int) -> list[Line | None]:
+    """The lines up to so many matching ones, with what stands around them."""
+    seen = 0
+    for position, line in enumerate(lines):
+        if line is not None and line["match"]:
+            seen += 1
+            if seen > most:
+                kept = lines[:position]
+                while kept and (kept[-1] is None or not kept[-1]["match"]):
+                    kept.pop()
+                return kept
+    return lines
+
+
+def in_words(path: str, lines: Iterable[Line | None], *, numbered: bool) -> Iterator[str]:
+    """`path:12:text` for a match, `path-13-text` around it, as grep writes them."""
+    name = one_line(path)
+    for line in lines:
+        if line is None:
+            yield "--"
+            continue
+        mark = ":" if line["match"] else "-"
+        number = f"{line['line']}{mark}" if numbered else ""
+        yield f"{name}{mark}{number}{line['text']}"
+
+
+def _cut(text: bytes, at: int, encoding: str) -> str:
+    """The part of a long line around its match, and how much there was."""
+    if len(text) <= LONGEST:
+        return text.decode(encoding, "replace")
+    whole = text.decode(encoding, "replace")
+    if len(whole) <= LONGEST:
+        return whole
+    said = f"{len(whole):,}"
+    if omitted := _OMITTED.search(text):
+        text = text[: omitted.start()]
+        whole = text.decode(encoding, "replace")
+        said = f"more than {len(whole):,}"
+    at = min(len(text[:at].decode(encoding, "replace")), max(0, len(whole) - LONGEST + _BEFORE_MATCH))
+    start = max(0, at - _BEFORE_MATCH)
+    piece = whole[start : start + LONGEST]
+    before, after = "…" if start else "", "…" if start + LONGEST < len(whole) or omitted else ""
+    return f"{before}{piece}{after} [line cut: {LONGEST} of {said} characters]"

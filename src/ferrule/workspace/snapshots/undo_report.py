@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from difflib import unified_diff
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,8 @@ from ferrule.workspace.names import one_line
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Change, Group, Node, Operation, Side, State
 from ferrule.workspace.snapshots.content_store import ContentLost
+from ferrule.workspace.texts.diff import diff_file
+from ferrule.workspace.texts.text import decode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,37 +30,20 @@ if TYPE_CHECKING:
 
 
 _MOST_BYTES = 2_000_000
-_MOST_COMPARED = 6_000
-_LONGEST_LINE = 500
 
 
-def unified(name: str, before: bytes | None, after: bytes | None, *, most: int = 200, other: str | None = None) -> str:
+def unified(name: str, before: bytes | None, after: bytes | None, *, most: int = 200) -> str:
     """The difference between two contents; None is no file. At most so many lines of it."""
-    old, new = (
-        ("/dev/null" if before is None else f"a/{name}"),
-        ("/dev/null" if after is None else f"b/{other or name}"),
-    )
-    one, two = before or b"", after or b""
-    if one == two:
+    if before == after:
         return ""
-    head = f"--- {old}\n+++ {new}\n"
-    if b"\0" in one[:8192] or b"\0" in two[:8192]:
-        return f"{head}Binary: {_size(before)}, then {_size(after)}.\n"
-    if max(len(one), len(two)) > _MOST_BYTES:
-        return f"{head}Too large to compare: {_size(before)}, then {_size(after)}.\n"
-    left, right = _lines(one), _lines(two)
-    start, end = _same(left, right)
-    if max(len(left), len(right)) - start - end > _MOST_COMPARED:
-        middle = f"{len(left) - start - end:,} lines became {len(right) - start - end:,}"
-        return f"{head}From line {start + 1:,} on, {middle}.\n"
-    # What is the same at both ends is cut off but for its context: comparing costs the square of what is compared.
-    first, last = max(start - 3, 0), max(end - 3, 0)
-    body = list(unified_diff(left[first : len(left) - last], right[first : len(right) - last], n=3))[2:]
-    lines = [_shifted(line, first) if line.startswith("@@") else line for line in body]
-    endings = (b"\r" in one) != (b"\r" in two)
-    text = "".join(_shown(line, endings=endings) for line in lines[:most])
-    rest = len(lines) - most
-    return head + text + (f"… {rest:,} more lines of this diff.\n" if rest > 0 else "")
+    old, new = "/dev/null" if before is None else f"a/{name}", "/dev/null" if after is None else f"b/{name}"
+    sizes = f"{_size(before)}, then {_size(after)}"
+    if max(len(before or b""), len(after or b"")) > _MOST_BYTES:
+        return f"--- {old}\n+++ {new}\nToo large to compare: {sizes}.\n"
+    texts = [None if data is None else decode(data) for data in (before, after)]
+    if any(text is None and data is not None for text, data in zip(texts, (before, after), strict=True)):
+        return f"--- {old}\n+++ {new}\nBinary: {sizes}.\n"
+    return diff_file(texts[0], texts[1], name, most_lines=most).text
 
 
 def bounded(parts: Sequence[str], most: int) -> str:
@@ -75,38 +59,6 @@ def bounded(parts: Sequence[str], most: int) -> str:
     if rest:
         shown.append(f"… {rest:,} more {'file' if rest == 1 else 'files'} that did not fit here.\n")
     return "".join(shown)
-
-
-def _lines(data: bytes) -> list[str]:
-    return [line.decode("utf-8", "replace") for line in data.splitlines(keepends=True)]
-
-
-def _same(left: list[str], right: list[str]) -> tuple[int, int]:
-    """How many lines are the same at the start, and at the end."""
-    short = min(len(left), len(right))
-    start = next((at for at in range(short) if left[at] != right[at]), short)
-    end = next((at for at in range(short - start) if left[-1 - at] != right[-1 - at]), short - start)
-    return start, end
-
-
-def _shifted(line: str, by: int) -> str:
-    """`@@ -1,7 +1,8 @@` for a part that starts `by` lines further down."""
-    if not by:
-        return line
-    _, old, new, end = line.split(" ", 3)
-    moved = [",".join([f"{one[0]}{int(at) + by}", *rest]) for one in (old, new) for at, *rest in [one[1:].split(",")]]
-    return f"@@ {moved[0]} {moved[1]} {end}"
-
-
-def _shown(line: str, *, endings: bool) -> str:
-    """A line of bounded length; its carriage return is made visible where that may be the difference."""
-    text = line.rstrip("\r\n")
-    ending = line[len(text) :]
-    if len(text) > _LONGEST_LINE:
-        text = f"{text[:_LONGEST_LINE]}… ({len(text) - _LONGEST_LINE:,} more characters)"
-    if not ending:
-        return f"{text}\n\\ No newline at end of file\n"
-    return text + ("␍" if endings and "\r" in ending else "") + "\n"
 
 
 def _size(data: bytes | None) -> str:
@@ -181,7 +133,7 @@ class Report:
             return phrase("{n} changes undone.", n=many) if self.undo else phrase("{n} changes redone.", n=many)
         if self.refused or self.groups:
             return phrase("Nothing was undone.") if self.undo else phrase("Nothing was redone.")
-        return phrase("There is nothing to be undone.") if self.undo else phrase("There is nothing to be redone.")
+        return phrase("Nothing to undo.") if self.undo else phrase("Nothing to redo.")
 
     @property
     def trouble(self) -> str:

@@ -82,7 +82,7 @@ class Unencodable(PathProblem):
             if half
             else phrase(
                 "Write it with characters that the encoding has, or as an escape of the "
-                "file's language; or ask the person whether the file should become UTF-8."
+                "file's language; or ask the user whether the file should become UTF-8."
             ),
             details={"character": point, "position": position, "encoding": encoding},
         )
@@ -176,13 +176,13 @@ def splice(data: bytes, text: Text, edits: Iterable[Edit]) -> bytes:
     for place, edit in enumerate(ordered):
         pieces[2 * place + 1] = _encoded(edit.new, text.encoding)
     changed = b"".join(pieces)
-    if text.encoding not in UNICODE and changed.decode(text.encoding, "replace") != apply(text.text, ordered):
+    if text.encoding not in UNICODE and changed.decode(text.encoding, "replace") != apply_edits(text.text, ordered):
         raise _inseparable(text.encoding)
     return text.bom + changed
 
 
-def apply(text: str, edits: Sequence[Edit]) -> str:
-    """The text with some characters replaced; the edits in order."""
+def apply_edits(text: str, edits: Iterable[Edit]) -> str:
+    """The text with some characters replaced; the edits are in order and do not overlap."""
     pieces: list[str] = []
     done = 0
     for edit in edits:
@@ -241,7 +241,7 @@ def _inseparable(encoding: str) -> PathProblem:
 # Keeps a file in the encoding it was read in, or refuses the change.
 
 
-_TO_UTF_8 = phrase("or ask the person whether the file should become UTF-8.")
+_TO_UTF_8 = phrase("or ask the user whether the file should become UTF-8.")
 
 
 def require_same_encoding(before: Text | None, after: bytes) -> None:

@@ -1,7 +1,10 @@
-"""Which paths of a layer are build output and caches: what git ignores, by the workspace's own ignore files.
+"""Ignore files: what searches, listings and the changes of a command leave out.
 
-A command cannot hide what it did: a `.gitignore` that it wrote itself does not count, what git tracks is never ignored,
-and neither is a place that other programs obey. Only a folder that is new as a whole may call itself a cache.
+A line is read as git reads it. `Ignored` says what a search or a listing does not show; ripgrep reads most of these
+files itself, and it is for where it does not. `IgnoredPaths` says which paths of a layer are build output and caches:
+a command cannot hide what it did there, since a `.gitignore` that it wrote itself does not count, what git tracks is
+never ignored, and neither is a place that other programs obey. Only a folder that is new as a whole may call itself a
+cache.
 """
 
 from __future__ import annotations
@@ -13,16 +16,20 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ferrule.core.access import is_setting
-from ferrule.workspace.layers.git_index import GitIndex, has_object, index_of
-from ferrule.workspace.searching.globs import enclosing_repository
+from ferrule.workspace.git import GitIndex, enclosing_repository, has_object, index_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+NEVER = (".git", "node_modules")
+"""Folders that no search goes into, unless it starts there."""
+FERRULE_IGNORE = ".ferruleignore"
+"""At the top of a root; `.ignore` is for the folders below."""
+_IGNORE, _EXCLUDE = ".gitignore", ".git/info/exclude"
+_IN_EVERY_FOLDER = (".rgignore", ".ignore", _IGNORE)
 _ALWAYS = "__pycache__"
 _TAG, _SIGNATURE = "CACHEDIR.TAG", b"Signature: 8a477f597d28d172789f06886806bc55"
-_IGNORE, _EXCLUDE = ".gitignore", ".git/info/exclude"
 _LARGEST, _LONGEST, _MOST_SPANS = 1 << 20, 4096, 8
 _CLASSES = {
     b"alnum": rb"a-zA-Z0-9", b"alpha": rb"a-zA-Z", b"blank": rb" \t", b"cntrl": rb"\x00-\x1f\x7f", b"digit": rb"0-9",
@@ -32,16 +39,95 @@ _CLASSES = {
 
 
 @dataclass(slots=True, frozen=True)
-class _Rule:
-    """One line of a `.gitignore`, as a pattern for the path from its folder on, or for the name alone."""
+class IgnoreRule:
+    """One line of an ignore file, as a pattern for the path from its folder on, or for the name alone."""
 
-    fits: re.Pattern[bytes]
+    pattern: re.Pattern[bytes]
     name_alone: bool
     folders_only: bool
     keeps: bool
 
+    def fits(self, inner: bytes, name: bytes, *, folder: bool) -> bool:
+        if self.folders_only and not folder:
+            return False
+        return self.pattern.fullmatch(name if self.name_alone else inner) is not None
 
-_Files = tuple[tuple[int, tuple[_Rule, ...]], ...]
+
+# For searches and listings
+
+
+_IgnoreFile = tuple["Path", tuple[IgnoreRule, ...]]
+"""The folder that an ignore file is in, and its lines, the last first."""
+
+
+class Ignored:
+    """What the ignore files of a root leave out.
+
+    As ripgrep has it: a kind of file that says anything of a path outweighs the kinds after it (`.ignore`, then
+    `.gitignore`, then `.git/info/exclude`, then the root's `.ferruleignore`); of one kind the nearest file counts, and
+    in it the last line that fits.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._top = enclosing_repository(root) or root
+        self._rules: dict[Path, tuple[IgnoreRule, ...]] = {}
+        self._said: dict[Path, list[list[_IgnoreFile]]] = {}
+
+    def __call__(self, path: Path, *, is_folder: bool) -> bool:
+        """Whether the entry at this path is left out; its folder is taken not to be."""
+        if path.name in NEVER:
+            return True
+        for files in self._said_in(path.parent):
+            if (found := _verdict(path, files, is_folder=is_folder)) is not None:
+                return found
+        return False
+
+    def _said_in(self, folder: Path) -> list[list[_IgnoreFile]]:
+        """The files of each kind with any rule that count for what is in a folder, the nearest first. Most folders have
+        none, and that is quick.
+        """
+        if folder not in self._said:
+            above = [folder, *folder.parents]
+            folders = [one for one in above if one == self._top or self._top in one.parents]
+            kinds = [self._with_rules(folders, kind) for kind in _IN_EVERY_FOLDER]
+            kinds += [self._with_rules([self._top], _EXCLUDE), self._with_rules([self._root], FERRULE_IGNORE)]
+            self._said[folder] = [files for files in kinds if files]
+        return self._said[folder]
+
+    def _with_rules(self, folders: list[Path], kind: str) -> list[_IgnoreFile]:
+        return [(folder, rules) for folder in folders if (rules := self._of(folder / kind))]
+
+    def _of(self, file: Path) -> tuple[IgnoreRule, ...]:
+        if file not in self._rules:
+            self._rules[file] = _rules(str(file))
+        return self._rules[file]
+
+
+def _verdict(path: Path, files: list[_IgnoreFile], *, is_folder: bool) -> bool | None:
+    name = os.fsencode(path.name)
+    for folder, rules in files:
+        inner = os.fsencode(path.relative_to(folder))
+        for rule in rules:
+            if rule.fits(inner, name, folder=is_folder):
+                return not rule.keeps
+    return None
+
+
+def enclosing_ignore_files(root: Path) -> tuple[str, ...]:
+    """The ignore files above a workspace that count in it: those from the top of its repository down."""
+    top = enclosing_repository(root)
+    if top is None:
+        return ()
+    folders = [folder for folder in root.parents if folder == top or top in folder.parents]
+    listed = [top / _EXCLUDE, *(folder / name for folder in folders for name in _IN_EVERY_FOLDER)]
+    return tuple(str(path) for path in listed if path.is_file() and not path.is_symlink())
+
+
+# For the layer of a command
+
+
+_Files = tuple[tuple[int, tuple[IgnoreRule, ...]], ...]
 """Ignore files: how many bytes of a path lead to the folder of each, and its lines, the last first."""
 
 
@@ -76,7 +162,7 @@ class IgnoredPaths:
         for length, rules in files:
             inner = whole[length:]
             for rule in rules:
-                if (folder or not rule.folders_only) and rule.fits.fullmatch(name if rule.name_alone else inner):
+                if rule.fits(inner, name, folder=folder):
                     return not rule.keeps
         return False
 
@@ -114,12 +200,12 @@ class IgnoredPaths:
         while folder not in self._said:
             new.append(folder)
             if self._is_top(folder):
-                self._said[folder] = *_rules(f"{folder}/{_IGNORE}", folder), *_rules(f"{folder}/{_EXCLUDE}", folder)
+                self._said[folder] = *_file(folder, _IGNORE), *_file(folder, _EXCLUDE)
                 break
             folder = folder.rpartition("/")[0]
         for one in reversed(new):
             if one not in self._said:
-                self._said[one] = *_rules(f"{one}/{_IGNORE}", one), *self._said[one.rpartition("/")[0]]
+                self._said[one] = *_file(one, _IGNORE), *self._said[one.rpartition("/")[0]]
         return self._said[new[0] if new else folder]
 
     def _repository(self, folder: str) -> _Repository | None:
@@ -150,9 +236,17 @@ def is_made_again(path: str) -> bool:
     return _ALWAYS in path.split("/")[:-1]
 
 
-def _rules(file: str, folder: str) -> _Files:
-    rules = tuple(rule for line in reversed(_lines(file)) if (rule := _rule(line)) is not None)
+def _file(folder: str, name: str) -> _Files:
+    rules = _rules(f"{folder}/{name}")
     return ((len(os.fsencode(folder)) + 1, rules),) if rules else ()
+
+
+# Reading a file
+
+
+def _rules(file: str) -> tuple[IgnoreRule, ...]:
+    """The lines that say something, the last first: it outweighs those before it."""
+    return tuple(rule for line in reversed(_lines(file)) if (rule := _rule(line)) is not None)
 
 
 def _is_tag(file: str) -> bool:
@@ -179,7 +273,7 @@ def _content(file: str, most: int) -> bytes:
         os.close(opened)
 
 
-def _rule(line: bytes) -> _Rule | None:
+def _rule(line: bytes) -> IgnoreRule | None:
     """What a line says; None where it is no pattern that can be read."""
     keeps = line.startswith(b"!")
     body = line[1:] if keeps else line
@@ -187,7 +281,7 @@ def _rule(line: bytes) -> _Rule | None:
     body = body[:-1] if folders_only else body
     name_alone = b"/" not in body
     try:
-        return _Rule(_compiled(body.removeprefix(b"/")), name_alone, folders_only, keeps)
+        return IgnoreRule(_compiled(body.removeprefix(b"/")), name_alone, folders_only, keeps)
     except (ValueError, re.error):
         return None
 
