@@ -9,8 +9,8 @@ from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.dialects.dialect import readable
 from ferrule.dialects.mcp import MCP
-from ferrule.dialects.names import readable
 from ferrule.dialects.payload import DialectError
 from ferrule.mcp_client.bounds import DESCRIPTION_CHARS, SCHEMA_BYTES, SCHEMA_DEPTH, TOOLS
 from ferrule.mcp_client.private_files import read_json, write_json

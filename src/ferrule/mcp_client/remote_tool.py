@@ -15,8 +15,7 @@ from ferrule.core.raw_tool import RawTool
 from ferrule.core.result import ErrorInfo, ToolResult, words_for_attached
 from ferrule.core.tool import Description
 from ferrule.dialects.mcp import MCP, embedded_text
-from ferrule.dialects.payload import DialectError
-from ferrule.dialects.wording import to_base64
+from ferrule.dialects.payload import DialectError, to_base64
 from ferrule.mcp_client.bounds import ATTACHMENTS
 from ferrule.mcp_client.definitions import tool_name
 from ferrule.mcp_client.failures import malformed_result

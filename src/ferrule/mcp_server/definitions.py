@@ -10,11 +10,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ferrule.dialects.anthropic import Anthropic
-from ferrule.dialects.dialect import Dialect
+from ferrule.dialects.dialect import MAX_LENGTH, Dialect, NameMap
 from ferrule.dialects.exporter import Exporter, leave_out
 from ferrule.dialects.gemini import Gemini
 from ferrule.dialects.mcp import MCP
-from ferrule.dialects.names import MAX_LENGTH, NameMap
 from ferrule.mcp_server.results import output_check, shown_output
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from ferrule.core.tool import Tool
     from ferrule.dialects.flatten import Ledger
-    from ferrule.registry.source import ToolSource
+    from ferrule.registry.registry import ToolSource
 
 PAGE_SIZE = 1000
 """Large, because some agents read the first page alone."""

@@ -14,7 +14,7 @@ from ferrule.core.result import ErrorInfo
 from ferrule.core.schema_compile import quick_validator
 from ferrule.core.tool import output_schema_of
 from ferrule.dialects.mcp import MCP, output_object, own_words
-from ferrule.dialects.wording import out_of_order
+from ferrule.dialects.payload import out_of_order
 from ferrule.pipeline.format import head_and_tail
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from ferrule.mcp_server.opening import INSTRUCTIONS, NAME, TITLE, takes_structur
 from ferrule.mcp_server.results import RESULT_CHARS, call_result
 from ferrule.mcp_server.sessions import Sessions, is_stateless, wants_progress
 from ferrule.mcp_server.tasks import LONG_RUNNING, TASK_AFTER, Tasks, lacking
-from ferrule.registry.registry import Registry
-from ferrule.registry.views import View
+from ferrule.registry.registry import Registry, View
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from ferrule.core.events import CallEvent, RegistryEvent
     from ferrule.mcp_server.sessions import ClientSession, RunningCall
     from ferrule.pipeline.run import Runtime
-    from ferrule.registry.source import ToolSource
+    from ferrule.registry.registry import ToolSource
 
 
 # Arguments that an agent writes into every tool's schema for itself, and then sends along with the call.

@@ -12,7 +12,7 @@ from ferrule.core.problems import show
 if TYPE_CHECKING:
     from ferrule.core.call import RawCall
     from ferrule.core.tool import Tool
-    from ferrule.registry.source import ToolSource
+    from ferrule.registry.registry import ToolSource
 
 
 def lookup(source: ToolSource, call: RawCall) -> Tool[Any]:

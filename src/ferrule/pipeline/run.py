@@ -32,8 +32,7 @@ from ferrule.pipeline.lookup import lookup
 from ferrule.pipeline.record import CallRecord, Recorder, Recording, Tracer
 from ferrule.pipeline.turns import Turns
 from ferrule.pipeline.validate import validate
-from ferrule.registry.registry import Registry
-from ferrule.registry.source import ToolSource
+from ferrule.registry.registry import Registry, ToolSource
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence

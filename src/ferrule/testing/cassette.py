@@ -25,9 +25,7 @@ from ferrule.core.tool import Style, Tool
 from ferrule.pipeline.format import format_value, stopped_by
 from ferrule.pipeline.limits import DEFAULT_LIMITS
 from ferrule.pipeline.streaming import Collected
-from ferrule.registry.registry import Registry
-from ferrule.registry.source import RegistryEntry, ToolSource
-from ferrule.registry.views import View
+from ferrule.registry.registry import Registry, RegistryEntry, ToolSource, View
 from ferrule.testing.double import Double, is_stream
 
 if TYPE_CHECKING:
