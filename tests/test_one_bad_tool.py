@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from ferrule import RawCall, Registry, RulePolicy, Runtime, Tool
-from ferrule.agent.doing import doing
-from ferrule.agent.turn import bounded
+from ferrule.agent.calling import bounded, doing
 from ferrule.core.lint import lint_tool
 from ferrule.core.result import ToolResult
 from ferrule.dialects import Exporter
 from ferrule.mcp_server.shown_tools import Definitions
-from ferrule.models.guided.slots import Candidates
-from ferrule.registry.choose_tools import ToolChooser
+from ferrule.models.local.pick_call import CallPicker
 from tests.core.bad_tools import BAD, ODD, greet_person
 
 EVERY = [*BAD[:6], greet_person, *BAD[6:], *ODD]
@@ -100,8 +98,9 @@ def test_lists_and_searches_hold_them_all() -> None:
 
 
 def test_a_small_model_chooses_among_the_others() -> None:
-    assert ToolChooser(EVERY).choose("greet a person", 1) == [greet_person]
-    assert [one.tool.name for one in Candidates(EVERY).rank("greet a person by name", 1, least=0.1)] == ["greet_person"]
+    form = CallPicker(EVERY).pick('greet the person "Ann"')
+    assert form is not None
+    assert form.tool is greet_person
 
 
 @bad_one

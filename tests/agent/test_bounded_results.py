@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ferrule.agent.turn import bounded
+from ferrule.agent.calling import bounded
 from ferrule.builtin.grep import grep
 from ferrule.builtin.read import read
 from ferrule.core.result import ToolResult

@@ -8,7 +8,7 @@ import pytest
 
 from ferrule import ErrorKind, RawCall, Stopped
 from ferrule.agent.agent_events import AgentEvent, CallAsked
-from ferrule.agent.turn import Calling
+from ferrule.agent.calling import Calling
 from ferrule.core.errors import Stage
 from ferrule.core.events import Done
 

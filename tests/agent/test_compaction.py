@@ -7,17 +7,18 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from ferrule import RawCall
-from ferrule.agent.compaction import (
+from ferrule.agent.conversation import (
+    GO_ON,
     KEPT_EXCHANGES,
     can_be_summarised,
+    cancelled,
     files_in,
     shortened_results,
     summarised,
     tail_start,
     transcript,
+    well_formed,
 )
-from ferrule.agent.conversation import cancelled, well_formed
-from ferrule.agent.hearing import GO_ON
 from ferrule.core.model import AssistantMessage, Message, ToolResults, UserMessage
 from ferrule.core.result import ToolResult
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ferrule import RawCall
-from ferrule.agent.doing import doing
+from ferrule.agent.calling import doing
 from ferrule.builtin.all_tools import builtin_tools
 
 TOOLS = {tool.name: tool for tool in builtin_tools()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ferrule.agent.agent_events import Noted
-from ferrule.agent.turn import EventQueue
+from ferrule.agent.calling import EventQueue
 from ferrule.core.events import Partial, Progress
 
 

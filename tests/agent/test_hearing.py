@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from ferrule.agent.agent_events import AgentEvent
-from ferrule.agent.hearing import Hearing
+from ferrule.agent.conversation import Hearing
 from ferrule.core.model import ModelError, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, UserMessage
 from ferrule.testing import ScriptedModel, call, say
 

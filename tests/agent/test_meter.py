@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ferrule.agent.limits import AgentLimits, Meter
+from ferrule.agent.agent import AgentLimits, Meter
 from ferrule.core.model import Usage
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ferrule.agent.hearing import NOTES
+from ferrule.agent.conversation import NOTES
 
 
 def test_every_note_stands_in_brackets() -> None:

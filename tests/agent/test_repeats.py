@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ferrule import RawCall
-from ferrule.agent.turn import ENDED, NOTED, Repeats, note
+from ferrule.agent.calling import ENDED, NOTED, Repeats, note
 from ferrule.core.result import ToolResult
 
 from .room import add, keep

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from ferrule import Choice, RawCall, RulePolicy, ToolContext, tool
+from ferrule.agent.agent import AgentLimits
 from ferrule.agent.agent_events import (
     Answered,
     CallAsked,
@@ -17,7 +18,6 @@ from ferrule.agent.agent_events import (
     TurnEnded,
     TurnStarted,
 )
-from ferrule.agent.limits import AgentLimits
 from ferrule.core.events import Done, Pending
 from ferrule.core.model import (
     AssistantMessage,

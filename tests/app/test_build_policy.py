@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.app.build import App
-from ferrule.app.build_policy import build_policy, written_rules
-from ferrule.app.find_tools import Tools, build_tools
-from ferrule.app.load_settings import SettingsError, load_settings
-from ferrule.app.settings import AuditSettings, PermissionSettings, RuleTable, Settings, ToolSettings
+from ferrule.app.build import App, Tools, build_policy, build_tools, written_rules
+from ferrule.app.settings import (
+    AuditSettings,
+    PermissionSettings,
+    RuleTable,
+    Settings,
+    SettingsError,
+    ToolSettings,
+    load_settings,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +25,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     (tmp_path / "ws").mkdir()
     monkeypatch.setenv("FERRULE_CONFIG", str(tmp_path / "person.toml"))
     monkeypatch.setenv("FERRULE_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr("ferrule.app.locations.ORGANISATION_FILE", tmp_path / "organisation.toml")
+    monkeypatch.setattr("ferrule.app.settings.ORGANISATION_FILE", tmp_path / "organisation.toml")
     return tmp_path / "person.toml", tmp_path / "ws" / "ferrule.toml"
 
 

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.app.build import App
-from ferrule.app.build_policy import sandbox_choice
-from ferrule.app.load_settings import SettingsError
-from ferrule.app.settings import AuditSettings, HookSettings, SandboxSettings, Settings, ToolSettings
+from ferrule.app.build import App, sandbox_choice
+from ferrule.app.settings import AuditSettings, HookSettings, SandboxSettings, Settings, SettingsError, ToolSettings
 from ferrule.builtin.session_shells import sandbox_of, work_profile
 from ferrule.core.context import SandboxChoice
 from ferrule.core.result import ToolResult

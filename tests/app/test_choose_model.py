@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule.app.choose_model import NoModelChosen, choose_model, known_providers
-from ferrule.app.load_settings import SettingsError, load_settings
-from ferrule.app.settings import ProviderSettings, Settings
+from ferrule.app.assistant import NoModelChosen, choose_model, known_providers
+from ferrule.app.settings import ProviderSettings, Settings, SettingsError, load_settings
 from ferrule.core.model import ModelError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ferrule.app.find_tools import build_tools
+from ferrule.app.build import build_tools
 from ferrule.app.settings import Settings, ToolSettings
 
 MINE = '''

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.app.load_settings import SettingsError, load_settings
-from ferrule.app.settings import RuleTable, SandboxSettings
+from ferrule.app.settings import RuleTable, SandboxSettings, SettingsError, load_settings
 
 
 def texts(rules: list[str | RuleTable]) -> list[str]:
@@ -183,7 +182,7 @@ def test_without_any_settings_no_validator_is_imported(files: tuple[Path, Path])
     import sys
 
     code = (
-        "import sys; from pathlib import Path; from ferrule.app.load_settings import load_settings\n"
+        "import sys; from pathlib import Path; from ferrule.app.settings import load_settings\n"
         "load_settings(Path('.')); print('pydantic' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=files[1].parent, capture_output=True, text=True, check=True)
@@ -232,7 +231,7 @@ def test_nobody_loosens_what_the_organisation_set(
 ) -> None:
     organisation = tmp_path / "organisation.toml"
     organisation.write_text('[permissions]\nmode = "default"\ndangerous = "ask"\ndeny = ["x"]\n')
-    monkeypatch.setattr("ferrule.app.locations.ORGANISATION_FILE", organisation)
+    monkeypatch.setattr("ferrule.app.settings.ORGANISATION_FILE", organisation)
     files[0].write_text('[permissions]\nmode = "bypass"\ndangerous = "allow"\n')
     loaded = load_settings(files[1].parent, {"permissions": {"mode": "accept-edits"}})
     permissions = loaded.settings.permissions
@@ -274,7 +273,7 @@ def test_nobody_turns_off_the_sandbox_or_the_hooks_of_the_organisation(
     """S3."""
     organisation = tmp_path / "organisation.toml"
     organisation.write_text('[sandbox]\nenabled = true\n[[hooks]]\nevent = "before"\ncommand = ["/opt/check"]\n')
-    monkeypatch.setattr("ferrule.app.locations.ORGANISATION_FILE", organisation)
+    monkeypatch.setattr("ferrule.app.settings.ORGANISATION_FILE", organisation)
     files[0].write_text("hooks = []\n[sandbox]\nenabled = false\n")
     loaded = load_settings(files[1].parent, {"sandbox": {"enabled": False}})
     assert loaded.settings.sandbox.enabled

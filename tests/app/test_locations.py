@@ -6,8 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.app.locations import added_folders, audit_path, data_folder, user_settings_file
-from ferrule.app.settings import AuditSettings, FileSettings, Settings
+from ferrule.app.settings import (
+    AuditSettings,
+    FileSettings,
+    Settings,
+    added_folders,
+    audit_path,
+    data_folder,
+    user_settings_file,
+)
 
 
 def test_the_environment_names_other_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

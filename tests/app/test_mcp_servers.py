@@ -10,7 +10,6 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule.app.build import App
-from ferrule.app.load_settings import SettingsError, load_settings
 from ferrule.app.mcp_servers import (
     KnownServers,
     ServerFile,
@@ -19,6 +18,7 @@ from ferrule.app.mcp_servers import (
     trust_server,
     without_wrong_servers,
 )
+from ferrule.app.settings import SettingsError, load_settings
 from ferrule.core.call import RawCall
 from ferrule.core.result import ToolResult
 
@@ -175,7 +175,7 @@ def test_without_servers_nothing_is_imported(place: Place) -> None:
 
     script = (
         "import sys\nfrom pathlib import Path\nfrom ferrule.app.settings import Settings\n"
-        "from ferrule.app.find_tools import build_tools\n"
+        "from ferrule.app.build import build_tools\n"
         "build_tools(Settings(), Path('.'))\n"
         "print([name for name in sys.modules if name.startswith(('mcp', 'ferrule.mcp_client'))])\n"
     )
@@ -191,8 +191,8 @@ async def test_known_tools_need_no_server_and_no_sdk(place: Place) -> None:
     place.person.write_text(place.table("mine"))
     await place.call("mcp__mine__echo")
     script = (
-        "import sys\nfrom pathlib import Path\nfrom ferrule.app.load_settings import load_settings\n"
-        "from ferrule.app.find_tools import build_tools\n"
+        "import sys\nfrom pathlib import Path\nfrom ferrule.app.settings import load_settings\n"
+        "from ferrule.app.build import build_tools\n"
         "tools = build_tools(load_settings(Path('.')).settings, Path('.').resolve())\n"
         "print('mcp__mine__echo' in tools.registry, 'mcp' in sys.modules)\n"
     )

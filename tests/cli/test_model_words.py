@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule.app.choose_model import NoModelChosen
+from ferrule.app.assistant import NoModelChosen
 from ferrule.cli.models import model_words
 from ferrule.cli.words import choose_language
 from ferrule.core.model import ModelError, ModelFault

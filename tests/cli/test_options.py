@@ -40,7 +40,7 @@ def test_what_the_organisation_overrules_is_put_down_to_it(
 ) -> None:
     organisation = ferrule.folder / "organisation.toml"
     organisation.write_text("[sandbox]\nenabled = true\n")
-    monkeypatch.setattr("ferrule.app.locations.ORGANISATION_FILE", organisation)
+    monkeypatch.setattr("ferrule.app.settings.ORGANISATION_FILE", organisation)
     loaded = settings_for(ferrule.workspace, sandbox_flags(True, ()))
     assert loaded.settings.sandbox.enabled
     said = capsys.readouterr().err

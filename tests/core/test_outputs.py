@@ -23,7 +23,7 @@ from typing_extensions import TypedDict
 from ferrule import Attachment, InvalidParams, Output, Runtime, Tool, ToolResult, raw_tool, tool
 from ferrule.core.outputs import TypedOutput
 from ferrule.core.schema_params import SchemaParams
-from ferrule.dialects.wording import jsonable
+from ferrule.dialects.payload import jsonable
 
 
 class Level(IntEnum):

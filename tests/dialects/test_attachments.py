@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ferrule.core.result import Attachment
 from ferrule.dialects import DialectError, dialect
-from ferrule.dialects.wording import data_url, from_base64, from_data_url, is_web, to_base64
+from ferrule.dialects.payload import data_url, from_base64, from_data_url, is_web, to_base64
 
 MEDIA_TYPES = st.from_regex(r"\A[a-z]{1,8}/[a-z.+-]{1,12}(;charset=utf-8)?\Z")
 

@@ -14,8 +14,8 @@ from ferrule.dialects.dialect import Dialect
 from ferrule.dialects.flatten import Loss
 from ferrule.dialects.gemini import Gemini
 from ferrule.dialects.mcp import MCP
-from ferrule.dialects.openai_responses import OpenAIResponses
-from ferrule.dialects.wording import Blocks, in_order, out_of_order
+from ferrule.dialects.openai import OpenAIResponses
+from ferrule.dialects.payload import Blocks, in_order, out_of_order
 
 PICTURE = Attachment("image/png", b"1")
 WORDS = st.text("ab\n", min_size=1, max_size=4)

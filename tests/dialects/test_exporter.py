@@ -19,9 +19,9 @@ from ferrule.core.description import Description
 from ferrule.core.result import ToolResult
 from ferrule.dialects import Exporter, NameMap, dialect
 from ferrule.dialects.anthropic import Anthropic
+from ferrule.dialects.dialect import KNOWN
 from ferrule.dialects.exporter import ReadOnlyDict, ReadOnlyList
 from ferrule.dialects.flatten import Exported
-from ferrule.dialects.known import KNOWN
 from tests.dialects.raw import RawTool, objects
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ferrule.dialects.anthropic import Anthropic
 from ferrule.dialects.flatten import ROOT, Ledger, flatten_root
 from ferrule.dialects.inline import inline
-from ferrule.dialects.openai_chat import OPENAI_ABILITIES
+from ferrule.dialects.openai import OPENAI_ABILITIES
 from ferrule.dialects.portable import Abilities, plain_tree, reduce
 from tests.dialects.strategies import Maker
 

@@ -17,7 +17,7 @@ from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind
 from ferrule.core.result import SUGGESTION, Attachment, ErrorInfo, ToolResult
 from ferrule.dialects import Loss
-from ferrule.dialects.wording import (
+from ferrule.dialects.payload import (
     attachment_line,
     attachment_lost,
     clean,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ferrule.app.build import App
-from ferrule.app.load_settings import load_settings
+from ferrule.app.settings import load_settings
 from ferrule.cli.ask import say_yes
 from ferrule.cli.main import main
 from ferrule.cli.past import history_of

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.dialects.names import is_portable
+from ferrule.dialects.dialect import is_portable
 from ferrule.mcp_client.remote_tool import server_slug, split_name, tool_name
 
 ANY = st.text(min_size=1, max_size=90)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.core.model import CallStarted, Finished, TextDelta, ThinkingDelta, Usage
-from ferrule.models.answer import AnswerBuilder
+from ferrule.models.wire_form import AnswerBuilder
 
 
 def done(answer: AnswerBuilder, stop: str = "end") -> Finished:

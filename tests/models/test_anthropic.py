@@ -12,9 +12,8 @@ from ferrule.core.call import RawCall
 from ferrule.core.model import AssistantMessage, Message, ModelEvent, ModelRequest, ToolResults, Usage, UserMessage
 from ferrule.core.result import Attachment, ToolResult
 from ferrule.models.anthropic import AnthropicForm
-from ferrule.models.endpoint import Endpoint
-from ferrule.models.faults import Faults
-from ferrule.models.transport import Frame
+from ferrule.models.faults import Endpoint, Faults
+from ferrule.models.wire_form import Frame
 
 from .endpoints.wire import finished
 

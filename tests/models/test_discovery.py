@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ferrule.models.discovery import Availability, FoundProvider, discover
-from ferrule.models.providers import Provider
+from ferrule.models.providers import Availability, FoundProvider, Provider, discover
 
 from .endpoints.server import Reply, Server
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ferrule.models.endpoint import Endpoint, host_of
+from ferrule.models.faults import Endpoint, host_of
 
 
 @pytest.mark.parametrize(

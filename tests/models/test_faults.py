@@ -9,8 +9,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule.core.model import ModelError, ModelFault
-from ferrule.models.endpoint import Endpoint
-from ferrule.models.faults import Faults, TryAgain
+from ferrule.models.faults import Endpoint, Faults, TryAgain
 
 FAR = Faults(
     Endpoint("openai", "OpenAI", "https://api.openai.com/v1", "sk-key-1234567890abcdef", "OPENAI_API_KEY"), "gpt-5"

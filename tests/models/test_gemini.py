@@ -10,10 +10,9 @@ from ferrule import tool
 from ferrule.core.call import RawCall
 from ferrule.core.model import AssistantMessage, ModelEvent, ModelRequest, ToolResults, Usage, UserMessage
 from ferrule.core.result import Attachment, ToolResult
-from ferrule.models.endpoint import Endpoint
-from ferrule.models.faults import Faults, TryAgain
+from ferrule.models.faults import Endpoint, Faults, TryAgain
 from ferrule.models.gemini import GeminiForm
-from ferrule.models.transport import Frame
+from ferrule.models.wire_form import Frame
 
 from .endpoints.wire import finished
 

@@ -29,7 +29,7 @@ from ferrule.core.model import (
 )
 from ferrule.dialects import dialect
 from ferrule.models.faults import Tries
-from ferrule.models.transport import TimeLimits
+from ferrule.models.http_model import TimeLimits
 
 from .endpoints.server import CUT, HANG, Reply, body, sse
 from .endpoints.wire import (
@@ -485,7 +485,7 @@ async def test_a_line_of_megabytes_is_read(form: str) -> None:
 
 
 async def test_a_line_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ferrule.models import transport
+    from ferrule.models import http_model as transport
 
     monkeypatch.setattr(transport, "_MOST_BYTES", 10_000)
     error = await failed(Reply([b"data: " + b"x" * 20_000, HANG]), tries=Tries(most=1))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ferrule.core.model import AssistantMessage
-from ferrule.models.transcript import keep, recall
+from ferrule.models.wire_form import keep, recall
 
 
 def test_only_the_same_model_of_the_same_provider_gets_it() -> None:

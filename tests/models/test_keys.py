@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.models.endpoint import find_key
+from ferrule.models.providers import find_key
 
 
 @pytest.fixture

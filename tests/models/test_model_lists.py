@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ferrule.models.loose_json import chat_names
+from ferrule.models.wire_form import chat_names
 
 
 def test_what_cannot_chat_is_left_out() -> None:

@@ -25,10 +25,9 @@ from ferrule.core.model import (
     UserMessage,
 )
 from ferrule.core.result import Attachment, ToolResult
-from ferrule.models.endpoint import Endpoint
-from ferrule.models.faults import Faults, TryAgain
-from ferrule.models.openai_chat import MISTRAL_IDS, Accent, OpenAIChatForm
-from ferrule.models.transport import Frame
+from ferrule.models.faults import Endpoint, Faults, TryAgain
+from ferrule.models.openai import MISTRAL_IDS, Accent, OpenAIChatForm
+from ferrule.models.wire_form import Frame
 
 from .endpoints.wire import chat_chunk, finished
 

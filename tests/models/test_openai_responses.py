@@ -21,10 +21,9 @@ from ferrule.core.model import (
     UserMessage,
 )
 from ferrule.core.result import Attachment, ToolResult
-from ferrule.models.endpoint import Endpoint
-from ferrule.models.faults import Faults
-from ferrule.models.openai_responses import OpenAIResponsesForm
-from ferrule.models.transport import Frame
+from ferrule.models.faults import Endpoint, Faults
+from ferrule.models.openai import OpenAIResponsesForm
+from ferrule.models.wire_form import Frame
 
 from .endpoints.wire import finished
 

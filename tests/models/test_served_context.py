@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.models.endpoint import Endpoint
+from ferrule.models.faults import Endpoint
 from ferrule.models.http_model import served_context
 
 PLACES = [

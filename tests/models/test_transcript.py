@@ -12,7 +12,7 @@ from ferrule.core.call import RawCall
 from ferrule.core.model import AssistantMessage, Message, ToolResults, UserMessage
 from ferrule.core.result import Attachment, ToolResult
 from ferrule.dialects import dialect
-from ferrule.models.transcript import CallIds, attached, transcript
+from ferrule.models.wire_form import CallIds, attached, transcript
 
 IDS = CallIds(re.compile(r"[a-z0-9_]{1,40}"))
 

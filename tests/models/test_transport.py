@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.core.errors import MissingExtra
-from ferrule.models.endpoint import Endpoint
-from ferrule.models.faults import Faults, TryAgain
-from ferrule.models.transport import Frame, Transport, as_json, http
+from ferrule.models.faults import Endpoint, Faults, TryAgain
+from ferrule.models.http_model import Transport, as_json, http
+from ferrule.models.wire_form import Frame
 
 from .endpoints.server import Reply, Server, body, sse
 from .endpoints.wire import QUICK

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ferrule.core.model import Finished, ModelError, ModelRequest, UserMessage
-from ferrule.models.endpoint import Endpoint
-from ferrule.models.faults import Faults, TryAgain
+from ferrule.models.faults import Endpoint, Faults, TryAgain
 from ferrule.models.providers import Provider, form_of
-from ferrule.models.transport import Frame, WireForm
+from ferrule.models.wire_form import Frame, WireForm
 
 from .endpoints.wire import FORMS, Call, Says, stream_of
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ferrule._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ferrule.agent.agent import Agent
+    from ferrule.agent.agent import Agent, AgentLimits
     from ferrule.agent.agent_events import (
         AgentEvent,
         Answered,
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         TurnStarted,
     )
     from ferrule.agent.conversation import Conversation
-    from ferrule.agent.limits import AgentLimits
     from ferrule.agent.saved_sessions import SavedSession
     from ferrule.core.model import AssistantMessage, ToolResults, UserMessage
 
@@ -46,7 +45,10 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "agent.agent": ("Agent",),
+        "agent.agent": (
+            "Agent",
+            "AgentLimits",
+        ),
         "agent.agent_events": (
             "AgentEvent",
             "Answered",
@@ -59,7 +61,6 @@ __getattr__, __dir__ = lazy_names(
             "TurnStarted",
         ),
         "agent.conversation": ("Conversation",),
-        "agent.limits": ("AgentLimits",),
         "agent.saved_sessions": ("SavedSession",),
         "core.model": (
             "AssistantMessage",

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ferrule.agent.agent import Agent, AgentLimits
 from ferrule.agent.agent_events import Answered, CallAsked, Ending, TurnEnded
-from ferrule.agent.limits import AgentLimits
 from ferrule.core.access import READS_ANYTHING
 from ferrule.core.call import CallInfo
 from ferrule.core.errors import ErrorKind, ToolError
@@ -22,10 +22,8 @@ from ferrule.core.result import Output
 from ferrule.core.tool import Kind, Tool
 
 if TYPE_CHECKING:
-    from ferrule.agent.agent import Agent
     from ferrule.core.context import Session, ToolContext
-    from ferrule.registry.registry import Registry
-    from ferrule.registry.source import ToolSource
+    from ferrule.registry.registry import Registry, ToolSource
 
 NAME = "Task"
 _ROLE = (
@@ -108,8 +106,6 @@ class TaskTool(Tool[TaskParams]):
         return _output(ended)
 
     def _sub_agent(self, context: ToolContext, tools: ToolSource) -> Agent:
-        from ferrule.agent.agent import Agent
-
         above = self._agent
         return Agent(
             above.model,

@@ -8,19 +8,76 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ferrule.app.load_settings import SettingsError
-from ferrule.app.locations import added_folders, sessions_folder
-from ferrule.core.phrases import said_by
+from ferrule.app.settings import SettingsError, added_folders, sessions_folder
+from ferrule.core.model import ModelError, ModelFault
+from ferrule.core.phrases import phrase, said_by
+from ferrule.models.providers import EMBEDDED, all_providers, custom_provider, find_key, open_model
 
 if TYPE_CHECKING:
-    from ferrule.agent.agent import Agent
+    from collections.abc import Mapping
+
+    from ferrule.agent.agent import Agent, AgentLimits
     from ferrule.agent.conversation import Conversation
-    from ferrule.agent.limits import AgentLimits
     from ferrule.agent.saved_sessions import SavedSession
     from ferrule.app.build import App
     from ferrule.app.settings import AssistantSettings, Settings
     from ferrule.core.model import Model
-    from ferrule.registry.source import ToolSource
+    from ferrule.models.providers import Provider
+    from ferrule.registry.registry import ToolSource
+
+
+class NoModelChosen(ModelError):  # noqa: N818 - reads as what it says
+    """Nobody said which model to ask. `with_key` are the providers that could be, by the keys that are here."""
+
+    def __init__(self, with_key: Mapping[str, str]) -> None:
+        lines = [f"- `--model {name}/NAME`: {where} is set" for name, where in with_key.items()]
+        lines.append("- `--model ollama/NAME`, lmstudio, llamacpp or vllm: a server on this machine, no key")
+        lines.append(f"- `--model {EMBEDDED}`: a small model on this machine, no key; 93 MB are fetched once")
+        if not with_key:
+            lines.append("- a key of a provider: export ANTHROPIC_API_KEY=…, OPENAI_API_KEY=…, GEMINI_API_KEY=…")
+        lines.append("`ferrule models` lists what is here. To keep a choice: export FERRULE_MODEL=provider/name")
+        super().__init__(ModelFault.NOT_FOUND, "No model is chosen.", suggestion="Choose one:\n" + "\n".join(lines))
+        self.with_key = with_key
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.suggestion}"
+
+
+def choose_model(name: str, settings: Settings) -> Model:
+    """The model called `name`, or the one that is set; raises `ModelError` with what to do instead."""
+    wanted = name.strip() or settings.model.strip()
+    known = known_providers(settings)
+    if not wanted:
+        raise NoModelChosen(_with_key(known))
+    return open_model(wanted, known)
+
+
+def known_providers(settings: Settings) -> dict[str, Provider]:
+    """The providers known by name, and those of the settings."""
+    custom: list[Provider] = []
+    for name, given in settings.providers.items():
+        if "/" in name or name != name.lower():
+            raise SettingsError(phrase("`providers.{name}`: a name is in small letters, without `/`.", name=name))
+        try:
+            custom.append(
+                custom_provider(
+                    name,
+                    base_url=given.base_url,
+                    form=given.form or None,
+                    key_variable=given.key_variable,
+                    headers=given.headers,
+                    context_tokens=given.context_tokens,
+                )
+            )
+        except ValueError as error:
+            raise SettingsError(phrase("{error}.", error=error)) from None
+    return all_providers(custom)
+
+
+def _with_key(known: Mapping[str, Provider]) -> dict[str, str]:
+    keys = {name: find_key(name, provider.key_variables) for name, provider in known.items() if provider.needs_key}
+    return {name: key.found_in for name, key in keys.items() if key is not None}
+
 
 SCRIPTED = "scripted:"
 _TWINS = ("readFile", "listFiles", "searchFiles", "executeCommand")  # of Read, LS, Glob and Bash
@@ -73,7 +130,6 @@ def model_for(name: str, settings: Settings) -> Model:
             return scripted_model(Path(name.removeprefix(SCRIPTED)))
         except ScriptError as error:
             raise SettingsError(said_by(error)) from None
-    from ferrule.app.choose_model import choose_model
 
     return choose_model(name, settings)
 
@@ -110,7 +166,7 @@ def build_assistant(
 
 def limits_of(settings: AssistantSettings) -> AgentLimits:
     """The limits of a turn as the settings have them."""
-    from ferrule.agent.limits import AgentLimits
+    from ferrule.agent.agent import AgentLimits
 
     return AgentLimits(
         steps=settings.max_steps or None,

@@ -2,24 +2,217 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+import os
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.app.find_tools import build_tools
-from ferrule.app.locations import added_folders, audit_path
-from ferrule.core.phrases import said_by
+from ferrule.app.mcp_servers import build_servers
+from ferrule.app.settings import (
+    PROJECT_FILE,
+    RuleTable,
+    SettingsError,
+    SourcedRule,
+    added_folders,
+    audit_path,
+    organisation_settings_file,
+    tool_folders,
+    user_settings_file,
+)
+from ferrule.core.context import SandboxChoice
+from ferrule.core.phrases import phrase, said_by
+from ferrule.registry.registry import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
 
-    from ferrule.app.settings import Settings
+    from ferrule.app.settings import HookSettings, Settings
     from ferrule.mcp_client.server_config import Ports
+    from ferrule.mcp_client.servers import Servers
     from ferrule.pipeline.confirm import Asker
+    from ferrule.pipeline.hooks import Hook
     from ferrule.pipeline.run import Runtime
+    from ferrule.plugins.discovery import FolderTools
+    from ferrule.plugins.plugin import BrokenModule, Plugin
+    from ferrule.policy.decide import RulePolicy
+    from ferrule.policy.rule_file import Written
+    from ferrule.policy.rules import Rule
     from ferrule.records.audit import AuditLog
+
+
+@dataclass(slots=True)
+class Tools:
+    """The registry with everything that was found, and what was not."""
+
+    registry: Registry
+    plugins: list[Plugin] = field(default_factory=list[Any])
+    """The installed ones."""
+    skipped: list[BrokenModule] = field(default_factory=list[Any])
+    """What of them could not be loaded."""
+    folders: FolderTools | None = None
+    servers: Servers | None = None
+    notes: list[str] = field(default_factory=list[str])
+    """What a person should hear of the MCP servers."""
+
+    @property
+    def broken(self) -> list[BrokenModule]:
+        """All that could not be loaded, as it is now: the files of a folder may change."""
+        return [*self.skipped, *(self.folders.broken if self.folders is not None else ())]
+
+
+def build_tools(settings: Settings, workspace: Path, ports: Ports | None = None) -> Tools:
+    """Built-ins, installed plugins, the settings' folders, and what is known of the MCP servers, in one registry.
+
+    No server is started here: `tools.servers` does that when it is asked to, or when one of its tools is called.
+    """
+    from ferrule.builtin.all_tools import builtin_tools
+
+    registry = Registry()
+    registry.register_many(builtin_tools(), origin="builtin")
+    tools = Tools(registry)
+    if settings.tools.plugins or settings.tools.folders:
+        from ferrule.plugins.discovery import Discovered, discover_installed
+        from ferrule.plugins.plugin import descriptor_aside
+
+        with descriptor_aside():
+            found = discover_installed() if settings.tools.plugins else Discovered()
+            found.register(registry)
+            tools.plugins, tools.skipped = found.plugins, found.broken
+            if settings.tools.folders:
+                from ferrule.plugins.discovery import FolderTools
+
+                tools.folders = FolderTools(
+                    tool_folders(settings, workspace), registry, disabled=settings.tools.disabled
+                )
+                tools.folders.load()
+    tools.servers, tools.notes = build_servers(settings, workspace, registry, added_folders(settings, workspace), ports)
+    for name in settings.tools.disabled:
+        if name in registry:
+            registry.disable(name)
+    return tools
+
+
+# The policy that the settings describe: each rule read, checked against the tools there are, with its source.
+
+
+@dataclass(slots=True, frozen=True)
+class BuiltPolicy:
+    """A policy, and what a person should hear of its rules."""
+
+    policy: RulePolicy
+    notes: list[str]
+
+
+def build_policy(settings: Settings, workspace: Path, tools: Tools) -> BuiltPolicy:
+    """Raises `SettingsError` with the file and the rule when one cannot work: half a policy would be none."""
+    from ferrule.policy.decide import RulePolicy
+
+    permissions = settings.permissions
+    rules: list[Rule] = []
+    notes: list[str] = []
+    if permissions.allow or permissions.ask or permissions.deny:
+        from ferrule.policy.patterns import RuleError
+        from ferrule.policy.rule_file import KnownTools, RuleChecks
+
+        known = KnownTools(tools.registry.get, tools.registry.names(), complete=not tools.broken)
+        try:
+            checked = RuleChecks(workspace, known).read(written_rules(settings))
+        except RuleError as error:
+            raise SettingsError(said_by(error)) from None
+        rules, notes = checked.rules, checked.notes
+    policy = RulePolicy(
+        rules,
+        mode=permissions.mode,
+        dangerous=permissions.dangerous,
+        own_files=own_files(workspace),
+        tool_folders=[folder.resolve() for folder in tool_folders(settings, workspace)],
+        doubts=tools.servers.approvals if tools.servers is not None else None,
+    )
+    return BuiltPolicy(policy, notes)
+
+
+def own_files(workspace: Path) -> list[Path]:
+    """The settings files in force for a workspace, which no tool may write."""
+    return [user_settings_file().absolute(), organisation_settings_file(), (workspace / PROJECT_FILE).absolute()]
+
+
+def written_rules(settings: Settings) -> Iterator[Written]:
+    """Every rule of the settings as it was written."""
+    from ferrule.pipeline.authorise import Verdict
+    from ferrule.policy.rule_file import Written
+    from ferrule.policy.rules import Source, SourceKind
+
+    permissions = settings.permissions
+    for verdict in (Verdict.DENY, Verdict.ASK, Verdict.ALLOW):
+        for one in getattr(permissions, verdict.value):
+            table = one if isinstance(one, RuleTable) else RuleTable(one)
+            source = Source(SourceKind(table.kind), table.file) if isinstance(table, SourcedRule) else Source()
+            yield Written(verdict, table.rule, source, tuple(table.match), tuple(table.no_match))
+
+
+# What stands around calls besides the rules, as the settings describe it: the sandbox of commands, and the hooks.
+
+
+def sandbox_choice(settings: Settings, workspace: Path) -> SandboxChoice:
+    """What a session must know of the sandbox."""
+    chosen = settings.sandbox
+    if chosen.hosts:
+        _require_hosts(chosen.hosts)
+    return SandboxChoice(
+        enabled=chosen.enabled,
+        hosts=tuple(chosen.hosts or ()) or None,
+        writable=tuple(writable_folders(settings, workspace)),
+        ignored=settings.shell.look.ignored,
+    )
+
+
+def _require_hosts(hosts: Sequence[str]) -> None:
+    from ferrule.process.sandbox.proxy import AllowedHosts, BadHost
+
+    try:
+        AllowedHosts(hosts)
+    except BadHost as error:
+        raise SettingsError(
+            phrase(
+                "`sandbox.hosts`: {error}. A host is `example.org`, `*.example.org` or `*`, also with a port: "
+                "`example.org:443`.",
+                error=error,
+            )
+        ) from None
+
+
+def writable_folders(settings: Settings, workspace: Path) -> list[Path]:
+    """The folders that commands may write besides the workspace; relative ones start there."""
+    return [workspace / folder.expanduser() for folder in settings.sandbox.writable]
+
+
+def guarded_folders(settings: Settings, workspace: Path) -> tuple[Path, ...]:
+    """Tools folders, which no command may write: Ferrule itself runs what they hold, and loads it at once.
+
+    Not one that the whole workspace lies in, where nothing could be written then.
+    """
+    root = workspace.resolve()
+    folders = [folder.resolve() for folder in tool_folders(settings, workspace)]
+    return tuple(folder for folder in folders if not root.is_relative_to(folder))
+
+
+def build_hooks(settings: Settings) -> list[Hook]:
+    """Every hook of the settings. Whether its program is there is found out when it is asked: a missing one refuses."""
+    if not settings.hooks:
+        return []
+    from ferrule.policy.program_hook import program_hook
+
+    return [
+        program_hook(hook_command(one), event=one.event, tools=one.tools, timeout=one.timeout) for one in settings.hooks
+    ]
+
+
+def hook_command(hook: HookSettings) -> list[str]:
+    """The command that is started; `~` in front of the program is the person's home."""
+    return [os.path.expanduser(hook.command[0]), *hook.command[1:]]  # noqa: PTH111 - a name to look up stays one
+
 
 logger = logging.getLogger("ferrule.app")
 
@@ -42,7 +235,6 @@ class App:
         single_call: bool = False,
         ports: Ports | None = None,
     ) -> None:
-        from ferrule.app.build_policy import build_hooks, build_policy, guarded_folders, sandbox_choice
         from ferrule.core.context import Environment, Session
         from ferrule.pipeline.run import Runtime
         from ferrule.pipeline.stages import Limits
@@ -145,6 +337,8 @@ class App:
         plugins = [one for one in self.tools.plugins if one.clean_up is not None]
         if not plugins:
             return
+        import asyncio  # listing tools does without
+
         try:
             await asyncio.wait_for(self._for_plugins(_nothing), _SECONDS_TO_ANSWER)
         except TimeoutError:

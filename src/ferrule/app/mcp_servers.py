@@ -15,9 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.app.load_settings import SettingsError, is_trusted
-from ferrule.app.locations import user_settings_file
-from ferrule.app.settings import SourcedServer
+from ferrule.app.settings import SettingsError, SourcedServer, is_trusted, user_settings_file
 from ferrule.core.phrases import phrase, said_by
 from ferrule.policy.patterns import RuleError
 from ferrule.policy.rule_file import SettingsDocument

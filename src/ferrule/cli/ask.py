@@ -202,7 +202,7 @@ def _saved(question: Question) -> str:
     """Add the rules that were shown to the person's own settings, and say so. When that fails they hold for the
     session.
     """
-    from ferrule.app.locations import user_settings_file
+    from ferrule.app.settings import user_settings_file
     from ferrule.pipeline.stages import Verdict
     from ferrule.policy.patterns import RuleError
     from ferrule.policy.rule_file import RuleFile

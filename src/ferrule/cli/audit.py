@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ferrule.app.locations import audit_path
+from ferrule.app.settings import audit_path
 from ferrule.cli.options import json_option, settings_for
 from ferrule.cli.output import write, write_json
 from ferrule.cli.since import SINCE

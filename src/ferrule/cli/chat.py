@@ -88,7 +88,7 @@ def _model(name: str, settings: Settings) -> Model:
     try:
         return model_for(name, settings)
     except ModelError as error:
-        from ferrule.app.choose_model import NoModelChosen
+        from ferrule.app.assistant import NoModelChosen
         from ferrule.cli.models import model_words
 
         if isinstance(error, NoModelChosen) and not name:

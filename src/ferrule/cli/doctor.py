@@ -14,19 +14,26 @@ from typing import TYPE_CHECKING
 import click
 
 from ferrule._version import __version__
-from ferrule.app.build import App
-from ferrule.app.build_policy import build_policy, hook_command, sandbox_choice, writable_folders, written_rules
-from ferrule.app.find_tools import build_tools
-from ferrule.app.load_settings import SettingsError, load_settings
-from ferrule.app.locations import (
+from ferrule.app.build import (
+    App,
+    build_policy,
+    build_tools,
+    hook_command,
+    sandbox_choice,
+    writable_folders,
+    written_rules,
+)
+from ferrule.app.mcp_servers import known_servers, mcp_folder, without_wrong_servers
+from ferrule.app.settings import (
     PROJECT_FILE,
+    Settings,
+    SettingsError,
     added_folders,
     audit_path,
+    load_settings,
     organisation_settings_file,
     user_settings_file,
 )
-from ferrule.app.mcp_servers import known_servers, mcp_folder, without_wrong_servers
-from ferrule.app.settings import Settings
 from ferrule.cli.audit import what_is_wrong
 from ferrule.cli.options import json_option, workspace_option
 from ferrule.cli.output import for_stdout, write_json, write_styled

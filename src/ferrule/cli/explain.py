@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ferrule.app.build_policy import build_policy
-from ferrule.app.find_tools import build_tools
+from ferrule.app.build import build_policy, build_tools
 from ferrule.cli.options import (
     json_option,
     permission_flags,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ferrule._version import __version__
-from ferrule.app.load_settings import SettingsError
+from ferrule.app.settings import SettingsError
 from ferrule.cli.output import promise_json, write, write_json_error
 from ferrule.cli.words import LANGUAGES, _, as_error, localised, said_of, speak_english
 from ferrule.core.errors import MissingExtra, ToolError

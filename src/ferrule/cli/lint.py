@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ferrule.app.find_tools import build_tools
+from ferrule.app.build import build_tools
 from ferrule.cli.options import json_option, settings_for, workspace_option
 from ferrule.cli.output import write, write_json
 from ferrule.cli.words import _

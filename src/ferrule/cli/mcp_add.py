@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ferrule.app.load_settings import SettingsError
-from ferrule.app.locations import user_settings_file
 from ferrule.app.mcp_servers import MCP_JSON, ServerFile, ServerJson, trust_server
+from ferrule.app.settings import SettingsError, user_settings_file
 from ferrule.cli.options import warn, workspace_option
 from ferrule.cli.output import write
 from ferrule.cli.words import _

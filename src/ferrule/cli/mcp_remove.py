@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ferrule.app.locations import organisation_settings_file
 from ferrule.app.mcp_servers import MCP_JSON, ServerFile, ServerJson, distrust_server, mcp_folder
+from ferrule.app.settings import organisation_settings_file
 from ferrule.cli.mcp_state import must_find, servers_for
 from ferrule.cli.options import PlainError, workspace_option
 from ferrule.cli.output import write

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ferrule.app.find_tools import Tools
+    from ferrule.app.build import Tools
     from ferrule.app.mcp_servers import KnownServer, KnownServers
     from ferrule.app.settings import Settings
     from ferrule.mcp_client.server_config import ServerConfig

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ferrule.app.locations import added_folders
 from ferrule.app.mcp_servers import mcp_folder
+from ferrule.app.settings import added_folders
 from ferrule.cli.mcp_state import changed_since_trusted, given_to, must_find, servers_for
 from ferrule.cli.options import PlainError, json_option, warn, workspace_option
 from ferrule.cli.output import write, write_json

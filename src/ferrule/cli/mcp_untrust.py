@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ferrule.app.load_settings import is_trusted, load_settings
 from ferrule.app.mcp_servers import distrust_server, known_servers
+from ferrule.app.settings import is_trusted, load_settings
 from ferrule.cli.mcp_state import must_find, servers_for
 from ferrule.cli.options import PlainError, warn, workspace_option
 from ferrule.cli.output import write

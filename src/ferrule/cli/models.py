@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ferrule.app.choose_model import NoModelChosen, known_providers
+from ferrule.app.assistant import NoModelChosen, known_providers
 from ferrule.cli.options import json_option, settings_for, workspace_option
 from ferrule.cli.output import write, write_json
 from ferrule.cli.table import print_table
 from ferrule.cli.words import _, localised
 from ferrule.core.phrases import joined
-from ferrule.models.discovery import EMBEDDED, Availability, FoundProvider, discover
 from ferrule.models.known_models import AS_OF, context_of, known
+from ferrule.models.providers import EMBEDDED, Availability, FoundProvider, discover
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,16 +8,14 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from ferrule.app.load_settings import Loaded, load_settings
-from ferrule.app.locations import organisation_settings_file
+from ferrule.app.settings import Loaded, load_settings, organisation_settings_file
 from ferrule.cli.output import document_promised, own_stdout, promise_json, write
 from ferrule.cli.words import _, as_error, as_warning, localised, speak_english
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ferrule.app.build import App
-    from ferrule.app.find_tools import Tools
+    from ferrule.app.build import App, Tools
 
 
 # What ends a command that was typed rightly: one line that says why, without how the command is typed.

@@ -6,8 +6,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ferrule.app.load_settings import load_settings
-from ferrule.app.locations import added_folders
+from ferrule.app.settings import added_folders, load_settings
 from ferrule.cli.options import warn
 from ferrule.cli.output import write, write_json
 from ferrule.cli.undone_files import undone_files

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ferrule.app.build_policy import build_policy, written_rules
-from ferrule.app.find_tools import build_tools
-from ferrule.app.load_settings import SettingsError
-from ferrule.app.locations import PROJECT_FILE, user_settings_file
+from ferrule.app.build import build_policy, build_tools, written_rules
+from ferrule.app.settings import PROJECT_FILE, SettingsError, user_settings_file
 from ferrule.cli.options import json_option, settings_for, warn, workspace_option
 from ferrule.cli.output import write, write_json
 from ferrule.cli.table import print_table

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from ferrule.app.find_tools import build_tools
+from ferrule.app.build import build_tools
 from ferrule.cli.mcp_state import list_servers
 from ferrule.cli.options import json_option, promise, report_broken, settings_for, warn, workspace_option
 from ferrule.cli.output import write, write_json
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ferrule.core.tool import Tool
-    from ferrule.registry.source import ToolSource
+    from ferrule.registry.registry import ToolSource
 
 
 # One tool in full, for a person: what it does and what it takes.

@@ -100,7 +100,7 @@ def _from_flag(arguments: list[str]) -> str | None:
 
 def _from_settings() -> str | None:
     """Only the one key: settings that are wrong elsewhere are reported when they are used."""
-    from ferrule.app.locations import user_settings_file
+    from ferrule.app.settings import user_settings_file
 
     file = user_settings_file()
     if not file.is_file():

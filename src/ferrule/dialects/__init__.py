@@ -1,10 +1,8 @@
 """Each provider's form of definitions, calls and results, without any provider's SDK."""
 
-from ferrule.dialects.dialect import Dialect, ForeignDefinition
+from ferrule.dialects.dialect import KNOWN, Dialect, ForeignDefinition, NameMap, dialect
 from ferrule.dialects.exporter import Exporter
 from ferrule.dialects.flatten import Exported, Loss
-from ferrule.dialects.known import KNOWN, dialect
-from ferrule.dialects.names import NameMap
 from ferrule.dialects.payload import DialectError
 
 __all__ = [

@@ -9,26 +9,24 @@ from ferrule.core.call import RawCall
 from ferrule.core.result import Attachment
 from ferrule.dialects.dialect import Dialect, ForeignDefinition, Strictness
 from ferrule.dialects.payload import (
+    IMAGES,
+    Blocks,
     DialectError,
     a_list,
     a_name,
     an_object,
     arguments_as_object,
-    plain,
-    some_arguments,
-    some_text,
-)
-from ferrule.dialects.portable import Abilities, StrictRules
-from ferrule.dialects.wording import (
-    IMAGES,
-    Blocks,
     from_base64,
     is_web,
+    plain,
     result_from,
+    some_arguments,
+    some_text,
     text_of,
     to_base64,
     written_blocks,
 )
+from ferrule.dialects.portable import Abilities, StrictRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -112,7 +110,7 @@ class Anthropic(Dialect):
         losses = [] if losses is None else losses
         text = text_of(result, losses)
         # An empty text block is refused, an empty string is not.
-        parts = written_blocks(self, result, text, losses, text_kind="text", name_key="title")
+        parts = written_blocks(self.write_attachment, result, text, losses, text_kind="text", name_key="title")
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.call_id}
         block["content"] = parts if result.attachments else text
         return block if result.success else {**block, "is_error": True}

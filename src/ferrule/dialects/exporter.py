@@ -12,9 +12,9 @@ from ferrule.core.call import RawCall
 from ferrule.core.errors import DefinitionError
 from ferrule.core.result import ToolResult
 from ferrule.core.tool import Tool
+from ferrule.dialects.dialect import NameMap
+from ferrule.dialects.dialect import dialect as find_dialect
 from ferrule.dialects.flatten import ROOT, Loss
-from ferrule.dialects.known import dialect as find_dialect
-from ferrule.dialects.names import NameMap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

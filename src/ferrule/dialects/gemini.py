@@ -17,13 +17,19 @@ from ferrule.dialects.payload import (
     a_name,
     an_object,
     arguments_as_object,
+    attachment_lost,
     field,
+    from_base64,
+    jsonable,
+    order_lost,
     plain,
+    result_from,
     some_arguments,
     some_text,
+    text_of,
+    to_base64,
 )
 from ferrule.dialects.portable import Abilities
-from ferrule.dialects.wording import attachment_lost, from_base64, jsonable, order_lost, result_from, text_of, to_base64
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,23 +15,21 @@ from ferrule.core.tool import output_schema_of
 from ferrule.dialects.dialect import Dialect, ForeignDefinition
 from ferrule.dialects.flatten import ROOT, Loss
 from ferrule.dialects.payload import (
+    Blocks,
     DialectError,
     a_list,
     a_name,
     an_object,
     arguments_as_object,
-    field,
-    plain,
-    some_arguments,
-    some_text,
-)
-from ferrule.dialects.wording import (
-    Blocks,
     details_lost,
+    field,
     from_base64,
     in_order,
     jsonable,
+    plain,
     result_from,
+    some_arguments,
+    some_text,
     text_of,
     to_base64,
 )

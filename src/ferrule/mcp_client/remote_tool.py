@@ -19,10 +19,9 @@ from ferrule.core.description import Description
 from ferrule.core.errors import ErrorKind
 from ferrule.core.function_tool import RawTool
 from ferrule.core.result import ErrorInfo, ToolResult, words_for_attached
+from ferrule.dialects.dialect import readable
 from ferrule.dialects.mcp import MCP, embedded_text
-from ferrule.dialects.names import readable
-from ferrule.dialects.payload import DialectError
-from ferrule.dialects.wording import to_base64
+from ferrule.dialects.payload import DialectError, to_base64
 from ferrule.mcp_client.bounds import ATTACHMENTS, DESCRIPTION_CHARS, SCHEMA_BYTES, SCHEMA_DEPTH, TOOLS
 from ferrule.mcp_client.failures import malformed_result
 from ferrule.mcp_client.server_config import read_json, write_json

@@ -27,8 +27,7 @@ from ferrule.mcp_server.asking import LACKING, QUESTION_SECONDS
 from ferrule.mcp_server.opening import INSTRUCTIONS, NAME, TITLE, takes_structured
 from ferrule.mcp_server.sessions import LONG_RUNNING, TASK_AFTER, Sessions, Tasks, is_stateless, lacking, wants_progress
 from ferrule.mcp_server.shown_tools import PAGE_SIZE, RESULT_CHARS, BadCursor, Definitions, call_result
-from ferrule.registry.registry import Registry
-from ferrule.registry.views import View
+from ferrule.registry.registry import Registry, View
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from ferrule.core.events import CallEvent, RegistryEvent
     from ferrule.mcp_server.sessions import ClientSession, RunningCall
     from ferrule.pipeline.run import Runtime
-    from ferrule.registry.source import ToolSource
+    from ferrule.registry.registry import ToolSource
 
 
 # Arguments that an agent writes into every tool's schema for itself, and then sends along with the call.

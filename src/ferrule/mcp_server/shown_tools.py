@@ -14,12 +14,11 @@ from ferrule.core.result import ErrorInfo
 from ferrule.core.schema_compile import quick_validator
 from ferrule.core.tool import output_schema_of
 from ferrule.dialects.anthropic import Anthropic
-from ferrule.dialects.dialect import Dialect
+from ferrule.dialects.dialect import MAX_LENGTH, Dialect, NameMap
 from ferrule.dialects.exporter import Exporter, leave_out
 from ferrule.dialects.gemini import Gemini
 from ferrule.dialects.mcp import MCP, output_object, own_words
-from ferrule.dialects.names import MAX_LENGTH, NameMap
-from ferrule.dialects.wording import out_of_order
+from ferrule.dialects.payload import out_of_order
 from ferrule.pipeline.format import head_and_tail
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
     from ferrule.dialects.flatten import Ledger
-    from ferrule.registry.source import ToolSource
+    from ferrule.registry.registry import ToolSource
 
 
 RESULT_CHARS = 39_000

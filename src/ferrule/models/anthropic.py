@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.model import AssistantMessage, StopReason, ToolResults, Usage, UserMessage
 from ferrule.core.phrases import phrase
 from ferrule.dialects.exporter import Exporter
-from ferrule.models.answer import AnswerBuilder, CallPieces
+from ferrule.dialects.payload import an_item, count, items, words
 from ferrule.models.known_models import output_limit_of
-from ferrule.models.loose_json import an_item, chat_names, count, items, words
-from ferrule.models.transcript import CallIds, attached, keep, recall, transcript
+from ferrule.models.wire_form import AnswerBuilder, CallIds, CallPieces, attached, chat_names, keep, recall, transcript
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ferrule.core.model import ModelEvent, ModelRequest
-    from ferrule.models.endpoint import Endpoint
-    from ferrule.models.faults import Faults
-    from ferrule.models.transport import Frame
+    from ferrule.models.faults import Endpoint, Faults
+    from ferrule.models.wire_form import Frame
 
 _IDS = CallIds(re.compile(r"[A-Za-z0-9_-]{1,64}"), prefix="toolu_")
 _STOPS: dict[str, StopReason] = {

@@ -1,4 +1,4 @@
-"""What went wrong at a provider, read into a `ModelFault` with words for a person: what happened, what to do.
+"""Where a provider is reached, and what went wrong there: a `ModelFault` with words for a person.
 
 Providers say the same things in many ways: by status, by a code in the body, or in the message alone. Where a try may
 be repeated, the error comes inside `TryAgain`.
@@ -9,19 +9,70 @@ from __future__ import annotations
 import json
 import random
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from ferrule.core.model import ModelError, ModelFault
-from ferrule.core.phrases import glued, joined, phrase
-from ferrule.models.loose_json import an_item, items, words
+from ferrule.core.phrases import Phrase, glued, joined, phrase
+from ferrule.core.secrets import REDACTED, redact_text
+from ferrule.dialects.payload import an_item, items, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ferrule.models.endpoint import Endpoint
+
+_SHORTEST_KEY = 4  # shorter ones stand in ordinary words
+
+
+def host_of(url: str) -> str:
+    """The machine that an address names; `?` for what is no address."""
+    try:
+        return urlsplit(url).hostname or "?"
+    except ValueError:
+        return "?"
+
+
+@dataclass(slots=True, frozen=True)
+class Endpoint:
+    """One provider's address. `label` is its name for people, `key_from` says where the key was found."""
+
+    provider: str
+    label: str
+    base_url: str
+    key: str = field(default="", repr=False)
+    key_from: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    @property
+    def host(self) -> str:
+        """The machine alone; a whole address may hold a secret."""
+        return host_of(self.base_url)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is this machine, which no proxy reaches."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def url(self, path: str) -> str:
+        return f"{self.base_url.rstrip('/')}/{path.lstrip('/')}"
+
+    def clean(self, text: str) -> str:
+        """Words that came from outside, without this endpoint's key and what else looks like a secret."""
+        if isinstance(text, Phrase):
+            return text.mapped(self.clean)
+        for secret in (self.key, *self.headers.values()):
+            if len(secret) >= _SHORTEST_KEY:
+                text = text.replace(secret, REDACTED)
+        return redact_text(text)
 
 
 # When to try again, and after how long: what the server asks for, else a back-off with full jitter.

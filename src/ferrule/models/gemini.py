@@ -9,17 +9,15 @@ from ferrule.core.call import new_call_id
 from ferrule.core.model import StopReason, ToolResults, Usage, UserMessage
 from ferrule.core.phrases import phrase
 from ferrule.dialects.exporter import Exporter
-from ferrule.models.answer import AnswerBuilder
-from ferrule.models.loose_json import an_item, chat_names, count, items, words
-from ferrule.models.transcript import CallIds, attached, keep, recall, transcript
+from ferrule.dialects.payload import an_item, count, items, words
+from ferrule.models.wire_form import AnswerBuilder, CallIds, attached, chat_names, keep, recall, transcript
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ferrule.core.model import AssistantMessage, ModelEvent, ModelRequest
-    from ferrule.models.endpoint import Endpoint
-    from ferrule.models.faults import Faults
-    from ferrule.models.transport import Frame
+    from ferrule.models.faults import Endpoint, Faults
+    from ferrule.models.wire_form import Frame
 
 _IDS = CallIds(re.compile(r".{1,128}", re.DOTALL))
 _STOPS: dict[str, StopReason] = {

@@ -1,27 +1,294 @@
-"""A model behind an HTTP endpoint: asks in its provider's form, tries again where that helps, reports as it goes."""
+"""A model behind an HTTP endpoint: asks in its provider's form, tries again where that helps, reports as it goes.
+
+A server may answer with server-sent events or, whatever was asked, with one JSON body; what it is shows in its first
+bytes, not in its content type, which proxies get wrong. Redirects are not followed: a key would go along.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
+from ferrule.core.errors import MissingExtra
 from ferrule.core.model import Finished, ModelError, ModelFault, Retrying
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined, phrase
+from ferrule.dialects.payload import an_item, count, items, jsonable, words
 from ferrule.models.faults import PATIENT, Faults, Tries, TryAgain
 from ferrule.models.known_models import context_of, cost_of
-from ferrule.models.loose_json import an_item, count, items, words
-from ferrule.models.transport import USUAL, TimeLimits, Transport
+from ferrule.models.wire_form import Frame
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+    from types import ModuleType
 
     from ferrule.core.model import ModelEvent, ModelRequest
-    from ferrule.models.endpoint import Endpoint
-    from ferrule.models.transport import WireForm
+    from ferrule.models.faults import Endpoint
+    from ferrule.models.wire_form import WireForm
+
+
+_MOST_BYTES = 64 * 1024 * 1024  # of one body or one event; an answer of a model is far smaller
+_MOST_ERROR_BYTES = 1024 * 1024
+_BLANK = b" \t\r\n\xef\xbb\xbf"
+
+
+@dataclass(slots=True, frozen=True)
+class TimeLimits:
+    """Seconds to wait: for a connection, for the first byte (a local server may load a model first), between two
+    pieces, for the usage once the answer is whole, for the connection to end after that, and for an answer in all.
+    """
+
+    connect: float = 10.0
+    first_byte: float = 600.0
+    silence: float = 300.0
+    usage: float = 10.0
+    after_the_end: float = 0.25
+    whole: float = 3600.0
+
+
+USUAL = TimeLimits()
+
+
+def http() -> ModuleType:
+    """`httpx2`, imported when a model is first asked."""
+    try:
+        import httpx2
+    except ImportError:
+        raise _missing() from None
+    return httpx2
+
+
+def require_http() -> None:
+    """Raise `MissingExtra` where no model can be asked over HTTP; nothing is imported yet."""
+    if find_spec("httpx2") is None:
+        raise _missing()
+
+
+def _missing() -> MissingExtra:
+    return MissingExtra(phrase("Asking a model over HTTP"), "models")
+
+
+class UnusableEnvironment(Exception):  # noqa: N818 - reads as what it says
+    """The proxy or the certificates that the environment names cannot be used."""
+
+
+class Transport:
+    """Connections to one endpoint, kept between requests."""
+
+    def __init__(self, endpoint: Endpoint, limits: TimeLimits = USUAL) -> None:
+        self.endpoint = endpoint
+        self.limits = limits
+        # Connections belong to the loop they were made in.
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+
+    def exchange(self, faults: Faults) -> Exchange:
+        return Exchange(self._client, self.endpoint, self.limits, faults)
+
+    async def get(self, path: str, headers: Mapping[str, str], seconds: float) -> tuple[int, Any]:
+        """A small JSON document and its status; 0 and None when nothing came in time, None for what is not JSON."""
+        httpx2 = http()
+        given = {**self.endpoint.headers, **headers}
+        try:
+            async with asyncio.timeout(seconds):
+                response = await self._client().get(self.endpoint.url(path), headers=given)
+        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, UnicodeError, UnusableEnvironment):
+            return 0, None
+        try:
+            return response.status_code, response.json()
+        except (ValueError, RecursionError):
+            return response.status_code, None
+
+    async def close(self) -> None:
+        """Let go of the connections that were made in this loop."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.aclose()
+
+    def _client(self) -> Any:
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            httpx2 = http()
+            wait = httpx2.Timeout(None, connect=self.limits.connect, pool=self.limits.connect)
+            # Certificates take longer to load than a local server to answer; without TLS nobody looks at them.
+            checked = not self.endpoint.base_url.startswith("http://")
+            try:
+                client = httpx2.AsyncClient(timeout=wait, verify=checked, trust_env=not self.endpoint.is_local)
+            except (ImportError, ValueError, OSError, httpx2.InvalidURL) as error:
+                raise UnusableEnvironment(str(error)) from None
+            self._clients[loop] = client
+        return client
+
+
+class Exchange:
+    """One request and what comes back."""
+
+    def __init__(self, client: Callable[[], Any], endpoint: Endpoint, limits: TimeLimits, faults: Faults) -> None:
+        self._client = client
+        self._endpoint = endpoint
+        self._limits = limits
+        self._faults = faults
+        self._silence = limits.silence
+        self._may_end = False
+
+    def expect_the_end(self, *, is_over: bool) -> None:
+        """The answer is whole; `is_over` says that not even its usage is still to come."""
+        self._silence, self._may_end = self._limits.after_the_end if is_over else self._limits.usage, True
+
+    async def frames(self, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> AsyncGenerator[Frame, None]:
+        """Ask, and give what comes back piece by piece; raises `ModelError` or `TryAgain`."""
+        httpx2 = http()
+        deadline = asyncio.get_running_loop().time() + self._limits.whole
+        try:
+            sent = {
+                "content-type": "application/json",
+                "accept": "text/event-stream, application/json",
+                **self._endpoint.headers,
+                **headers,
+            }
+            client = self._client()
+            request = client.build_request("POST", self._endpoint.url(path), headers=sent, content=as_json(body))
+            response = await self._send(client, request, deadline)
+            try:
+                if response.status_code >= 300:
+                    raise await self._failure(response, deadline)
+                async with aclosing(self._pieces(response, deadline)) as pieces, aclosing(self._read(pieces)) as read:
+                    async for frame in read:
+                        yield frame
+            finally:
+                # Closing must not be the thing that hangs, and must not be skipped when the task is cancelled.
+                await response.aclose()
+        except httpx2.ConnectTimeout:
+            raise self._faults.broken(
+                phrase("no connection within {seconds} s", seconds=f"{self._limits.connect:g}")
+            ) from None
+        except httpx2.ConnectError as error:
+            raise self._faults.no_connection(str(error)) from None
+        except httpx2.ProxyError as error:
+            raise self._faults.no_connection(phrase("the proxy refused it: {error}", error=error)) from None
+        except (httpx2.UnsupportedProtocol, httpx2.InvalidURL):
+            raise self._faults.bad_address() from None
+        except (UnicodeEncodeError, httpx2.LocalProtocolError):
+            raise self._faults.bad_header() from None
+        except UnusableEnvironment as error:
+            raise self._faults.bad_environment(str(error)) from None
+        except httpx2.SSEError:
+            raise self._faults.garbled(
+                phrase("one piece of it is larger than {most} bytes", most=f"{_MOST_BYTES:,}")
+            ) from None
+        except httpx2.DecodingError:
+            raise self._faults.garbled(phrase("its compression is broken")) from None
+        except httpx2.TransportError:
+            raise self._faults.broken(phrase("the connection ended in the middle of the answer")) from None
+
+    async def _send(self, client: Any, request: Any, deadline: float) -> Any:
+        now = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout_at(min(deadline, now + self._limits.first_byte)):
+                return await client.send(request, stream=True)
+        except TimeoutError:
+            raise self._faults.broken(
+                phrase("no answer within {seconds} s", seconds=f"{self._limits.first_byte:g}")
+            ) from None
+
+    async def _pieces(self, response: Any, deadline: float) -> AsyncGenerator[bytes, None]:
+        """The body's bytes; ends quietly when nothing more is expected."""
+        loop = asyncio.get_running_loop()
+        async with aclosing(response.aiter_bytes()) as chunks:
+            while True:
+                try:
+                    async with asyncio.timeout_at(min(deadline, loop.time() + self._silence)):
+                        chunk = await anext(chunks, None)
+                except TimeoutError:
+                    if self._may_end:
+                        return
+                    what = (
+                        phrase("silent for {seconds} s", seconds=f"{self._silence:g}")
+                        if loop.time() < deadline
+                        else phrase("the answer never ended")
+                    )
+                    raise self._faults.broken(what) from None
+                if chunk is None:
+                    return
+                yield chunk
+
+    async def _read(self, pieces: AsyncIterator[bytes]) -> AsyncGenerator[Frame, None]:
+        begun = b""
+        async for piece in pieces:
+            begun = (begun + piece).lstrip(_BLANK)  # servers send blanks to keep a connection alive
+            first = begun[:1]
+            if not first:
+                continue
+            if first in b"{[":
+                yield Frame("whole", self._json(await self._whole(begun, pieces)))
+                return
+            if first == b"<":
+                raise self._faults.page()
+            async with aclosing(self._events(begun, pieces)) as events:
+                async for frame in events:
+                    yield frame
+            return
+
+    async def _whole(self, begun: bytes, pieces: AsyncIterator[bytes]) -> bytes:
+        body = bytearray(begun)
+        while len(body) <= _MOST_BYTES:
+            piece = await anext(pieces, None)
+            if piece is None:
+                return bytes(body)
+            body += piece
+        raise self._faults.garbled(phrase("it is larger than {most} bytes", most=f"{_MOST_BYTES:,}"))
+
+    async def _events(self, begun: bytes, pieces: AsyncIterator[bytes]) -> AsyncGenerator[Frame, None]:
+        async def content() -> AsyncGenerator[bytes, None]:
+            yield begun
+            async for piece in pieces:
+                yield piece
+            yield b"\n\n"  # some servers do not end their last event
+
+        httpx2 = http()
+        # The library reads events off a response of that type alone; this one is the same bytes, already unpacked.
+        response = httpx2.Response(
+            200,
+            headers={"content-type": "text/event-stream; charset=utf-8"},
+            content=content(),
+            request=httpx2.Request("POST", self._endpoint.url("")),
+        )
+        async with aclosing(httpx2.EventSource(response, max_event_size=_MOST_BYTES).__aiter__()) as events:
+            async for event in events:
+                if event.data.strip() == "[DONE]":
+                    yield Frame("done", None)
+                elif event.data:
+                    yield Frame(event.event, self._json(event.data))
+
+    def _json(self, text: str | bytes) -> Any:
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            raise self._faults.garbled(phrase("a piece of it is not JSON")) from None
+
+    async def _failure(self, response: Any, deadline: float) -> Exception:
+        body = bytearray()
+        self._silence, self._may_end = min(self._silence, self._limits.connect), True
+        async with aclosing(self._pieces(response, deadline)) as pieces:
+            async for piece in pieces:
+                body += piece
+                if len(body) > _MOST_ERROR_BYTES:
+                    break
+        return self._faults.from_status(response.status_code, response.headers, bytes(body))
+
+
+def as_json(body: dict[str, Any]) -> bytes:
+    """A request as bytes; what JSON has no form for (half a surrogate pair, infinity) is replaced."""
+    try:
+        return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except ValueError:
+        return json.dumps(jsonable(body), ensure_ascii=False, separators=(",", ":")).encode()
 
 
 # How much a model on a local server may read: each server has its own place to say it, and none has it in common.

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from enum import StrEnum
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from ferrule.core.model import ModelError, ModelFault
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import phrase
-from ferrule.models.endpoint import KEYRING_SERVICE, Endpoint, find_key, host_of
+from ferrule.models.faults import Endpoint, host_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ferrule.core.model import Model
-    from ferrule.models.transport import WireForm
+    from ferrule.models.wire_form import WireForm
+
 
 EMBEDDED = "local"
 """The model on this machine, in place of a provider's name."""
@@ -151,8 +155,7 @@ def open_model(
     keyring. Raises `ModelError` for a model that cannot be asked, with what to do about it, and `MissingExtra` where a
     part of Ferrule is not installed.
     """
-    from ferrule.models.http_model import HttpModel
-    from ferrule.models.transport import require_http
+    from ferrule.models.http_model import HttpModel, require_http
 
     if not isinstance(model, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a setting that is not there
         raise TypeError(f"A model is named as provider/name, not {model!r}.")
@@ -188,7 +191,7 @@ def open_model(
 def form_of(provider: Provider) -> WireForm:
     """The wire form, imported when it is used."""
     if provider.form == "responses":
-        from ferrule.models.openai_responses import OpenAIResponsesForm
+        from ferrule.models.openai import OpenAIResponsesForm
 
         return OpenAIResponsesForm(provider.name)
     if provider.form == "anthropic":
@@ -199,7 +202,7 @@ def form_of(provider: Provider) -> WireForm:
         from ferrule.models.gemini import GeminiForm
 
         return GeminiForm(provider.name)
-    from ferrule.models.openai_chat import MISTRAL_IDS, Accent, OpenAIChatForm
+    from ferrule.models.openai import MISTRAL_IDS, Accent, OpenAIChatForm
 
     accent = Accent()
     if provider.name == "mistral":
@@ -207,6 +210,42 @@ def form_of(provider: Provider) -> WireForm:
     elif host_of(provider.base_url) == _OPENAI_HOST:
         accent = Accent(limit_field="max_completion_tokens", strict=None)
     return OpenAIChatForm(provider.name, accent)
+
+
+# Where keys come from: the environment, else the keyring of the desktop when the `keyring` package is there.
+
+
+KEYRING_SERVICE = "ferrule"
+
+
+@dataclass(slots=True, frozen=True)
+class Key:
+    """A key and where it was found, in words that can be shown."""
+
+    secret: str = field(repr=False)
+    found_in: str
+
+
+def find_key(provider: str, variables: Sequence[str], environment: Mapping[str, str] | None = None) -> Key | None:
+    """The key of a provider; None when there is none."""
+    environment = os.environ if environment is None else environment
+    for variable in variables:
+        if secret := environment.get(variable, "").strip():
+            return Key(secret, variable)
+    secret = _from_keyring(provider)
+    return Key(secret, f"the keyring ({KEYRING_SERVICE}/{provider})") if secret else None
+
+
+def _from_keyring(provider: str) -> str:
+    try:
+        chest: Any = import_module("keyring")
+        errors: Any = import_module("keyring.errors")
+    except ImportError:
+        return ""
+    try:
+        return (chest.get_password(KEYRING_SERVICE, provider) or "").strip()
+    except errors.KeyringError:  # locked, or there is no desktop to ask
+        return ""
 
 
 def how_to_give_a_key(provider: Provider) -> str:
@@ -278,3 +317,81 @@ def _ollama_address(host: str) -> str:
     name = "127.0.0.1" if whole.hostname in (None, "0.0.0.0", "::") else whole.hostname  # noqa: S104
     name = f"[{name}]" if name and ":" in name else name
     return f"{whole.scheme}://{name}:{port}/v1"
+
+
+# What can be asked from here: providers with a key, servers on this machine, and the model inside Ferrule.
+
+
+_LOCAL_SECONDS = 1.0
+
+
+class Availability(StrEnum):
+    """Whether models of a provider can be asked, and what is missing."""
+
+    READY = "ready"
+    NO_KEY = "no_key"
+    KEY_REFUSED = "key_refused"
+    NOT_RUNNING = "not_running"
+    UNREACHABLE = "unreachable"
+    NOT_INSTALLED = "not_installed"
+
+
+@dataclass(slots=True, frozen=True)
+class FoundProvider:
+    """One provider: how it stands, the names of its models, and where its key was found."""
+
+    provider: str
+    label: str
+    state: Availability
+    models: tuple[str, ...] = ()
+    key_from: str = ""
+    key_variables: tuple[str, ...] = ()
+
+
+async def discover(
+    known: Mapping[str, Provider], environment: Mapping[str, str] | None = None, seconds: float = 4.0
+) -> list[FoundProvider]:
+    """Every provider and how it stands, in the order given; the model inside Ferrule first."""
+    environment = os.environ if environment is None else environment
+    asked = [_look_at(provider, environment, seconds) for provider in known.values()]
+    return [await asyncio.to_thread(embedded), *await asyncio.gather(*asked)]
+
+
+async def _look_at(provider: Provider, environment: Mapping[str, str], seconds: float) -> FoundProvider:
+    from ferrule.models.http_model import TimeLimits, Transport
+
+    key = await asyncio.to_thread(find_key, provider.name, provider.key_variables, environment)
+    found_in = key.found_in if key else ""
+
+    def found(state: Availability, models: tuple[str, ...] = ()) -> FoundProvider:
+        return FoundProvider(provider.name, provider.label, state, models, found_in, provider.key_variables)
+
+    if key is None and provider.needs_key:
+        return found(Availability.NO_KEY)
+    secret = key.secret if key else ""
+    endpoint = Endpoint(provider.name, provider.label, provider.base_url, secret, found_in, provider.headers)
+    seconds = min(seconds, _LOCAL_SECONDS) if endpoint.is_local else seconds
+    form = form_of(provider)
+    transport = Transport(endpoint, TimeLimits(connect=seconds))
+    try:
+        status, listed = await transport.get(form.models_path(), form.headers(endpoint), seconds)
+    finally:
+        await transport.close()
+    names = tuple(form.model_names(listed)) if status == 200 else ()
+    if status in (401, 403) and provider.needs_key:
+        return found(Availability.KEY_REFUSED)
+    if not provider.needs_key:  # whoever listens there must show that it is a server of models
+        away = Availability.NOT_RUNNING if endpoint.is_local else Availability.UNREACHABLE
+        return found(Availability.READY, names) if names else found(away)
+    # Not every provider lists its models.
+    return found(Availability.READY, names) if status in (200, 404, 405, 501) else found(Availability.UNREACHABLE)
+
+
+def embedded() -> FoundProvider:
+    """The models that run on this machine without a server: those whose weights are here, or can be fetched."""
+    from ferrule.models.local.weights import available
+
+    offered = available()
+    if any(one.missing for one in offered):
+        return FoundProvider(EMBEDDED, "this machine", Availability.NOT_INSTALLED)
+    return FoundProvider(EMBEDDED, "this machine", Availability.READY, tuple(one.name for one in offered))

@@ -26,8 +26,7 @@ from ferrule.pipeline.hooks import Hook, Hooks
 from ferrule.pipeline.record import CallRecord, Emitter, Listeners, Recorder, Recording, Tracer
 from ferrule.pipeline.stages import DEFAULT_LIMITS, Call, Limits, Verdict
 from ferrule.pipeline.validate import lookup, validate
-from ferrule.registry.registry import Registry
-from ferrule.registry.source import ToolSource
+from ferrule.registry.registry import Registry, ToolSource
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence

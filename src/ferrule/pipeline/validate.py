@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ferrule.core.call import RawCall
     from ferrule.core.tool import Tool
     from ferrule.pipeline.stages import Limits
-    from ferrule.registry.source import ToolSource
+    from ferrule.registry.registry import ToolSource
 
 
 def lookup(source: ToolSource, call: RawCall) -> Tool[Any]:

@@ -1,19 +1,284 @@
-"""The registry: every tool by name and version, safe under threads and tasks."""
+"""The registry: every tool by name and version, safe under threads and tasks; views of it; and search over it."""
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from weakref import WeakKeyDictionary
 
 from ferrule.core.events import RegistryEvent
 from ferrule.core.tool import Kind, Tool, description_of, refuse_hidden
-from ferrule.registry.source import RegistryEntry, ToolSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
+
+
+@dataclass(slots=True, eq=False)
+class RegistryEntry:
+    """A registered tool, who brought it, and whether it is switched on."""
+
+    tool: Tool[Any]
+    origin: str
+    enabled: bool
+
+
+class ToolSource(ABC):
+    """Named tools, of which the enabled ones are shown."""
+
+    def __init__(self) -> None:
+        self._cached: tuple[int, list[Tool[Any]]] = (-1, [])
+        self._cached_groups: tuple[int, tuple[dict[str, list[Tool[Any]]], dict[str, list[Tool[Any]]]]] = (
+            -1,
+            ({}, {}),
+        )
+        self._cached_search: tuple[int, list[tuple[Tool[Any], str, str]]] = (-1, [])
+
+    @property
+    @abstractmethod
+    def revision(self) -> int:
+        """Grows with every change, so that what was derived from the tools can be kept until then."""
+
+    @abstractmethod
+    def entry(self, name: str, version: str | None = None) -> RegistryEntry | None:
+        """The entry under a name or alias; the current version unless one is pinned."""
+
+    @abstractmethod
+    def entries(self) -> list[tuple[str, RegistryEntry]]:
+        """Every name with its current entry, disabled ones included, in order of registration."""
+
+    def get(self, name: str, version: str | None = None) -> Tool[Any] | None:
+        """The tool under a name or alias, or None."""
+        found = self.entry(name, version)
+        return found.tool if found else None
+
+    def has(self, name: str) -> bool:
+        return self.entry(name) is not None
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.entry(name) is not None
+
+    def __iter__(self) -> Iterator[Tool[Any]]:
+        return iter(self.tools())
+
+    def tools(self) -> list[Tool[Any]]:
+        """The enabled tools. Kept until something changes; do not change the list."""
+        revision = self.revision
+        if self._cached[0] != revision:
+            self._cached = (revision, [entry.tool for _, entry in self.entries() if entry.enabled])
+        return self._cached[1]
+
+    def names(self) -> list[str]:
+        """The names of the enabled tools."""
+        return [tool.name for tool in self.tools()]
+
+    # Finding
+
+    def by_category(self, category: str) -> list[Tool[Any]]:
+        return list(self._groups()[0].get(category, ()))
+
+    def by_tag(self, tag: str) -> list[Tool[Any]]:
+        return list(self._groups()[1].get(tag, ()))
+
+    def categories(self) -> list[str]:
+        return sorted(self._groups()[0])
+
+    def tags(self) -> list[str]:
+        return sorted(self._groups()[1])
+
+    def _groups(self) -> tuple[dict[str, list[Tool[Any]]], dict[str, list[Tool[Any]]]]:
+        revision = self.revision
+        if self._cached_groups[0] != revision:
+            categories: dict[str, list[Tool[Any]]] = {}
+            tags: dict[str, list[Tool[Any]]] = {}
+            for tool in self.tools():
+                categories.setdefault(tool.category, []).append(tool)
+                for tag in tool.tags:
+                    tags.setdefault(tag, []).append(tool)
+            self._cached_groups = (revision, (categories, tags))
+        return self._cached_groups[1]
+
+    def search(self, query: str, most: int = 20) -> list[Tool[Any]]:
+        """Tools whose name, display name or description holds every word of the query, best first."""
+        revision = self.revision
+        if self._cached_search[0] != revision:
+            self._cached_search = (revision, index(self.tools()))
+        return search(self._cached_search[1], query, most)
+
+    # Views: each is live and can be viewed again
+
+    def filtered(self, keep: Callable[[Tool[Any]], bool]) -> View:
+        """Only the tools that pass a test, which must depend on the tool alone."""
+        return Filtered(self, keep)
+
+    def only(self, names: Iterable[str] | str) -> View:
+        """Only the named tools, as an agent's filter lists them; `all` means every tool."""
+        wanted = frozenset((names,) if isinstance(names, str) else names)
+        if "all" in wanted:
+            return self.filtered(lambda tool: True)
+        wanted = wanted | self._meant(wanted)
+        return self.filtered(lambda tool: tool.name in wanted)
+
+    def _meant(self, names: frozenset[str]) -> frozenset[str]:
+        """The names of the tools that aliases stand for."""
+        return frozenset(found.name for name in names if (found := self.get(name)) is not None)
+
+    def without(self, names: Iterable[str]) -> View:
+        """All but the named tools."""
+        unwanted = frozenset(names)
+        unwanted = unwanted | self._meant(unwanted)
+        return self.filtered(lambda tool: tool.name not in unwanted)
+
+    def read_only(self) -> View:
+        """Only the tools that change nothing: what plan mode shows."""
+        return self.filtered(lambda tool: tool.read_only)
+
+    def writing(self) -> View:
+        """Only the tools that may change something."""
+        return self.filtered(lambda tool: not tool.read_only)
+
+    def for_role(self, role: str | None) -> View:
+        """Only the tools that a role may use."""
+        return self.filtered(lambda tool: not tool.roles or role in tool.roles)
+
+    def for_mode(self, mode: str) -> View:
+        """What a permission mode shows: `plan` the read-only tools, any other mode all of them."""
+        return self.read_only() if mode == "plan" else self.filtered(lambda tool: True)
+
+    def prefixed(self, prefix: str) -> View:
+        """The same tools under longer names: `prefixed("fs_")` shows `read` as `fs_read`."""
+        return Renamed(self, lambda name: prefix + name, lambda name: _without_prefix(prefix, name))
+
+    def renamed(self, names: Mapping[str, str]) -> View:
+        """Some tools under other names: `renamed({"read": "open_file"})`."""
+        return renamed_by(self, dict(names))
+
+
+def _without_prefix(prefix: str, name: str) -> str | None:
+    return name[len(prefix) :] if name.startswith(prefix) else None
+
+
+# Views: the same tools, fewer of them or under other names.
+
+
+class View(ToolSource):
+    """A live look at another source; it changes as that changes."""
+
+    def __init__(self, source: ToolSource) -> None:
+        super().__init__()
+        self.source = source
+
+    @property
+    def revision(self) -> int:
+        return self.source.revision
+
+    def __len__(self) -> int:
+        return len(self.tools())
+
+
+class Filtered(View):
+    """Only the tools that pass a test."""
+
+    def __init__(self, source: ToolSource, keep: Callable[[Tool[Any]], bool]) -> None:
+        super().__init__(source)
+        self._keep = keep
+
+    def entry(self, name: str, version: str | None = None) -> RegistryEntry | None:
+        found = self.source.entry(name, version)
+        return found if found is not None and self._keep(found.tool) else None
+
+    def entries(self) -> list[tuple[str, RegistryEntry]]:
+        return [(name, entry) for name, entry in self.source.entries() if self._keep(entry.tool)]
+
+
+class Renamed(View):
+    """The same tools under other names; policy, records and models all see the new one."""
+
+    def __init__(
+        self,
+        source: ToolSource,
+        shown: Callable[[str], str],
+        original: Callable[[str], str | None],
+    ) -> None:
+        super().__init__(source)
+        self._shown = shown
+        self._original = original
+        self._copies: WeakKeyDictionary[Tool[Any], Tool[Any]] = WeakKeyDictionary()
+
+    def entry(self, name: str, version: str | None = None) -> RegistryEntry | None:
+        original = self._original(name)
+        found = self.source.entry(original, version) if original is not None else None
+        # Under an alias too a tool has its one shown name, which is what permission rules speak of.
+        return self._rename(found, self._shown(found.tool.name)) if found else None
+
+    def entries(self) -> list[tuple[str, RegistryEntry]]:
+        return [(self._shown(name), self._rename(entry, self._shown(name))) for name, entry in self.source.entries()]
+
+    def _rename(self, entry: RegistryEntry, name: str) -> RegistryEntry:
+        if entry.tool.name == name:
+            return entry
+        renamed = self._copies.get(entry.tool)
+        if renamed is None or renamed.name != name:
+            renamed = copy.copy(entry.tool)
+            renamed.name = name
+            self._copies[entry.tool] = renamed
+        return RegistryEntry(renamed, entry.origin, entry.enabled)
+
+
+def renamed_by(source: ToolSource, names: dict[str, str]) -> Renamed:
+    """Rename by a table; refuses two tools under one name, and hides the old name of a renamed tool."""
+    back = {new: old for old, new in names.items()}
+    if len(back) != len(names):
+        raise ValueError("Two tools cannot be shown under one name.")
+    for new in back:
+        if new not in names and source.has(new):
+            raise ValueError(f"`{new}` is the name of another tool already.")
+
+    def original(name: str) -> str | None:
+        return back.get(name, None if name in names else name)
+
+    return Renamed(source, lambda name: names.get(name, name), original)
+
+
+# Search over names, display names and descriptions.
+
+
+Indexed = list["tuple[Tool[Any], str, str]"]
+
+
+def index(tools: Iterable[Tool[Any]]) -> Indexed:
+    """Each tool with its name and its whole text in lower case."""
+    rows: Indexed = []
+    for tool in tools:
+        name = f"{tool.name} {tool.display_name}".lower()
+        text = description_of(tool).text
+        rows.append((tool, name, f"{name} {text} {' '.join(tool.tags)} {tool.category}".lower()))
+    return rows
+
+
+def search(rows: Indexed, query: str, most: int) -> list[Tool[Any]]:
+    """Tools that hold every word; a name that is the query comes first, then names, then descriptions."""
+    words = query.lower().split()
+    if not words:
+        return []
+    scored: list[tuple[int, int, Tool[Any]]] = []
+    for position, (tool, name, text) in enumerate(rows):
+        if all(word in text for word in words):
+            if tool.name.lower() == query.lower().strip():
+                score = 0
+            elif tool.name.lower().startswith(words[0]):
+                score = 1
+            else:
+                score = 2 + sum(word not in name for word in words)
+            scored.append((score, position, tool))
+    scored.sort(key=lambda row: row[:2])
+    return [tool for _, _, tool in scored[:most]]
+
 
 logger = logging.getLogger("ferrule.registry")
 

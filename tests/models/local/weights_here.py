@@ -8,8 +8,7 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 from ferrule.core.model import ModelError, ModelFault
-from ferrule.models.local.fetch import fetch
-from ferrule.models.local.weights import SMOLLM2, Weights
+from ferrule.models.local.weights import SMOLLM2, Weights, fetch
 from tests.needs import needs
 
 FOLDER = user_cache_path("ferrule-tests")

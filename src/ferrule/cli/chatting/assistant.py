@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ferrule.agent.conversation import Conversation
 from ferrule.agent.saved_sessions import SavedSession, SessionProblem, listed
 from ferrule.app.assistant import build_assistant, model_for, resume
-from ferrule.app.locations import sessions_folder
+from ferrule.app.settings import sessions_folder
 from ferrule.cli.words import _
 from ferrule.core.model import ModelError, Prepares
 

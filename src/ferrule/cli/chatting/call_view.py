@@ -9,7 +9,7 @@ import json
 from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.agent.doing import CALLING
+from ferrule.agent.calling import CALLING
 from ferrule.cli.attachment_words import attachment_words
 from ferrule.cli.chatting.text_rows import cut, kept, one_line, visible, wrapped
 from ferrule.cli.words import _, localised

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ferrule.agent.saved_sessions import SessionProblem
-from ferrule.app.load_settings import SettingsError
+from ferrule.app.settings import SettingsError
 from ferrule.cli.chatting import choice_commands, past_commands, talk_commands
 from ferrule.cli.words import _, localised, said_of
 from ferrule.core.errors import MissingExtra, ToolError

@@ -14,9 +14,9 @@ from ferrule.cli.words import _
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ferrule.app.choose_model import NoModelChosen
+    from ferrule.app.assistant import NoModelChosen
     from ferrule.app.settings import Settings
-    from ferrule.models.discovery import FoundProvider
+    from ferrule.models.providers import FoundProvider
 
 _OF_ONE = 3
 _OFFERED = 9
@@ -29,8 +29,8 @@ def chosen_first(settings: Settings, nothing: NoModelChosen) -> str | None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         click.echo(model_words(nothing), err=True)
         return None
-    from ferrule.app.choose_model import known_providers
-    from ferrule.models.discovery import discover
+    from ferrule.app.assistant import known_providers
+    from ferrule.models.providers import discover
 
     click.echo(_("No model is chosen yet. Looking for what is here…"))
     offered = offers(asyncio.run(discover(known_providers(settings))))
@@ -44,8 +44,7 @@ def chosen_first(settings: Settings, nothing: NoModelChosen) -> str | None:
 
 def offers(found: Iterable[FoundProvider]) -> list[tuple[str, str]]:
     """Models that can be asked now, a few of each provider, with a word about where they are."""
-    from ferrule.models.discovery import Availability
-    from ferrule.models.providers import EMBEDDED
+    from ferrule.models.providers import EMBEDDED, Availability
 
     ready = [one for one in found if one.state is Availability.READY]
     listed: list[tuple[str, str]] = []

@@ -1,23 +1,386 @@
-"""A model that runs on this machine, as the agent sees every other one."""
+"""A model that runs on this machine, as the agent sees every other one. It works in a process beside this one."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
+import os
+import re
+import sys
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.model import AssistantMessage, CallStarted, Finished, ModelError, ModelFault, Preparing, TextDelta
+from ferrule.core.call import RawCall
+from ferrule.core.model import (
+    AssistantMessage,
+    CallStarted,
+    Finished,
+    ModelError,
+    ModelFault,
+    Preparing,
+    TextDelta,
+    Usage,
+    UserMessage,
+)
 from ferrule.core.phrases import phrase
-from ferrule.models.guided.guide import Ability, Guide, turn_so_far
-from ferrule.models.local.engine import Engine
-from ferrule.models.local.fetch import fetch
-from ferrule.models.local.weights import INSTALL, find_weights, is_installed, is_small
+from ferrule.models.local.pick_call import CallPicker
+from ferrule.models.local.request_words import Named, mentions
+from ferrule.models.local.weights import INSTALL, fetch, find_weights, is_installed, is_small
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 
-    from ferrule.core.model import ModelEvent, ModelRequest
+    from ferrule.core.model import Message, ModelEvent, ModelRequest
+    from ferrule.core.result import ToolResult
+    from ferrule.core.tool import Tool
     from ferrule.models.local.weights import Weights
+
+
+_WORKER = Path(__file__).with_name("worker.py")
+_LONGEST_LINE = 1 << 26
+_SECONDS_TO_END = 2.0
+
+
+class Engine:
+    """Weights in a process of their own, started with the first question and kept until `close`."""
+
+    def __init__(self, path: Path, *, context: int, threads: int | None = None) -> None:
+        self.path = path
+        self.context = context
+        self._threads = threads or _cores()
+        self._process: asyncio.subprocess.Process | None = None
+        self._starting = asyncio.Lock()
+        self._asking = asyncio.Lock()
+        self._numbers = count(1)
+
+    async def start(self) -> None:
+        """Load the weights, unless that was done; raises `ModelError` where they cannot be."""
+        async with self._starting:
+            if self._process is not None and self._process.returncode is None:
+                return
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-P",
+                str(_WORKER),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                env=_environment(),
+                start_new_session=True,
+                limit=_LONGEST_LINE,
+            )
+            try:
+                await self._send({"path": str(self.path), "context": self.context, "threads": self._threads})
+                heard = await self._hear()
+            except BaseException:
+                await self._end()
+                raise
+            if "failed" in heard:
+                await self._end()
+                raise cannot_load(self.path, heard["failed"], heard["said"])
+
+    async def ask(self, body: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any]]:
+        """The chunks of one answer, in llama.cpp's form. Leaving early stops it; questions wait for one another."""
+        async with self._asking:
+            await self.start()
+            number = next(self._numbers)
+            is_over = False
+            try:
+                await self._send({"id": number, "body": {**body, "stream": True, "return_progress": True}})
+                while True:
+                    heard = await self._hear()
+                    if "end" in heard:
+                        is_over = True
+                        return
+                    if "error" in heard:
+                        raise refused(heard["error"])
+                    if "prompt_progress" not in heard["chunk"]:
+                        yield heard["chunk"]
+            finally:
+                if not is_over:
+                    await self._stop(number)
+
+    async def close(self) -> None:
+        """End the process; nothing of it is left."""
+        async with self._starting:
+            await self._end()
+
+    async def _stop(self, number: int) -> None:
+        """Have a request end, and read away what it had written; a process that does not listen is ended."""
+        try:
+            async with asyncio.timeout(_SECONDS_TO_END):
+                await self._send({"cancel": number})
+                while "end" not in await self._hear():
+                    pass
+        except (TimeoutError, ModelError):
+            await self._end()
+        except asyncio.CancelledError:  # whoever left early is told to stop altogether, which must not be lost
+            await self._end()
+            raise
+
+    async def _send(self, message: Mapping[str, Any]) -> None:
+        if self._process is None or self._process.stdin is None:
+            raise self._gone()
+        with contextlib.suppress(ConnectionError):  # that it is gone is seen when nothing is heard
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            await self._process.stdin.drain()
+
+    async def _hear(self) -> dict[str, Any]:
+        if self._process is not None and self._process.stdout is not None:
+            line = await self._process.stdout.readline()
+            if line.endswith(b"\n"):
+                return json.loads(line)
+            await self._end()
+        raise self._gone()
+
+    def _gone(self) -> ModelError:
+        return ModelError(
+            ModelFault.UNREACHABLE,
+            phrase("The process that runs `{name}` ended in the middle of its work.", name=self.path.name),
+            suggestion=phrase(
+                "There may be too little memory for this model, or its file is damaged. Ask again, or use a smaller "
+                "model."
+            ),
+        )
+
+    async def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        # Waited for even when we are being cancelled ourselves: a process that was killed is gone at once.
+        await asyncio.shield(process.wait())
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+def cannot_load(path: Path, why: str, said: str) -> ModelError:
+    """What a person hears when the weights do not load: llama.cpp's own reason, without its clock and its names."""
+    if "xllamacpp" in why:
+        return ModelError(
+            ModelFault.NOT_FOUND,
+            phrase("Models on this machine need the extra `local`, which is not installed."),
+            suggestion=phrase('Install it: pip install "ferrule[local]"'),
+        )
+    reasons = [line.rpartition("error loading model: ")[2] for line in said.splitlines() if "error loading" in line]
+    reason = phrase(" llama.cpp says: {why}.", why=reasons[0].strip()) if reasons else ""
+    return ModelError(
+        ModelFault.REFUSED,
+        phrase("The weights in `{path}` could not be loaded.{reason}", path=path, reason=reason),
+        suggestion=phrase(
+            "Check that the file is a whole GGUF of a kind that llama.cpp knows, and that memory suffices."
+        ),
+    )
+
+
+def refused(error: Mapping[str, Any]) -> ModelError:
+    """An error of llama.cpp in our words."""
+    message = str(error.get("message", error))
+    if error.get("type") == "exceed_context_size_error":
+        return ModelError(
+            ModelFault.TOO_LONG,
+            phrase(
+                "The conversation does not fit: {tokens} tokens, and the model reads {most}.",
+                tokens=error.get("n_prompt_tokens", "?"),
+                most=error.get("n_ctx", "?"),
+            ),
+            suggestion=phrase("Make it shorter, or start a new one."),
+        )
+    return ModelError(
+        ModelFault.REFUSED, phrase("The model on this machine did not accept the request: {message}", message=message)
+    )
+
+
+def _environment() -> dict[str, str]:
+    """Ours, but threads that wait shall sleep: on a busy machine spinning makes each token several times slower."""
+    return {**os.environ, "OMP_WAIT_POLICY": "passive"}
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return max(1, os.cpu_count() or 1)
+
+
+# What comes next in a turn: a call for the next part of the request, a remedy for one that failed, or words.
+
+
+_THEN = re.compile(
+    r"[,;.，；。]?\s*(?:\b(?:and then|then|after that|afterwards)\b|然后|接着|之后再|随后)[,，]?\s*", re.IGNORECASE
+)
+_READ_FIRST = re.compile(r"\bread (?:it|the file) first\b", re.IGNORECASE)
+_MOST_PARTS = 5
+
+
+@dataclass(slots=True, frozen=True)
+class DoneCall:
+    """A call of this turn and what it gave."""
+
+    call: RawCall
+    result: ToolResult
+
+
+@dataclass(slots=True, frozen=True)
+class TurnSoFar:
+    """The last thing the person said, and what was done about it."""
+
+    request: str
+    done: tuple[DoneCall, ...]
+
+    @property
+    def outcomes(self) -> tuple[DoneCall, ...]:
+        """What there is to tell of: a call that had to wait for another is told once, when it was made again."""
+        waited = [at for at, one in enumerate(self.done) if _asks_to_read(one) and at + 1 < len(self.done)]
+        return tuple(one for at, one in enumerate(self.done) if at not in waited and at - 1 not in waited)
+
+    @property
+    def part(self) -> str:
+        """The part of the request that is next; empty when all were tried."""
+        parts = parts_of(self.request)
+        tried = len(self.done) - 2 * sum(map(_asks_to_read, self.done))
+        return parts[tried] if 0 <= tried < len(parts) else ""
+
+    @property
+    def remedy(self) -> str:
+        """What the last call needs before it can work, as a request; empty when nothing is known to help."""
+        if not self.done or not _asks_to_read(self.done[-1]):
+            return ""
+        named = next((one.text for one in mentions(self.request) if one.kind is Named.FILE), "")
+        return f"read the file {named}" if named else ""
+
+    @property
+    def again(self) -> RawCall | None:
+        """The call that failed for want of what was done just now."""
+        if len(self.done) < 2 or not _asks_to_read(self.done[-2]) or not self.done[-1].result.success:
+            return None
+        return self.done[-2].call
+
+
+def turn_so_far(messages: Sequence[Message]) -> TurnSoFar:
+    """Read a conversation from its end."""
+    start = max((at for at, one in enumerate(messages) if isinstance(one, UserMessage)), default=0)
+    request = ""
+    done: list[DoneCall] = []
+    calls: Sequence[RawCall] = ()
+    for message in messages[start:]:
+        if isinstance(message, UserMessage):
+            request = message.text
+        elif isinstance(message, AssistantMessage):
+            calls = message.calls
+        else:
+            done += [DoneCall(call, result) for call, result in zip(calls, message.results, strict=False)]
+    return TurnSoFar(request, tuple(done))
+
+
+def parts_of(request: str) -> list[str]:
+    """A request split where it says «then»; what is quoted is never split."""
+    quoted = [(one.start, one.end) for one in mentions(request) if one.kind in (Named.QUOTED, Named.COMMAND)]
+    parts: list[str] = []
+    start = 0
+    for found in _THEN.finditer(request):
+        inside = any(begin < found.end() and found.start() < end for begin, end in quoted)
+        if not inside and request[start : found.start()].strip() and len(parts) < _MOST_PARTS - 1:
+            parts.append(request[start : found.start()].strip())
+            start = found.end()
+    rest = request[start:].strip()
+    return [*parts, rest] if rest else parts
+
+
+def _asks_to_read(one: DoneCall) -> bool:
+    error = one.result.error
+    return error is not None and bool(_READ_FIRST.search(f"{error.message} {error.suggestion or ''}"))
+
+
+# What is said of a result: its own lines, or words about them in which every number stands in the result.
+
+
+_NUMBERED = re.compile(r"^\s*\d+\t")
+_NUMBER = re.compile(r"\d+(?:[.,:/\-]\d+)*")
+_MOST_LINE = 200
+_MOST_QUOTED = 4000
+_ASCII_GRAMMAR = "root ::= [ -~\\n]+\n"
+_SYSTEM = "You are Ferrule, an assistant for the files and programs of a project. Answer in one or two short sentences."
+_FROM_RESULT = "Answer the question in one or two short sentences, with what the result says and nothing else."
+
+
+def lines_of(result: ToolResult, *, with_fields: bool = False) -> list[str]:
+    """The lines of a result that can be quoted; an error is one, for half of it is worse than none.
+
+    A document is told by its summary; `with_fields` adds each of its fields.
+    """
+    if result.error is not None:
+        return [" ".join(f"{result.error.message} {result.error.suggestion or ''}".split())]
+    try:
+        document = json.loads(result.llm_content)
+    except ValueError:
+        document = None
+    if isinstance(document, dict):
+        fields = _fields(cast("dict[str, Any]", document)) if with_fields else ()
+        found = [result.display_content, *fields]
+    else:
+        found = [_NUMBERED.sub("", line).rstrip() for line in result.llm_content.splitlines()]
+    return _bounded([line[:_MOST_LINE] for line in found if line.strip()]) or ["(nothing)"]
+
+
+def _bounded(lines: list[str]) -> list[str]:
+    kept: list[str] = []
+    room = _MOST_QUOTED
+    for at, line in enumerate(lines):
+        room -= len(line) + 1
+        if room < 0 and kept:
+            return [*kept, f"… and {len(lines) - at:,} more lines"]
+        kept.append(line)
+    return kept
+
+
+def _fields(document: dict[str, Any], above: str = "") -> Iterator[str]:
+    for key, value in document.items():
+        name = f"{above}{key}"
+        if isinstance(value, dict):
+            yield from _fields(cast("dict[str, Any]", value), f"{name} ")
+        elif isinstance(value, list):
+            items = cast("list[Any]", value)
+            yield f"{name}: {', '.join(_plain(item) for item in items) or 'none'}"
+        else:
+            yield f"{name}: {_plain(value)}"
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def answer_grammar(sources: Sequence[str]) -> str:
+    """A grammar for words about some texts: every number and every name of a file or of code stands in one of them."""
+    known = "\n".join(sources)
+    numbers = sorted({found.group() for found in _NUMBER.finditer(known)}, key=lambda one: (-len(one), one))[:200]
+    named = {one.text for one in mentions(known)[:200] if "\n" not in one.text}
+    names = sorted((one for one in named if any(mark.isdigit() for mark in one)), key=lambda one: (-len(one), one))
+    given = " | ".join(literal(one) for one in [*names, *numbers])
+    piece = "[^0-9\\x00-\\x08\\x0B-\\x1F]" + (" | given" if given else "")
+    return f"root ::= ( {piece} )+\n" + (f"given ::= {given}\n" if given else "")
+
+
+def _character(one: str) -> str:
+    if one in '"\\':
+        return "\\" + one
+    if ord(one) < 0x20 or ord(one) == 0x7F:
+        return f"\\x{ord(one):02X}"
+    return one
+
+
+def literal(text: str) -> str:
+    """A text as a grammar's own words (GBNF, as llama.cpp reads it)."""
+    return '"' + "".join(_character(one) for one in text) + '"'
+
 
 CONTEXT = 4096
 _MOST_OUTPUT = 300
@@ -29,10 +392,11 @@ def _silent(_text: str) -> None:
 
 
 class LocalModel:
-    """Weights on this machine; fetched, loaded and asked as needed.
+    """Weights on this machine; fetched and loaded when their words are first needed.
 
-    Small models read little: the last thing the person said, and the results since. Neither the system prompt nor
-    earlier turns are shown to them.
+    A small model chooses badly and makes things up. So calls are picked by the words of the request alone, the smallest
+    models answer with the result as it stands, and the others are held to its numbers. A model is shown the last thing
+    the person said and the results since; neither the system prompt nor earlier turns.
     """
 
     def __init__(self, weights: Weights, *, threads: int | None = None) -> None:
@@ -40,7 +404,7 @@ class LocalModel:
         self._threads = threads
         self._preparing = asyncio.Lock()
         self._engine: Engine | None = None
-        self._guide: Guide | None = None
+        self._picker = CallPicker(())
 
     @property
     def name(self) -> str:
@@ -60,43 +424,101 @@ class LocalModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Ask; closing the stream early stops the model at once."""
-        asked = turn_so_far(request.messages).request
-        if len(asked) > _MOST_REQUEST:
+        turn = turn_so_far(request.messages)
+        if len(turn.request) > _MOST_REQUEST:
             raise ModelError(
                 ModelFault.TOO_LONG,
                 phrase(
                     "The request has {count} characters; a model on this machine reads {most}.",
-                    count=f"{len(asked):,}",
+                    count=f"{len(turn.request):,}",
                     most=f"{_MOST_REQUEST:,}",
                 ),
                 suggestion=phrase("Name the file it is about instead of giving its text, or use a larger model."),
             )
-        async with aclosing(self._preparations()) as preparations:
-            async for one in preparations:
-                yield one
-        guide = await self._ready(_silent)
-        guide.begin()
         call = None
         if request.tools and request.tool_choice != "none":
-            must = request.tool_choice == "required"
-            call = await guide.next_call(request.messages, request.tools, must=must)
+            call = self._next_call(turn, request.tools, must=request.tool_choice == "required")
         if call is not None:
             yield CallStarted(call.id, call.name)
-            yield Finished(AssistantMessage(calls=(call,)), guide.usage, "calls")
-            return
-        text = ""
-        most = min(request.max_output_tokens or _MOST_OUTPUT, CONTEXT // 2)
-        async with aclosing(guide.words(request.messages, most)) as pieces:
-            async for piece in pieces:
-                text += piece
-                yield TextDelta(piece)
-        yield Finished(AssistantMessage(text.strip()), guide.usage, "length" if guide.was_cut else "end")
+            yield Finished(AssistantMessage(calls=(call,)), Usage(), "calls")
+        elif turn.outcomes and is_small(self._weights):
+            text = "\n".join(line for one in turn.outcomes for line in lines_of(one.result))
+            yield TextDelta(text)
+            yield Finished(AssistantMessage(text), Usage(), "end")
+        else:
+            async with aclosing(self._preparations()) as preparations:
+                async for one in preparations:
+                    yield one
+            most = min(request.max_output_tokens or _MOST_OUTPUT, CONTEXT // 2)
+            async with aclosing(self._words(turn, most)) as events:
+                async for event in events:
+                    yield event
 
     async def close(self) -> None:
         """End the process that holds the model."""
-        engine, self._engine, self._guide = self._engine, None, None
+        engine, self._engine = self._engine, None
         if engine is not None:
             await engine.close()
+
+    def _next_call(self, turn: TurnSoFar, tools: Sequence[Tool[Any]], *, must: bool) -> RawCall | None:
+        """The call to make now; None when it is time for words."""
+        if turn.again is not None:
+            return RawCall(turn.again.name, turn.again.arguments)
+        has_failed = bool(turn.done) and not turn.done[-1].result.success
+        part = turn.remedy or ("" if has_failed else turn.part)
+        if not part:
+            return None
+        if self._picker.tools != tuple(tools):
+            self._picker = CallPicker(tools)
+        form = self._picker.pick(part, must=must)
+        if form is None:
+            return None
+        if form.missing and not must:
+            raise ModelError(
+                ModelFault.REFUSED,
+                phrase(
+                    "The request does not say what `{parameters}` of `{tool}` is, and a small model would invent it.",
+                    parameters=", ".join(form.missing),
+                    tool=form.tool.name,
+                ),
+                suggestion=phrase("Say it in the request, texts in quotes, or use a larger model."),
+            )
+        arguments = json.dumps(form.arguments, ensure_ascii=False)
+        if any((one.call.name, one.call.arguments) == (form.tool.name, arguments) for one in turn.done):
+            return None  # it was done already: asking again gives the same
+        return RawCall(form.tool.name, arguments)
+
+    async def _words(self, turn: TurnSoFar, most_tokens: int) -> AsyncGenerator[ModelEvent, None]:
+        """The model's own words, piece by piece. Greedy, so that the same question has the same answer."""
+        lines = [line for one in turn.outcomes for line in lines_of(one.result, with_fields=True)]
+        asked = "\n".join([turn.request, "", "Result:", *lines]) if lines else turn.request
+        body: dict[str, Any] = {
+            "messages": [
+                {"role": "system", "content": _FROM_RESULT if lines else _SYSTEM},
+                {"role": "user", "content": asked},
+            ],
+            "max_tokens": most_tokens,
+            "repeat_penalty": 1.1,
+            "temperature": 0,
+            "seed": 0,
+        }
+        if lines:
+            body["grammar"] = answer_grammar([turn.request, *lines])
+        elif "smollm" in self._weights.path.name.lower():
+            body["grammar"] = _ASCII_GRAMMAR  # it knows no other writing; left alone it fills the screen with signs
+        text, usage, was_cut = "", Usage(), False
+        engine = await self._ready(_silent)
+        async with aclosing(engine.ask(body)) as chunks:
+            async for chunk in chunks:
+                if timings := chunk.get("timings"):
+                    cached = timings["cache_n"]
+                    usage += Usage(cached + timings["prompt_n"], timings["predicted_n"], cached)
+                choice = chunk["choices"][0]
+                was_cut = choice.get("finish_reason") == "length"
+                if piece := choice["delta"].get("content"):
+                    text += piece
+                    yield TextDelta(piece)
+        yield Finished(AssistantMessage(text.strip()), usage, "length" if was_cut else "end")
 
     async def _preparations(self) -> AsyncGenerator[Preparing, None]:
         """Get ready, and tell meanwhile what takes long."""
@@ -121,16 +543,14 @@ class LocalModel:
                 if not work.cancelled():
                     work.exception()  # seen: whoever left does not wait for it
 
-    async def _ready(self, say: Callable[[str], None]) -> Guide:
+    async def _ready(self, say: Callable[[str], None]) -> Engine:
         async with self._preparing:
-            if self._guide is None:
+            if self._engine is None:
                 _require_binding()
                 await fetch(self._weights, say)
                 self._engine = Engine(self._weights.path, context=CONTEXT, threads=self._threads)
-                self._guide = Guide(self._engine, _ability(self._weights))
-            if self._engine is not None:
-                await self._engine.start()
-            return self._guide
+            await self._engine.start()
+            return self._engine
 
 
 def local_model(name: str = "") -> LocalModel:
@@ -147,9 +567,3 @@ def _require_binding() -> None:
             phrase("Models on this machine need the extra `local`, which is not installed."),
             suggestion=phrase("Install it: {install}", install=INSTALL),
         )
-
-
-def _ability(weights: Weights) -> Ability:
-    if is_small(weights):
-        return Ability(only_ascii="smollm" in weights.path.name.lower())
-    return Ability(margin=5.0, voice=1.0, quotes=False, result_chars=4000)

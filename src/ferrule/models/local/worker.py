@@ -5,7 +5,7 @@ it pleases, ends the whole process when it meets weights it cannot bear, and rea
 go. Started by path, it imports nothing of Ferrule. It ends when its input does, so none is ever left behind.
 
 The first line in is what to load; `{"loaded": …}` or `{"failed": …}` comes out. Then each line in is a request (`id`,
-`chat`, `body`) or `{"cancel": id}`; each line out is a `chunk` of a request, its `error`, or its `end`.
+`body`) or `{"cancel": id}`; each line out is a `chunk` of a request, its `error`, or its `end`.
 """
 
 from __future__ import annotations
@@ -56,9 +56,8 @@ class Worker:
                 self.send({"id": number, "chunk": document})
             return False
 
-        ask = self._server.handle_chat_completions if request["chat"] else self._server.handle_completions
         try:
-            ask(json.dumps(request["body"]), take)
+            self._server.handle_chat_completions(json.dumps(request["body"]), take)
         except Exception as error:  # noqa: BLE001 - whatever it is, the other side must hear of it
             self.send({"id": number, "error": {"message": str(error)}})
         self._cancelled.discard(number)

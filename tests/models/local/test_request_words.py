@@ -1,4 +1,4 @@
-"""What a request names."""
+"""What a request says: the concepts in its words, and the things it names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.registry.choose_tools import Named, loose_folders, mentions, without_mentions
+from ferrule.models.local.request_words import (
+    CONCEPTS,
+    NOTHING_SAID,
+    Named,
+    loose_folders,
+    mentions,
+    name_terms,
+    name_words,
+    terms,
+    without_mentions,
+)
 
 
 def named(text: str) -> list[tuple[str, str]]:
@@ -71,3 +81,65 @@ def test_mentions_are_in_order_and_do_not_overlap(text: str) -> None:
 def test_a_long_text_is_read_from_its_beginning() -> None:
     assert named("a" * 200_000 + " b.py") == []
     assert mentions("b.py " + "a" * 200_000)[0].kind is Named.FILE
+    assert loose_folders("a" * 200_000) == []
+
+
+# Words brought to one form
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese", "concept"),
+    [
+        ("running", "运行", "run"),
+        ("replaced", "替换", "edit"),
+        ("directories", "目录", "folder"),
+        ("today's", "今天", "time"),
+        ("branches", "分支", "git"),
+        ("stopped", "停止", "stop"),
+        ("emails", "邮件", "mail"),
+    ],
+)
+def test_both_languages_meet_in_one_concept(english: str, chinese: str, concept: str) -> None:
+    assert concept in terms(english)
+    assert concept in terms(chinese)
+
+
+def test_unknown_words_keep_their_stem_and_empty_ones_go() -> None:
+    assert terms("please give me the widgets") == ["widget"]
+
+
+def test_the_longest_chinese_word_is_taken() -> None:
+    assert terms("写了什么") == ["read"]
+    assert terms("写") == ["write"]
+
+
+def test_names_are_split_into_words() -> None:
+    assert name_words("getCurrentDateTime") == ["get", "current", "date", "time"]
+    assert name_words("file_path") == ["file", "path"]
+    assert name_terms("-i") == []
+
+
+@given(st.text(max_size=200))
+def test_any_text_has_terms(text: str) -> None:
+    assert all(term for term in terms(text))
+
+
+ROWS = [line.split(":", 1) for line in CONCEPTS.replace("\n  ", " ").strip().splitlines()]
+
+
+def test_each_concept_stands_once_and_has_words_in_both_languages() -> None:
+    assert len({concept for concept, _ in ROWS}) == len(ROWS)
+    for concept, words in ROWS:
+        english, chinese = words.split("|")
+        assert english.split(), concept
+        assert chinese.split(), concept
+        assert not any(character.isascii() for character in chinese.replace(" ", "")), concept
+
+
+def test_a_concept_is_found_under_its_own_name() -> None:
+    lost = [concept for concept, _ in ROWS if concept not in terms(concept)]
+    assert lost == []
+
+
+def test_words_that_say_nothing_mean_nothing() -> None:
+    assert terms(NOTHING_SAID) == []

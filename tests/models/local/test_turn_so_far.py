@@ -10,7 +10,7 @@ from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind
 from ferrule.core.model import AssistantMessage, Message, ToolResults, UserMessage
 from ferrule.core.result import ErrorInfo, ToolResult
-from ferrule.models.guided.guide import parts_of, turn_so_far
+from ferrule.models.local.local_model import parts_of, turn_so_far
 
 
 def worked(call: RawCall) -> list[Message]:

@@ -1,24 +1,15 @@
-"""Chooses the few tools that fit a request, for models that cannot read about many.
+"""What a request says, in English or Chinese: the concepts in its words, and the things it names.
 
-Words of the request meet the words of each tool (its name, its description, its examples, its parameters), the rare
-ones counting more, as in BM25. English and Chinese requests alike; no model is asked.
+Nothing here asks a model: words are brought to one form, and files, quoted texts, commands and numbers are found by
+how they are written.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ferrule.core.tool import Tool
-
 
 # Words that mean the same to a tool, in English and Chinese: `concept: English | Chinese`, going on where indented.
 
@@ -212,12 +203,12 @@ _FORMS: tuple[tuple[Named, str], ...] = (
     (
         Named.FILE,
         (
-            rf"(?:[A-Za-z]:)?/?(?:{_WORD}+/)*{_WORD}*[A-Za-z0-9_]\.[A-Za-z][A-Za-z0-9]{{0,9}}(?![A-Za-z0-9_/(])"
+            rf"(?<!{_WORD})(?:[A-Za-z]:)?/?(?:{_WORD}+/)*{_WORD}*[A-Za-z0-9_]\.[A-Za-z][A-Za-z0-9]{{0,9}}(?![A-Za-z0-9_/(])"
             r"|(?<![A-Za-z0-9])(?:Makefile|Dockerfile|Gemfile|Procfile|LICENSE|README|CHANGELOG|CONTRIBUTING)(?![A-Za-z0-9])"
             r"|(?<![A-Za-z0-9])\.[a-z][a-z0-9_.\-]+"
         ),
     ),
-    (Named.FOLDER, rf"(?:\.{{1,2}}|~)?/(?:{_WORD}+/?)*|{_WORD}*[A-Za-z0-9_]/(?:{_WORD}+/?)*"),
+    (Named.FOLDER, rf"(?:\.{{1,2}}|~)?/(?:{_WORD}+/?)*|(?<!{_WORD}){_WORD}*[A-Za-z0-9_]/(?:{_WORD}+/?)*"),
     (
         Named.CODE,
         (
@@ -230,21 +221,22 @@ _FORMS: tuple[tuple[Named, str], ...] = (
 _PATTERNS = tuple((kind, re.compile(form)) for kind, form in _FORMS)
 _NO_MENTIONS = frozenset({"e.g", "i.e", "a.m", "p.m", "u.s", "json", "yaml", "html", "css", "csv", "sql", "xml", "pdf"})
 _FOLDER_BEFORE = re.compile(
-    r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.\-]*)(?:\s+(?:folder|directory|dir)\b|\s*(?:目录|文件夹))", re.IGNORECASE
+    r"(?<![A-Za-z0-9_])(?P<name>[A-Za-z0-9_][A-Za-z0-9_.\-]{0,80})(?:\s+(?:folder|directory|dir)\b|\s*(?:目录|文件夹))",
+    re.IGNORECASE,
 )
 _FOLDER_AFTER = re.compile(
     r"(?:\b(?:folder|directory)\b|目录|文件夹)\s*(?:called |named |叫|名为)?\s*(?P<name>[A-Za-z0-9_][A-Za-z0-9_.\-]*)",
     re.IGNORECASE,
 )
 _NAMED_WORD = re.compile(
-    r"\b(?:word|term|text|string|phrase|symbol|function|class|variable|method)\s+(?P<after>[A-Za-z_][A-Za-z0-9_.\-]*)"
-    r"|(?P<before>[A-Za-z_][A-Za-z0-9_.\-]*)\s*(?:这个词|这个字|一词|函数|变量|方法)"
+    r"\b(?:word|term|symbol|function|class|variable|method)\s+(?P<after>[A-Za-z_][A-Za-z0-9_.\-]*)"
+    r"|(?<![A-Za-z0-9_])(?P<before>[A-Za-z_][A-Za-z0-9_.\-]{0,80})\s*(?:这个词|这个字|一词|函数|变量|方法)"
     r"|(?:函数|变量|方法|单词)\s*(?P<zh>[A-Za-z_][A-Za-z0-9_.\-]*)"
 )
 _BY_WORDS = ((Named.FOLDER, _FOLDER_BEFORE), (Named.FOLDER, _FOLDER_AFTER), (Named.CODE, _NAMED_WORD))
 _LOOSE_FOLDER = re.compile(
     r"\b(?:in|inside|under|within|below|of)\s+(?P<in>[A-Za-z0-9_][A-Za-z0-9_\-]*)(?=[\s.?!,]|$)"
-    r"|(?P<zh>[A-Za-z0-9_][A-Za-z0-9_\-]*)\s*(?:里|中|下|内)",
+    r"|(?<![A-Za-z0-9_])(?P<zh>[A-Za-z0-9_][A-Za-z0-9_\-]{0,80})\s*(?:里|中|下|内)",
     re.IGNORECASE,
 )
 _NO_NAMES = frozenset(
@@ -285,7 +277,7 @@ def mentions(text: str) -> list[Mention]:
 
 def loose_folders(text: str) -> list[str]:
     """Bare words that stand where a folder would («in tests», «tests 下»): worth a guess, no more."""
-    named = [found["in"] or found["zh"] for found in _LOOSE_FOLDER.finditer(without_mentions(text, blank="."))]
+    named = [found["in"] or found["zh"] for found in _LOOSE_FOLDER.finditer(without_mentions(text[:_MOST], blank="."))]
     return [one for one in named if one.lower() not in _NO_NAMES]
 
 
@@ -303,102 +295,3 @@ def without_mentions(text: str, *, blank: str = " ") -> str:
 def _without_full_stop(named: str, end: int) -> tuple[str, int]:
     cut = named.rstrip(".,;:!?") if named.strip(".") else named
     return cut, end - (len(named) - len(cut))
-
-
-_NAME, _SHORT, _EXAMPLES, _LONG, _PARAMETERS = 3.0, 2.0, 2.0, 0.2, 0.4
-_SATURATION, _LENGTH = 1.2, 0.4
-_LITTLE = 0.4
-_AS_MANY = 20  # of few tools every word is rare: their scores shall mean the same
-
-
-@dataclass(slots=True, frozen=True)
-class Scored:
-    """A tool and how well it fits; 0 means that no word of the request has to do with it."""
-
-    tool: Tool[Any]
-    score: float
-
-
-class ToolChooser:
-    """The words of some tools, counted once. A tool that was declared wrongly is not among them."""
-
-    def __init__(self, tools: Iterable[Tool[Any]]) -> None:
-        self._tools = [tool for tool in tools if tool.fault is None]
-        self._weights = [_weigh(tool) for tool in self._tools]
-        self._lengths = [sum(weights.values()) for weights in self._weights]
-        self._average = (sum(self._lengths) / len(self._lengths)) if self._lengths else 1.0
-        holders = Counter(term for weights in self._weights for term in weights)
-        total = max(_AS_MANY, len(self._tools))
-        self._rarity = {
-            term: math.log(1 + (total - count + 0.5) / (count + 0.5)) * (_LITTLE if term in SAYS_LITTLE else 1.0)
-            for term, count in holders.items()
-        }
-
-    def rank(self, request: str) -> list[Scored]:
-        """Every tool, the best first; equal ones in the order they were given."""
-        wanted = Counter(terms(without_mentions(request)))
-        scored = [
-            Scored(tool, self._score(wanted, weights, length))
-            for tool, weights, length in zip(self._tools, self._weights, self._lengths, strict=True)
-        ]
-        return sorted(scored, key=lambda one: -one.score)
-
-    def choose(self, request: str, most: int) -> list[Tool[Any]]:
-        """The tools worth showing for a request; of two that are one thing under two names only the better."""
-        chosen: list[Tool[Any]] = []
-        for one in self.rank(request):
-            if len(chosen) == most or not one.score:
-                break
-            if not any(same_thing(one.tool, other) for other in chosen):
-                chosen.append(one.tool)
-        return chosen
-
-    def _score(self, wanted: Counter[str], weights: Counter[str], length: float) -> float:
-        norm = _SATURATION * (1 - _LENGTH + _LENGTH * length / self._average)
-        return sum(
-            self._rarity[term] * count * weights[term] * (_SATURATION + 1) / (weights[term] + norm)
-            for term, count in wanted.items()
-            if term in weights
-        )
-
-
-def same_thing(tool: Tool[Any], other: Tool[Any]) -> bool:
-    """Whether two tools do the same, as `Read` and `readFile` do: by their names, and by what they must be given."""
-    if tool.kind != other.kind or _required(tool) != _required(other):
-        return False
-    return any(mine <= theirs or theirs <= mine for mine in _names(tool) for theirs in _names(other))
-
-
-def _names(tool: Tool[Any]) -> list[set[str]]:
-    return [set(words) for name in (tool.name, tool.display_name) if (words := name_words(name))]
-
-
-def _required(tool: Tool[Any]) -> set[str]:
-    schema = tool.input_schema
-    return (
-        {word for name in schema.get("required", ()) for word in name_words(name)}
-        if isinstance(schema, dict)
-        else set()
-    )
-
-
-def _weigh(tool: Tool[Any]) -> Counter[str]:
-    weights: Counter[str] = Counter()
-    description = tool.description
-    layers: Sequence[tuple[float, list[str]]] = (
-        (_NAME, [*name_terms(tool.name), *name_terms(tool.display_name)]),
-        (_SHORT, terms(description.short)),
-        (_EXAMPLES, [term for one in description.examples for term in terms(without_mentions(one.description))]),
-        (_LONG, terms(description.long)),
-        (_PARAMETERS, [*_parameter_terms(tool), *(term for tag in tool.tags for term in terms(tag))]),
-    )
-    for weight, words in layers:
-        for word in set(words):
-            weights[word] += cast("int", weight)
-    return weights
-
-
-def _parameter_terms(tool: Tool[Any]) -> list[str]:
-    schema = tool.input_schema
-    names: dict[str, Any] = schema.get("properties", {}) if isinstance(schema, dict) else {}
-    return [term for name in names for term in name_terms(name)]

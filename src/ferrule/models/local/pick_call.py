@@ -1,28 +1,31 @@
-"""What may stand in each argument of a call: the things a request names, sorted by what the parameter is for.
+"""Picks the call that a request asks for, without a model: which tool, and what may stand in each of its arguments.
 
-A small model writes a wrong path as readily as a right one. So it is not asked to write: what the request names is put
-before it, and it picks. Only where nothing fits may it write freely.
+The words of the request meet the words of each tool (its name, its description, its examples, its parameters), the rare
+ones counting more, as in BM25. A small model writes a wrong path as readily as a right one, so it is not
+asked: what the request names is sorted into the arguments.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.dialects.flatten import Ledger
 from ferrule.dialects.inline import inline
-from ferrule.registry.choose_tools import (
+from ferrule.models.local.request_words import (
+    SAYS_LITTLE,
     Mention,
     Named,
-    ToolChooser,
     loose_folders,
     mentions,
     name_terms,
     name_words,
-    same_thing,
     terms,
+    without_mentions,
 )
 
 if TYPE_CHECKING:
@@ -95,15 +98,11 @@ class Role(Enum):
 
 @dataclass(slots=True, frozen=True)
 class Slot:
-    """One argument. `choices` are the values to pick from; none means that it is written freely, as `schema` allows.
-
-    `copied` asks for a piece of the request, word for word.
-    """
+    """One argument. `choices` are the values that the request names for it; none where it is required and not told."""
 
     name: str
     schema: Mapping[str, Any]
     choices: tuple[Any, ...] = ()
-    copied: bool = False
 
 
 @dataclass(slots=True)
@@ -114,10 +113,20 @@ class Form:
     slots: list[Slot] = field(default_factory=list[Slot])
     unused: list[Mention] = field(default_factory=list[Mention])
     """What the request names and the tool has no place for: a sign that another tool is meant."""
-    unfilled: int = 0
-    """How many required arguments nothing in the request fits: another such sign."""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the request tells; of several values that fit, the first."""
+        return {slot.name: slot.choices[0] for slot in self.slots if slot.choices}
+
+    @property
+    def missing(self) -> list[str]:
+        """The required arguments that nothing in the request fits: another such sign."""
+        return [slot.name for slot in self.slots if not slot.choices]
 
 
+_NO_DEFAULT = object()
+_DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?!\w|\.\d)")
 _TELLS_NOTHING = frozenset({"run", "several", "edit", "search", "read", "find", "file", "folder", "limit", "shell"})
 _ORDER = (
     Role.IDENTITY, Role.ADDRESS, Role.COMMAND, Role.GLOB, Role.FILE, Role.TEXT, Role.PATTERN, Role.PLACE, Role.FOLDER,
@@ -176,13 +185,12 @@ def fill(tool: Tool[Any], request: str) -> Form:
     for name, one in properties.items():
         if name in texts:
             continue
-        if (other := _other_slot(name, one, properties, request, left)) is not None:
+        if (other := _other_slot(name, one, properties, request, left, is_required=name in required)) is not None:
             filled[name] = other
         elif name in required:
             filled[name] = Slot(name, one)
     form.slots = [filled[name] for name in properties if name in filled]
     form.unused = [one for one in left if one.kind is not Named.NUMBER]
-    form.unfilled = sum(slot.name in required and not slot.choices for slot in form.slots)
     return form
 
 
@@ -200,9 +208,7 @@ def _text_slot(
         return Slot(name, schema, globs) if is_required else None
     if role in (Role.FOLDER, Role.PLACE) and (loose := loose_folders(request)):
         return Slot(name, schema, (loose[0],))
-    if not is_required:
-        return None
-    return Slot(name, schema, copied=role is Role.PATTERN)
+    return Slot(name, schema) if is_required else None
 
 
 def _fits(one: Mention, role: Role) -> bool:
@@ -212,7 +218,13 @@ def _fits(one: Mention, role: Role) -> bool:
 
 
 def _other_slot(
-    name: str, schema: Mapping[str, Any], properties: Mapping[str, Any], request: str, left: list[Mention]
+    name: str,
+    schema: Mapping[str, Any],
+    properties: Mapping[str, Any],
+    request: str,
+    left: list[Mention],
+    *,
+    is_required: bool,
 ) -> Slot | None:
     kind = schema.get("type")
     words = set(terms(request))
@@ -221,14 +233,18 @@ def _other_slot(
         described = set(terms(str(schema.get("description", "")))) - _TELLS_NOTHING
         is_meant = named <= words if named else bool(described & words)  # a name like `-i` says nothing
         return Slot(name, schema, (True,)) if is_meant else None
-    if kind == "integer":
+    if kind in ("integer", "number"):
+        closest = _closest(words, properties)
         numbers = [one for one in left if one.kind is Named.NUMBER]
-        if numbers and _closest(words, properties) == name:
-            left.remove(numbers[0])
-            return Slot(name, schema, (int(numbers[0].text),))
-    if "enum" in schema and "default" in schema:
-        values = cast("list[Any]", schema["enum"])
-        named = [one for one in values if one != schema["default"] and set(name_terms(str(one))) & words]
+        if closest == name or (closest is None and is_required):
+            if numbers:
+                left.remove(numbers[0])
+                return Slot(name, schema, (int(numbers[0].text),))
+            if kind == "number" and (decimal := _DECIMAL.search(request)):
+                return Slot(name, schema, (float(decimal[0]),))
+    if "enum" in schema:
+        values = [one for one in cast("list[Any]", schema["enum"]) if one != schema.get("default", _NO_DEFAULT)]
+        named = [one for one in values if set(name_terms(str(one))) & words]
         return Slot(name, schema, tuple(named)) if named else None
     return None
 
@@ -237,7 +253,7 @@ def _closest(words: set[str], properties: Mapping[str, Any]) -> str | None:
     """Which number the request speaks of: the parameter that shares most with it, its name counting double."""
     best: tuple[int, str | None] = (0, None)
     for name, schema in properties.items():
-        if schema.get("type") != "integer":
+        if schema.get("type") not in ("integer", "number"):
             continue
         score = 2 * len(words & set(name_terms(name))) + len(words & set(terms(str(schema.get("description", "")))))
         best = max(best, (score, name), key=lambda one: one[0])
@@ -253,52 +269,82 @@ def is_text(schema: Mapping[str, Any]) -> bool:
     return "string" in kinds and all(kind in ("string", "null") for kind in kinds)
 
 
-# The calls that may be meant by a request, each with its arguments as far as they are told, the best first.
+# Which of the calls that some tools allow is meant: words in common, and how well what is named fits the parameters.
 
 
+_NAME, _SHORT, _EXAMPLES, _LONG, _PARAMETERS = 3.0, 2.0, 2.0, 0.2, 0.4
+_SATURATION, _LENGTH = 1.2, 0.4
+_LITTLE = 0.4
+_AS_MANY = 20  # of few tools every word is rare: their scores shall mean the same
 _FITS, _MISFIT = 1.0, 1.5
 _ONLY_READS = 0.4  # of two that fit alike, the one that can do no harm
 _EXPLAIN = "explain"  # who asks for that, and names nothing, wants to be told rather than have it done
-ANSWER_SCORE = 1.9
-"""What a tool must reach to be better than an answer in words."""
+_ANSWER = 1.9  # what a call must reach to be better than an answer in words
 
 
-@dataclass(slots=True, frozen=True)
-class Candidate:
-    """A call that may be meant. The score counts words in common, and how well what is named fits the parameters."""
-
-    tool: Tool[Any]
-    form: Form
-    score: float
-
-
-class Candidates:
-    """Ranks the calls that some tools allow."""
+class CallPicker:
+    """Some tools, whose words are counted once. A tool that was declared wrongly is not among them."""
 
     def __init__(self, tools: Sequence[Tool[Any]]) -> None:
         self.tools = tuple(tools)
-        self._chooser = ToolChooser(tools)
+        self._usable = [tool for tool in tools if tool.fault is None]
+        self._weights = [_weigh(tool) for tool in self._usable]
+        self._lengths = [sum(weights.values()) for weights in self._weights]
+        self._average = (sum(self._lengths) / len(self._lengths)) if self._lengths else 1.0
+        holders = Counter(term for weights in self._weights for term in weights)
+        total = max(_AS_MANY, len(self._usable))
+        self._rarity = {
+            term: math.log(1 + (total - count + 0.5) / (count + 0.5)) * (_LITTLE if term in SAYS_LITTLE else 1.0)
+            for term, count in holders.items()
+        }
 
-    def rank(self, request: str, most: int, least: float = ANSWER_SCORE) -> list[Candidate]:
-        """The calls worth thinking of, the best first; none when an answer in words is the better choice."""
-        if _EXPLAIN in terms(request) and not mentions(request) and least >= ANSWER_SCORE:
-            return []
-        found: list[Candidate] = []
-        for one in self._chooser.rank(request):
-            if one.score or least < 0:
-                form = fill(one.tool, request)
-                found.append(Candidate(one.tool, form, one.score + _fit(form)))
-        found.sort(key=lambda one: -one.score)
-        kept: list[Candidate] = []
-        for one in found:
-            if len(kept) == most or one.score < least:
-                break
-            if not any(same_thing(one.tool, other.tool) for other in kept):
-                kept.append(one)
-        return kept
+    def pick(self, request: str, *, must: bool = False) -> Form | None:
+        """The call that is meant; None where an answer in words is the better choice, unless there `must` be a call."""
+        if not must and _EXPLAIN in terms(request) and not mentions(request):
+            return None
+        wanted = Counter(terms(without_mentions(request)))
+        best: tuple[float, float, Form] | None = None
+        for tool, weights, length in zip(self._usable, self._weights, self._lengths, strict=True):
+            in_common = self._score(wanted, weights, length)
+            if in_common or must:
+                form = fill(tool, request)
+                score = in_common + _fit(form)
+                if best is None or (score, in_common) > best[:2]:
+                    best = score, in_common, form
+        return best[2] if best is not None and (must or best[0] >= _ANSWER) else None
+
+    def _score(self, wanted: Counter[str], weights: Counter[str], length: float) -> float:
+        norm = _SATURATION * (1 - _LENGTH + _LENGTH * length / self._average)
+        return sum(
+            self._rarity[term] * count * weights[term] * (_SATURATION + 1) / (weights[term] + norm)
+            for term, count in wanted.items()
+            if term in weights
+        )
 
 
 def _fit(form: Form) -> float:
     fitting = sum(bool(slot.choices) and is_text(slot.schema) for slot in form.slots)
     harmless = _ONLY_READS if form.tool.read_only else 0.0
-    return _FITS * fitting + harmless - _MISFIT * (form.unfilled + len(form.unused))
+    return _FITS * fitting + harmless - _MISFIT * (len(form.missing) + len(form.unused))
+
+
+def _weigh(tool: Tool[Any]) -> Counter[str]:
+    weights: Counter[str] = Counter()
+    description = tool.description
+    layers: Sequence[tuple[float, list[str]]] = (
+        (_NAME, [*name_terms(tool.name), *name_terms(tool.display_name)]),
+        (_SHORT, terms(description.short)),
+        (_EXAMPLES, [term for one in description.examples for term in terms(without_mentions(one.description))]),
+        (_LONG, terms(description.long)),
+        (_PARAMETERS, [*_parameter_terms(tool), *(term for tag in tool.tags for term in terms(tag))]),
+    )
+    for weight, words in layers:
+        for word in set(words):
+            weights[word] += cast("int", weight)
+    return weights
+
+
+def _parameter_terms(tool: Tool[Any]) -> list[str]:
+    schema = tool.input_schema
+    names: dict[str, Any] = schema.get("properties", {}) if isinstance(schema, dict) else {}
+    return [term for name in names for term in name_terms(name)]

@@ -1,1 +1,0 @@
-"""Help for small models: a tool is chosen, arguments come under a grammar, the answer keeps to the result."""
