@@ -9,8 +9,8 @@ import pytest
 from inline_snapshot import snapshot
 from tests.builtin.shell_desk import shell_desk
 
-from ferrule.builtin import execute_command as module
-from ferrule.builtin.execute_command import execute_command
+from ferrule.builtin import bash as module
+from ferrule.builtin.bash import execute_command
 from ferrule.core.lint import lint_tool
 from ferrule.policy.decide import RulePolicy
 

@@ -17,7 +17,7 @@ from tests.workspace.desk import Desk, refused
 
 from ferrule import Limits, RawCall, RulePolicy, Runtime, ToolResult
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.builtin.write import write
+from ferrule.builtin.edit import write
 from ferrule.workspace import atomic
 
 

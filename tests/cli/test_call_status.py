@@ -10,8 +10,7 @@ import shlex
 import pytest
 
 from ferrule.agent.agent_events import CallAsked
-from ferrule.cli.chatting.screen import LiveScreen
-from ferrule.cli.chatting.text_rows import Paint
+from ferrule.cli.chatting.screen import LiveScreen, Paint
 from ferrule.cli.status_line import CallStatus
 from ferrule.core.call import RawCall
 from ferrule.core.events import Done, Progress
@@ -158,7 +157,7 @@ def test_a_run_shows_it_above_the_line_that_stays(ferrule: Command) -> None:
 def test_calls_that_others_make_have_no_row_and_the_latest_news_is_shown() -> None:
     screen = LiveScreen(io.StringIO(), size=lambda: os.terminal_size((60, 20)))
     screen.paint = Paint(False)
-    status = CallStatus(None, now=lambda: 5.0)
+    status = CallStatus(NO_TOOLS, now=lambda: 5.0)
     for name in ("a", "b"):
         status.begin(CallAsked(RawCall("Read", {"file_path": name}, id=name), ""))
     assert status.rows(screen) == []

@@ -15,8 +15,8 @@ import click
 import pytest
 
 from ferrule.cli import output
-from ferrule.cli.main import _COMMANDS
-from ferrule.cli.mcp import _COMMANDS as _MCP_COMMANDS
+from ferrule.cli.main import COMMANDS
+from ferrule.cli.mcp import COMMANDS as MCP_COMMANDS
 
 from .terminal import Terminal
 from .test_main import in_a_shell
@@ -67,11 +67,11 @@ def noisy(ferrule: Command) -> Command:
 
 def with_json() -> Iterator[tuple[str, ...]]:
     """Every command that has `--json`, as it is typed."""
-    groups = {(): _COMMANDS, ("mcp",): _MCP_COMMANDS}
+    groups = {(): COMMANDS, ("mcp",): MCP_COMMANDS}
     for above, names in groups.items():
-        for name in names:
-            module = import_module(f"ferrule.cli.{'_'.join((*above, name))}")
-            yield from _with_json(module.command, (*above, name))
+        for name, (module, _summary) in names.items():
+            command = getattr(import_module(f"ferrule.cli.{module}"), f"{name}_command")
+            yield from _with_json(command, (*above, name))
 
 
 def _with_json(command: click.Command, typed: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.app.locations import PROJECT_FILE, organisation_settings_file, user_settings_file
@@ -22,6 +23,8 @@ from ferrule.workspace.given_files import read_given
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from pydantic import TypeAdapter
 
 _ENVIRONMENT = "FERRULE_"
 _THE_PERSONS = ("hooks", "audit", "trusted_folders", "trusted_mcp_servers", "model", "providers")
@@ -178,6 +181,7 @@ def is_trusted(workspace: Path, listed: Sequence[object]) -> bool:
     """Whether a folder is one of those that the person listed, or lies in one."""
     from pathlib import Path
 
+
     here = workspace.resolve()
     folders = [Path(str(one)).expanduser().resolve() for one in listed]
     return any(here == folder or folder in here.parents for folder in folders)
@@ -268,13 +272,21 @@ def _shape_at(place: tuple[int | str, ...]) -> Any:
     return shape
 
 
+@cache
+def _settings_adapter() -> TypeAdapter[Settings]:
+    """Made once: that takes longer than all the rest of the way."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Settings)
+
+
 def _check(given: Mapping[str, Any], source: str) -> Settings:
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     from ferrule.core.nearest import nearest
 
     try:
-        return TypeAdapter(Settings).validate_python(dict(given))
+        return _settings_adapter().validate_python(dict(given))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])

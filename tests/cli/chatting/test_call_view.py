@@ -11,8 +11,7 @@ from inline_snapshot import snapshot
 
 from ferrule.agent.agent_events import CallAsked
 from ferrule.cli.chatting.call_view import CallView, diff_rows
-from ferrule.cli.chatting.screen import LiveScreen, PlainScreen, Screen
-from ferrule.cli.chatting.text_rows import Paint
+from ferrule.cli.chatting.screen import LiveScreen, Paint, PlainScreen, Screen
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind
 from ferrule.core.events import Partial, Progress

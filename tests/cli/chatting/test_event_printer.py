@@ -20,8 +20,7 @@ from ferrule.agent.agent_events import (
     TurnStarted,
 )
 from ferrule.cli.chatting.event_printer import EventPrinter
-from ferrule.cli.chatting.screen import PlainScreen
-from ferrule.cli.chatting.text_rows import Paint
+from ferrule.cli.chatting.screen import Paint, PlainScreen
 from ferrule.core.call import RawCall
 from ferrule.core.events import Done, Partial
 from ferrule.core.model import AssistantMessage, Retrying, TextDelta, Usage

@@ -59,7 +59,7 @@ def test_the_first_prompt_needs_neither_the_tools_nor_a_client_for_http(tmp_path
     program = (
         "import sys\n"
         "import ferrule.cli.main, ferrule.cli.group, ferrule.cli.chat\n"
-        "import ferrule.cli.chatting.chat, ferrule.cli.chatting.screen\n"
+        "import ferrule.cli.chatting.chat_session, ferrule.cli.chatting.screen\n"
         "import ferrule.cli.chatting.prompt_input, ferrule.cli.chatting.prompt_input\n"
         f"print([name for name in {HEAVY} if name in sys.modules])\n"
     )

@@ -230,7 +230,7 @@ async def test_a_servers_lines_stand_behind_a_bar_however_they_are_wrapped(tmp_p
     import os
 
     from ferrule.cli.ask import AnswerLine
-    from ferrule.cli.chatting.question_place import ChatTalk
+    from ferrule.cli.chatting.questions import ChatTalk
     from ferrule.cli.chatting.screen import LiveScreen
 
     out = io.StringIO()
