@@ -159,7 +159,7 @@ def run_here(arguments: list[str], folder: Path, environment: dict[str, str], st
             (sys, "stdout", out), (sys, "stderr", err), (sys, "unraisablehook", sys.unraisablehook),
             (output, "_promise", output._Promise()), (output, "_own", None), (output, "_clear_row", None),
             (words, "_translations", words._translations), (words, "_of_the_person", words._of_the_person),
-            (logging, "lastResort", logging.lastResort),
+            (logging, "lastResort", logging.lastResort), (logging.getLogger(), "handlers", []),
         ):  # fmt: skip
             after.enter_context(patch.object(target, name, value))
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

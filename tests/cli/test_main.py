@@ -33,7 +33,7 @@ def test_without_a_command_the_help_names_them_all(ferrule: Command) -> None:
 
 def test_each_command_has_help_and_the_summary_does_not_lie(ferrule: Command) -> None:
     for name in COMMANDS:
-        done = ferrule.from_cold(name, "--help")
+        done = ferrule(name, "--help")
         assert done.code == 0, done.err
         assert f"ferrule {name}" in done.out
 

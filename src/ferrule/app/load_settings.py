@@ -181,7 +181,6 @@ def is_trusted(workspace: Path, listed: Sequence[object]) -> bool:
     """Whether a folder is one of those that the person listed, or lies in one."""
     from pathlib import Path
 
-
     here = workspace.resolve()
     folders = [Path(str(one)).expanduser().resolve() for one in listed]
     return any(here == folder or folder in here.parents for folder in folders)

@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ferrule.app.build import App
-from ferrule.app.settings import LimitSettings
 from ferrule.cli.group import LazyGroup
-from ferrule.cli.mcp_servers import say_problems
 from ferrule.cli.options import (
     PlainError,
     permission_options,
@@ -37,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
 
+    from ferrule.app.build import App
     from ferrule.mcp_server.server import McpServer
 
 
@@ -106,6 +104,7 @@ def serve_command(
     http: str | None,
     token_variable: str,
 ) -> None:
+    from ferrule.app.build import App
     from ferrule.mcp_server.standard_streams import claim_stdio
 
     if any(find_spec(needed) is None for needed in _NEEDED):  # importing them now would keep the client waiting
@@ -155,6 +154,8 @@ def _choose(app: App, names: tuple[str, ...]) -> None:
 
 
 def _server(app: App) -> McpServer:
+    from ferrule.app.settings import LimitSettings
+    from ferrule.cli.mcp_servers import say_problems
     from ferrule.mcp_server.results import RESULT_CHARS
     from ferrule.mcp_server.server import McpServer
 

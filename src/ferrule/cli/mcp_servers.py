@@ -26,7 +26,6 @@ from ferrule.cli.output import print_table, write, write_json
 from ferrule.cli.words import _, localised
 from ferrule.core.nearest import nearest
 from ferrule.core.secrets import is_secret_name
-from ferrule.mcp_client.definitions import server_slug
 from ferrule.policy.shown_text import shown_argument, shown_row
 
 if TYPE_CHECKING:
@@ -432,6 +431,8 @@ def add_command(
     replaced = _add_to_project(name, table, workspace) if project else ServerFile(file).add(name, table)
     if replaced:
         warn(_("{name} was there already, and is replaced.").format(name=name))
+    from ferrule.mcp_client.definitions import server_slug
+
     if server_slug(name) != name:
         words = _("In the names of its tools it is called {slug}: mcp__{slug}__…")
         write(words.format(slug=server_slug(name)), err=True)

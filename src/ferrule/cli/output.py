@@ -8,11 +8,11 @@ and with `--stream-json` lines of JSON alone.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 import sys
 import unicodedata
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
@@ -290,18 +290,15 @@ def _visible(text: str) -> str:
 # What the library logs, on standard error as the command's own words are: safe for a terminal.
 
 
-class LogLines(logging.Handler):
-    """One record, one line or more; nothing is raised where nobody can be told."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            write(self.format(record), err=True)
-        except (OSError, ValueError):  # standard error is closed
-            return
-
-
 def show_log_lines() -> None:
     """In place of Python's own last resort, and like it for warnings alone and only where nobody else listens."""
+    import logging
+
+    class LogLines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            with suppress(OSError, ValueError):  # standard error is closed
+                write(self.format(record), err=True)
+
     logging.lastResort = LogLines(logging.WARNING)
 
 

@@ -40,7 +40,7 @@ def test_commands_and_files_are_completed_while_they_are_typed(desk: Desk) -> No
     chat.wait("Nothing was used yet.")
     chat.prompt(2)
     chat.press("/und")
-    chat.wait("Take back what the last turn changed")
+    chat.wait("Undo what the last turn changed")
     chat.press("\t")
     chat.wait(lambda: "› /undo" in chat.visible)
     chat.press("\x03")

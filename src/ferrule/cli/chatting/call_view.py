@@ -167,9 +167,9 @@ class CallView:
 
         seconds = now - self.began
         took = f" ({seconds:.0f} s)" if seconds >= 1 else ""
-        state = f"…{self._progress}{took}"
-        room = max(8, screen.width - cells(state) - 2)
-        row = f"{SPINNER[frame % len(SPINNER)]} {cut(self._doing, room)}{state}"
+        state = f"{self._progress}{took}"
+        words = f"{SPINNER[frame % len(SPINNER)]} {self._doing}…"
+        row = cut(words, max(8, screen.width - cells(state))) + state
         paint = screen.paint
         lines = [paint("faint", cut(f"{_INDENT}{line}", screen.width)) for line in self._output.live(_LIVE_LINES)]
         return [paint("warned", cut(row, screen.width)), *lines]

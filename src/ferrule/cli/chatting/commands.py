@@ -13,7 +13,6 @@ from ferrule.cli.chatting.answer_lines import AnswerLines
 from ferrule.cli.chatting.call_view import counted, diff_rows
 from ferrule.cli.chatting.event_printer import usage_words
 from ferrule.cli.chatting.screen import cut, one_line
-from ferrule.cli.past import MOST_FILES, undone_files
 from ferrule.cli.words import _, localised, said_of
 from ferrule.core.errors import MissingExtra, ToolError
 from ferrule.core.model import AssistantMessage, ModelError, UserMessage
@@ -191,6 +190,11 @@ async def _groups(history: History, session: str) -> list[Group]:
 
 def _told(chat: Chat, history: History, report: Report) -> None:
     """Say what was undone or redone, and let the model know with the next message."""
+    from ferrule.cli.past import (
+        MOST_FILES,
+        undone_files,
+    )  # with the database of changes, which the first prompt need not
+
     changes = report.changes
     if changes:
         words = (
