@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
@@ -37,7 +37,7 @@ def with_flags(ferrule: Command, flags: str = "") -> Settings:
 def test_each_flag_is_a_setting(ferrule: Command) -> None:
     usual = with_flags(ferrule)
     assert (usual.permissions.mode, usual.permissions.allow, usual.sandbox.enabled) == ("default", [], True)
-    given = with_flags(ferrule, "--mode plan --allow a --allow b --ask d --deny c").permissions
+    given: Any = with_flags(ferrule, "--mode plan --allow a --allow b --ask d --deny c").permissions
     rules = [[one.rule for one in listed] for listed in (given.allow, given.ask, given.deny)]
     assert (given.mode, rules) == ("plan", [["a", "b"], ["d"], ["c"]])
     box = with_flags(ferrule, "--no-sandbox --allow-host x.org --allow-host y.org").sandbox

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
@@ -248,6 +247,8 @@ async def preview_of(question: Question) -> Preview | None:
 
 async def preview_change(invocation: Invocation) -> Preview | None:
     """What the call would change; None for a call of which that cannot be told, such as a command."""
+    import asyncio
+
     name, params, session = invocation.tool.name, invocation.params, invocation.session
     if session is None or invocation.tool is not _foreseeable(name):
         return None

@@ -164,7 +164,8 @@ def test_while_it_runs_a_tool_says_what_it_does_and_else_what_it_was_given(
 
 def test_every_built_in_says_what_it_does_in_chinese(chinese: None) -> None:
     for one in builtin_tools():
-        values = dict.fromkeys(one.input_schema.get("properties", {}), "x")
+        schema: Any = one.input_schema
+        values = dict.fromkeys(schema.get("properties", {}), "x")
         said = doing(CallAsked(RawCall(one.name, {}), "", one.doing, values))
         assert any("\u4e00" <= character <= "\u9fff" for character in said), one.name
 
