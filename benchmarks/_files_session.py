@@ -7,10 +7,8 @@ from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
 from ferrule import Environment, RulePolicy, Runtime, Session
-from ferrule.builtin.edit import edit
-from ferrule.builtin.multi_edit import multi_edit
+from ferrule.builtin.edit import edit, multi_edit, write
 from ferrule.builtin.read import read
-from ferrule.builtin.write import write
 
 if TYPE_CHECKING:
     from pathlib import Path

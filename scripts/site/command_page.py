@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ferrule.cli.group import LazyGroup
-from ferrule.cli.main import _COMMANDS  # pyright: ignore[reportPrivateUsage]
+from ferrule.cli.main import COMMANDS
 from ferrule.cli.words import choose_language
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def command_reference() -> str:
 def contexts() -> Iterator[click.Context]:
     """Every command, in the order of their names, those of a group after it."""
     choose_language(["--lang", "en"])
-    root = LazyGroup(_COMMANDS, name="ferrule")
+    root = LazyGroup(COMMANDS, name="ferrule")
     return _below(root, click.Context(root, info_name="ferrule"))
 
 

@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 from tests.builtin.shell_desk import shell_desk
 
 from ferrule import RulePolicy
-from ferrule.builtin.bash_input import bash_input
+from ferrule.builtin.bash import bash_input
 from ferrule.core.lint import lint_tool
 from ferrule.workspace.files import files_of
 

@@ -9,7 +9,7 @@ import pytest
 from inline_snapshot import snapshot
 from tests.builtin.shell_desk import shell_desk
 
-from ferrule.builtin.bash_output import bash_output
+from ferrule.builtin.background import bash_output
 from ferrule.core.lint import lint_tool
 
 

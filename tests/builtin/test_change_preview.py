@@ -9,7 +9,7 @@ import pytest
 
 from ferrule import Environment, RulePolicy
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.builtin.change_preview import Preview, preview_change
+from ferrule.builtin.edit import Preview, preview_change
 from ferrule.core.call import RawCall
 from ferrule.core.context import Session
 from ferrule.core.function_tool import tool

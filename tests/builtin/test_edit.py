@@ -69,7 +69,7 @@ def test_it_says_what_it_changed(desk: Desk) -> None:
     desk.seen("f.py", CODE)
     result = desk.edit("f.py", '    print("bye", name)\n', '    print("good")\n    print("bye")\n')
     assert result.llm_content == snapshot("Edited `f.py` in 1 place (+2 -1 lines).")
-    assert result.display_content == snapshot("edited f.py (+2 -1)")
+    assert result.display_content == snapshot("edited (+2 −1)")
     assert result.data == snapshot(
         {"file_path": "f.py", "replacements": 1, "added": 2, "removed": 1, "matched_by": ["exact"], "notes": []}
     )

@@ -106,7 +106,7 @@ Would replace 3 matches in 2 files.
 [`$1` in `replace_with` is a group of the pattern; write `$$1` for the text itself.]
 [Nothing was changed. To make these changes, call again with `preview_only` set to false.]\
 """)
-    assert result.display_content == snapshot("Would replace 3 matches in 2 files.")
+    assert result.display_content == snapshot("would replace 3 places in 2 files")
     assert result.data == snapshot(
         {
             "pattern": "(\\w+) needle",
@@ -270,7 +270,7 @@ run.sh: 1
 win.py: 2
 [2 files with a match stay as they are: `gb.py` (not UTF-8), `utf16.py` (UTF-16).]\
 """)
-    assert result.display_content == snapshot("Replaced 5 matches in 3 files.")
+    assert result.display_content == snapshot("replaced 5 places in 3 files")
     assert result.data["applied"] is True
     assert result.metadata["change"] == 1
     assert result.metadata["diff"] == snapshot("""\

@@ -10,7 +10,7 @@ from datetime import datetime
 from inline_snapshot import snapshot
 
 from ferrule import Runtime
-from ferrule.builtin.get_current_date_time import get_current_date_time
+from ferrule.builtin.surroundings import get_current_date_time
 
 
 def test_its_forms_agree_with_each_other_and_the_clock() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from inline_snapshot import snapshot
 
 from ferrule import Runtime, Session
-from ferrule.builtin.get_current_directory import get_current_directory
+from ferrule.builtin.surroundings import get_current_directory
 
 
 def test_it_is_the_workspace_unless_another_directory_was_chosen(tmp_path: Path) -> None:

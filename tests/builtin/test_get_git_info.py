@@ -10,7 +10,7 @@ from pathlib import Path
 from inline_snapshot import snapshot
 from tests.builtin.search_workspace import ask, words
 
-from ferrule.builtin.get_git_info import get_git_info
+from ferrule.builtin.surroundings import get_git_info
 from ferrule.core.lint import lint_tool
 
 CLEAN = {

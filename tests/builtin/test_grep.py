@@ -121,7 +121,7 @@ def test_no_match_is_a_success_that_says_so(tmp_path: Path) -> None:
 No match for `MAIN` in `src`.
 [Possible next steps: set `-i` to true to ignore case; search a wider `path`; leave out `type`.]\
 """)
-    assert result.display_content == "No match for `MAIN` in `src`."
+    assert result.display_content == "found nothing"
     assert words(grep, root, {"pattern": "needle", "glob": "*.none"}) == snapshot("""\
 No match for `needle` in `.`.
 [Possible next steps: set `-i` to true to ignore case; leave out `glob`.]\

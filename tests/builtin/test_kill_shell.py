@@ -9,7 +9,7 @@ from inline_snapshot import snapshot
 from tests.builtin.shell_desk import shell_desk
 from tests.process.shell.shell_room import alive, new_mark
 
-from ferrule.builtin.kill_shell import kill_shell
+from ferrule.builtin.background import kill_shell
 from ferrule.core.lint import lint_tool
 from ferrule.policy.decide import RulePolicy
 

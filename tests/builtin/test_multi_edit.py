@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from tests.workspace.desk import Desk, refused
 
-from ferrule.builtin.multi_edit import multi_edit
+from ferrule.builtin.edit import multi_edit
 
 
 def test_what_a_model_reads_of_it() -> None:

@@ -7,7 +7,7 @@ import os
 from inline_snapshot import snapshot
 from tests.workspace.desk import Desk, refused
 
-from ferrule.builtin.read_file import read_file
+from ferrule.builtin.read import read_file
 
 
 def test_what_a_model_reads_of_it() -> None:

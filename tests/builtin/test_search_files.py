@@ -8,7 +8,7 @@ from pathlib import Path
 from inline_snapshot import snapshot
 from tests.builtin.search_workspace import ask, plant, words
 
-from ferrule.builtin.search_files import search_files
+from ferrule.builtin.glob import search_files
 from ferrule.core.lint import lint_tool
 
 

@@ -1,14 +1,22 @@
-"""Runs the real command in its own process, with settings and records of its own."""
+"""Runs the real command, with settings and records of its own: in this process, or in one of its own."""
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import os
+import signal
 import subprocess
 import sys
+import tempfile
+import traceback
+import warnings
+from contextlib import ExitStack, chdir
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from tests.warm_start import can_be_warm, run_warm
@@ -104,7 +112,15 @@ class Command:
         return [sys.executable, "-m", "ferrule", *arguments]
 
     def __call__(self, *arguments: str, stdin: str = "", **environment: str) -> Done:
-        """Run it to its end, with Python started already where that makes no difference."""
+        """Run it to its end inside this process, which takes a tenth of the time; in English, and with pipes."""
+        variables = {**self.environment, **environment}
+        spoken = "--lang" in " ".join(arguments) or environment.keys() & {"FERRULE_LANG", "LC_ALL", "LANG"}
+        if spoken or not can_be_warm(variables):
+            return self.process(*arguments, stdin=stdin, **environment)
+        return run_here(["ferrule", *arguments], self.workspace, variables, stdin)
+
+    def process(self, *arguments: str, stdin: str = "", **environment: str) -> Done:
+        """Run it in a process of its own, with Python started already where that makes no difference."""
         variables = {**self.environment, **environment}
         if not can_be_warm(variables):
             return self.from_cold(*arguments, stdin=stdin, **environment)
@@ -124,6 +140,44 @@ class Command:
             check=False,
         )
         return Done(done.returncode, done.stdout, done.stderr)
+
+
+def run_here(arguments: list[str], folder: Path, environment: dict[str, str], stdin: str = "") -> Done:
+    """`main` as a program would run it, with all that it changes in this process put back."""
+    from ferrule.cli import output, words
+    from ferrule.cli.main import main
+
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
+    with ExitStack() as after, tempfile.TemporaryFile() as given:
+        given.write(stdin.encode())
+        given.seek(0)
+        after.enter_context(warnings.catch_warnings())
+        after.enter_context(chdir(folder))
+        after.enter_context(patch.dict(os.environ, environment, clear=True))
+        for target, name, value in (
+            (sys, "argv", arguments), (sys, "stdin", io.TextIOWrapper(given, encoding="utf-8")),
+            (sys, "stdout", out), (sys, "stderr", err), (sys, "unraisablehook", sys.unraisablehook),
+            (output, "_promise", output._Promise()), (output, "_own", None), (output, "_clear_row", None),
+            (words, "_translations", words._translations), (words, "_of_the_person", words._of_the_person),
+            (logging, "lastResort", logging.lastResort), (logging.getLogger(), "handlers", []),
+        ):  # fmt: skip
+            after.enter_context(patch.object(target, name, value))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            after.callback(signal.signal, number, signal.getsignal(number))
+        for name in ("ferrule.mcp", "ferrule.dialects", "ferrule.plugins"):
+            after.callback(logging.getLogger(name).setLevel, logging.getLogger(name).level)
+        code: Any = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code or 0
+        except Exception:
+            traceback.print_exc(file=err)
+            code = 1
+        out.flush()
+        err.flush()
+    texts = (stream.buffer.getvalue().decode() for stream in (out, err))  # type: ignore[attr-defined]
+    return Done(code, *(text.replace("\r\n", "\n").replace("\r", "\n") for text in texts))
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ferrule.app import build
-from ferrule.cli import mcp_state
+from ferrule.cli import mcp_servers as mcp_state
 from ferrule.cli.main import main
 
 if __name__ == "__main__":

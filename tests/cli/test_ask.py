@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule.builtin.change_preview import Preview
+from ferrule.builtin.edit import Preview
 from ferrule.cli.ask import DIFF_LINES, TerminalAsker, say_yes, show, understood
 from ferrule.core.call import CallInfo
 from ferrule.core.tool import Invocation
@@ -43,7 +43,7 @@ def test_the_person_sees_the_call_the_rule_and_its_reach(capsys: pytest.CaptureF
     assert capsys.readouterr().err == snapshot("""\
 a tool that executes something asks first:
   Bash npm test
-«Always» would mean: Bash(npm test *)
+"Always" would mean: Bash(npm test *)
   it covers:         npm test --verbose
   it does not cover: npm install
 Run it? Once (y), always in this session (a), always and saved in your settings (s), or no (n, or n and why) [y/a/s/N] \
@@ -58,7 +58,7 @@ def test_what_would_change_in_a_file_is_shown_before_it_changes(ferrule: Command
     assert status == 3
     before, _, after = said.replace("\r", "").partition("    @@ -1,2 +1,2 @@\n     one\n    -two\n    +2\\x1b[2J\n")
     assert before.startswith("a tool that writes asks first:\n  Edit ")
-    assert after.startswith("«Always» would mean: ")
+    assert after.startswith('"Always" would mean: ')
     said, status = at_a_terminal(ferrule, ["call", "Write", '{"file_path": "b.txt", "content": "new"}'], "y\n")
     assert "    +new\r\n" in said
     assert (ferrule.workspace / "b.txt").read_text() == "new"
@@ -91,7 +91,7 @@ def test_of_a_long_change_the_beginning_is_shown(capsys: pytest.CaptureFixture[s
     show(question(), Preview("+x\n" * (DIFF_LINES + 7)))
     said = capsys.readouterr().err
     assert said.count("    +x\n") == DIFF_LINES
-    assert "    … 7 more lines\n«Always»" in said
+    assert '    … 7 more lines\n"Always"' in said
 
 
 def test_where_no_rule_can_be_kept_none_is_offered(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrule.cli.attachment_words import attachment_words
+from ferrule.cli.output import attachment_words
 from ferrule.core.result import Attachment
 
 from .conftest import Command

@@ -10,12 +10,13 @@ import shlex
 import pytest
 
 from ferrule.agent.agent_events import CallAsked
-from ferrule.cli.chatting.screen import LiveScreen
-from ferrule.cli.chatting.text_rows import Paint
+from ferrule.app.build import Tools
+from ferrule.cli.chatting.screen import LiveScreen, Paint
 from ferrule.cli.status_line import CallStatus
 from ferrule.core.call import RawCall
 from ferrule.core.events import Done, Progress
 from ferrule.core.result import ToolResult
+from ferrule.registry.registry import Registry
 
 from .conftest import Command
 from .mcp_peer import add
@@ -65,7 +66,7 @@ def counting(ferrule: Command) -> tuple[str, ...]:
 def test_a_servers_progress_is_one_row_that_is_gone_with_the_call(ferrule: Command) -> None:
     add(ferrule, "peer", "gated")
     with at(ferrule, *WORKS) as terminal:
-        terminal.wait("mcp__peer__progress — working… 2/3 step 2")
+        terminal.wait("mcp__peer__progress… 2/3 step 2")
         assert "step 1" not in terminal.text
         (ferrule.folder / "notes.go").touch()
         assert terminal.ended() == 0
@@ -158,12 +159,12 @@ def test_a_run_shows_it_above_the_line_that_stays(ferrule: Command) -> None:
 def test_calls_that_others_make_have_no_row_and_the_latest_news_is_shown() -> None:
     screen = LiveScreen(io.StringIO(), size=lambda: os.terminal_size((60, 20)))
     screen.paint = Paint(False)
-    status = CallStatus(None, now=lambda: 5.0)
+    status = CallStatus(Tools(Registry()), now=lambda: 5.0)
     for name in ("a", "b"):
         status.begin(CallAsked(RawCall("Read", {"file_path": name}, id=name), ""))
     assert status.rows(screen) == []
     for name in ("a", "b", "inner"):
         status.hear(Progress(name, "Read", 1, 2, f"in {name}"))
-    assert "Read b — reading… 1/2 in b" in status.rows(screen)[0]
+    assert "Read b… 1/2 in b" in status.rows(screen)[0]
     status.hear(Done("b", "Read", ToolResult("b", "Read", True, "", "")))
     assert status.rows(screen) == []

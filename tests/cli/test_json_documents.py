@@ -15,8 +15,8 @@ import click
 import pytest
 
 from ferrule.cli import output
-from ferrule.cli.main import _COMMANDS
-from ferrule.cli.mcp import _COMMANDS as _MCP_COMMANDS
+from ferrule.cli.main import COMMANDS
+from ferrule.cli.mcp import COMMANDS as MCP_COMMANDS
 
 from .terminal import Terminal
 from .test_main import in_a_shell
@@ -67,11 +67,11 @@ def noisy(ferrule: Command) -> Command:
 
 def with_json() -> Iterator[tuple[str, ...]]:
     """Every command that has `--json`, as it is typed."""
-    groups = {(): _COMMANDS, ("mcp",): _MCP_COMMANDS}
+    groups = {(): COMMANDS, ("mcp",): MCP_COMMANDS}
     for above, names in groups.items():
-        for name in names:
-            module = import_module(f"ferrule.cli.{'_'.join((*above, name))}")
-            yield from _with_json(module.command, (*above, name))
+        for name, (module, _summary) in names.items():
+            command = getattr(import_module(f"ferrule.cli.{module}"), f"{name}_command")
+            yield from _with_json(command, (*above, name))
 
 
 def _with_json(command: click.Command, typed: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -183,7 +183,7 @@ def test_whatever_is_wrong_is_a_document_in_english(
 
 
 def test_what_others_print_is_on_standard_error(noisy: Command) -> None:
-    done = noisy("call", "make_noise", "--json")
+    done = noisy.process("call", "make_noise", "--json")
     assert done.code == 0
     assert done.json["llm_content"] == "the result"
     for printed in PRINTED:
@@ -192,7 +192,7 @@ def test_what_others_print_is_on_standard_error(noisy: Command) -> None:
 
 def test_so_it_is_in_words(noisy: Command) -> None:
     """Standard output is exactly the result, also in a file."""
-    done = noisy("call", "make_noise")
+    done = noisy.process("call", "make_noise")
     assert (done.code, done.out) == (0, "the result\n")
     for printed in PRINTED:
         assert printed in done.err
@@ -202,7 +202,7 @@ def test_so_it_is_in_words(noisy: Command) -> None:
     "arguments", [["tools"], ["tools", "make_noise"], ["explain", "make_noise"], ["lint"]], ids=" ".join
 )
 def test_nor_does_it_get_between_the_lines_of_a_table(noisy: Command, arguments: list[str]) -> None:
-    done = noisy(*arguments)
+    done = noisy.process(*arguments)
     assert "a plugin" not in done.out
     assert PRINTED[0] in done.err
 
@@ -214,7 +214,7 @@ def test_nor_does_it_get_between_the_lines_of_a_table(noisy: Command, arguments:
     ids=" ".join,
 )  # fmt: skip
 def test_a_plugin_that_prints_does_no_harm(noisy: Command, arguments: list[str]) -> None:
-    done = noisy(*arguments)
+    done = noisy.process(*arguments)
     assert done.json
     assert PRINTED[0] in done.err
     assert PRINTED[1] in done.err
@@ -229,11 +229,11 @@ def noisy_turn(noisy: Command) -> str:
 
 def test_a_run_prints_a_document_a_line_for_each_event_or_its_answer_alone(noisy: Command) -> None:
     model = noisy_turn(noisy)
-    document = noisy("run", "go", model, "--json")
+    document = noisy.process("run", "go", model, "--json")
     assert document.json["calls"][0]["result"]["llm_content"] == "the result"
-    events = [json.loads(line) for line in noisy("run", "go", model, "--stream-json").out.splitlines()]
+    events = [json.loads(line) for line in noisy.process("run", "go", model, "--stream-json").out.splitlines()]
     assert (events[0]["type"], events[-1]["type"]) == ("start", "turn_ended")
-    plain = noisy("run", "go", model)
+    plain = noisy.process("run", "go", model)
     assert plain.out == "All done.\n"
     for done in (document, plain):
         assert "a child prints" in done.err

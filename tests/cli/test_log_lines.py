@@ -21,12 +21,12 @@ def test_what_a_server_names_its_tools_does_not_steer_the_terminal(ferrule: Comm
 
 def test_in_a_pipe_a_line_of_the_log_is_what_it_was(ferrule: Command) -> None:
     add(ferrule, "peer", "steers")
-    said = ferrule("tools").err
+    said = ferrule.process("tools").err
     assert all(one in said for one in STEERING)
 
 
 def test_what_is_left_out_is_said_once_by_the_test_of_a_server(ferrule: Command) -> None:
     add(ferrule, "peer", "steers")
-    done = ferrule("mcp", "test", "peer")
+    done = ferrule.process("mcp", "test", "peer")
     assert done.code == 0
     assert done.err.count("is left out") == 1

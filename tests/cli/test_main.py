@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferrule._version import __version__
-from ferrule.cli.main import _COMMANDS
+from ferrule.cli.main import COMMANDS
 
 if TYPE_CHECKING:
     from .conftest import Command
@@ -26,14 +26,14 @@ def test_the_version_is_told_both_ways(ferrule: Command) -> None:
 def test_without_a_command_the_help_names_them_all(ferrule: Command) -> None:
     done = ferrule.from_cold()
     assert done.code == 0
-    for name, summary in _COMMANDS.items():
+    for name, (_module, summary) in COMMANDS.items():
         assert f"{name}  " in done.out
         assert summary in done.out
 
 
 def test_each_command_has_help_and_the_summary_does_not_lie(ferrule: Command) -> None:
-    for name in _COMMANDS:
-        done = ferrule.from_cold(name, "--help")
+    for name in COMMANDS:
+        done = ferrule(name, "--help")
         assert done.code == 0, done.err
         assert f"ferrule {name}" in done.out
 

@@ -97,12 +97,12 @@ def test_another_workspace_has_another_history(ferrule: Command) -> None:
 def test_a_broken_history_is_told_by_the_command_that_meets_it_and_by_no_other(
     ferrule: Command, arguments: tuple[str, ...]
 ) -> None:
-    ferrule("call", "Write", '{"file_path": "a.txt", "content": "one"}', "--yes")
+    ferrule.process("call", "Write", '{"file_path": "a.txt", "content": "one"}', "--yes")
     (journal,) = ferrule.folder.glob("data/history/*/journal.db")
     journal.write_bytes(b"garbage" * 1000)
-    done = ferrule(*arguments)
+    done = ferrule.process(*arguments)
     said = f"set aside as `{journal.parent}/set-aside/journal.db`"
     assert (done.out + done.err).count(said) == 1
     assert "Traceback" not in done.err
-    again = ferrule(*arguments)
+    again = ferrule.process(*arguments)
     assert "set aside" not in again.out + again.err

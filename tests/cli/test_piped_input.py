@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
-from ferrule.cli import piped_input
-from ferrule.cli.piped_input import MOST_CHARACTERS, piped_context, whole_input, with_context
+from ferrule.cli import options as piped_input
+from ferrule.cli.options import MOST_CHARACTERS, piped_context, whole_input, with_context
 
 
 @pytest.fixture

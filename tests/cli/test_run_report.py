@@ -6,10 +6,13 @@ import pytest
 
 from ferrule import ErrorInfo, ErrorKind, RawCall, ToolResult
 from ferrule.agent.agent_events import AgentEvent, Answered, CallAsked, Compacted, Ending, Noted, TurnEnded
-from ferrule.cli.run_report import LastCalls, TextReport, said
+from ferrule.app.build import Tools
+from ferrule.cli.chatting.call_view import doing
+from ferrule.cli.run import LastCalls, TextReport
 from ferrule.cli.status_line import CallStatus
 from ferrule.core.events import Done, Pending
 from ferrule.core.model import AssistantMessage, Retrying, Usage
+from ferrule.registry.registry import Registry
 
 CALL = RawCall("Read", {"file_path": "a.py"}, id="c")
 ASKED = CallAsked(CALL, "reading `a.py`", "reading `{file_path}`", {"file_path": "a.py"})
@@ -20,7 +23,7 @@ ENDED = TurnEnded(Ending.DONE, "The answer.\n", Usage(), 1)
 
 
 def test_only_the_answer_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    report = TextReport(CallStatus(None))
+    report = TextReport(CallStatus(Tools(Registry())))
     events: list[AgentEvent] = [
         Answered(AssistantMessage("I look.", (CALL,)), Usage()),
         ASKED,
@@ -45,7 +48,7 @@ def test_only_the_answer_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_quiet_says_the_answer_and_what_went_wrong(capsys: pytest.CaptureFixture[str]) -> None:
-    report = TextReport(CallStatus(None), quiet=True)
+    report = TextReport(CallStatus(Tools(Registry())), quiet=True)
     report.show(ASKED)
     report.show(REFUSED)
     report.show(TurnEnded(Ending.FAILED, "", Usage(), 1, "It broke.", "Mend it."))
@@ -64,5 +67,5 @@ def test_a_refusal_counts_only_right_before_the_last_words() -> None:
 
 
 def test_what_a_call_does_is_said_from_its_pattern() -> None:
-    assert said(ASKED) == "reading `a.py`"
-    assert said(CallAsked(CALL, "as it is")) == "as it is"
+    assert doing(ASKED) == "reading `a.py`"
+    assert doing(CallAsked(CALL, "as it is")) == "as it is"

@@ -8,7 +8,7 @@ from datetime import datetime
 import click
 import pytest
 
-from ferrule.cli.since import SINCE
+from ferrule.cli.options import SINCE
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ferrule.cli.table import cut, print_table, width
+from ferrule.cli.output import cut, print_table, width
 
 from .test_call import at_a_terminal
 

@@ -100,7 +100,7 @@ def test_what_a_file_prints_when_it_is_loaded_is_not_in_the_document(ferrule: Co
     """R6."""
     file = ferrule.folder / "tools" / "loud.py"
     file.write_text(LOUD)
-    done = ferrule(*(str(file) if one == "FILE" else one for one in arguments))
+    done = ferrule.process(*(str(file) if one == "FILE" else one for one in arguments))
     assert done.json
     assert all(words in done.err for words in ("printed", "written", "raw", "from a program"))
 

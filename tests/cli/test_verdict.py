@@ -1,4 +1,4 @@
-"""The words for a log that does not hold."""
+"""The words for a log that fails its check."""
 
 from __future__ import annotations
 

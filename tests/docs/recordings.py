@@ -64,7 +64,7 @@ class _Recording:
             chat.prompt(4)
             self._mark("refuse", chat)
             chat.type("wait for me")
-            chat.wait("running…")
+            chat.wait("running `sleep 600`…")
             chat.press(CTRL_C)
             chat.wait("Stopped.")
             chat.prompt(5)

@@ -7,7 +7,7 @@ import re
 import click
 from tests.docs import recordings
 
-from ferrule.cli.chat import command
+from ferrule.cli.chat import chat_command
 from ferrule.cli.chatting.commands import commands
 from ferrule.pipeline.authorise import Mode
 
@@ -23,7 +23,7 @@ def test_the_recordings_are_current() -> None:
 def test_every_command_and_option_on_the_page_is_there() -> None:
     words = " ".join(re.findall(r"`([^`\n]+)`", PAGE))
     assert set(re.findall(r"(?<![\w/.])/([a-z]+)\b", words)) <= {*commands(), "commands"}
-    options = {name for option in command.params if isinstance(option, click.Option) for name in option.opts}
+    options = {name for option in chat_command.params if isinstance(option, click.Option) for name in option.opts}
     assert set(re.findall(r"(?<![\w-])--[a-z-]+", words)) <= options
 
 

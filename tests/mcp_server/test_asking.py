@@ -11,8 +11,7 @@ from inline_snapshot import snapshot
 
 from ferrule import Runtime, Session, tool
 from ferrule.builtin.bash import bash
-from ferrule.builtin.edit import edit
-from ferrule.builtin.write import write
+from ferrule.builtin.edit import edit, write
 from ferrule.core.elicitation import Elicited
 from ferrule.core.errors import Stopped
 from ferrule.mcp_server.asking import ask_through_client, declined, form_of, message_of, refusal, understood

@@ -114,7 +114,7 @@ async def opened_by(*messages: Any, registry: Registry | None = None) -> tuple[l
 
 
 def test_it_does_without_the_sdk() -> None:
-    program = "import sys, ferrule.mcp_server.opening, ferrule.mcp_server.shown_tools, ferrule.cli.mcp_serve\n"
+    program = "import sys, ferrule.mcp_server.opening, ferrule.mcp_server.shown_tools, ferrule.cli.mcp\n"
     done = subprocess.run(
         [sys.executable, "-c", program + "print([one for one in sys.modules if one.partition('.')[0] == 'mcp'])"],
         capture_output=True,

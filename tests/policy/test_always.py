@@ -14,8 +14,8 @@ from inline_snapshot import snapshot
 from tests.policy.stand_in import bash, invoke, on_command, policy, verdict
 
 from ferrule import Runtime, Session, Touch, tool
+from ferrule.builtin.edit import write
 from ferrule.builtin.read import read
-from ferrule.builtin.write import write
 from ferrule.policy.decide import RulePolicy
 from ferrule.policy.rule_file import RuleChecks
 from ferrule.policy.rules import parse_rule

@@ -14,9 +14,8 @@ from tests.policy.commands.test_analyse import corpus
 from tests.policy.stand_in import bash, invoke, on_command, policy, verdict
 
 from ferrule import Mode, Runtime, Session, tool
-from ferrule.builtin.edit import edit
+from ferrule.builtin.edit import edit, write
 from ferrule.builtin.read import read
-from ferrule.builtin.write import write
 from ferrule.pipeline.stages import Verdict
 from ferrule.policy.rules import Source, SourceKind, parse_rule
 

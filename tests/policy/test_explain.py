@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 from tests.policy.stand_in import bash, invoke, policy
 
 from ferrule import Session
-from ferrule.builtin.write import write
+from ferrule.builtin.edit import write
 from ferrule.pipeline.stages import Verdict
 from ferrule.policy.explain import explain
 from ferrule.policy.rules import Source, SourceKind, parse_rule

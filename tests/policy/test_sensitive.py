@@ -10,9 +10,8 @@ import pytest
 from tests.policy.stand_in import invoke, on_command, policy, verdict
 
 from ferrule import Session
-from ferrule.builtin.edit import edit
+from ferrule.builtin.edit import edit, write
 from ferrule.builtin.read import read
-from ferrule.builtin.write import write
 from ferrule.policy.findings import roots_of
 from ferrule.policy.restrictions import RuleRestrictions
 from ferrule.policy.sensitive import Guarded

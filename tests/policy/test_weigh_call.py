@@ -8,10 +8,8 @@ import pytest
 from tests.policy.stand_in import policy, verdict
 
 from ferrule import CallInfo, Session, reads, tool, writes
-from ferrule.builtin.edit import edit
-from ferrule.builtin.multi_edit import multi_edit
-from ferrule.builtin.read_file import read_file
-from ferrule.builtin.write import write
+from ferrule.builtin.edit import edit, multi_edit, write
+from ferrule.builtin.read import read_file
 
 
 def make(name: str, **options: Any) -> Any:

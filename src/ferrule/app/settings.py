@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
@@ -17,6 +18,8 @@ from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from pydantic import TypeAdapter
 
 
 _STRICT_KEYS = {"extra": "forbid"}
@@ -549,13 +552,21 @@ def _shape_at(place: tuple[int | str, ...]) -> Any:
     return shape
 
 
+@cache
+def _settings_adapter() -> TypeAdapter[Settings]:
+    """Made once: that takes longer than all the rest of the way."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Settings)
+
+
 def _check(given: Mapping[str, Any], source: str) -> Settings:
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     from ferrule.core.nearest import nearest
 
     try:
-        return TypeAdapter(Settings).validate_python(dict(given))
+        return _settings_adapter().validate_python(dict(given))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])

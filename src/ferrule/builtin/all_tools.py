@@ -6,25 +6,15 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ferrule.builtin.bash import bash
-from ferrule.builtin.bash_input import bash_input
-from ferrule.builtin.bash_output import bash_output
-from ferrule.builtin.edit import edit
-from ferrule.builtin.execute_command import execute_command
+from ferrule.builtin.background import bash_output, kill_shell
+from ferrule.builtin.bash import bash, bash_input, execute_command
+from ferrule.builtin.edit import edit, multi_edit, write
 from ferrule.builtin.file_search import file_search
-from ferrule.builtin.get_current_date_time import get_current_date_time
-from ferrule.builtin.get_current_directory import get_current_directory
-from ferrule.builtin.get_git_info import get_git_info
-from ferrule.builtin.glob import glob
+from ferrule.builtin.glob import glob, search_files
 from ferrule.builtin.grep import grep
-from ferrule.builtin.kill_shell import kill_shell
-from ferrule.builtin.list_directory import list_directory
-from ferrule.builtin.list_files import list_files
-from ferrule.builtin.multi_edit import multi_edit
-from ferrule.builtin.read import read
-from ferrule.builtin.read_file import read_file
-from ferrule.builtin.search_files import search_files
-from ferrule.builtin.write import write
+from ferrule.builtin.list_directory import list_directory, list_files
+from ferrule.builtin.read import read, read_file
+from ferrule.builtin.surroundings import get_current_date_time, get_current_directory, get_git_info
 
 if TYPE_CHECKING:
     from ferrule.core.tool import Tool

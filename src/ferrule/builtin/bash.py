@@ -1,18 +1,21 @@
-"""Bash: run a command in a shell that stays."""
+"""Bash, BashInput and executeCommand: run a command in a shell that stays, and answer it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from pydantic import Field
 
 from ferrule.builtin.session_shells import SECONDS_TO_END, shell_folder, shell_of, try_sandbox, work_profile
 from ferrule.builtin.shell_run import (
     CommandRun,
+    Told,
+    adopt,
     begun,
     command_metadata,
     command_run,
     command_text,
+    denials_of,
     not_kept,
     problems_of,
     record_when_over,
@@ -21,15 +24,18 @@ from ferrule.builtin.shell_run import (
     runs_command,
     starved,
     timed_out,
+    undoable,
     words,
 )
+from ferrule.core.access import Touch
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import glued, phrase
 from ferrule.core.result import Output, ToolResult
 
 if TYPE_CHECKING:
-    from ferrule.process.shell.session import Ended
+    pass
+
 
 _NO_INPUT = phrase(
     "Give it what it asks for in the command itself (`git commit -m`, `--yes`, a file to "
@@ -111,7 +117,7 @@ async def bash(
     return Output(
         ran,
         llm_content=words(ended, told),
-        display_content=_display(ended),
+        display_content=_display(ran, told),
         metadata=command_metadata(ran, told),
     )
 
@@ -132,13 +138,135 @@ async def _start(context: ToolContext, command: str, folder: str | None) -> Outp
         "stderr": "", "truncated": False, "output_file": None, "shell_id": kept.id, "waiting_for_input": None,
         "notes": [said],
     }  # fmt: skip
-    return Output(ran, llm_content=said, display_content=f"started {kept.id}", metadata=command_metadata(ran, told))
+    return Output(ran, llm_content=said, display_content=_display(ran, told), metadata=command_metadata(ran, told))
 
 
-def _display(ended: Ended) -> str:
-    took = f"{ended.duration:.1f} s"
-    if ended.moved_to_background:
-        return f"goes on as {ended.moved_to_background} after {took}"
-    if ended.waiting_for_input is not None:
-        return "waits for input"
-    return f"done in {took}" if ended.exit_code == 0 else f"exit code {ended.exit_code} after {took}"
+def _display(ran: CommandRun, told: Told) -> str:
+    if ran["shell_id"]:
+        name = ran["shell_id"]
+        return phrase("goes on as {id}", id=name) if ran["timed_out"] else phrase("started as {id}", id=name)
+    if ran["waiting_for_input"] is not None:
+        return phrase("waits for input")
+    code, changed = ran["exit_code"], told.changed
+    done = phrase("ended with code {code}", code=code) if code else phrase("done")
+    if not changed:
+        return done
+    return glued(done, phrase(", changed 1 file") if changed == 1 else phrase(", changed {n} files", n=f"{changed:,}"))
+
+
+# BashInput: answer a command that asks.
+
+
+@tool(
+    name="BashInput",
+    kind="execute",
+    may_block=False,
+    category="shell",
+    tags=("standard", "shell"),
+    doing="answering a running command",
+    timeout=660,
+    grace=SECONDS_TO_END,
+    touches=(Touch("shell:terminal", write=True), Touch("*", write=True)),
+    signature="{text}",
+)
+async def bash_input(
+    context: ToolContext,
+    text: Annotated[
+        str, Field(max_length=100_000, description=r"What to type, with `\n` for Enter; `\u0003` is Ctrl-C.")
+    ],
+    timeout: Annotated[int, Field(ge=1, le=600_000, description="Milliseconds it may take.")] = 120_000,
+) -> Output[CommandRun] | ToolResult:
+    """Type into a command that waits for input on its terminal.
+
+    Use this after Bash with `terminal` said that the command waits for input.
+
+    Examples:
+        - answer the waiting program with yes: {"text": "yes"}
+    """
+    seconds = timeout / 1000
+    session = context.session
+    shell = shell_of(session)
+    async with undoable(context) as told:
+        ended = await shell.answer(text, timeout=seconds)
+    adopt(session, shell, ended, tainted=False)
+    told.notes += [f"{one.message} {one.suggestion}" for one in denials_of(session, "", ended, work_profile(session))]
+    if ended.timed_out:
+        return timed_out(context, ended, told, seconds, phrase("Run it again with more time."))
+    ran = command_run(ended, told)
+    return Output(
+        ran, llm_content=words(ended, told), display_content=_display(ran, told), metadata=command_metadata(ran, told)
+    )
+
+
+# executeCommand: Bash under the assistant set's name and form.
+
+
+_SECONDS = 120.0
+
+
+class CommandResult(TypedDict):
+    """How a command ended."""
+
+    command: str
+    stdout: str
+    stderr: str
+    exitCode: int | None
+    success: bool
+    notes: list[str]
+
+
+@tool(
+    name="executeCommand",
+    kind="execute",
+    may_block=False,
+    category="shell",
+    tags=("assistant", "shell"),
+    doing="running `{command}`",
+    timeout=2 * _SECONDS + 30,  # once tried, and once for real
+    grace=SECONDS_TO_END,
+    describe=lambda params, session: runs_command(params.command, params.cwd, session),
+    check=lambda params: problems_of(params.command),
+)
+async def execute_command(
+    context: ToolContext,
+    command: Annotated[str, Field(max_length=1_000_000, description="The command, as typed at a prompt.")],
+    cwd: Annotated[str | None, Field(description="Go to this folder first; the shell stays there.")] = None,
+) -> Output[CommandResult] | ToolResult:
+    """Run a shell command and give its output and exit code.
+
+    Use this to build, test and start programs. It runs in a sandbox, within two minutes, with nothing to read from.
+
+    Examples:
+        - run the command whoami: {"command": "whoami"}
+    """
+    ended, told = await run(context, command, folder=cwd, seconds=_SECONDS)
+    if told.kept_nothing:
+        return _failed(not_kept(context, ended, told), command)
+    if ended.timed_out:
+        return _failed(timed_out(context, ended, told, _SECONDS, phrase("Do it in smaller steps.")), command)
+    if ended.starved:
+        asked = phrase("Give it in the command itself what it asks for, as `git commit -m` does.")
+        return _failed(starved(context, ended, told, asked), command)
+    ran = command_run(ended, told)
+    return Output(
+        _result(command, ran),
+        llm_content=words(ended, told),
+        display_content=_display(ran, told),
+        metadata=command_metadata(ran, told),
+    )
+
+
+def _result(command: str, ran: CommandRun) -> CommandResult:
+    return {
+        "command": command,
+        "stdout": ran["stdout"],
+        "stderr": ran["stderr"],
+        "exitCode": ran["exit_code"],
+        "success": ran["exit_code"] == 0,
+        "notes": ran["notes"],
+    }
+
+
+def _failed(result: ToolResult, command: str) -> ToolResult:
+    result.data = _result(command, result.data)
+    return result

@@ -1,21 +1,84 @@
-"""Edit: one exact change inside a file."""
+"""Write, Edit and MultiEdit: change a file, and show what a change would do before it is approved."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
-from pydantic import Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from ferrule.core.context import ToolContext
+from ferrule.core.context import Session, ToolContext
+from ferrule.core.errors import ToolError
 from ferrule.core.function_tool import tool
 from ferrule.core.phrases import phrase
 from ferrule.core.result import Output
-from ferrule.workspace.changing import SECONDS_TO_CHANGE, Changed, Make, change_file, require_text
+from ferrule.workspace.changing import SECONDS_TO_CHANGE, Changed, Make, change_file, plan_change, require_text
 from ferrule.workspace.edits.matching import find_edit
-from ferrule.workspace.edits.multi_edit import edited_bytes
+from ferrule.workspace.edits.multi_edit import edited_bytes, find_edits
 from ferrule.workspace.files import opens_file
+from ferrule.workspace.names import amount
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.texts.text import Text
+from ferrule.workspace.texts.text import Text, encode_new
+
+if TYPE_CHECKING:
+    from ferrule.core.tool import Invocation
+    from ferrule.pipeline.confirm import Question
+
+
+class FileWritten(TypedDict):
+    """What a file holds now; `added` and `removed` count lines."""
+
+    file_path: str
+    is_overwrite: bool
+    line_count: int
+    byte_count: int
+    added: int
+    removed: int
+    notes: list[str]
+
+
+@tool(
+    name="Write",
+    kind="write",
+    category="files",
+    tags=("standard", "files"),
+    doing="writing `{file_path}`",
+    grace=SECONDS_TO_CHANGE,
+    describe=opens_file("Write", write=True),
+)
+def write(
+    file_path: Annotated[str, Field(description="The file, relative to the working directory or absolute.")],
+    content: Annotated[
+        str,
+        Field(validation_alias=AliasChoices("content", "contents"), description="All that the file shall hold."),
+    ],
+    context: ToolContext,
+) -> Output[FileWritten]:
+    """Write a whole file, making it and its folders where they are missing.
+
+    Use this for new files, or when most of a file changes; use Edit for small changes.
+
+    Important:
+        - A file that exists must have been read first, and be unchanged since.
+        - Encoding and line endings of an existing file are kept.
+
+    Examples:
+        - create a file todo.txt with the text "call Ann": {"file_path": "todo.txt", "content": "call Ann"}
+    """
+    changed = change_file(context, file_path, _writer(content), must_exist=False)
+    verb = "Created" if changed.created else "Overwrote"
+    words = f"{verb} `{changed.place}` ({amount(changed.lines, 'line')}, {amount(changed.size, 'byte')})."
+    data: FileWritten = {
+        "file_path": changed.place.name, "is_overwrite": not changed.created, "line_count": changed.lines,
+        "byte_count": changed.size, "added": changed.added, "removed": changed.removed,
+        "notes": list(changed.place.remarks),
+    }  # fmt: skip
+    told = {key: data[key] for key in ("file_path", "is_overwrite", "line_count", "byte_count")}
+    said = changed.place.with_remarks(words)
+    lines = phrase("1 line") if changed.lines == 1 else phrase("{n} lines", n=f"{changed.lines:,}")
+    shown = phrase("created, {lines}", lines=lines) if changed.created else phrase("overwritten, {lines}", lines=lines)
+    return Output(data, llm_content=said, display_content=shown, metadata={**told, **changed.metadata})
 
 
 class FileEdited(TypedDict):
@@ -60,13 +123,83 @@ def edit(
           {"file_path": "server.ini", "old_string": "port = 80", "new_string": "port = 8080"}
     """
     found: list[Any] = []
-    make = edit_maker(file_path, old_string, new_string, replace_all=replace_all, found=found)
-    changed = change_existing(context, file_path, make, old_string)
+    make = _editor(file_path, lambda whole: find_edit(whole, old_string, new_string, replace_all=replace_all), found)
+    changed = _change_existing(context, file_path, make, old_string)
     notes = [found[0].note] if found[0].note else []
-    return edited(changed, len(found[0].spans), notes, [found[0].rung.value])
+    return _edited(changed, found, notes)
 
 
-def change_existing(context: ToolContext, file_path: str, make: Make, old_string: str) -> Changed:
+class OneEdit(BaseModel):
+    """One of the changes."""
+
+    model_config = ConfigDict(extra="forbid", defer_build=True)  # not at start-up, but when the tool is first used
+
+    old_string: str = Field(description="The text to replace, exactly as it stands after the edits before this one.")
+    new_string: str = Field(
+        description="The text to put in its place, literally: later lines need their whole indentation."
+    )
+    replace_all: bool = Field(default=False, description="Replace every occurrence instead of the only one.")
+
+
+@tool(
+    name="MultiEdit",
+    kind="write",
+    category="files",
+    tags=("standard", "files"),
+    doing="editing `{file_path}`",
+    grace=SECONDS_TO_CHANGE,
+    describe=opens_file("MultiEdit", write=True),
+)
+def multi_edit(
+    file_path: Annotated[str, Field(description="The file, relative to the working directory or absolute.")],
+    edits: Annotated[list[OneEdit], Field(min_length=1, description="The changes, made one after the other.")],
+    context: ToolContext,
+) -> Output[FileEdited]:
+    """Make several changes in one file, all or none.
+
+    Use this instead of several Edits of the same file: either every change is made, or the file stays as it is.
+
+    Important:
+        - The file must have been read first, and be unchanged since.
+        - Each edit works on what the edits before it made.
+
+    Examples:
+        - make two changes in a.py:
+          {"file_path": "a.py", "edits": [{"old_string": "x = 1", "new_string": "x = 2"},
+          {"old_string": "y = 1", "new_string": "y = 2"}]}
+    """
+    found: list[Any] = []
+    make = _editor(file_path, lambda whole: find_edits(whole, _steps(edits)), found)
+    changed = _change_existing(context, file_path, make, edits[0].old_string)
+    steps = found[0].steps
+    notes = [f"Edit {number}: {step.note}" for number, step in enumerate(steps, 1) if step.note]
+    return _edited(changed, steps, notes)
+
+
+# What the three have in common: how a file's new bytes are made of its old ones, and what is said of that.
+
+
+def _writer(content: str) -> Make:
+    return lambda _before, text: encode_new(content, text)
+
+
+def _editor(file_path: str, find: Callable[[str], Any], found: list[Any] | None = None) -> Make:
+    """Where the text was found is noted in `found`."""
+
+    def make(before: bytes | None, text: Text | None) -> bytes:
+        one, after = edited_bytes(file_path, before or b"", require_text(file_path, text), find)
+        if found is not None:
+            found.append(one)
+        return after
+
+    return make
+
+
+def _steps(edits: list[OneEdit]) -> list[tuple[str, str, bool]]:
+    return [(one.old_string, one.new_string, one.replace_all) for one in edits]
+
+
+def _change_existing(context: ToolContext, file_path: str, make: Make, old_string: str) -> Changed:
     """Change a file; one that is not there, of which nothing is to be replaced, is to be made with Write."""
     try:
         return change_file(context, file_path, make, must_exist=True)
@@ -78,36 +211,83 @@ def change_existing(context: ToolContext, file_path: str, make: Make, old_string
         ) from None
 
 
-def edit_maker(
-    file_path: str, old_string: str, new_string: str, *, replace_all: bool, found: list[Any] | None = None
-) -> Make:
-    """What makes the file's new bytes of its old ones; where the text was found is noted in `found`."""
-
-    def make(before: bytes | None, text: Text | None) -> bytes:
-        one, after = edited_bytes(
-            file_path,
-            before or b"",
-            require_text(file_path, text),
-            lambda whole: find_edit(whole, old_string, new_string, replace_all=replace_all),
-        )
-        if found is not None:
-            found.append(one)
-        return after
-
-    return make
-
-
-def edited(changed: Changed, replacements: int, notes: list[str], rungs: list[str]) -> Output[FileEdited]:
-    """What a model and a person hear of an edit."""
-    places = "1 place" if replacements == 1 else f"{replacements} places"
-    words = f"Edited `{changed.place}` in {places} (+{changed.added} -{changed.removed} lines)."
-    name = changed.place.name
+def _edited(changed: Changed, steps: Sequence[Any], notes: list[str]) -> Output[FileEdited]:
+    replacements, name = sum(len(step.spans) for step in steps), changed.place.name
+    words = f"Edited `{changed.place}` in {amount(replacements, 'place')} (+{changed.added} -{changed.removed} lines)."
     return Output(
         {
             "file_path": name, "replacements": replacements, "added": changed.added, "removed": changed.removed,
-            "matched_by": rungs, "notes": [*notes, *changed.place.remarks],
+            "matched_by": [step.rung.value for step in steps], "notes": [*notes, *changed.place.remarks],
         },
         llm_content=changed.place.with_remarks(" ".join([words, *notes])),
-        display_content=f"edited {changed.place} (+{changed.added} -{changed.removed})",
+        display_content=phrase("edited (+{added} −{removed})", added=changed.added, removed=changed.removed),
         metadata={"file_path": name, "replacements": replacements, **changed.metadata},
     )  # fmt: skip
+
+
+# What a call that changes files would do to them, as a diff, before anybody has agreed to it. Nothing is written.
+
+
+@dataclass(slots=True, frozen=True)
+class Preview:
+    """A unified diff, or why the call would fail if it ran now."""
+
+    diff: str = ""
+    problem: str = ""
+
+
+async def preview_of(question: Question) -> Preview | None:
+    """What a yes would change: what a tried call did, or else what the call can be foreseen to do."""
+    effects = question.effects
+    if effects is None:
+        return await preview_change(question.invocation)
+    left_out = f"… the changes of {effects.left_out:,} more files are not shown\n" if effects.left_out else ""
+    return Preview(effects.diff + left_out) if effects.diff or left_out else None
+
+
+async def preview_change(invocation: Invocation) -> Preview | None:
+    """What the call would change; None for a call of which that cannot be told, such as a command."""
+    import asyncio
+
+    name, params, session = invocation.tool.name, invocation.params, invocation.session
+    if session is None or invocation.tool is not _foreseeable(name):
+        return None
+    try:
+        if name == "FileSearch":
+            return None if params.preview_only or params.replace_with is None else await _replacement(params, session)
+        return await asyncio.to_thread(_file_change, name, params, session)
+    except (ToolError, OSError) as error:
+        return Preview(problem=error.message if isinstance(error, ToolError) else str(error))
+
+
+def _foreseeable(name: str) -> object:
+    """The tool of ours with this name that changes files in a way that can be foreseen."""
+    if name == "FileSearch":
+        from ferrule.builtin.file_search import file_search
+
+        return file_search
+    return {"Write": write, "Edit": edit, "MultiEdit": multi_edit}.get(name)
+
+
+def _file_change(name: str, params: Any, session: Session) -> Preview:
+    file_path: str = params.file_path
+    if name == "Write":
+        make = _writer(params.content)
+    elif name == "Edit":
+        old, new, replace_all = params.old_string, params.new_string, params.replace_all
+        make = _editor(file_path, lambda whole: find_edit(whole, old, new, replace_all=replace_all))
+    else:
+        make = _editor(file_path, lambda whole: find_edits(whole, _steps(params.edits)))
+    return Preview(plan_change(session, file_path, make, must_exist=name != "Write").diff.text)
+
+
+async def _replacement(params: Any, session: Session) -> Preview:
+    """The tool's own preview: what is shown here is what it holds itself to when it runs."""
+    from ferrule.builtin.file_search import file_search
+
+    output = await file_search.run(
+        params.model_copy(update={"preview_only": True}), ToolContext(session, "preview", "FileSearch")
+    )
+    diff = str(output.metadata.get("diff", ""))
+    left_out = output.metadata.get("diff_left_out")
+    return Preview(diff + (f"… {left_out:,} more files are not shown\n" if left_out else ""))

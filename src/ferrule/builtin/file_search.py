@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ferrule.builtin.grep import found_matches, in_files
 from ferrule.core.call import CallInfo
 from ferrule.core.context import Session, ToolContext
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import glued, phrase
 from ferrule.core.problems import Problem
 from ferrule.core.result import Output
 from ferrule.core.tool import Kind, Tool
@@ -190,7 +191,7 @@ async def _search(
     }  # fmt: skip
     words = "\n".join([summary, *body, *(f"[{note}]" for note in notes)])
     told = {"files_searched": searched, "matches": findings.matches}
-    return Output(data, llm_content=words, display_content=summary, metadata=told)
+    return Output(data, llm_content=words, display_content=_display(data), metadata=told)
 
 
 async def _replace(
@@ -234,8 +235,22 @@ async def _replace(
     told = Replacing(replacements, found.matches, _nothing(params, query), applied=not params.preview_only)
     told.notes += notes
     searched = await counting
-    return told.output(
+    output = told.output(
         params.head_limit or MOST, change, pattern=params.pattern, path=query.place.name, searched=searched
+    )
+    output.display_content = _display(cast("FileSearchResult", output.data))
+    return output
+
+
+def _display(found: FileSearchResult) -> str:
+    matches, where = found["matches"], in_files(found["total_files"])
+    if not found["total_files"]:
+        return phrase("found nothing")
+    if found["applied"] is None:
+        return glued(found_matches(matches), where)
+    places = glued(phrase("1 place") if matches == 1 else phrase("{n} places", n=f"{matches:,}"), where)
+    return (
+        phrase("replaced {where}", where=places) if found["applied"] else phrase("would replace {where}", where=places)
     )
 
 

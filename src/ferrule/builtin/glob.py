@@ -1,4 +1,4 @@
-"""Glob: find files by name."""
+"""Glob and searchFiles: find files by name."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pydantic import Field
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.nearest import nearest
+from ferrule.core.phrases import phrase
 from ferrule.core.result import Output
 from ferrule.workspace.files import paths_of, searches
 from ferrule.workspace.names import about_names, decoded, one_line
@@ -18,6 +19,7 @@ from ferrule.workspace.searching.find_files import MOST, find_files, search_by_n
 
 if TYPE_CHECKING:
     from ferrule.workspace.paths import Paths, Place
+
 
 _MOST_CHARACTERS = 90_000
 
@@ -37,6 +39,11 @@ def _render(found: GlobResult) -> str:
     return "\n".join(lines)
 
 
+def _display(found: GlobResult | FilesFound) -> str:
+    count = found["count"]
+    return phrase("found 1 file") if count == 1 else phrase("found {n} files", n=f"{count:,}")
+
+
 def _summary(found: GlobResult) -> str:
     count = found["count"]
     if not count:
@@ -54,7 +61,7 @@ def _summary(found: GlobResult) -> str:
     timeout=30,
     describe=searches("path"),
     render=_render,
-    display=_summary,
+    display=_display,
 )
 async def glob(  # noqa: D417 - the context is filled in
     context: ToolContext,
@@ -131,3 +138,53 @@ async def _endings(paths: Paths, place: Place) -> list[str]:
     counted = Counter(PurePosixPath(decoded(name)).suffix for name in found.names)
     listed = ", ".join(f"`*{ending}` ({count:,})" for ending, count in counted.most_common(5) if ending)
     return [f"Most files there are {listed}. What is ignored is not found."] if listed else []
+
+
+# searchFiles: find files by name, for the assistant set.
+
+
+class FilesFound(TypedDict):
+    pattern: str
+    matches: list[str]
+    count: int
+    notes: list[str]
+
+
+@tool(
+    name="searchFiles",
+    display_name="Search files",
+    kind="readonly",
+    may_block=False,
+    category="files",
+    tags=("assistant", "files", "search"),
+    doing="looking for files like `{pattern}`",
+    timeout=30,
+    describe=searches("folder"),
+    display=_display,
+)
+async def search_files(
+    context: ToolContext,
+    pattern: Annotated[
+        str,
+        Field(min_length=1, max_length=4096, description="A glob from `baseDir` on, e.g. `*.py` or `src/**/*.ts`."),
+    ],
+    folder: Annotated[
+        str, Field(alias="baseDir", description="The directory to look in; the working directory unless given.")
+    ] = ".",
+) -> FilesFound:
+    """Find files whose name or path fits a glob, newest first.
+
+    Use this when you know a part of a file's name. `count` counts every match; the newest 1,000 are listed. No match
+    is a success with a count of 0.
+
+    Usage notes:
+        - A pattern without a slash fits at any depth; `**` spans directories; `{a,b}` chooses.
+        - Hidden files count. `.git`, `node_modules`, links, and what `.gitignore`, `.ignore` or `.ferruleignore`
+          names are left out, unless `baseDir` starts there.
+
+    Examples:
+        - find all Python files: {"pattern": "*.py"}
+    """
+    place, names, found = await search_by_name(context, pattern, folder, "baseDir")
+    matches = [names.show(name) for name in found.names]
+    return {"pattern": pattern, "matches": matches, "count": found.total, "notes": [*found.notes, *place.remarks]}

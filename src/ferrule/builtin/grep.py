@@ -8,7 +8,7 @@ from pydantic import AliasChoices, Field
 
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import glued, phrase
 from ferrule.core.problems import Problem
 from ferrule.core.result import Output
 from ferrule.workspace.files import paths_of, searches
@@ -61,6 +61,23 @@ def _summary(found: GrepResult) -> str:
     return f"Found {lines:,} matching line{'' if lines == 1 else 's'} in {counted}."
 
 
+def _display(found: GrepResult) -> str:
+    files, lines = found["total_files"], found["total_matches"]
+    if not files:
+        return phrase("found nothing")
+    if lines is None:
+        return phrase("found 1 file") if files == 1 else phrase("found {n} files", n=f"{files:,}")
+    return glued(found_matches(lines), in_files(files))
+
+
+def found_matches(count: int) -> str:
+    return phrase("found 1 match") if count == 1 else phrase("found {n} matches", n=f"{count:,}")
+
+
+def in_files(count: int) -> str:
+    return phrase(" in 1 file") if count == 1 else phrase(" in {n} files", n=f"{count:,}")
+
+
 def _short(pattern: str) -> str:
     return pattern if len(pattern) <= 100 else pattern[:99] + "…"
 
@@ -82,7 +99,7 @@ def _check(params: Any) -> list[Problem]:
     describe=searches("path"),
     check=_check,
     render=_render,
-    display=_summary,
+    display=_display,
 )
 async def grep(  # noqa: D417 - the context is filled in
     context: ToolContext,

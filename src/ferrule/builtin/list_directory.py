@@ -1,4 +1,4 @@
-"""LS: what a folder holds."""
+"""LS and listFiles: what a folder holds."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from ferrule.workspace.paths import require_folder
 from ferrule.workspace.restrictions import held_back_note
 from ferrule.workspace.searching.find_files import EntryKind, Walk
 from ferrule.workspace.searching.globs import compile_glob, glob_below
+from ferrule.workspace.searching.search import Names
 
 if TYPE_CHECKING:
     from pathlib import Path
+
 
 _MOST = 1000
 
@@ -72,6 +74,10 @@ def _summary(listing: Listing) -> str:
     return f"`{listing['path']}` holds {' and '.join(parts)}"
 
 
+def _display(entries: int) -> str:
+    return phrase("found 1 entry") if entries == 1 else phrase("found {n} entries", n=f"{entries:,}")
+
+
 @tool(
     name="LS",
     display_name="ListFiles",
@@ -82,7 +88,7 @@ def _summary(listing: Listing) -> str:
     timeout=30,
     describe=searches("path"),
     render=_render,
-    display=_summary,
+    display=lambda listing: _display(len(listing["entries"])),
 )
 def list_directory(  # noqa: D417 - the context is filled in
     context: ToolContext,
@@ -133,3 +139,65 @@ def list_directory(  # noqa: D417 - the context is filled in
     if walk.denied:
         notes.append(f"{walk.denied:,} {'folder' if walk.denied == 1 else 'folders'} could not be read.")
     return {"path": place.name, "entries": entries, "notes": notes}
+
+
+# listFiles: what a directory holds, as two lists.
+
+
+_MOST_IN_LISTS = 2000
+
+
+class ListedFiles(TypedDict):
+    path: str
+    files: list[str]
+    directories: list[str]
+    total: int
+    notes: list[str]
+
+
+@tool(
+    name="listFiles",
+    display_name="List files",
+    kind="readonly",
+    category="files",
+    tags=("assistant", "files"),
+    doing="listing `{directoryPath}`",
+    timeout=30,
+    describe=searches("directory"),
+    display=lambda listed: _display(listed["total"]),
+)
+def list_files(
+    context: ToolContext,
+    directory: Annotated[
+        str, Field(alias="directoryPath", description="The directory; the working directory unless given.")
+    ] = ".",
+    recursive: Annotated[bool, Field(description="Whether to list the directories below it too.")] = False,
+) -> ListedFiles:
+    """List the files and directories in a directory.
+
+    Use this to see what is there before reading files. `total` counts every entry; of more than 2,000 entries the
+    first are listed, and `notes` says so.
+
+    Usage notes:
+        - Hidden files are listed. `.git`, `node_modules` and what `.gitignore`, `.ignore` or `.ferruleignore` names
+          are left out, unless `directoryPath` starts there. Links are listed as files and not followed.
+
+    Examples:
+        - list what is in this folder: {}
+        - list the files in docs and all folders below it: {"directoryPath": "docs", "recursive": true}
+    """
+    paths = paths_of(context.session)
+    place = paths.find(directory)
+    require_folder(paths, place, phrase("Read it, or list the folder it is in."))
+    names = Names(paths, place)
+    listed: ListedFiles = {"path": place.name, "files": [], "directories": [], "total": 0, "notes": []}
+    for _, entry in Walk(paths, place).all(None if recursive else 1):
+        context.cancellation.raise_if_requested()
+        listed["total"] += 1
+        if listed["total"] <= _MOST_IN_LISTS:
+            kind = "directories" if entry.kind == "directory" else "files"
+            listed[kind].append(names.show(os.fsencode(entry.path.relative_to(place.root.path))))
+    if listed["total"] > _MOST_IN_LISTS:
+        listed["notes"].append(f"Only the first {_MOST:,} of {listed['total']:,} entries are listed.")
+    listed["notes"] += place.remarks
+    return listed

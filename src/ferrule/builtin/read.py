@@ -1,4 +1,4 @@
-"""Read: the lines of a file, numbered; pictures and notebooks as what they are."""
+"""Read and readFile: the content of a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field
 from ferrule.core.context import ToolContext
 from ferrule.core.errors import ToolError
 from ferrule.core.function_tool import tool
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import glued, phrase
 from ferrule.core.result import Attachment, Output
 from ferrule.workspace.files import MOST_EDITABLE, files_of, opens_file
 from ferrule.workspace.media import SHOWN_IMAGES, is_cut_off, media_type, notebook_cells
@@ -22,6 +22,7 @@ from ferrule.workspace.tracker import digest_of
 if TYPE_CHECKING:
     from ferrule.workspace.files import Files
     from ferrule.workspace.paths import Place
+
 
 _MOST_IMAGE = 5_000_000
 _TEXT, _NOTEBOOK = "text/plain", "application/x-ipynb+json"
@@ -59,11 +60,18 @@ def _render(found: FileRead) -> str:
 
 def _display(found: FileRead) -> str:
     if found["encoding"] is None:
-        return f"{'picture' if found['media_type'] in SHOWN_IMAGES else 'binary file'}, {found['size']:,} bytes"
+        size = f"{found['size']:,}"
+        is_picture = found["media_type"] in SHOWN_IMAGES
+        return phrase("picture, {n} bytes", n=size) if is_picture else phrase("binary file, {n} bytes", n=size)
     if not found["lines_read"] and found["media_type"] == _TEXT:
         return found["notes"][0]
+    count = found["lines_read"]
+    if found["media_type"] == _NOTEBOOK:
+        read = phrase("read 1 cell") if count == 1 else phrase("read {n} cells", n=f"{count:,}")
+    else:
+        read = phrase("read 1 line") if count == 1 else phrase("read {n} lines", n=f"{count:,}")
     total = found["total_lines"] if found["has_more"] else None
-    return f"read {amount(found['lines_read'], _noun(found))}" + (f" of {total:,}" if total else "")
+    return glued(read, phrase(" of {n}", n=f"{total:,}")) if total else read
 
 
 def _noun(found: FileRead) -> str:
@@ -194,3 +202,64 @@ def _notebook(found: FileRead, place: Place, cells: list[str], encoding: str, li
 
 def _past_end(place: Place, length: str, offset: int) -> str:
     return f"`{place}` has {length}; offset {offset:,} is past its end."
+
+
+# readFile: the assistant set's way to read a whole text file.
+
+
+class FileContent(TypedDict):
+    filePath: str
+    content: str
+    size: int
+    encoding: str
+    notes: list[str]
+
+
+@tool(
+    name="readFile",
+    display_name="Read file",
+    kind="readonly",
+    category="files",
+    tags=("assistant", "files"),
+    doing="reading `{filePath}`",
+    describe=opens_file("readFile"),
+    render=lambda value: "\n".join([value["content"] or "The file is empty.", *(f"[{one}]" for one in value["notes"])]),
+    display=lambda value: phrase("read {n} bytes", n=f"{value['size']:,}"),
+    max_result=400_000,
+)
+def read_file(
+    file_path: Annotated[
+        str, Field(alias="filePath", description="The file, relative to the working directory or absolute.")
+    ],
+    context: ToolContext,
+) -> FileContent:
+    """Read a whole text file.
+
+    Use this when the content of a file matters, and before changing it.
+
+    Examples:
+        - show what is in README.md: {"filePath": "README.md"}
+    """
+    files = files_of(context.session)
+    place = files.paths.find(file_path)
+    found = files.paths.stat(place)
+    if found is not None and found.st_size > MOST_EDITABLE:
+        raise ToolError(
+            phrase("`{place}` has {size} bytes, too many to read whole.", place=place, size=f"{found.st_size:,}"),
+            suggestion=phrase("Use Read, page by page."),
+        )
+    data = files.paths.read(place)
+    text = decode(data)
+    if text is None:
+        raise ToolError(
+            phrase(
+                "`{place}` is a binary file ({kind}, {count} bytes).",
+                place=place,
+                kind=media_type(data[:300]),
+                count=f"{len(data):,}",
+            ),
+            suggestion=phrase("Use a tool made for its kind; Read shows pictures."),
+        )
+    files.tracker.saw(place, data)
+    notes = list(place.remarks)
+    return {"filePath": place.name, "content": text.text, "size": len(data), "encoding": text.encoding, "notes": notes}

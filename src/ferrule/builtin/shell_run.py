@@ -501,7 +501,7 @@ async def _begin(context: ToolContext, *, alone: bool = False) -> bool:
     except (PathProblem, OSError) as problem:
         raise ToolError(
             phrase("The command was not run, because what it changes could not be undone: {problem}", problem=problem),
-            suggestion=phrase("The person can make room on the disk, or mend the folder of the history."),
+            suggestion=phrase("The user can make room on the disk, or repair the folder of the history."),
         ) from problem
 
 

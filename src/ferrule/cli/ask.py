@@ -21,7 +21,7 @@ from ferrule.policy.shown_text import disguises, shown, shown_row
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ferrule.builtin.change_preview import Preview
+    from ferrule.builtin.edit import Preview
     from ferrule.pipeline.confirm import Asker, Question
 
 
@@ -78,7 +78,7 @@ class TerminalAsker:
     async def __call__(self, question: Question) -> Answer:
         if not sys.stdin.isatty():  # whoever fills a pipe is not the person
             return Answer(Choice.NO, "there is no terminal to ask them at")
-        from ferrule.builtin.change_preview import preview_of
+        from ferrule.builtin.edit import preview_of
 
         preview = await preview_of(question)
         # asyncio keeps both for itself until it runs again; at a prompt they must end the prompt.
@@ -124,7 +124,7 @@ def lines_of(question: Question) -> list[AnswerLine]:
     if question.warning:
         lines.append(AnswerLine(localised(question.warning), warning=True))
     if question.rule:
-        lines.append(AnswerLine(_("«Always» would mean: {rule}").format(rule=shown_row(question.rule))))
+        lines.append(AnswerLine(_('"Always" would mean: {rule}').format(rule=shown_row(question.rule))))
     if question.rule and question.covers:
         lines.append(AnswerLine(_("  it covers:         {call}").format(call=shown_row(localised(question.covers)))))
     if question.rule and question.not_covers:
@@ -157,7 +157,7 @@ def choices_of(question: Question) -> str:
 
 def _change(preview: Preview) -> list[AnswerLine]:
     """What the call would change in a file; the diff is the call's own text."""
-    from ferrule.cli.chatting.text_rows import visible
+    from ferrule.cli.chatting.screen import visible
 
     if preview.problem:
         return [AnswerLine(_("It would fail now: {why}").format(why=visible(localised(preview.problem))), warning=True)]
@@ -213,7 +213,7 @@ def _saved(question: Question) -> str:
             file.add(rule, Verdict.ALLOW)
     except RuleError as error:
         return f"  {as_warning(_('the rule was not saved: {why}').format(why=said_of(error)))}"
-    return _("Saved in {file}; `ferrule rules remove` takes it back.").format(file=file.path)
+    return _("Saved in {file}; `ferrule rules remove` removes it.").format(file=file.path)
 
 
 def forget_what_was_typed() -> None:

@@ -1,9 +1,10 @@
-"""`ferrule audit`: see, check and take out the record of every call."""
+"""`ferrule audit` and `ferrule stats`: the record of every call, seen, checked, exported and counted."""
 
 from __future__ import annotations
 
 import sys
 import time
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ferrule.app.settings import audit_path
-from ferrule.cli.options import json_option, settings_for
-from ferrule.cli.output import write, write_json
-from ferrule.cli.since import SINCE
-from ferrule.cli.table import cut, print_table
+from ferrule.cli.options import SINCE, json_option, settings_for
+from ferrule.cli.output import cut, print_table, write, write_json
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
@@ -53,13 +52,13 @@ _ARGUMENTS_COLUMNS = 80  # `show`, `export` and --json have the rest
 )
 @click.option("--file", type=click.Path(path_type=Path), help=_("Another audit log than the one in the settings."))
 @click.pass_context
-def command(context: click.Context, file: Path | None) -> None:
+def audit_command(context: click.Context, file: Path | None) -> None:
     context.obj = file
     if context.invoked_subcommand is None:
         context.invoke(list_rows)
 
 
-@command.command("list", help=_("The newest calls, newest first."))
+@audit_command.command("list", help=_("The newest calls, newest first."))
 @click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help=_("How many."))
 @click.option("--tool", help=_("Only calls of this tool."))
 @click.option("--outcome", help=_("Only this outcome: success, failure, or an error type."))
@@ -89,7 +88,7 @@ def list_rows(
     )
 
 
-@command.command("show", help=_("One call in full, by its number or its call id."))
+@audit_command.command("show", help=_("One call in full, by its number or its call id."))
 @click.argument("which")
 @json_option
 @click.pass_obj
@@ -105,7 +104,7 @@ def show(file: Path | None, which: str, as_json: bool) -> None:
             write(f"{key:18}{_in_full(key, value)}")
 
 
-@command.command("verify", help=_("Check that no record was changed, removed or put in another order."))
+@audit_command.command("verify", help=_("Check that no record was changed, removed or put in another order."))
 @click.option("--head", help=_("A head noted earlier (`SEQ:HASH`); shows that nothing since was cut off."))
 @json_option
 @click.pass_obj
@@ -127,14 +126,14 @@ def verify_log(file: Path | None, head: str | None, as_json: bool) -> None:
     elif found.ok:
         write(_("{rows} records verified. Head: {head}").format(rows=found.rows, head=found.head))
     else:
-        write(_("The log does not hold: {why}").format(why=what_is_wrong(found)), err=True)
+        write(_("Audit log verification failed: {why}").format(why=what_is_wrong(found)), err=True)
     if not as_json:
         for gap in found.gaps:
             write(gap_words(gap))
     sys.exit(0 if found.ok else 1)
 
 
-@command.command("export", help=_("Every record, oldest first, as JSON lines or CSV."))
+@audit_command.command("export", help=_("Every record, oldest first, as JSON lines or CSV."))
 @click.option("--format", "form", type=click.Choice(("jsonl", "csv")), default="jsonl", show_default=True)
 @click.option("--since", type=SINCE, help=_("Only calls since then: 2h, 3d, or 2026-01-31."))
 @click.option(
@@ -196,3 +195,48 @@ def _clock(seconds: Any) -> str:
         return str(seconds)
     today = time.strftime("%Y-%m-%d") == moment.strftime("%Y-%m-%d")
     return moment.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")
+
+
+# `ferrule stats`: how each tool was used, from the audit log.
+
+
+@click.command("stats", help=_("Show how often each tool ran, failed and was refused, and how long it took."))
+@click.option("--since", type=SINCE, help=_("Only calls since then: 2h, 3d, or 2026-01-31."))
+@click.option("--file", type=click.Path(path_type=Path), help=_("Another audit log than the one in the settings."))
+@json_option
+def stats_command(since: float | None, file: Path | None, as_json: bool) -> None:
+    from ferrule.records.statistics import statistics_of
+
+    path = file or audit_path(settings_for(Path()).settings)
+    if not path.exists():
+        raise click.UsageError(_("There is no audit log at {path} yet; the first call makes it.").format(path=path))
+    usages = statistics_of(path) if since is None else statistics_of(path, since=since)
+    if as_json:
+        write_json([asdict(usage) for usage in usages])
+        return
+    if not usages:
+        click.echo(_("No calls are on record."), err=True)
+        return
+    print_table(
+        [_("TOOL"), _("CALLS"), _("DONE"), _("FAILED"), _("REFUSED"), "P50", "P95", _("ASKED"), _("ANSWER P50")],
+        [
+            [
+                one.tool,
+                *map(str, (one.count, one.success, one.failure, one.denied)),
+                _ms(one.p50),
+                _ms(one.p95),
+                str(one.asked),
+                _seconds(one.wait_p50),
+            ]
+            for one in usages
+        ],
+    )
+
+
+def _ms(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds * 1000:.1f} ms"
+
+
+def _seconds(seconds: float | None) -> str:
+    """What a user took, which is seldom a matter of milliseconds."""
+    return "-" if seconds is None else f"{seconds:.1f} s"

@@ -12,30 +12,29 @@ import click
 
 from ferrule.app.build import App
 from ferrule.cli.ask import asker
-from ferrule.cli.attachment_words import attachment_words
 from ferrule.cli.options import (
+    EXIT_TERMINATED,
+    SECONDS,
+    SignalExit,
+    given_arguments,
     json_option,
-    permission_flags,
     permission_options,
     recorded_code,
     report_broken,
-    sandbox_flags,
     sandbox_options,
     settings_for,
     warn,
+    warn_of_freedom,
     workspace_option,
 )
-from ferrule.cli.output import write, write_json
-from ferrule.cli.piped_input import given_arguments
+from ferrule.cli.output import attachment_words, write, write_json
 from ferrule.cli.server_talk.questions import TerminalPlace, terminal_ports
-from ferrule.cli.since import SECONDS
 from ferrule.cli.status_line import CallStatus, StatusLine
 from ferrule.cli.words import _, as_error, result_text, said_of
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.phrases import phrase, said_by
 from ferrule.pipeline.format import format_stopped
-from ferrule.process.signals import no_more_on_signal, on_signal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +46,6 @@ EXIT_CODES = {
     ErrorKind.TIMEOUT: 4,
     ErrorKind.CANCELLED: 130,
 }
-EXIT_TERMINATED, EXIT_HUNG_UP = 143, 129
 
 
 @click.command(
@@ -68,34 +66,24 @@ EXIT_TERMINATED, EXIT_HUNG_UP = 143, 129
 @click.option("--yes", is_flag=True, help=_("Answer every question with yes; what is denied stays denied."))
 @click.option("--timeout", type=SECONDS, help=_("Seconds the call may run."))
 @json_option
-def command(
+def call_command(
     tool: str,
     arguments: str | None,
     workspace: Path,
-    mode: str | None,
-    allow: tuple[str, ...],
-    ask: tuple[str, ...],
-    deny: tuple[str, ...],
-    no_sandbox: bool,
-    allow_host: tuple[str, ...],
     yes: bool,
     timeout: float | None,
     as_json: bool,
 ) -> None:
-    flags = {**permission_flags(mode, allow, ask, deny), **sandbox_flags(no_sandbox, allow_host)}
-    loaded = settings_for(workspace, flags)
-    if loaded.settings.permissions.mode == "bypass":
-        warn(_("Mode bypass: all that is not denied runs without asking, but for dangerous commands and ask rules."))
-    if not loaded.settings.sandbox.enabled:
-        warn(_("The sandbox is off: commands run unconfined, with all your rights, your network and your secrets."))
-    text = given_arguments(arguments, loaded.settings.limits.argument_bytes)
+    settings = settings_for(workspace).settings
+    warn_of_freedom(settings)
+    text = given_arguments(arguments, settings.limits.argument_bytes)
     line = StatusLine()
-    call, ending, place = RawCall(tool, text), _Ending(), TerminalPlace(line)
+    call, ending, place = RawCall(tool, text), SignalExit(), TerminalPlace(line)
     try:
         app = App(
-            loaded.settings,
+            settings,
             workspace.resolve(),
-            ask=place.sharing(asker(yes, ending.note)),
+            ask=place.sharing(asker(yes, ending.note_sigterm)),
             single_call=True,
             ports=terminal_ports(place),
         )
@@ -117,39 +105,6 @@ def command(
     sys.exit(code if ending.code is None else ending.code)
 
 
-class _Ending:
-    """Whether SIGTERM came, or the terminal is gone: the call is cancelled as by Ctrl-C, so that the tool is stopped
-    and the call recorded.
-    """
-
-    def __init__(self) -> None:
-        self.code: int | None = None
-        """What the program ends with then."""
-
-    def note(self) -> None:
-        self.code = EXIT_TERMINATED
-
-    def watch(self) -> None:
-        task = asyncio.current_task()
-
-        def cancel() -> None:
-            if task is not None:
-                task.cancel()
-
-        def end() -> None:
-            self.note()
-            no_more_on_signal("SIGTERM")  # a second one ends the program at once
-            cancel()
-
-        def hung_up() -> None:
-            if self.code is None:  # the kernel and the shell both say it
-                self.code = EXIT_HUNG_UP
-                cancel()
-
-        on_signal("SIGTERM", end)
-        on_signal("SIGHUP", hung_up)
-
-
 def _without_record(call: RawCall, error: Exception) -> ToolResult:
     """A call that did not run because it could not have been recorded."""
     hint = _(
@@ -161,17 +116,19 @@ def _without_record(call: RawCall, error: Exception) -> ToolResult:
     return replace(result, llm_content=as_error(f"{said_of(error)} {hint}"))
 
 
-async def _call(app: App, call: RawCall, timeout: float | None, ending: _Ending, line: StatusLine) -> ToolResult:
-    ending.watch()
+async def _call(app: App, call: RawCall, timeout: float | None, ending: SignalExit, line: StatusLine) -> ToolResult:
+    task = asyncio.current_task()
+    ending.watch(lambda: task and task.cancel())
     async with app:
         report_broken(app.tools)
         for note in app.notes:
             warn(note)
-        status = CallStatus(app.tools.servers)
+        status = CallStatus(app.tools)
         if line.live:
             from ferrule.agent.agent_events import CallAsked
+            from ferrule.agent.calling import doing
 
-            status.begin(CallAsked(call, ""))
+            status.begin(CallAsked(call, *doing(app.runtime.tools.get(call.name), call)))
             app.runtime.subscribe(status.hear)
         async with line.showing(status):
             return await _run(app, call, timeout)
@@ -179,7 +136,7 @@ async def _call(app: App, call: RawCall, timeout: float | None, ending: _Ending,
 
 async def _run(app: App, call: RawCall, timeout: float | None) -> ToolResult:
     if app.tools.servers is not None:
-        from ferrule.cli.mcp_state import say_problems
+        from ferrule.cli.mcp_servers import say_problems
 
         await app.tools.servers.start_for(call.name)
         say_problems(app.tools.servers)

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 import click
 
 from ferrule.cli.options import (
-    permission_flags,
+    assistant_options,
     permission_options,
     recorded_code,
-    sandbox_flags,
     sandbox_options,
     settings_for,
+    warn_of_freedom,
     workspace_option,
 )
-from ferrule.cli.run import assistant_flags, assistant_options, resumed_session, warn_of_freedom
+from ferrule.cli.run import resumed_session
 from ferrule.cli.words import LANGUAGES, _, as_error, said_of
 from ferrule.core.errors import MissingExtra
 
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 
     from ferrule.app.assistant import Resumed
     from ferrule.app.settings import Settings
-    from ferrule.cli.chatting.assistant import ChatAssistant
-    from ferrule.cli.chatting.chat import Chat
-    from ferrule.cli.chatting.person_input import PersonInput
+    from ferrule.cli.chatting.chat_session import Chat, ChatAssistant
+    from ferrule.cli.chatting.input import PersonInput
     from ferrule.cli.chatting.screen import Screen
     from ferrule.core.model import Model
 
@@ -49,31 +48,16 @@ if TYPE_CHECKING:
 @permission_options
 @sandbox_options
 @click.option("--lang", type=click.Choice(LANGUAGES), expose_value=False, help=_("Language of messages."))
-def command(
+def chat_command(
     model: str,
-    max_steps: int | None,
-    max_tokens: int | None,
-    max_cost: float | None,
-    timeout: float | None,
     go_on: bool,
     resume: str | None,
     plain: bool,
     workspace: Path,
-    mode: str | None,
-    allow: tuple[str, ...],
-    ask: tuple[str, ...],
-    deny: tuple[str, ...],
-    no_sandbox: bool,
-    allow_host: tuple[str, ...],
 ) -> None:
-    flags = {
-        **permission_flags(mode, allow, ask, deny),
-        **sandbox_flags(no_sandbox, allow_host),
-        **assistant_flags(max_steps, max_tokens, max_cost, timeout),
-    }
     if find_spec("prompt_toolkit") is None or find_spec("wcwidth") is None:
         raise MissingExtra("`ferrule chat`", "chat")
-    settings = settings_for(workspace, flags).settings
+    settings = settings_for(workspace).settings
     warn_of_freedom(settings)
     resumed = resumed_session(workspace.resolve(), go_on, resume)
     chosen = _model(model or (resumed.saved.model if resumed is not None else ""), settings)
@@ -89,11 +73,9 @@ def _model(name: str, settings: Settings) -> Model:
         return model_for(name, settings)
     except ModelError as error:
         from ferrule.app.assistant import NoModelChosen
-        from ferrule.cli.models import model_words
+        from ferrule.cli.models import chosen_first, model_words
 
         if isinstance(error, NoModelChosen) and not name:
-            from ferrule.cli.chatting.first_run import chosen_first
-
             picked = chosen_first(settings, error)
             if picked is None:
                 sys.exit(2)
@@ -103,15 +85,14 @@ def _model(name: str, settings: Settings) -> Model:
 
 
 async def _chat(settings: Settings, workspace: Path, model: Model, resumed: Resumed | None, plain: bool) -> int:
-    from ferrule.cli.chatting.chat import Chat
+    from ferrule.cli.chatting.chat_session import Chat
+    from ferrule.cli.chatting.commands import run_command, show_resumed
 
     screen = _screen(plain)
     started: list[Chat] = []
-    chat = Chat(screen, _person(screen, started))
+    chat = Chat(screen, _person(screen, started), run_command)
     started.append(chat)
     if resumed is not None:
-        from ferrule.cli.chatting.talk_commands import show_resumed
-
         show_resumed(chat, resumed.saved.id, resumed.conversation)
     else:
         words = _("{model} in {folder}, mode {mode}. `/help` lists commands; Ctrl-C stops a turn, Ctrl-D leaves.")
@@ -134,17 +115,10 @@ async def _open(
     await asyncio.to_thread(_load_parts)
     logging.getLogger("ferrule.plugins").setLevel(logging.ERROR)  # what cannot be loaded is said between turns
     from ferrule.app.build import App
-    from ferrule.cli.chatting.asker import ChatAsker
-    from ferrule.cli.chatting.assistant import ChatAssistant
+    from ferrule.cli.chatting.chat_session import ChatAssistant
+    from ferrule.cli.chatting.questions import ChatAsker
 
-    asker = ChatAsker(
-        chat.screen,
-        chat.printer,
-        chat.person,
-        paused=chat.steering.paused,
-        interrupt=chat.interrupted,
-        turn=chat.place.turn,
-    )
+    asker = ChatAsker(chat.place, chat.interrupted)
     ports = chat.questions.ports(signs_in=chat.person.by_person)
     try:
         app = App(settings, workspace, ask=asker, ports=ports)
@@ -165,18 +139,16 @@ def _load_parts() -> None:
 
 
 def _screen(plain: bool) -> Screen:
-    from ferrule.cli.chatting.screen import PlainScreen, wants_plain
+    from ferrule.cli.chatting.screen import LiveScreen, PlainScreen, wants_plain, wraps_again
 
     if plain or wants_plain(sys.stdout, os.environ):
         return PlainScreen(sys.stdout)
-    from ferrule.cli.chatting.screen import LiveScreen, wraps_again
-
     return LiveScreen(sys.stdout, wraps_again=wraps_again(os.environ))
 
 
 def _person(screen: Screen, started: list[Chat]) -> PersonInput:
     if not screen.live or not sys.stdin.isatty():
-        from ferrule.cli.chatting.person_input import PlainInput
+        from ferrule.cli.chatting.input import PlainInput
 
         return PlainInput(sys.stdin, seen=sys.stdout.isatty())
     from ferrule.cli.chatting.prompt_input import ChatCompleter, PromptInput

@@ -215,7 +215,7 @@ def _try(usable: list[KnownServer], settings: Settings, workspace: Path) -> dict
 
 
 def _not_tried(one: KnownServer) -> tuple[str, str]:
-    from ferrule.cli.mcp_state import changed_since_trusted
+    from ferrule.cli.mcp_servers import changed_since_trusted
     from ferrule.mcp_client.server_config import without_secrets
 
     config = one.config
@@ -235,10 +235,7 @@ def _not_tried(one: KnownServer) -> tuple[str, str]:
 
 def _outcome(one: KnownServer, tried: _Tried) -> tuple[str, str]:
     if tried.slow:
-        words = _(
-            "it has not answered within {seconds} s, and nobody waits longer here; it may take up to {most} s: "
-            "ferrule mcp test {name}"
-        )
+        words = _("it has not answered within {seconds} s; it may take up to {most} s: ferrule mcp test {name}")
         most = f"{one.config.start_timeout:g}"
         told = words.format(seconds=f"{_SECONDS:g}", most=most, name=_quoted(one))
         if tried.garbage:
@@ -298,7 +295,7 @@ _EXTRAS = {
 @click.command("doctor", help=_("Check this installation, and what protects you here, by trying; say what to mend."))
 @json_option
 @workspace_option
-def command(as_json: bool, workspace: Path) -> None:
+def doctor_command(as_json: bool, workspace: Path) -> None:
     checks = list(_checks(workspace.resolve()))
     if as_json:
         write_json([asdict(check) for check in checks])

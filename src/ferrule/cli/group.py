@@ -12,7 +12,7 @@ import click
 
 from ferrule._version import __version__
 from ferrule.app.settings import SettingsError
-from ferrule.cli.output import promise_json, write, write_json_error
+from ferrule.cli.output import promise_json, show_log_lines, write, write_json_error
 from ferrule.cli.words import LANGUAGES, _, as_error, localised, said_of, speak_english
 from ferrule.core.errors import MissingExtra, ToolError
 from ferrule.core.nearest import nearest
@@ -23,49 +23,47 @@ if TYPE_CHECKING:
 
 
 class LazyGroup(click.Group):
-    """Knows its commands by name and one line; a command's module is imported when that command runs."""
+    """Knows of each command its name, its module and a line about it; the module is imported when the command runs."""
 
-    def __init__(self, summaries: Mapping[str, str], **options: Any) -> None:
+    def __init__(self, known: Mapping[str, tuple[str, str]], **options: Any) -> None:
         super().__init__(**options)
-        self._summaries = summaries
+        self._known = known
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(self._summaries)
+        return sorted(self._known)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._summaries:
+        if cmd_name not in self._known:
             return None
-        return import_module(f"ferrule.cli.{cmd_name}").command
+        return getattr(import_module(f"ferrule.cli.{self._known[cmd_name][0]}"), f"{cmd_name}_command")
 
     def invoke(self, ctx: click.Context) -> Any:
-        from ferrule.cli.log_lines import show_log_lines
-
         show_log_lines()
         return super().invoke(ctx)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self._summaries and not args[0].startswith("-"):
+        if args and args[0] not in self._known and not args[0].startswith("-"):
             if "--json" in args:
                 speak_english()
-            close = nearest(args[0], self._summaries, most=1)
+            close = nearest(args[0], self._known, most=1)
             hint = _("Did you mean `{name}`?").format(name=close[0]) if close else _("See `ferrule --help`.")
             ctx.fail(_("There is no command `{name}`. {hint}").format(name=args[0], hint=hint))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [(name, _(summary)) for name, summary in sorted(self._summaries.items())]
+        rows = [(name, _(summary)) for name, (_module, summary) in sorted(self._known.items())]
         with formatter.section(_("Commands")):
             formatter.write_dl(rows)
 
 
-def run(summaries: Mapping[str, str]) -> None:
+def run(commands: Mapping[str, tuple[str, str]]) -> None:
     """Run the command line; settings that are wrong end it with one clear line."""
 
     @click.group(
         cls=LazyGroup,
-        summaries=summaries,
+        known=commands,
         invoke_without_command=True,
         context_settings={
             "help_option_names": ["-h", "--help"],

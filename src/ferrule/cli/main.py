@@ -12,25 +12,26 @@ TYPE_CHECKING = False  # as in `typing`, whose import would take longer than all
 if TYPE_CHECKING:
     from typing import Any
 
-_COMMANDS = {
-    "audit": "See and check the record of every call.",
-    "call": "Call one tool and print its result.",
-    "chat": "Talk with a model that works in this folder through the tools.",
-    "diff": "Show what a change did.",
-    "doctor": "Check this installation and say what is missing.",
-    "explain": "Say why a call would run, ask or be refused.",
-    "history": "List the changes that tools made.",
-    "lint": "Check tool definitions for what confuses models.",
-    "mcp": "Use the tools of MCP servers, and be one.",
-    "models": "List the models that can be asked, and what others need.",
-    "redo": "Make again what was undone.",
-    "rules": "See and change the rules of what may run.",
-    "run": "Give the assistant a request and print its answer.",
-    "shells": "See and stop what runs in the background.",
-    "stats": "Show how often each tool ran, failed and was refused.",
-    "tools": "List the tools and their definitions.",
-    "undo": "Take back what tools changed.",
+COMMANDS = {
+    "audit": ("audit", "See and check the record of every call."),
+    "call": ("call", "Call one tool and print its result."),
+    "chat": ("chat", "Talk with a model that works in this folder through the tools."),
+    "diff": ("past", "Show what a change did."),
+    "doctor": ("doctor", "Check this installation and say what is missing."),
+    "explain": ("rules", "Say why a call would run, ask or be refused."),
+    "history": ("past", "List the changes that tools made."),
+    "lint": ("tools", "Check tool definitions for what confuses models."),
+    "mcp": ("mcp", "Use the tools of MCP servers, and be one."),
+    "models": ("models", "List the models that can be asked, and what others need."),
+    "redo": ("past", "Redo what was undone."),
+    "rules": ("rules", "See and change the rules of what may run."),
+    "run": ("run", "Give the assistant a request and print its answer."),
+    "shells": ("shells", "See and stop what runs in the background."),
+    "stats": ("audit", "Show how often each tool ran, failed and was refused."),
+    "tools": ("tools", "List the tools and their definitions."),
+    "undo": ("past", "Undo what tools changed."),
 }
+"""Each command's module, and a line about it."""
 
 
 def main() -> None:
@@ -104,7 +105,7 @@ def _run() -> None:
     global _began
     _interrupt_on_ctrl_c()
     _began = True
-    run(_COMMANDS)
+    run(COMMANDS)
 
 
 def _end_at_once_on_ctrl_c() -> None:

@@ -1,32 +1,57 @@
-"""`ferrule mcp`: other servers' tools for us, and ours for other agents. Each command is imported when it is used."""
+"""`ferrule mcp`: other servers' tools for us, and with `serve` ours for other agents."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+import asyncio
+import os
+import sys
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
 
 from ferrule.cli.group import LazyGroup
-from ferrule.cli.words import _
+from ferrule.cli.options import (
+    PlainError,
+    permission_options,
+    recorded_code,
+    report_broken,
+    sandbox_options,
+    settings_for,
+    warn,
+    warn_of_freedom,
+    workspace_option,
+)
+from ferrule.cli.output import write
+from ferrule.cli.words import _, said_of
+from ferrule.core.errors import MissingExtra
+from ferrule.process.signals import on_signal
 
 if TYPE_CHECKING:
-    import click
+    from collections.abc import Coroutine
+    from pathlib import Path
 
-_COMMANDS = {
-    "add": "Add a server whose tools are to be used.",
-    "list": "List the servers whose tools are used.",
-    "remove": "Remove a server.",
-    "serve": "Serve the tools to an MCP client.",
-    "test": "Start a server and show what it offers.",
-    "trust": "Let a workspace's server start, and take its tools as they are.",
-    "untrust": "Do not let a workspace's server start any more.",
+    from ferrule.app.build import App
+    from ferrule.mcp_server.opening import Lines, Opened
+    from ferrule.mcp_server.server import McpServer
+
+
+COMMANDS = {
+    "add": ("mcp_servers", "Add a server whose tools are to be used."),
+    "list": ("mcp_servers", "List the servers whose tools are used."),
+    "remove": ("mcp_servers", "Remove a server."),
+    "serve": ("mcp", "Serve the tools to an MCP client."),
+    "test": ("mcp_servers", "Start a server and show what it offers."),
+    "trust": ("mcp_servers", "Let a workspace's server start, and take its tools as they are."),
+    "untrust": ("mcp_servers", "Do not let a workspace's server start any more."),
 }
 
 
 class McpGroup(LazyGroup):
-    """Its commands lie in `ferrule.cli.mcp_…`; without the name of one, `serve` is meant."""
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return import_module(f"ferrule.cli.mcp_{cmd_name}").command if cmd_name in _COMMANDS else None
+    """Without the name of a command, `serve` is meant."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
@@ -34,11 +59,163 @@ class McpGroup(LazyGroup):
         return super().parse_args(ctx, args)
 
 
-command = McpGroup(
-    _COMMANDS,
+mcp_command = McpGroup(
+    COMMANDS,
     name="mcp",
     help=_(
         "Use the tools of MCP servers, and be one for other agents: `ferrule mcp` alone serves on standard input and "
         "output."
     ),
 )
+
+
+# `ferrule mcp serve`: the tools of this workspace for one MCP client on stdio, or for several over HTTP.
+
+
+_NEEDED = ("mcp", "mcp_types", "jsonschema_rs")
+TOKEN_VARIABLE = "FERRULE_MCP_TOKEN"  # noqa: S105 - the name of a variable
+
+
+@click.command(
+    "serve",
+    help=_("Serve the tools to an MCP client: on standard input and output, or with --http over the network."),
+    epilog=_("What would ask is asked through the client where it can show a form, and refused where it cannot."),
+)
+@workspace_option
+@permission_options
+@sandbox_options
+@click.option("--tools", multiple=True, metavar="NAMES", help=_("Serve these tools alone: names, also with `*`."))
+@click.option(
+    "--http",
+    is_flag=False,
+    flag_value="127.0.0.1:8765",
+    metavar="[HOST:PORT]",
+    help=_("Serve over HTTP; on 127.0.0.1:8765 unless said."),
+)
+@click.option(
+    "--token-variable",
+    default=TOKEN_VARIABLE,
+    show_default=True,
+    metavar="NAME",
+    help=_("The environment variable with the bearer token that HTTP clients must send."),
+)
+def serve_command(
+    workspace: Path,
+    tools: tuple[str, ...],
+    http: str | None,
+    token_variable: str,
+) -> None:
+    from ferrule.app.build import App
+    from ferrule.mcp_server.opening import claim_stdio
+
+    if any(find_spec(needed) is None for needed in _NEEDED):  # importing them now would keep the client waiting
+        raise MissingExtra(_("Serving MCP"), "mcp")
+    token = os.environ.pop(token_variable, None)  # no plugin and no command that a client runs may see it
+    if http is not None and not token and (token is not None or _was_given("token_variable")):
+        raise click.UsageError(_("The variable {name} holds no token.").format(name=token_variable))
+    if http is None and os.isatty(0):
+        words = _("Serving MCP on this terminal, where an agent would write; Ctrl-C ends it. More: ferrule mcp --help")
+        write(words, err=True)
+    taken = claim_stdio() if http is None else None  # before a plugin is imported that might print
+    settings = settings_for(workspace).settings
+    warn_of_freedom(settings)
+    try:
+        app = App(settings, workspace.resolve())
+    except (ValueError, OSError) as error:
+        raise PlainError(said_of(error)) from None
+    _choose(app, tools)
+    try:
+        if taken is not None:
+            asyncio.run(_until_ended(_serve_stdio(app, *taken)))
+        elif http is not None:
+            asyncio.run(_serve_http(app, http, token or None))
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in _NEEDED:
+            raise
+        raise MissingExtra(_("Serving MCP"), "mcp") from None
+    sys.exit(recorded_code(app, 0))
+
+
+def _was_given(option: str) -> bool:
+    source = click.get_current_context().get_parameter_source(option)
+    return source is ParameterSource.COMMANDLINE
+
+
+def _choose(app: App, names: tuple[str, ...]) -> None:
+    """Show the tools that were named, and in mode plan only those that read."""
+    shown = app.tools.registry.for_mode(app.settings.permissions.mode)
+    wanted = [one.strip() for listed in names for one in listed.split(",") if one.strip()]
+    if wanted:
+        missing = [one for one in wanted if not any(fnmatchcase(name, one) for name in shown.names())]
+        if missing:
+            listed = ", ".join(f"`{one}`" for one in missing)
+            warn(_("No tool is called {names}; `ferrule tools` lists them.").format(names=listed))
+        shown = shown.filtered(lambda tool: any(fnmatchcase(tool.name, one) for one in wanted))
+    app.runtime.tools = shown
+
+
+def _server(app: App) -> McpServer:
+    from ferrule.app.settings import LimitSettings
+    from ferrule.cli.mcp_servers import say_problems
+    from ferrule.mcp_server.server import McpServer
+    from ferrule.mcp_server.shown_tools import RESULT_CHARS
+
+    report_broken(app.tools)
+    for note in app.notes:
+        warn(note)
+    if app.tools.servers is not None:
+        say_problems(app.tools.servers)
+    said = app.settings.limits.result_chars
+    return McpServer(app.runtime, result_chars=RESULT_CHARS if said == LimitSettings().result_chars else said)
+
+
+async def _serve_stdio(app: App, reading: int, writing: int) -> None:
+    from ferrule.mcp_server.opening import serve_promptly
+    from ferrule.mcp_server.shown_tools import Definitions
+
+    servers = app.tools.servers
+    unlisted = servers is not None and any(not one.server.listed for one in servers.joined.values())
+
+    async def serve(lines: Lines, opened: Opened) -> None:
+        from ferrule.mcp_server.stdio import serve_lines
+
+        await serve_lines(_server(app), lines, opened)
+
+    await serve_promptly(Definitions(app.runtime.tools), app, serve, reading, writing, sdk_first=unlisted)
+
+
+async def _serve_http(app: App, where: str, token: str | None) -> None:
+    from ferrule.mcp_server.http import BadAddress, ListenAddress, check_token, new_token, serve_http
+
+    try:
+        address = ListenAddress.parse(where)
+        if token is not None:
+            check_token(token)
+    except BadAddress as error:
+        raise click.UsageError(said_of(error)) from None
+    if token is None and not address.is_local:
+        token = new_token()
+        write(_("Clients must send this token, which is not shown again: {token}").format(token=token), err=True)
+
+    def listening(port: int) -> None:
+        place = ListenAddress(address.host, port).url
+        write(_("Serving MCP on {url} (Ctrl-C ends it)").format(url=place), err=True)
+        if token is None:
+            variable = TOKEN_VARIABLE
+            words = _("Every program on this machine may use it; set {variable} to a token to change that.")
+            write(words.format(variable=variable), err=True)
+
+    async with app:
+        try:
+            await serve_http(_server(app), address, token, ready=listening)
+        except BadAddress as error:
+            raise click.ClickException(str(error)) from None
+
+
+async def _until_ended(serving: Coroutine[Any, Any, None]) -> None:
+    """Run until the client is gone, or until SIGTERM, Ctrl-C or the end of a terminal, which end it as cleanly."""
+    task = asyncio.ensure_future(serving)
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+        on_signal(name, task.cancel)
+    with suppress(asyncio.CancelledError):
+        await task

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import os
+import re
+import select
+import stat
+import sys
+import time
+from datetime import datetime
 from functools import wraps
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
@@ -16,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ferrule.app.build import App, Tools
+    from ferrule.app.settings import Settings
 
 
 # What ends a command that was typed rightly: one line that says why, without how the command is typed.
@@ -30,8 +39,50 @@ class PlainError(click.ClickException):
         click.echo(as_error(self.message), file=file, err=file is None)
 
 
+# Times, as people write them: a moment in the past (`2h`, `3d`, `2026-01-31`), and seconds.
+
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+class Since(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - generic only from click 8.4 on
+    """Gives seconds since 1970."""
+
+    name = "when"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, (int, float)):
+            return float(value)
+        if found := re.fullmatch(r"([0-9]{1,6})([smhdw])", value):
+            return time.time() - int(found[1]) * _SECONDS[found[2]]
+        try:
+            return datetime.fromisoformat(value).astimezone().timestamp()
+        except ValueError:
+            self.fail(_("{value} is not a time; write 2h, 3d, or 2026-01-31.").format(value=repr(value)), param, ctx)
+
+
+class Seconds(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - generic only from click 8.4 on
+    """A number above zero that a clock can reach."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = math.nan
+        if not 0 < seconds < math.inf:
+            self.fail(_("{value} is not a number of seconds above 0.").format(value=repr(value)), param, ctx)
+        return seconds
+
+
+SECONDS = Seconds()
+SINCE = Since()
+
+
 F = TypeVar("F", bound="Callable[..., Any]")
 
+_FLAGS = "ferrule.flags"
 _MODES = ("default", "plan", "accept-edits", "dont-ask", "bypass")
 
 
@@ -46,26 +97,73 @@ def workspace_option(command: F) -> F:
 
 def permission_options(command: F) -> F:
     """--mode, --allow, --ask and --deny."""
-    for option in (
-        click.option("--deny", multiple=True, metavar="RULE", help=_("Never run this; may be given again.")),
-        click.option("--ask", multiple=True, metavar="RULE", help=_("Always ask about this; may be given again.")),
-        click.option("--allow", multiple=True, metavar="RULE", help=_("Run this without asking; may be given again.")),
-        click.option("--mode", type=click.Choice(_MODES), help=_("How much runs without asking.")),
-    ):
-        command = option(command)
-    return command
+    return _with(
+        command,
+        _setting("permissions", "mode", "--mode", type=click.Choice(_MODES), help=_("How much runs without asking.")),
+        _setting(
+            "permissions", "allow", "--allow", multiple=True, metavar="RULE",
+            help=_("Run this without asking. Repeatable."),
+        ),
+        _setting(
+            "permissions", "ask", "--ask", multiple=True, metavar="RULE", help=_("Always ask about this. Repeatable.")
+        ),
+        _setting("permissions", "deny", "--deny", multiple=True, metavar="RULE", help=_("Never run this. Repeatable.")),
+    )  # fmt: skip
 
 
 def sandbox_options(command: F) -> F:
     """--no-sandbox and --allow-host."""
-    for option in (
-        click.option(
-            "--allow-host", multiple=True, metavar="HOST", help=_("Let commands reach this host; may be given again.")
+    return _with(
+        command,
+        _setting(
+            "sandbox", "enabled", "--no-sandbox", is_flag=True, flag_value=False, default=None,
+            help=_("Run commands unconfined. Nothing holds them back then."),
         ),
-        click.option("--no-sandbox", is_flag=True, help=_("Run commands unconfined. Nothing holds them back then.")),
-    ):
+        _setting(
+            "sandbox", "hosts", "--allow-host", multiple=True, metavar="HOST",
+            help=_("Let commands reach this host. Repeatable."),
+        ),
+    )  # fmt: skip
+
+
+def assistant_options(command: F) -> F:
+    """--model, the limits of a turn, --continue and --resume."""
+    money = click.FloatRange(min=0, min_open=True)
+    return _with(
+        command,
+        click.option("--model", default="", metavar="NAME", help=_("The model, as provider/name.")),
+        _setting(
+            "assistant", "max_steps", "--max-steps", type=click.IntRange(min=1),
+            help=_("Answers of the model the turn may have."),
+        ),
+        _setting(
+            "assistant", "max_tokens", "--max-tokens", type=click.IntRange(min=1), help=_("Tokens the turn may use.")
+        ),
+        _setting("assistant", "max_cost", "--max-cost", type=money, help=_("US dollars the turn may cost.")),
+        _setting(
+            "assistant", "max_seconds", "--timeout", type=SECONDS,
+            help=_("Seconds the turn may take, with all its calls."),
+        ),
+        click.option("--continue", "go_on", is_flag=True, help=_("Go on with the last session of this folder.")),
+        click.option("--resume", metavar="ID", help=_("Go on with this session.")),
+    )  # fmt: skip
+
+
+def _with(command: F, *options: Callable[[F], F]) -> F:
+    for option in reversed(options):
         command = option(command)
     return command
+
+
+def _setting(section: str, key: str, *names: str, **attributes: Any) -> Callable[[F], F]:
+    """An option that is a setting under another name: `settings_for` has it, and the command need not pass it on."""
+
+    def keep(context: click.Context, _parameter: click.Parameter, given: Any) -> None:
+        if given is not None and given != ():
+            flags: dict[str, Any] = context.meta.setdefault(_FLAGS, {}).setdefault(section, {})
+            flags[key] = list(cast("tuple[Any, ...]", given)) if isinstance(given, tuple) else given
+
+    return click.option(*names, expose_value=False, callback=keep, **attributes)
 
 
 def json_option(command: F) -> F:
@@ -95,35 +193,10 @@ def promise(_context: click.Context, parameter: click.Parameter, given: Any) -> 
     return given
 
 
-def permission_flags(
-    mode: str | None, allow: tuple[str, ...], ask: tuple[str, ...], deny: tuple[str, ...]
-) -> dict[str, Any]:
-    """The flags in the settings' own form."""
-    flags: dict[str, Any] = {}
-    if mode:
-        flags["mode"] = mode
-    if allow:
-        flags["allow"] = list(allow)
-    if ask:
-        flags["ask"] = list(ask)
-    if deny:
-        flags["deny"] = list(deny)
-    return {"permissions": flags} if flags else {}
-
-
-def sandbox_flags(no_sandbox: bool, allow_host: tuple[str, ...]) -> dict[str, Any]:
-    """The flags in the settings' own form."""
-    flags: dict[str, Any] = {}
-    if no_sandbox:
-        flags["enabled"] = False
-    if allow_host:
-        flags["hosts"] = list(allow_host)
-    return {"sandbox": flags} if flags else {}
-
-
-def settings_for(workspace: Path, flags: dict[str, Any] | None = None) -> Loaded:
-    """The settings in force; what was asked for and not given, and by whom, is said once."""
-    loaded = load_settings(workspace.resolve(), flags)
+def settings_for(workspace: Path) -> Loaded:
+    """The settings in force, with the command's flags; what was asked for and not given, and by whom, is said once."""
+    context = click.get_current_context(silent=True)
+    loaded = load_settings(workspace.resolve(), context.meta.get(_FLAGS) if context is not None else None)
     if loaded.set_aside:
         listed = ", ".join(loaded.set_aside)
         warn(
@@ -140,6 +213,14 @@ def settings_for(workspace: Path, flags: dict[str, Any] | None = None) -> Loaded
     return loaded
 
 
+def warn_of_freedom(settings: Settings) -> None:
+    """Say it when nothing holds a call back."""
+    if settings.permissions.mode == "bypass":
+        warn(_("Mode bypass: all that is not denied runs without asking, but for dangerous commands and ask rules."))
+    if not settings.sandbox.enabled:
+        warn(_("The sandbox is off: commands run unconfined, with all your rights, your network and your secrets."))
+
+
 def report_broken(tools: Tools) -> None:
     """Say what could not be loaded; the rest works."""
     for broken in tools.broken:
@@ -150,7 +231,38 @@ def warn(message: str) -> None:
     write(as_warning(message), err=True)
 
 
+# How a command ends
+
+
 EXIT_UNRECORDED = 5
+EXIT_TERMINATED, EXIT_HUNG_UP = 143, 129
+
+
+class SignalExit:
+    """SIGTERM and a closed terminal stop what runs as Ctrl-C does, so that tools are stopped and calls recorded."""
+
+    def __init__(self) -> None:
+        self.code: int | None = None
+        """What the program ends with, where a signal ended it."""
+
+    def note_sigterm(self) -> None:
+        self.code = EXIT_TERMINATED
+
+    def watch(self, stop: Callable[[], object]) -> None:
+        from ferrule.process.signals import no_more_on_signal, on_signal
+
+        def terminate() -> None:
+            self.note_sigterm()
+            no_more_on_signal("SIGTERM")  # a second one ends the program at once
+            stop()
+
+        def hang_up() -> None:
+            if self.code is None:  # the kernel and the shell both say it
+                self.code = EXIT_HUNG_UP
+                stop()
+
+        on_signal("SIGTERM", terminate)
+        on_signal("SIGHUP", hang_up)
 
 
 def recorded_code(app: App, code: int) -> int:
@@ -161,3 +273,99 @@ def recorded_code(app: App, code: int) -> int:
         return code
     warn(_("Not on record: {why}").format(why=localised(app.unrecorded)))
     return code or EXIT_UNRECORDED
+
+
+# What is piped into a command: as context, which is never waited for, or as its request or arguments.
+
+
+MOST_BYTES = 10_000_000
+MOST_CHARACTERS = 200_000
+_PATIENCE = 3.0
+
+
+def piped_context() -> str:
+    """The text on standard input if it is a pipe or a file, else nothing; of a long one both ends."""
+    if not _is_piped() or not _something_comes():
+        return ""
+    text = _read()
+    if len(text) > MOST_CHARACTERS:
+        from ferrule.pipeline.format import head_and_tail
+
+        text, left_out = head_and_tail(text, MOST_CHARACTERS)
+        warn(_("Standard input was too long: {count} characters in its middle are left out.").format(count=left_out))
+    return text
+
+
+def whole_input() -> str:
+    """All of standard input, as the request itself."""
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] - the caller closed it
+        raise click.UsageError(_("Standard input is closed, so nothing can be read from it."))
+    text = _read()
+    if len(text) > MOST_CHARACTERS:
+        raise click.UsageError(
+            _("Standard input holds more than {most} characters; name a file instead.").format(most=MOST_CHARACTERS)
+        )
+    return text
+
+
+def given_arguments(typed: str | None, most: int) -> str | None:
+    """The JSON arguments of a call: as they were typed, or from standard input where that is `-`."""
+    if typed != "-":
+        return typed
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] - the caller closed it
+        raise click.UsageError(_("Standard input is closed, so no arguments can be read from it."))
+    given = sys.stdin.buffer.read(most + 1)
+    if len(given) > most:
+        raise click.UsageError(
+            _(
+                "Standard input holds more than {most} bytes of arguments. "
+                "To take more, raise the setting `limits.argument_bytes` (FERRULE_LIMITS_ARGUMENT_BYTES)."
+            ).format(most=most)
+        )
+    try:
+        return given.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(
+            _("Standard input is not UTF-8: byte {position} is {byte}.").format(
+                position=error.start + 1, byte=f"0x{given[error.start]:02x}"
+            )
+        ) from None
+
+
+def with_context(request: str, context: str) -> str:
+    """A request, and the text that it is about."""
+    if not context.strip():
+        return request
+    inside = context.replace("</stdin", "<\\/stdin")
+    return f"{request}\n\n<stdin>\n{inside}\n</stdin>"
+
+
+def _is_piped() -> bool:
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] - the caller closed it
+        return False
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+
+
+def _something_comes() -> bool:
+    """Whether there is anything to read, or the other end has closed. Whoever left a pipe open gets no hang for it."""
+    try:
+        ready = select.select([sys.stdin], [], [], _PATIENCE)[0]
+    except (OSError, ValueError):  # not on every system for every kind of file
+        return True
+    if not ready:
+        words = _("Nothing came from standard input for {seconds} s, so it is not read; `< /dev/null` spares the wait.")
+        warn(words.format(seconds=f"{_PATIENCE:g}"))
+    return bool(ready)
+
+
+def _read() -> str:
+    given = sys.stdin.buffer.read(MOST_BYTES + 1)
+    if len(given) > MOST_BYTES:
+        raise click.UsageError(
+            _("Standard input holds more than {most} bytes; name a file instead.").format(most=MOST_BYTES)
+        )
+    return given.decode("utf-8-sig", "replace")

@@ -11,10 +11,19 @@ import json
 import os
 import re
 import sys
+import unicodedata
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+import click
+
+from ferrule.cli.words import _
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from ferrule.core.result import Attachment
+
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Marks that turn the order of what is read, or that nobody sees: what they stand in is not what it looks like. The
@@ -125,8 +134,6 @@ def terminal_columns() -> int | None:
 
 def write_styled(text: str) -> None:
     """A line of our own with colours, which only a terminal gets; what others wrote in it went through `for_stdout`."""
-    import click
-
     click.echo(text, file=cast("Any", _own or sys.stdout))
 
 
@@ -239,3 +246,104 @@ def shown(text: str) -> str:
         return text
     text = _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
     return _DECEIVING.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
+
+
+# Plain tables: columns padded by what a terminal really shows, wide characters included.
+
+
+def width(text: str) -> int:
+    """How many columns a terminal gives a text."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def cut(text: str, most: int) -> str:
+    """A text of at most so many columns, with `…` where something was cut."""
+    if width(text) <= most:
+        return text
+    kept = ""
+    for character in text:
+        if width(kept + character) > most - 1:
+            break
+        kept += character
+    return kept + "…"
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table on stdout. On a terminal the last column is cut to fit; in a pipe it is whole."""
+    table = [[_visible(cell) for cell in row] for row in rows]
+    widths = [max([width(header), *(width(row[column]) for row in table)]) for column, header in enumerate(headers)]
+    room = terminal_columns()
+    for number, row in enumerate([list(headers), *table]):
+        *first, last = row
+        line = "".join(cell + " " * (widths[column] - width(cell) + 2) for column, cell in enumerate(first))
+        if room is not None:
+            last = cut(last, max(8, room - width(line)))
+        text = (line + last).rstrip()
+        write_styled(text if number else click.style(text, bold=True))
+
+
+def _visible(text: str) -> str:
+    """Control characters as visible escapes: what others wrote must not drive the terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+# What the library logs, on standard error as the command's own words are: safe for a terminal.
+
+
+def show_log_lines() -> None:
+    """In place of Python's own last resort, and like it for warnings alone and only where nobody else listens."""
+    import logging
+
+    class LogLines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            with suppress(OSError, ValueError):  # standard error is closed
+                write(self.format(record), err=True)
+
+    logging.lastResort = LogLines(logging.WARNING)
+
+
+# What a result holds besides its text, one line for each: an image, a sound, a file, or a link to one.
+
+
+_MOST_ATTACHMENTS = 20
+_LONGEST_PART = 200
+
+
+def attachment_words(attachments: Sequence[Attachment]) -> list[str]:
+    """Lines that are safe to show, whatever a server wrote into them: kind, MIME type, size, name and address."""
+    lines = [_("Attached: {what}").format(what=_attachment(one)) for one in attachments[:_MOST_ATTACHMENTS]]
+    if (more := len(attachments) - _MOST_ATTACHMENTS) > 0:
+        lines.append(_("Attached: {count} more").format(count=f"{more:,}"))
+    return lines
+
+
+def _attachment(one: Attachment) -> str:
+    parts = [
+        _attachment_kind(one),
+        _on_one_row(one.media_type),
+        _attachment_size(one),
+        _on_one_row(one.name or ""),
+        (f"<{_on_one_row(one.uri)}>" if one.uri else ""),
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _attachment_kind(one: Attachment) -> str:
+    if one.data is None:
+        return _("link")
+    kinds = {"image": _("image"), "audio": _("audio"), "video": _("video"), "text": _("text")}
+    return kinds.get(one.media_type.partition("/")[0], _("file"))
+
+
+def _attachment_size(one: Attachment) -> str:
+    told = (one.details or {}).get("size")
+    size = len(one.data) if one.data is not None else told if isinstance(told, int) else None
+    return "" if size is None else _("1 byte") if size == 1 else _("{n} bytes").format(n=f"{size:,}")
+
+
+def _on_one_row(text: str) -> str:
+    """On one row, with all that hides or would steer the terminal visible."""
+    from ferrule.policy.shown_text import shown_row
+
+    row = shown_row(" ".join(text[: 2 * _LONGEST_PART].split()))
+    return row if len(row) <= _LONGEST_PART else f"{row[: _LONGEST_PART - 1]}…"

@@ -1,18 +1,22 @@
-"""The history of a workspace, for the commands that show it and go back in it."""
+"""`ferrule undo`, `redo`, `diff` and `history`: what tools changed in a workspace, shown and undone."""
 
 from __future__ import annotations
 
 import shlex
 import sys
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import click
+
 from ferrule.app.settings import added_folders, load_settings
-from ferrule.cli.options import warn
-from ferrule.cli.output import write, write_json
-from ferrule.cli.undone_files import undone_files
+from ferrule.cli.options import json_option, warn, workspace_option
+from ferrule.cli.output import print_table, write, write_json
 from ferrule.cli.words import _, localised
 from ferrule.workspace.files import history_folder
+from ferrule.workspace.names import one_line
 from ferrule.workspace.paths import Paths
+from ferrule.workspace.snapshots.changes import Operation
 from ferrule.workspace.snapshots.history import History
 
 if TYPE_CHECKING:
@@ -103,3 +107,103 @@ def report_document(report: Report, history: History) -> dict[str, Any]:
         },
         "message": str(report),
     }
+
+
+# What an undo or a redo did to each file, a row for each, for the commands and for the chat.
+
+
+MOST_FILES = 20
+
+
+def undone_files(report: Report, history: History) -> list[str]:
+    """Each file and what became of it; of many, the first ones and how many more there are."""
+    changes = report.changes
+    rows = [
+        f"  {one_line(history.show(one.path))} — {_now(one.operation, undone=report.undo)}"
+        for one in changes[:MOST_FILES]
+    ]
+    if len(changes) > MOST_FILES:
+        rows.append(_("  … and {n} more").format(n=f"{len(changes) - MOST_FILES:,}"))
+    return rows
+
+
+def _now(operation: Operation, *, undone: bool) -> str:
+    if operation is Operation.CREATE:
+        return _("removed") if undone else _("there again")
+    if operation is Operation.DELETE:
+        return _("there again") if undone else _("removed")
+    return _("as before") if undone else _("changed again")
+
+
+# `ferrule undo`: take back what tools changed; refuses where a file changed since.
+
+
+@click.command("undo", help=_("Undo the newest change, or all changes after number N."))
+@click.option("--to", type=click.IntRange(min=0), metavar="N", help=_("Undo everything after change N; 0 undoes all."))
+@click.option("--call", help=_("Undo what this call changed."))
+@json_option
+@workspace_option
+def undo_command(to: int | None, call: str | None, as_json: bool, workspace: Path) -> None:
+    history = history_of(workspace)
+    end_with(history.undo(to=to, call=call), history, workspace, as_json=as_json)
+
+
+# `ferrule redo`: make again what was undone.
+
+
+@click.command("redo", help=_("Redo the change that was undone last, or all up to number N."))
+@click.option("--to", type=click.IntRange(min=1), metavar="N", help=_("Redo everything up to change N."))
+@click.option("--call", help=_("Redo what this call changed."))
+@json_option
+@workspace_option
+def redo_command(to: int | None, call: str | None, as_json: bool, workspace: Path) -> None:
+    history = history_of(workspace)
+    end_with(history.redo(to=to, call=call), history, workspace, as_json=as_json)
+
+
+# `ferrule diff`: what a change did, or everything since one.
+
+
+@click.command("diff", help=_("Show what change N did; without N, the newest change."))
+@click.argument("first", required=False, type=click.IntRange(min=1), metavar="[N]")
+@click.argument("last", required=False, type=click.IntRange(min=1), metavar="[LAST]")
+@workspace_option
+def diff_command(first: int | None, last: int | None, workspace: Path) -> None:
+    history = history_of(workspace, warn)
+    if first is None:
+        newest = history.recent(1)
+        if not newest:
+            click.echo(_("No changes are on record."), err=True)
+            say_where_changes_are(workspace)
+            return
+        first = newest[0].number
+    text = history.diff(first, last)
+    write(text.removesuffix("\n"))
+
+
+# `ferrule history`: what the tools changed in a workspace, newest first.
+
+
+@click.command("history", help=_("List the changes that tools made in the workspace, newest first."))
+@click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help=_("How many."))
+@json_option
+@workspace_option
+def history_command(limit: int, as_json: bool, workspace: Path) -> None:
+    history = history_of(workspace, warn)
+    groups = history.recent(limit)
+    if as_json:
+        write_json([group_document(group, history) for group in groups])
+    elif not groups:
+        click.echo(_("No changes are on record."), err=True)
+        say_where_changes_are(workspace)
+    else:
+        print_table(["N", _("TIME"), _("TOOL"), _("STATE"), _("CHANGES")], [_line(group, history) for group in groups])
+
+
+def _line(group: Group, history: History) -> list[str]:
+    moment = datetime.fromtimestamp(group.time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    changes = ", ".join(f"{change.operation} {history.show(change.path)}" for change in group.changes[:5])
+    more = f", … ({len(group.changes)})" if len(group.changes) > 5 else ""
+    if group.others:
+        more += " " + _("(or by {calls})").format(calls=", ".join(one_line(other.call) for other in group.others))
+    return [str(group.number), moment, group.origin.tool, str(group.phase), changes + more]

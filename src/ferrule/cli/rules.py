@@ -1,4 +1,4 @@
-"""`ferrule rules`: see, add, remove, try and import the rules of what may run."""
+"""`ferrule rules` and `ferrule explain`: the rules of what may run, and why a call would run, ask or be refused."""
 
 from __future__ import annotations
 
@@ -10,12 +10,25 @@ import click
 
 from ferrule.app.build import build_policy, build_tools, written_rules
 from ferrule.app.settings import PROJECT_FILE, SettingsError, user_settings_file
-from ferrule.cli.options import json_option, settings_for, warn, workspace_option
-from ferrule.cli.output import write, write_json
-from ferrule.cli.table import print_table
-from ferrule.cli.words import _
+from ferrule.cli.options import (
+    given_arguments,
+    json_option,
+    permission_options,
+    report_broken,
+    settings_for,
+    warn,
+    workspace_option,
+)
+from ferrule.cli.output import for_stdout, print_table, write, write_json, write_styled
+from ferrule.cli.words import _, details_of, localised, result_text
+from ferrule.core.call import RawCall
+from ferrule.core.context import Session
+from ferrule.core.errors import Stopped
 from ferrule.core.phrases import said_by
+from ferrule.pipeline.format import format_stopped
+from ferrule.pipeline.run import Runtime, attempt
 from ferrule.pipeline.stages import Verdict
+from ferrule.policy.explain import Explanation, explain
 from ferrule.policy.patterns import RuleError
 from ferrule.policy.rule_file import RuleChecks, RuleFile, Written
 from ferrule.policy.rules import parse_rule
@@ -24,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ferrule.policy.rule_file import Imported
+
 
 _LISTS = click.Choice([verdict.value for verdict in Verdict])
 
@@ -40,12 +54,12 @@ def _to_project(command: Callable[..., None]) -> Callable[..., None]:
     help=_("See and change the rules of what may run. Without a command: list them."),
 )
 @click.pass_context
-def command(context: click.Context) -> None:
+def rules_command(context: click.Context) -> None:
     if context.invoked_subcommand is None:
         context.invoke(list_rules)
 
 
-@command.command("list", help=_("Every rule in force, and the file it stands in."))
+@rules_command.command("list", help=_("Every rule in force, and the file it stands in."))
 @json_option
 @workspace_option
 def list_rules(as_json: bool = False, workspace: Path = Path()) -> None:
@@ -78,11 +92,11 @@ def _document(rule: Written) -> dict[str, object]:
     }
 
 
-@command.command("add", help=_("Add RULE to your settings: `Tool`, or `Tool(specifier)`."))
+@rules_command.command("add", help=_("Add RULE to your settings: `Tool`, or `Tool(specifier)`."))
 @click.argument("rule")
 @click.option("--to", "listed", type=_LISTS, default="allow", show_default=True, help=_("The list it goes into."))
-@click.option("--match", multiple=True, help=_("An example that it must match; may be given again."))
-@click.option("--no-match", multiple=True, help=_("An example that it must not match; may be given again."))
+@click.option("--match", multiple=True, help=_("An example that it must match. Repeatable."))
+@click.option("--no-match", multiple=True, help=_("An example that it must not match. Repeatable."))
 @_to_project
 @workspace_option
 def add(
@@ -102,7 +116,7 @@ def add(
         warn(_("A project's allow rules count only in folders that you list in `trusted_folders`."))
 
 
-@command.command("remove", help=_("Remove RULE from your settings."))
+@rules_command.command("remove", help=_("Remove RULE from your settings."))
 @click.argument("rule")
 @click.option("--from", "listed", type=_LISTS, help=_("Only from this list."))
 @_to_project
@@ -123,7 +137,9 @@ def remove(rule: str, listed: str | None, project: bool, workspace: Path) -> Non
     write(_("{rule} was removed from {listed} in {file}.").format(rule=rule, listed=lists, file=file))
 
 
-@command.command("test", help=_("Say whether RULE is about each SUBJECT: a command, a path, a host or a tool's name."))
+@rules_command.command(
+    "test", help=_("Say whether RULE is about each SUBJECT: a command, a path, a host or a tool's name.")
+)
 @click.argument("rule")
 @click.argument("subjects", nargs=-1, required=True)
 @click.option("--as", "listed", type=_LISTS, default="allow", show_default=True, help=_("The list it would stand in."))
@@ -145,7 +161,9 @@ def test(rule: str, subjects: tuple[str, ...], listed: str, as_json: bool, works
     sys.exit(0 if all(fits for _subject, fits in results) else 1)
 
 
-@command.command("import", help=_("Take over the permissions of Claude Code, from FILES or from where it keeps them."))
+@rules_command.command(
+    "import", help=_("Take over the permissions of Claude Code, from FILES or from where it keeps them.")
+)
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--dry-run", is_flag=True, help=_("Only say what would be taken over."))
 @_to_project
@@ -200,3 +218,79 @@ def _imported(imported: Imported) -> dict[str, object]:
 
 def _file(project: bool, workspace: Path) -> Path:
     return workspace.resolve() / PROJECT_FILE if project else user_settings_file()
+
+
+# `ferrule explain`: why a call would run, ask or be refused, without running it.
+
+
+_EXIT = {"allow": 0, "ask": 3, "deny": 3}
+_COLOURS = {"allow": "green", "ask": "yellow", "deny": "red"}
+
+
+@click.command(
+    "explain",
+    help=_(
+        "Say why a call of TOOL with ARGUMENTS, a JSON object, would run, ask or be refused. Nothing is run. "
+        "`-` reads the arguments from stdin."
+    ),
+    epilog=_("Exit codes: 0 it would run, 1 no such tool or wrong arguments, 2 usage, 3 it would ask or be refused."),
+)
+@click.argument("tool")
+@click.argument("arguments", required=False)
+@workspace_option
+@permission_options
+@json_option
+def explain_command(
+    tool: str,
+    arguments: str | None,
+    workspace: Path,
+    as_json: bool,
+) -> None:
+    workspace = workspace.resolve()
+    settings = settings_for(workspace).settings
+    tools = build_tools(settings, workspace)
+    report_broken(tools)
+    built = build_policy(settings, workspace, tools)
+    for note in built.notes:
+        warn(note)
+    session = Session(workspace=workspace)
+    call = RawCall(tool, given_arguments(arguments, settings.limits.argument_bytes))
+    invocation = attempt(Runtime(tools.registry, policy=built.policy, session=session).build, call)
+    if isinstance(invocation, Stopped):
+        result = format_stopped(call.id, tool, invocation)
+        if as_json and result.error is not None:
+            write_json({"error": result.error.to_dict()})
+        else:
+            write(result_text(result), err=True)
+        sys.exit(1)
+    invocation.session = session
+    explanation = explain(built.policy, invocation, session)
+    if as_json:
+        write_json(explanation.to_dict())
+    else:
+        _print(explanation)
+    sys.exit(_EXIT[explanation.verdict.value])
+
+
+def _print(explanation: Explanation) -> None:
+    because = _(", because {reason}").format(reason=localised(explanation.reason))
+    _write_verdict(f"{explanation.tool}: ", explanation.verdict.value, because)
+    for part in explanation.parts:
+        write(f"\n  {localised(part.what)}")
+        why = details_of(part.why)
+        if why or part.effect != "runs":  # that a part of a command runs goes without saying
+            write("    " + (_("{what}: {why}").format(what=part.effect, why=why) if why else part.effect))
+        source = _(" ({place})").format(place=localised(part.file)) if part.file else ""
+        _write_verdict("    ", part.verdict.value, _(": {why}").format(why=localised(part.because)) + source)
+    for danger in explanation.dangers:
+        write("\n  " + _("Dangerous: {what}").format(what=localised(danger)))
+    if explanation.box_why:
+        write("\n" + localised(explanation.box_why))
+    if explanation.needed:
+        write("\n" + _("Needed: {what}").format(what=localised(explanation.needed)))
+
+
+def _write_verdict(before: str, verdict: str, after: str) -> None:
+    """A line with the verdict in its colour; whatever else is in it was written by others."""
+    styled = click.style(verdict, fg=_COLOURS[verdict])
+    write_styled(f"{for_stdout(before)}{styled}{for_stdout(after)}")

@@ -5,75 +5,57 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from ferrule._version import __version__
+from ferrule.agent.agent_events import VERSION, Answered, CallAsked, Compacted, Noted, TurnEnded, call_form, to_form
 from ferrule.app.build import App
 from ferrule.cli.ask import asker
+from ferrule.cli.chatting.call_view import doing
 from ferrule.cli.models import model_words
 from ferrule.cli.options import (
+    SignalExit,
+    assistant_options,
     json_option,
-    permission_flags,
     permission_options,
+    piped_context,
     promise,
     recorded_code,
     report_broken,
-    sandbox_flags,
     sandbox_options,
     settings_for,
     warn,
+    warn_of_freedom,
+    whole_input,
+    with_context,
     workspace_option,
 )
-from ferrule.cli.output import write, write_json_error
-from ferrule.cli.piped_input import piped_context, whole_input, with_context
+from ferrule.cli.output import attachment_words, write, write_json, write_json_error, write_json_line
 from ferrule.cli.server_talk.questions import TerminalPlace, terminal_ports
-from ferrule.cli.since import SECONDS
 from ferrule.cli.status_line import CallStatus, StatusLine
-from ferrule.cli.words import _, as_error, said_of
-from ferrule.process.signals import no_more_on_signal, on_signal
+from ferrule.cli.words import _, as_error, localised, said_of
+from ferrule.core.errors import ErrorKind
+from ferrule.core.events import Done, Pending
+from ferrule.core.model import Preparing, Retrying
+from ferrule.core.phrases import joined
+from ferrule.process.signals import on_signal
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
 
     from ferrule.agent.agent import Agent
-    from ferrule.agent.agent_events import TurnEnded
+    from ferrule.agent.agent_events import AgentEvent
     from ferrule.app.assistant import Resumed
-    from ferrule.app.settings import Settings
-    from ferrule.cli.run_report import RunReport
     from ferrule.core.model import Model
+
 
 EXIT_CODES = {"done": 0, "failed": 1, "loop": 1, "limit": 4, "interrupted": 130}
 EXIT_USAGE = 2
 EXIT_REFUSED = 3
-EXIT_TERMINATED, EXIT_HUNG_UP = 143, 129
-
-
-def assistant_options(command: Any) -> Any:
-    """--model, the limits of a turn, --continue and --resume."""
-    for option in (
-        click.option("--resume", metavar="ID", help=_("Go on with this session.")),
-        click.option("--continue", "go_on", is_flag=True, help=_("Go on with the last session of this folder.")),
-        click.option("--timeout", type=SECONDS, help=_("Seconds the turn may take, with all its calls.")),
-        click.option(
-            "--max-cost", type=click.FloatRange(min=0, min_open=True), help=_("US dollars the turn may cost.")
-        ),
-        click.option("--max-tokens", type=click.IntRange(min=1), help=_("Tokens the turn may use.")),
-        click.option("--max-steps", type=click.IntRange(min=1), help=_("Answers of the model the turn may have.")),
-        click.option("--model", default="", metavar="NAME", help=_("The model, as provider/name.")),
-    ):
-        command = option(command)
-    return command
-
-
-def assistant_flags(
-    max_steps: int | None, max_tokens: int | None, max_cost: float | None, timeout: float | None
-) -> dict[str, Any]:
-    """The flags in the settings' own form."""
-    given = {"max_steps": max_steps, "max_tokens": max_tokens, "max_cost": max_cost, "max_seconds": timeout}
-    flags = {key: value for key, value in given.items() if value is not None}
-    return {"assistant": flags} if flags else {}
 
 
 @click.command(
@@ -97,22 +79,12 @@ def assistant_flags(
     "--stream-json", is_flag=True, is_eager=True, callback=promise, help=_("Print each event as a line of JSON.")
 )
 @json_option
-def command(
+def run_command(
     request: str,
     model: str,
-    max_steps: int | None,
-    max_tokens: int | None,
-    max_cost: float | None,
-    timeout: float | None,
     go_on: bool,
     resume: str | None,
     workspace: Path,
-    mode: str | None,
-    allow: tuple[str, ...],
-    ask: tuple[str, ...],
-    deny: tuple[str, ...],
-    no_sandbox: bool,
-    allow_host: tuple[str, ...],
     yes: bool,
     quiet: bool,
     stream_json: bool,
@@ -126,14 +98,9 @@ def command(
     text = whole_input() if request == "-" else with_context(request, piped_context())
     if not text.strip():
         raise click.UsageError(_("The request is empty."))
-    flags = {
-        **permission_flags(mode, allow, ask, deny),
-        **sandbox_flags(no_sandbox, allow_host),
-        **assistant_flags(max_steps, max_tokens, max_cost, timeout),
-    }
-    settings = settings_for(workspace, flags).settings
+    settings = settings_for(workspace).settings
     warn_of_freedom(settings)
-    stopping = Stopping()
+    stopping = _Stopping()
     resumed = resumed_session(workspace.resolve(), go_on, resume)
     try:  # before servers are waited for: a wrong name is told at once
         chosen = model_for(model or (resumed.saved.model if resumed is not None else ""), settings)
@@ -148,8 +115,8 @@ def command(
         app = App(settings, workspace.resolve(), ask=who, ports=terminal_ports(place))
     except (ValueError, OSError) as error:
         raise click.UsageError(said_of(error)) from None
-    status = CallStatus(app.tools.servers)
-    report = _report(as_json, stream_json, quiet, status)
+    status = CallStatus(app.tools)
+    report = JsonReport() if as_json else StreamReport() if stream_json else TextReport(status, quiet=quiet)
     work = _run(app, chosen, text, resumed, report, stopping, status, asks=who is not None)
     try:
         code = asyncio.run(work if quiet else _shown(line, status, work))
@@ -170,22 +137,20 @@ async def _run(
     text: str,
     resumed: Resumed | None,
     report: RunReport,
-    stopping: Stopping,
+    stopping: _Stopping,
     status: CallStatus,
     *,
     asks: bool,
 ) -> int:
-    from ferrule.agent.agent_events import TurnEnded
     from ferrule.app.assistant import build_assistant
-    from ferrule.cli.run_report import LastCalls
 
-    stopping.watch()
+    stopping.watch_all()
     async with app:
         report_broken(app.tools)
         for note in app.notes:
             warn(note)
         if app.tools.servers is not None:
-            from ferrule.cli.mcp_state import say_problems
+            from ferrule.cli.mcp_servers import say_problems
 
             say_problems(app.tools.servers)
         status.turn_begins()
@@ -215,23 +180,18 @@ def _exit_code(ended: TurnEnded | None, refused: bool) -> int:
     return EXIT_REFUSED if refused and ended.ending == "done" else EXIT_CODES[ended.ending]
 
 
-class Stopping:
-    """Ctrl-C, SIGTERM and a closed terminal stop the turn, so that calls end, are recorded, and the answer so far is
-    printed.
+class _Stopping(SignalExit):
+    """Ctrl-C and signals stop the turn, so that calls end, are recorded, and the answer so far is printed.
 
     A second Ctrl-C does not wait for that, and while there is no turn yet there is nothing to wait for.
     """
 
     def __init__(self) -> None:
-        self.code: int | None = None
-        """What the program ends with, where a signal ended it."""
+        super().__init__()
         self.asked = False
         self.agent: Agent | None = None
 
-    def note_sigterm(self) -> None:
-        self.code = EXIT_TERMINATED
-
-    def watch(self) -> None:
+    def watch_all(self) -> None:
         task = asyncio.current_task()
 
         def stop() -> None:
@@ -241,19 +201,8 @@ class Stopping:
             if self.agent is not None:
                 self.agent.interrupt()
 
-        def terminate() -> None:
-            self.note_sigterm()
-            no_more_on_signal("SIGTERM")  # a second one ends the program at once
-            stop()
-
-        def hung_up() -> None:
-            if self.code is None:  # the kernel and the shell both say it
-                self.code = EXIT_HUNG_UP
-                stop()
-
         on_signal("SIGINT", stop)
-        on_signal("SIGTERM", terminate)
-        on_signal("SIGHUP", hung_up)
+        self.watch(stop)
 
 
 def resumed_session(workspace: Path, go_on: bool, resume: str | None) -> Resumed | None:
@@ -274,15 +223,137 @@ def resumed_session(workspace: Path, go_on: bool, resume: str | None) -> Resumed
     return resumed
 
 
-def warn_of_freedom(settings: Settings) -> None:
-    """Say it when nothing holds the assistant back."""
-    if settings.permissions.mode == "bypass":
-        warn(_("Mode bypass: all that is not denied runs without asking, but for dangerous commands and ask rules."))
-    if not settings.sandbox.enabled:
-        warn(_("The sandbox is off: commands run unconfined, with all your rights, your network and your secrets."))
+# What `ferrule run` writes of a turn: its answer in words, one JSON document, or one JSON line for each event.
 
 
-def _report(as_json: bool, stream_json: bool, quiet: bool, status: CallStatus) -> RunReport:
-    from ferrule.cli.run_report import JsonReport, StreamReport, TextReport
+class RunReport(Protocol):
+    """Sees every event of a turn."""
 
-    return JsonReport() if as_json else StreamReport() if stream_json else TextReport(status, quiet=quiet)
+    def begin(self, agent: Agent) -> None: ...
+
+    def show(self, event: AgentEvent) -> None: ...
+
+
+class TextReport:
+    """Only the answer goes to stdout; what happens on the way to stderr, a line for each call."""
+
+    def __init__(self, status: CallStatus, *, quiet: bool = False) -> None:
+        self._status = status
+        self._quiet = quiet
+        self._doing: dict[str, str] = {}
+
+    def begin(self, agent: Agent) -> None:
+        """Nothing is said before something happens."""
+
+    def show(self, event: AgentEvent) -> None:
+        if isinstance(event, TurnEnded):
+            self._end(event)
+        elif self._quiet:
+            return
+        self._status.hear(event)
+        if isinstance(event, CallAsked):
+            self._doing[event.call.id] = doing(event)
+            self._status.begin(event)
+        elif isinstance(event, Done):
+            if what := self._doing.pop(event.call_id, None):
+                mark = "✓" if event.result.success else "✗"
+                came_of_it = localised(event.result.display_content)
+                write(f"{mark} " + _("{what}: {why}").format(what=what, why=came_of_it), err=True)
+                for line in attachment_words(event.result.attachments):
+                    write(f"  {line}", err=True)
+        elif isinstance(event, Retrying):
+            write(
+                _("trying again in {seconds} s: {why}").format(
+                    seconds=f"{event.seconds:.0f}", why=localised(event.why)
+                ),
+                err=True,
+            )
+        elif isinstance(event, Compacted):
+            write(_("the conversation was made shorter"), err=True)
+        elif isinstance(event, Preparing):
+            write(localised(event.text), err=True)
+        elif isinstance(event, Noted):
+            warn(localised(event.text))
+        elif isinstance(event, Answered) and event.message.calls and event.message.text.strip():
+            write(event.message.text.strip(), err=True)
+
+    def _end(self, event: TurnEnded) -> None:
+        if event.text.strip():
+            write(event.text.strip())
+        if event.problem:
+            write(as_error(localised(joined(" ", [event.problem, event.suggestion]))), err=True)
+
+
+class StreamReport:
+    """Each event as a line of JSON, after a first line that says which form the others have."""
+
+    def begin(self, agent: Agent) -> None:
+        write_json_line(
+            {
+                "type": "start",
+                "version": VERSION,
+                "ferrule": __version__,
+                "session_id": agent.session.id,
+                "model": agent.model.name,
+                "mode": str(getattr(agent.runtime.policy, "mode", "default")),
+                "workspace": str(agent.session.workspace),
+                "tools": agent.tools.names(),
+            }
+        )
+
+    def show(self, event: AgentEvent) -> None:
+        write_json_line(to_form(event), last=isinstance(event, TurnEnded))
+
+
+class JsonReport:
+    """One document when the turn is over."""
+
+    def begin(self, agent: Agent) -> None:
+        self._agent = agent
+        self._calls: dict[str, dict[str, Any]] = {}
+        self._notes: list[str] = []
+
+    def show(self, event: AgentEvent) -> None:
+        if isinstance(event, CallAsked):
+            self._calls[event.call.id] = {**call_form(event.call), "parent_id": None, "result": None}
+        elif isinstance(event, Pending) and event.call_id not in self._calls:
+            call = {"call_id": event.call_id, "tool": event.tool, "arguments": None, "parent_id": event.parent_id}
+            self._calls[event.call_id] = {**call, "result": None}
+        elif isinstance(event, Done):
+            self._calls[event.call_id]["result"] = event.result.to_dict()
+        elif isinstance(event, Noted):
+            self._notes.append(event.text)
+        elif isinstance(event, TurnEnded):
+            write_json(self._document(event))
+
+    def _document(self, event: TurnEnded) -> dict[str, Any]:
+        agent = self._agent
+        return {
+            "ending": event.ending.value,
+            "text": event.text,
+            "problem": event.problem or None,
+            "suggestion": event.suggestion or None,
+            "session_id": agent.session.id,
+            "model": agent.model.name,
+            "turn": agent.conversation.turn,
+            "steps": event.steps,
+            "usage": asdict(event.usage),
+            "calls": list(self._calls.values()),
+            "notes": self._notes,
+        }
+
+
+class LastCalls:
+    """Whether the model's last words came right after a refusal: then the work is likely not done."""
+
+    def __init__(self) -> None:
+        self._asked: set[str] = set()
+        self.refused = False
+
+    def show(self, event: AgentEvent) -> None:
+        if isinstance(event, Answered) and event.message.calls:
+            self._asked = {call.id for call in event.message.calls}
+            self.refused = False
+        elif isinstance(event, Done) and event.call_id in self._asked:
+            error = event.result.error
+            self.refused = self.refused or (error is not None and error.kind is ErrorKind.PERMISSION)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ferrule.cli.options import json_option, workspace_option
-from ferrule.cli.output import write, write_json, write_json_error
-from ferrule.cli.table import print_table
+from ferrule.cli.output import print_table, write, write_json, write_json_error
 from ferrule.cli.words import _, as_error
 from ferrule.process.shell.background import noted_commands
 from ferrule.workspace.data_folder import data_folder
@@ -35,7 +34,7 @@ _AT_ONCE = 1 << 16
 @json_option
 @workspace_option
 @click.pass_context
-def command(context: click.Context, as_json: bool, workspace: Path) -> None:
+def shells_command(context: click.Context, as_json: bool, workspace: Path) -> None:
     context.obj = _here(workspace)
     if context.invoked_subcommand is not None:
         return
@@ -49,7 +48,9 @@ def command(context: click.Context, as_json: bool, workspace: Path) -> None:
         print_table([_("ID"), _("STATE"), _("AGE"), _("PROCESS"), _("COMMAND")], rows)
 
 
-@command.command("stop", help=_("End the command ID and all that it started. `bash_1` will do where only one has it."))
+@shells_command.command(
+    "stop", help=_("End the command ID and all that it started. `bash_1` will do where only one has it.")
+)
 @click.argument("id")
 @json_option
 @click.pass_obj
@@ -69,7 +70,7 @@ def stop(commands: list[NotedCommand], id: str, as_json: bool) -> None:  # noqa:
         write(_("{id} has ended already.").format(id=chosen.id))
 
 
-@command.command("output", help=_("Print what the command ID has written so far."))
+@shells_command.command("output", help=_("Print what the command ID has written so far."))
 @click.argument("id")
 @json_option
 @click.pass_obj

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
-from ferrule.cli.chatting.text_rows import cut, one_line
+from ferrule.cli.chatting.screen import cut, one_line
 from ferrule.cli.output import clear_before_writing, write
 from ferrule.cli.words import _
 from ferrule.core.events import Done, Partial, Progress
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 
     from ferrule.agent.agent_events import AgentEvent, CallAsked
+    from ferrule.app.build import Tools
     from ferrule.cli.chatting.call_view import CallView
     from ferrule.cli.chatting.screen import LiveScreen, Screen
     from ferrule.core.events import CallEvent
@@ -178,8 +179,9 @@ def _listed(names: Iterable[str]) -> str:
 class CallStatus:
     """Hears the events of calls that were announced with `begin`; those that other calls make are passed over."""
 
-    def __init__(self, servers: Servers | None, now: Callable[[], float] = monotonic) -> None:
-        self._waits = ServerWaits(servers, now)
+    def __init__(self, tools: Tools, now: Callable[[], float] = monotonic) -> None:
+        self._waits = ServerWaits(tools.servers, now)
+        self._tools = tools.registry
         self._now = now
         self._calls: dict[str, CallView] = {}
         self._latest: CallView | None = None
@@ -190,9 +192,10 @@ class CallStatus:
         self._waits.leave()
 
     def begin(self, asked: CallAsked) -> None:
-        from ferrule.cli.chatting.call_view import CallView
+        from ferrule.cli.chatting.call_view import CallView, shows_output
 
-        self._calls[asked.call.id] = CallView(asked, self._now())
+        tool = self._tools.get(asked.call.name)
+        self._calls[asked.call.id] = CallView(asked, self._now(), shows_output=shows_output(tool))
 
     def hear(self, event: AgentEvent | CallEvent) -> None:
         if isinstance(event, (Progress, Partial)) and (view := self._calls.get(event.call_id)):

@@ -18,7 +18,7 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import is_version_at_least
 from pydantic import BaseModel, ValidationError
 
-from ferrule.builtin.change_preview import preview_of
+from ferrule.builtin.edit import preview_of
 from ferrule.core.elicitation import Elicited
 from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
 from ferrule.core.loops import elsewhere, start_task

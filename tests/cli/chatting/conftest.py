@@ -17,9 +17,9 @@ from tests.cli.terminal import Terminal
 
 from ferrule.app.build import App
 from ferrule.app.settings import Settings
-from ferrule.cli.chatting.asker import ChatAsker
-from ferrule.cli.chatting.assistant import ChatAssistant
-from ferrule.cli.chatting.chat import Chat
+from ferrule.cli.chatting.chat_session import Chat, ChatAssistant
+from ferrule.cli.chatting.commands import run_command
+from ferrule.cli.chatting.questions import ChatAsker
 from ferrule.cli.chatting.screen import PlainScreen
 from ferrule.testing import ScriptedModel
 from ferrule.testing.scripted_model import Reply
@@ -107,16 +107,13 @@ class Room:
         self.typed: list[str | BaseException] = []
         self.workspace = folder / "work"
         self.workspace.mkdir()
-        self.chat = Chat(PlainScreen(self.out), self)
+        self.chat = Chat(PlainScreen(self.out), self, run_command)
         self.by_person = True
 
     @asynccontextmanager
     async def open(self, *replies: Reply, settings: Settings | None = None) -> AsyncGenerator[Chat]:
         chat = self.chat
-        asker = ChatAsker(
-            chat.screen, chat.printer, self, paused=chat.steering.paused, interrupt=chat.interrupted,
-            turn=chat.place.turn,
-        )  # fmt: skip
+        asker = ChatAsker(chat.place, chat.interrupted)
         ports = chat.questions.ports(signs_in=self.by_person)
         async with App(settings or Settings(), self.workspace, ask=asker, ports=ports) as app:
             assistant = ChatAssistant(app, ScriptedModel(list(replies)), resumed=None, asks=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from ferrule.cli.chatting.answer_lines import AnswerLines
-from ferrule.cli.chatting.text_rows import Paint
+from ferrule.cli.chatting.screen import Paint
 
 ANSWER = """\
 

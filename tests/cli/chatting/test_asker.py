@@ -39,7 +39,7 @@ a tool that writes asks first:
      one
     -two
     +2
-«Always» would mean: Edit(/WORK/**)
+"Always" would mean: Edit(/WORK/**)
   it covers:         WORK/another-file
   it does not cover: ABOVE/another-folder/file
 """)

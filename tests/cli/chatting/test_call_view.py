@@ -11,8 +11,7 @@ from inline_snapshot import snapshot
 
 from ferrule.agent.agent_events import CallAsked
 from ferrule.cli.chatting.call_view import CallView, diff_rows
-from ferrule.cli.chatting.screen import LiveScreen, PlainScreen, Screen
-from ferrule.cli.chatting.text_rows import Paint
+from ferrule.cli.chatting.screen import LiveScreen, Paint, PlainScreen, Screen
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind
 from ferrule.core.events import Partial, Progress
@@ -28,12 +27,15 @@ def live(columns: int = 60) -> Screen:
 PLAIN = PlainScreen(io.StringIO())
 
 
-def view(name: str = "Read", **arguments: Any) -> CallView:
-    return CallView(CallAsked(RawCall(name, arguments, id="c"), ""), 10.0)
+def view(name: str = "Read", doing: str = "", shows_output: bool = True, **arguments: Any) -> CallView:
+    asked = CallAsked(RawCall(name, arguments, id="c"), doing, doing)
+    return CallView(asked, 10.0, shows_output=shows_output)
 
 
-def result(tool: str = "Read", data: Any = None, error: ErrorInfo | None = None, **metadata: Any) -> ToolResult:
-    return ToolResult("c", tool, error is None, "", "", data, error, metadata)
+def result(
+    tool: str = "Read", data: Any = None, error: ErrorInfo | None = None, display: str = "", **metadata: Any
+) -> ToolResult:
+    return ToolResult("c", tool, error is None, "", display, data, error, metadata)
 
 
 def failed(kind: ErrorKind, message: str) -> ErrorInfo:
@@ -41,10 +43,10 @@ def failed(kind: ErrorKind, message: str) -> ErrorInfo:
 
 
 def test_while_it_runs_the_row_spins_says_so_and_counts_seconds() -> None:
-    call = view(file_path="src/a.py")
-    assert call.live_rows(10.5, 0, live()) == ["⠋ Read src/a.py — reading…"]
-    assert call.live_rows(13.2, 1, live()) == ["⠙ Read src/a.py — reading… (3 s)"]
-    assert call.live_rows(13.2, 1, live(24)) == ["⠙ Read sr… — reading… …"]
+    call = view(doing="reading `src/a.py`", file_path="src/a.py")
+    assert call.live_rows(10.5, 0, live()) == ["⠋ reading `src/a.py`…"]
+    assert call.live_rows(13.2, 1, live()) == ["⠙ reading `src/a.py`… (3 s)"]
+    assert call.live_rows(13.2, 1, live(24)) == ["⠙ reading `src/a… (3 s)"]
 
 
 def test_the_last_lines_of_a_command_are_live_and_then_a_few_stay() -> None:
@@ -72,7 +74,7 @@ def test_the_last_lines_of_a_command_are_live_and_then_a_few_stay() -> None:
     ("ended", "row", "plain"),
     [
         (
-            result(data={"lines_read": 120}),
+            result(display="read 120 lines"),
             "✓ Read a.py — read 120 lines (0.1 s)",
             "[done] Read a.py — read 120 lines (0.1 s)",
         ),
@@ -92,7 +94,7 @@ def test_the_last_lines_of_a_command_are_live_and_then_a_few_stay() -> None:
             "[stopped] Read a.py — stopped (0.1 s)",
         ),
         (
-            result("Bash", {"exit_code": 2, "stdout": ""}),
+            result("Bash", {"exit_code": 2, "stdout": ""}, display="ended with code 2"),
             "✗ Read a.py — ended with code 2 (0.1 s)",
             "[ended] Read a.py — ended with code 2 (0.1 s)",
         ),
@@ -111,11 +113,11 @@ def test_what_the_person_refused_is_said_so() -> None:
 
 
 def test_progress_is_in_the_live_row() -> None:
-    call = view("FileSearch", pattern="x")
+    call = view("FileSearch", "searching many files for `x`", pattern="x")
     call.progress(Progress("c", "FileSearch", 3, 12, "read"))
-    assert call.live_rows(10, 0, live()) == ["⠋ FileSearch x — searching… 3/12 read"]
+    assert call.live_rows(10, 0, live()) == ["⠋ searching many files for `x`… 3/12 read"]
     call.progress(Progress("c", "FileSearch", 5, None, "files"))
-    assert call.live_rows(10, 0, live()) == ["⠋ FileSearch x — searching… 5 files"]
+    assert call.live_rows(10, 0, live()) == ["⠋ searching many files for `x`… 5 files"]
 
 
 def test_a_diff_is_shown_unless_the_person_saw_it_already() -> None:
@@ -142,7 +144,7 @@ def test_a_diff_is_bounded_safe_and_coloured_to_the_end_of_a_long_line() -> None
 
 
 def test_a_search_streams_nothing_of_its_result() -> None:
-    call = view("Grep", pattern="x")
+    call = view("Grep", shows_output=False, pattern="x")
     call.partial(Partial("c", "Grep", "a.py:1\n"))
     assert len(call.live_rows(10, 0, live())) == 1
 

@@ -1,14 +1,22 @@
-"""Each tool says what it does and what came of it, in both languages (M2)."""
+"""What a call does and what came of it is what its tool says, in both languages (M2)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
+from tests.says_yes import SaysYes
 
+from ferrule import RawCall, Runtime, Session, tool
+from ferrule.agent.agent_events import CallAsked
+from ferrule.agent.calling import doing as words_of
 from ferrule.builtin.all_tools import builtin_tools
-from ferrule.cli.chatting.call_view import counted, doing, outcome
+from ferrule.builtin.bash import _display
+from ferrule.builtin.shell_run import Told
+from ferrule.cli.chatting.call_view import CallView, counted, doing, outcome, shows_output
 from ferrule.cli.words import choose_language
 from ferrule.core.result import ToolResult
 
@@ -20,69 +28,154 @@ def chinese() -> Iterator[None]:
     choose_language(["--lang", "en"])
 
 
-def of(tool: str, data: Any, display: str = "", **metadata: Any) -> str:
-    return outcome(ToolResult("call_1", tool, True, "", display, data, metadata=metadata))
-
-
-CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
-    ("Read", {"encoding": "utf-8", "lines_read": 1}, {}, "read 1 line"),
-    (
-        "Read",
-        {"encoding": "utf-8", "lines_read": 2000, "total_lines": 5432, "has_more": True},
-        {},
-        "read 2,000 lines of 5,432",
-    ),
-    ("Read", {"encoding": "utf-8", "media_type": "application/x-ipynb+json", "lines_read": 3}, {}, "read 3 cells"),
-    ("Read", {"encoding": None, "lines_read": 0, "size": 1200, "media_type": "image/png"}, {}, "read 1,200 bytes"),
-    ("Write", {"is_overwrite": False, "line_count": 1}, {}, "created, 1 line"),
-    ("Write", {"is_overwrite": True, "line_count": 12}, {}, "overwritten, 12 lines"),
-    ("Edit", {"added": 3, "removed": 1}, {}, "edited (+3 −1)"),
-    ("Glob", {"count": 12}, {}, "found 12 files"),
-    ("searchFiles", {"count": 1}, {}, "found 1 file"),
-    ("Grep", {"total_files": 0, "total_matches": 0}, {}, "found nothing"),
-    ("Grep", {"total_files": 2, "total_matches": None}, {}, "found 2 files"),
-    ("Grep", {"total_files": 2, "total_matches": 31}, {}, "found 31 matches in 2 files"),
-    ("FileSearch", {"applied": None, "total_files": 1, "matches": 1}, {}, "found 1 match in 1 file"),
-    ("FileSearch", {"applied": True, "total_files": 2, "matches": 3}, {}, "replaced 3 places in 2 files"),
-    ("FileSearch", {"applied": False, "total_files": 2, "matches": 1}, {}, "would replace 1 place in 2 files"),
-    ("FileSearch", {"applied": False, "total_files": 0}, {}, "found nothing"),
-    ("LS", {"entries": [1, 2]}, {}, "found 2 entries"),
-    ("listFiles", {"total": 1}, {}, "found 1 entry"),
-    ("Bash", {"stdout": "", "exit_code": 0}, {"changed": 2}, "done, changed 2 files"),
-    ("Bash", {"stdout": "", "exit_code": 3}, {}, "ended with code 3"),
-    ("Bash", {"timed_out": False, "shell_id": "bash_1"}, {}, "started as bash_1"),
-    ("Bash", {"timed_out": True, "shell_id": "bash_1"}, {}, "goes on as bash_1"),
-    ("Bash", {"stdout": "", "waiting_for_input": "Name:"}, {}, "waits for input"),
-    ("executeCommand", {"exitCode": 0}, {}, "done"),
-    ("KillShell", {"shell_id": "bash_1", "status": "stopped"}, {}, "bash_1: stopped"),
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("Write", {"file_path": "a.py", "content": "x = 1\ny = 2\nz = 3\n"}),
+    ("Write", {"file_path": "a.py", "content": "x = 1\n"}),
+    ("Edit", {"file_path": "a.py", "old_string": "x = 1", "new_string": "x = 2\ny = 3"}),
+    ("Read", {"file_path": "a.py"}),
+    ("Read", {"file_path": "a.py", "limit": 1}),
+    ("Read", {"file_path": "dot.bin"}),
+    ("readFile", {"filePath": "a.py"}),
+    ("Glob", {"pattern": "*.py"}),
+    ("searchFiles", {"pattern": "*"}),
+    ("Grep", {"pattern": "="}),
+    ("Grep", {"pattern": "=", "output_mode": "content"}),
+    ("Grep", {"pattern": "nowhere"}),
+    ("FileSearch", {"pattern": "="}),
+    ("FileSearch", {"pattern": "=", "replace_with": ":="}),
+    ("FileSearch", {"pattern": "=", "replace_with": ":=", "preview_only": False}),
+    ("FileSearch", {"pattern": "nowhere"}),
+    ("LS", {}),
+    ("listFiles", {}),
 ]
 
 
-@pytest.mark.parametrize(("tool", "data", "metadata", "words"), CASES)
-def test_what_came_of_a_call(tool: str, data: dict[str, Any], metadata: dict[str, Any], words: str) -> None:
-    assert of(tool, data, **metadata) == words
+async def results(folder: Path) -> list[tuple[str, ToolResult]]:
+    (folder / "dot.bin").write_bytes(bytes(range(256)))
+    runtime = Runtime(builtin_tools(), session=Session(workspace=folder), policy=SaysYes())
+    async with runtime:
+        return [(name, await runtime.run(RawCall(name, arguments))) for name, arguments in CALLS]
 
 
-@pytest.mark.parametrize(("tool", "data", "metadata", "words"), CASES)
-def test_the_same_in_chinese(
-    chinese: None, tool: str, data: dict[str, Any], metadata: dict[str, Any], words: str
-) -> None:
-    said = of(tool, data, **metadata)
-    assert said != words
-    assert any("\u4e00" <= one <= "\u9fff" for one in said)
+async def test_what_came_of_a_call(tmp_path: Path) -> None:
+    said = "\n".join(f"{name}: {outcome(result)}" for name, result in await results(tmp_path))
+    assert said == snapshot("""\
+Write: created, 3 lines
+Write: overwritten, 1 line
+Edit: edited (+2 −1)
+Read: read 2 lines
+Read: read 1 line of 2
+Read: binary file, 256 bytes
+readFile: read 12 bytes
+Glob: found 1 file
+searchFiles: found 2 files
+Grep: found 1 file
+Grep: found 2 matches in 1 file
+Grep: found nothing
+FileSearch: found 2 matches in 1 file
+FileSearch: would replace 2 places in 1 file
+FileSearch: replaced 2 places in 1 file
+FileSearch: found nothing
+LS: found 2 entries
+listFiles: found 2 entries\
+""")
+
+
+async def test_the_same_in_chinese(tmp_path: Path, chinese: None) -> None:
+    said = "\n".join(f"{name}: {outcome(result)}" for name, result in await results(tmp_path))
+    assert said == snapshot("""\
+Write: 已创建，3 行
+Write: 已覆盖，1 行
+Edit: 已编辑（+2 −1）
+Read: 读取了 2 行
+Read: 读取了 1 行，共 2 行
+Read: 二进制文件，256 字节
+readFile: 读取了 12 字节
+Glob: 找到 1 个文件
+searchFiles: 找到 2 个文件
+Grep: 找到 1 个文件
+Grep: 找到 2 处匹配，在 1 个文件中
+Grep: 没有找到
+FileSearch: 找到 2 处匹配，在 1 个文件中
+FileSearch: 将替换 2 处，在 1 个文件中
+FileSearch: 已替换 2 处，在 1 个文件中
+FileSearch: 没有找到
+LS: 找到 2 项
+listFiles: 找到 2 项\
+""")
+
+
+def ran(**known: Any) -> Any:
+    return {"exit_code": None, "timed_out": False, "shell_id": None, "waiting_for_input": None, **known}
+
+
+@pytest.mark.parametrize(
+    ("known", "changed", "english"),
+    [
+        ({"exit_code": 0}, 0, "done"),
+        ({"exit_code": 0}, 1, "done, changed 1 file"),
+        ({"exit_code": 3}, 2, "ended with code 3, changed 2 files"),
+        ({"shell_id": "bash_1"}, None, "started as bash_1"),
+        ({"shell_id": "bash_1", "timed_out": True}, None, "goes on as bash_1"),
+        ({"waiting_for_input": "Name:"}, None, "waits for input"),
+    ],
+)
+def test_what_came_of_a_command(known: dict[str, Any], changed: int | None, english: str, chinese: None) -> None:
+    told = Told()
+    told.changed = changed
+    said = _display(ran(**known), told)
+    assert said == english
+    in_chinese = outcome(ToolResult("c", "Bash", True, "", said))
+    assert in_chinese != english
+    assert any("\u4e00" <= one <= "\u9fff" for one in in_chinese)
 
 
 def test_a_tool_of_someone_else_says_it_in_its_own_words_made_safe() -> None:
-    assert of("theirs", {"x": 1}, "sent 3\x1b[2J mails\nand more") == "sent 3\\x1b[2J mails"
-    assert of("theirs", None) == "done"
-    assert of("Read", ["odd"], "odd") == "odd"
+    assert outcome(ToolResult("c", "theirs", True, "", "sent 3\x1b[2J mails\nand more")) == "sent 3\\x1b[2J mails"
+    assert outcome(ToolResult("c", "theirs", True, "", "")) == "done"
 
 
-def test_every_built_in_says_what_it_does() -> None:
-    quick = {"getCurrentDateTime", "getCurrentDirectory", "getGitInfo"}
-    assert {tool.name for tool in builtin_tools() if doing(tool.name) == "working…"} == quick
-    assert doing("theirs", "asking the oracle") == "asking the oracle…"
-    assert doing("theirs", "calling `theirs`") == "working…", "its name stands before it in the row already"
+@tool(kind="readonly", doing="asking the oracle about `{topic}`")
+def ask_oracle(topic: str) -> str:
+    """Ask the oracle. Use this for what nobody knows."""
+    return topic
+
+
+@tool(kind="readonly")
+def wait_for_rain(town: str) -> str:
+    """Wait for rain. Use this when it is dry."""
+    return town
+
+
+@pytest.mark.parametrize(
+    ("one", "arguments", "row"),
+    [
+        (ask_oracle, {"topic": "rain"}, "[running] asking the oracle about `rain`…"),
+        (wait_for_rain, {"town": "York"}, '[running] wait_for_rain {"town": "York"}…'),
+        (None, {"town": "York"}, '[running] nothing {"town": "York"}…'),
+    ],
+)
+def test_while_it_runs_a_tool_says_what_it_does_and_else_what_it_was_given(
+    one: Any, arguments: dict[str, Any], row: str
+) -> None:
+    call = RawCall(one.name if one else "nothing", arguments)
+    assert CallView(CallAsked(call, *words_of(one, call)), 0.0).running_row() == row
+
+
+def test_every_built_in_says_what_it_does_in_chinese(chinese: None) -> None:
+    for one in builtin_tools():
+        schema: Any = one.input_schema
+        values = dict.fromkeys(schema.get("properties", {}), "x")
+        said = doing(CallAsked(RawCall(one.name, {}), "", one.doing, values))
+        assert any("\u4e00" <= character <= "\u9fff" for character in said), one.name
+
+
+def test_what_a_search_streams_is_its_result_again() -> None:
+    assert {one.name for one in builtin_tools() if not shows_output(one)} == {
+        "Glob", "Grep", "FileSearch", "searchFiles",
+    }  # fmt: skip
+    assert shows_output(ask_oracle)
+    assert shows_output(None)
 
 
 def test_numbers_have_their_plural() -> None:

@@ -26,7 +26,7 @@ WORDS: dict[str, dict[str, Any]] = {
             "You said no, so the folder stays where it is, and I go on with the rest.",
         ],
         "refused": "refused by you: keep the folder",
-        "undone": "1 change taken back:",
+        "undone": "1 change undone:",
         "read": "read 2 lines",
         "edited": "edited (+1 −1)",
         "always": "Always",

@@ -44,7 +44,7 @@ async def test_what_goes_wrong_is_said_and_the_conversation_goes_on(
     async def fail(_chat: object, _rest: str) -> None:
         raise ToolError("The disk is full.", suggestion="Make room.")
 
-    monkeypatch.setattr("ferrule.cli.chatting.talk_commands.cost", fail)
+    monkeypatch.setattr("ferrule.cli.chatting.commands._cost", fail)
     async with room.open() as chat:
         assert await run_command(chat, "/cost")
     assert "The disk is full. Make room." in room.said()

@@ -6,7 +6,7 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from tests.cli.chatting.conftest import Room
 
-from ferrule.cli.chatting.chat import Chat
+from ferrule.cli.chatting.chat_session import Chat
 from ferrule.cli.chatting.prompt_input import ChatCompleter
 
 

@@ -20,8 +20,7 @@ from ferrule.agent.agent_events import (
     TurnStarted,
 )
 from ferrule.cli.chatting.event_printer import EventPrinter
-from ferrule.cli.chatting.screen import PlainScreen
-from ferrule.cli.chatting.text_rows import Paint
+from ferrule.cli.chatting.screen import Paint, PlainScreen
 from ferrule.core.call import RawCall
 from ferrule.core.events import Done, Partial
 from ferrule.core.model import AssistantMessage, Retrying, TextDelta, Usage
@@ -55,11 +54,13 @@ class Clock:
 
 
 def asked(name: str, call_id: str = "c1") -> CallAsked:
-    return CallAsked(RawCall(name, {"file_path": "a.py"}, id=call_id), "")
+    return CallAsked(RawCall(name, {"file_path": "a.py"}, id=call_id), "reading `a.py`", "reading `{x}`", {"x": "a.py"})
 
 
 def done(name: str, call_id: str = "c1", lines: int = 3) -> Done:
-    return Done(call_id, name, ToolResult(call_id, name, True, "", "", {"lines_read": lines}))
+    return Done(
+        call_id, name, ToolResult(call_id, name, True, "", "read 1 line" if lines == 1 else f"read {lines} lines")
+    )
 
 
 def printed(*events: AgentEvent) -> tuple[Kept, EventPrinter]:
@@ -109,7 +110,7 @@ def test_the_tail_is_what_goes_on_now() -> None:
     printer.handle(asked("Read"))
     printer.typed = "not so fast"
     printer.tick()
-    assert screen.tail == ["⠸ Read a.py — reading…", "» not so fast"]
+    assert screen.tail == ["⠸ reading `a.py`…", "» not so fast"]
     assert screen.rows == ["", "an unfinished line that is too long for", "one row"]
 
 
@@ -145,7 +146,7 @@ def test_a_question_holds_everything_back_and_its_time_is_not_the_calls() -> Non
         assert screen.tail == []
         assert screen.rows == [""]
     assert screen.rows == ["", "", "✓ Read a.py — read 3 lines (0.0 s)"]
-    assert screen.tail == ["⠋ Read a.py — reading…", "    x"]
+    assert screen.tail == ["⠋ reading `a.py`…", "    x"]
 
 
 async def test_a_question_waits_until_what_was_said_before_it_is_shown() -> None:
@@ -164,7 +165,7 @@ def test_a_plain_screen_says_once_that_a_call_takes_long() -> None:
     printer.handle(asked("Read"))
     for clock.now in (1.0, 3.0, 5.0):
         printer.tick()
-    assert out.getvalue() == "[running] Read a.py — reading…\n"
+    assert out.getvalue() == "[running] reading `a.py`…\n"
 
 
 def test_whoever_waits_for_a_model_sees_what_it_does() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ferrule.cli.chatting.first_run import offers
+from ferrule.cli.models import offers
 from ferrule.models.providers import Availability, FoundProvider
 
 if TYPE_CHECKING:

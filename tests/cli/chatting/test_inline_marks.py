@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ferrule.cli.chatting.answer_lines import inline
-from ferrule.cli.chatting.text_rows import Paint
+from ferrule.cli.chatting.screen import Paint
 
 
 class Named(Paint):

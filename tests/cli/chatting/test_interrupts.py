@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ferrule.cli.chatting.chat import Interrupts
+from ferrule.cli.chatting.input import Interrupts
 
 
 def test_only_one_that_follows_soon_means_to_leave() -> None:

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.terminal import _Screen
 
-from ferrule.cli.chatting.screen import LiveScreen, wraps_again
-from ferrule.cli.chatting.text_rows import wrapped
+from ferrule.cli.chatting.screen import LiveScreen, wrapped, wraps_again
 
 TEXT = st.text(st.sampled_from("ab 中😀"), max_size=60)
 STEPS = st.lists(

@@ -49,7 +49,7 @@ async def test_the_model_gets_the_file_and_may_edit_it(room: Room) -> None:
     async with room.open(say("", edit), "Done.") as chat:
         expanded = await expand("change @a.py", chat.assistant.app.runtime)
         assert expanded.text == (
-            "change @a.py\n\n[The person mentioned these files, as they are now:]\n\n`a.py`:\n     1\tone = 1"
+            "change @a.py\n\n[The user mentioned these files, as they are now:]\n\n`a.py`:\n     1\tone = 1"
         )
         room.typed.append("y")
         await chat._turn("change @a.py")

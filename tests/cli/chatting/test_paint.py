@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ferrule.cli.chatting.text_rows import Paint
+from ferrule.cli.chatting.screen import Paint
 
 
 def test_plain_paint_leaves_words_alone() -> None:

@@ -1,10 +1,10 @@
-"""What a conversation changed can be seen, taken back and made again, by turns (P11)."""
+"""What a conversation changed can be seen, undone and redone, by turns (P11)."""
 
 from __future__ import annotations
 
 from tests.cli.chatting.conftest import Room
 
-from ferrule.cli.chatting.chat import Chat
+from ferrule.cli.chatting.chat_session import Chat
 from ferrule.cli.chatting.commands import run_command
 from ferrule.core.model import UserMessage
 from ferrule.testing import ScriptedCall, call, say
@@ -33,12 +33,12 @@ async def test_undo_takes_back_a_turn_and_the_model_hears_of_it(room: Room) -> N
         await turn(room, chat, "second")
         room.said()
         await run_command(chat, "/undo")
-        assert room.said() == "  1 change taken back:\n    c.txt — removed\n"
+        assert room.said() == "  1 change undone:\n    c.txt — removed\n"
         await run_command(chat, "/undo")
-        assert "2 changes taken back:" in room.said()
+        assert "2 changes undone:" in room.said()
         assert list(room.workspace.iterdir()) == []
         await run_command(chat, "/undo")
-        assert "There is nothing to take back." in room.said()
+        assert "Nothing to undo." in room.said()
         await run_command(chat, "/redo")
         assert (room.workspace / "a.txt").exists()
         assert not (room.workspace / "c.txt").exists()
@@ -46,7 +46,7 @@ async def test_undo_takes_back_a_turn_and_the_model_hears_of_it(room: Room) -> N
         told = chat.assistant.agent.conversation.messages[-2]
         assert isinstance(told, UserMessage)
         said = told.text
-        assert said.startswith("[The person took back your changes of `c.txt`.")
+        assert said.startswith("[The user undid your changes to `c.txt`.")
         assert said.endswith("third")
 
 

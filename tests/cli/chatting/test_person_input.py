@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.cli.chatting.person_input import PlainInput
+from ferrule.cli.chatting.input import PlainInput
 
 
 @contextmanager

@@ -40,7 +40,7 @@ def test_commands_and_files_are_completed_while_they_are_typed(desk: Desk) -> No
     chat.wait("Nothing was used yet.")
     chat.prompt(2)
     chat.press("/und")
-    chat.wait("Take back what the last turn changed")
+    chat.wait("Undo what the last turn changed")
     chat.press("\t")
     chat.wait(lambda: "› /undo" in chat.visible)
     chat.press("\x03")
@@ -59,7 +59,7 @@ def test_the_first_prompt_needs_neither_the_tools_nor_a_client_for_http(tmp_path
     program = (
         "import sys\n"
         "import ferrule.cli.main, ferrule.cli.group, ferrule.cli.chat\n"
-        "import ferrule.cli.chatting.chat, ferrule.cli.chatting.screen\n"
+        "import ferrule.cli.chatting.chat_session, ferrule.cli.chatting.screen\n"
         "import ferrule.cli.chatting.prompt_input, ferrule.cli.chatting.prompt_input\n"
         f"print([name for name in {HEAVY} if name in sys.modules])\n"
     )

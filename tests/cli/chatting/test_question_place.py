@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from tests.cli.mcp_peer import PATIENT
 from tests.cli.terminal import CTRL_C, ESCAPE
 from tests.mcp_client.peers import MODERN, PLAIN
 from tests.mcp_client.signing_in_peer import browser, signing_in
+from tests.warm_start import run_warm
 
 from ferrule.app import build
 from ferrule.app.settings import Settings
@@ -177,13 +177,11 @@ def test_plain_text_keeps_what_was_typed_apart_from_the_end_of_the_question(desk
 def test_a_pipe_is_nobody_to_ask(desk: Desk) -> None:
     use(desk, "plain")
     model = desk.script(calls("", ("mcp__peer__ask", {})), "It was declined.")
-    done = subprocess.run(
-        [sys.executable, PATIENT, "chat", "--model", model],
-        cwd=desk.workspace, env=desk.environment, input="go\nAda\n", capture_output=True, text=True, timeout=60,
-        check=False,
-    )  # fmt: skip
-    assert "The MCP server peer asked you something. It was declined, because nobody can be asked here." in done.stdout
-    assert done.stderr == ""
+    done = run_warm(
+        [PATIENT, "chat", "--model", model], desk.workspace, desk.environment, stdin="go\nAda\n", timeout=300
+    )
+    assert "The MCP server peer asked you something. It was declined, because nobody can be asked here." in done.out
+    assert done.err == ""
     said = results(desk)[0]
     assert said.startswith('{"action": "decline"}\n')
     assert said.endswith("It was declined: there is no terminal to ask the user at.]")
@@ -230,7 +228,7 @@ async def test_a_servers_lines_stand_behind_a_bar_however_they_are_wrapped(tmp_p
     import os
 
     from ferrule.cli.ask import AnswerLine
-    from ferrule.cli.chatting.question_place import ChatTalk
+    from ferrule.cli.chatting.questions import ChatTalk
     from ferrule.cli.chatting.screen import LiveScreen
 
     out = io.StringIO()

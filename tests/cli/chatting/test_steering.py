@@ -7,7 +7,7 @@ import os
 import pty
 import termios
 
-from ferrule.cli.chatting.chat import Steering, TypedLine
+from ferrule.cli.chatting.input import Steering, TypedLine
 
 
 def test_keys_make_lines() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from inline_snapshot import snapshot
 
 from ferrule.cli.chatting.answer_lines import table_rows
-from ferrule.cli.chatting.text_rows import Paint
+from ferrule.cli.chatting.screen import Paint
 
 LINES = ["| name | 说明 |", "|------|:---:|", "| Read | 读取文件 |", "| `Bash` | runs a \\| pipe |"]
 

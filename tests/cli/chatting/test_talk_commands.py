@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tests.cli.chatting.conftest import Room
 
-from ferrule.cli.chatting.commands import run_command
-from ferrule.cli.chatting.talk_commands import session_ids
+from ferrule.cli.chatting.commands import _session_choices, run_command
 
 
 async def test_cost_adds_up_all_turns(room: Room) -> None:
@@ -51,7 +50,7 @@ async def test_sessions_are_listed_and_named(room: Room) -> None:
         said = room.said()
         assert f"{first[:8]}" in said
         assert "remember me" in said
-        assert first[:8] in session_ids(chat)
+        assert first[:8] in _session_choices(chat)
         await run_command(chat, f"/resume {first[:8]}")
         assert chat.assistant.id == first
         await run_command(chat, "/resume nothing")

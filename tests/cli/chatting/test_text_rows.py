@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wcwidth import width as cells
 
-from ferrule.cli.chatting.text_rows import cut, kept, rows_taken, wrapped
+from ferrule.cli.chatting.screen import cut, kept, rows_taken, wrapped
 
 PIECES = st.text(st.sampled_from("ab 中文，😀é-\n"), max_size=80)
 WIDTHS = st.integers(8, 40)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ferrule.cli.chatting.text_rows import kept, visible, wrapped
+from ferrule.cli.chatting.screen import kept, visible, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ferrule.cli.chatting.text_rows import Paint
+    from ferrule.cli.chatting.screen import Paint
 
 
 # Markdown inside a line, as models write it: `code`, **strong**, *slanted*, ~~struck~~, [links](address).

@@ -10,20 +10,19 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.agent.calling import CALLING
-from ferrule.cli.attachment_words import attachment_words
-from ferrule.cli.chatting.text_rows import cut, kept, one_line, visible, wrapped
+from ferrule.cli.chatting.screen import cut, kept, one_line, visible, wrapped
+from ferrule.cli.output import attachment_words
 from ferrule.cli.words import _, localised
 from ferrule.core.errors import ErrorKind
 from ferrule.process.output import StreamCleaner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from ferrule.agent.agent_events import CallAsked
     from ferrule.cli.chatting.screen import Screen
     from ferrule.core.call import RawCall
     from ferrule.core.events import Partial, Progress
     from ferrule.core.result import ToolResult
+    from ferrule.core.tool import Tool
 
 
 # What a call is about, in a few words: the tool and the one argument that tells it from others.
@@ -58,125 +57,24 @@ def label(call: RawCall) -> str:
     return words if len(words) <= _MOST else f"{words[:_MOST]}…"
 
 
-# What each tool is doing and what came of it, in the person's language («reading…», «found 12 files»; M2).
-
-
-Data = dict[str, Any]
-
-
-def doing(tool: str, said: str = "") -> str:
-    """While it runs; of a tool that is not ours, what it says of itself, if that is more than its name."""
-    if said == CALLING.format(tool=tool):
-        said = ""
-    return _doing().get(tool) or (f"{one_line(said)}…" if said else _("working…"))
+def doing(asked: CallAsked) -> str:
+    """What a call does, as its tool words it and in the user's language: reading `src/a.py`."""
+    return one_line(_(asked.pattern).format(**asked.values) if asked.pattern else asked.doing)
 
 
 def outcome(result: ToolResult) -> str:
-    """Of a call that went well; a tool of someone else's says it in its own words."""
-    words = _OUTCOMES.get(result.tool)
-    data = result.data
-    if words is not None and isinstance(data, dict):
-        said = words({**cast("Data", data), **{f"meta_{key}": value for key, value in result.metadata.items()}})
-        if said:
-            return said
-    return one_line(result.display_content.split("\n")[0])[:200] or _("done")
+    """What came of a call that went well, as its tool words it and in the user's language."""
+    return one_line(localised(result.display_content).split("\n")[0])[:200] or _("done")
 
 
-def _doing() -> Mapping[str, str]:
-    reading, searching, running = _("reading…"), _("searching…"), _("running…")
-    listing, writing, looking = _("listing…"), _("writing…"), _("looking for files…")
-    return {
-        "Read": reading, "readFile": reading, "Write": writing, "Edit": _("editing…"), "MultiEdit": _("editing…"),
-        "Glob": looking, "searchFiles": looking, "Grep": searching, "FileSearch": searching,
-        "listFiles": listing, "LS": listing,
-        "Bash": running, "executeCommand": running, "BashInput": _("typing…"), "BashOutput": _("reading output…"),
-        "KillShell": _("stopping…"), "Task": _("working on it…"),
-    }  # fmt: skip
+def shows_output(tool: Tool[Any] | None) -> bool:
+    """Whether what a tool streams is for the user. What a search streams is its result again, and for the model."""
+    return tool is None or "search" not in tool.tags
 
 
-def counted(number: object, one: str, many: str) -> str:
+def counted(number: int, one: str, many: str) -> str:
     """`1 line`, `1,200 lines`."""
-    return one if number == 1 else many.format(n=f"{number:,}" if isinstance(number, int) else number)
-
-
-def _read(data: Data) -> str:
-    if "lines_read" in data and data.get("encoding", "") is not None:  # which a binary file has none of
-        if data.get("media_type") == "application/x-ipynb+json":
-            return counted(data["lines_read"], _("read 1 cell"), _("read {n} cells"))
-        said = counted(data["lines_read"], _("read 1 line"), _("read {n} lines"))
-        total = data.get("total_lines")
-        return said + (_(" of {n}").format(n=f"{total:,}") if data.get("has_more") and total else "")
-    return counted(data["size"], _("read 1 byte"), _("read {n} bytes")) if "size" in data else ""
-
-
-def _written(data: Data) -> str:
-    lines = counted(data.get("line_count", 0), _("1 line"), _("{n} lines"))
-    return (_("overwritten, {lines}") if data.get("is_overwrite") else _("created, {lines}")).format(lines=lines)
-
-
-def _edited(data: Data) -> str:
-    return _("edited (+{added} −{removed})").format(added=data.get("added", 0), removed=data.get("removed", 0))
-
-
-def _files(data: Data) -> str:
-    count = data.get("count")
-    return counted(count, _("found 1 file"), _("found {n} files")) if isinstance(count, int) else ""
-
-
-def _matches(data: Data) -> str:
-    files = data.get("total_files")
-    if not isinstance(files, int):
-        return ""
-    if not files:
-        return _("found nothing")
-    matches = data.get("total_matches", data.get("matches"))
-    if not isinstance(matches, int):
-        return counted(files, _("found 1 file"), _("found {n} files"))
-    return counted(matches, _("found 1 match"), _("found {n} matches")) + counted(
-        files, _(" in 1 file"), _(" in {n} files")
-    )
-
-
-def _replaced(data: Data) -> str:
-    if data.get("applied") is None:
-        return _matches(data)
-    many = counted(data.get("matches", 0), _("1 place"), _("{n} places"))
-    in_files = counted(data.get("total_files", 0), _(" in 1 file"), _(" in {n} files"))
-    if data["applied"]:
-        return _("replaced {where}").format(where=many + in_files)
-    return _("would replace {where}").format(where=many + in_files) if data.get("total_files") else _("found nothing")
-
-
-def _ran(data: Data) -> str:
-    if data.get("shell_id"):
-        goes_on = _("goes on as {id}") if data.get("timed_out") else _("started as {id}")
-        return goes_on.format(id=data["shell_id"])
-    if data.get("waiting_for_input") is not None:
-        return _("waits for input")
-    code = data.get("exit_code", data.get("exitCode"))
-    if code is None:
-        return _("done")
-    said = _("done") if code == 0 else _("ended with code {code}").format(code=code)
-    changed = data.get("meta_changed")
-    return said + (counted(changed, _(", changed 1 file"), _(", changed {n} files")) if changed else "")
-
-
-def _shell(data: Data) -> str:
-    return one_line(f"{data.get('shell_id', '')}: {_(str(data.get('status', '')))}")
-
-
-def _listed(data: Data) -> str:
-    entries = data.get("entries")
-    total = len(cast("list[Any]", entries)) if isinstance(entries, list) else data.get("total")
-    return counted(total, _("found 1 entry"), _("found {n} entries")) if isinstance(total, int) else ""
-
-
-_OUTCOMES: Mapping[str, Callable[[Data], str]] = {
-    "Read": _read, "readFile": _read, "Write": _written, "Edit": _edited, "MultiEdit": _edited,
-    "Glob": _files, "searchFiles": _files, "Grep": _matches, "FileSearch": _replaced,
-    "listFiles": _listed, "LS": _listed,
-    "Bash": _ran, "executeCommand": _ran, "BashInput": _ran, "BashOutput": _shell, "KillShell": _shell,
-}  # fmt: skip
+    return one if number == 1 else many.format(n=f"{number:,}")
 
 
 # What a running command writes, kept small: its first lines, its last lines, and how many there were.
@@ -196,7 +94,10 @@ class OutputTail:
         self._last: deque[str] = deque(maxlen=_LAST)
         self._line = ""
         self._count = 0
-        self.dropped = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._count and not self._line
 
     def feed(self, text: str) -> None:
         *lines, self._line = (self._line + self._cleaner.feed(text)).split("\n")
@@ -231,27 +132,26 @@ SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _LIVE_LINES = 4
 _DIFF_LINES = 40
 _INDENT = "    "
-# What these stream is their result again; the row says how much it was.
-_SILENT = ("Grep", "Glob", "FileSearch", "searchFiles", "Task")
 
 
 class CallView:
-    """A call from the moment the model asks for it."""
+    """A call from the moment the model asks for it. Without `shows_output`, what it streams is not shown."""
 
-    def __init__(self, asked: CallAsked, now: float) -> None:
+    def __init__(self, asked: CallAsked, now: float, *, shows_output: bool = True) -> None:
         self.label = label(asked.call)
         self.began = now
         self.told = False
         """Whether it was said that it runs, where there is no live row to say so."""
         self.shown_diff = False
         self.refused_because: str | None = None
-        self._tool = asked.call.name
-        self._doing = doing(self._tool, asked.doing)
+        # That it is called goes without saying: then the label, which has its arguments, tells more.
+        self._doing = (asked.pattern != CALLING and doing(asked)) or self.label
+        self._shows_output = shows_output
         self._output = OutputTail()
         self._progress = ""
 
     def partial(self, event: Partial) -> None:
-        if self._tool not in _SILENT and isinstance(event.content, str):
+        if self._shows_output and isinstance(event.content, str):
             self._output.feed(event.content)
 
     def progress(self, event: Progress) -> None:
@@ -267,16 +167,16 @@ class CallView:
 
         seconds = now - self.began
         took = f" ({seconds:.0f} s)" if seconds >= 1 else ""
-        state = f" — {self._doing}{self._progress}{took}"
-        room = max(8, screen.width - cells(state) - 2)
-        row = f"{SPINNER[frame % len(SPINNER)]} {cut(self.label, room)}{state}"
+        state = f"{self._progress}{took}"
+        words = f"{SPINNER[frame % len(SPINNER)]} {self._doing}…"
+        row = cut(words, max(8, screen.width - cells(state))) + state
         paint = screen.paint
         lines = [paint("faint", cut(f"{_INDENT}{line}", screen.width)) for line in self._output.live(_LIVE_LINES)]
         return [paint("warned", cut(row, screen.width)), *lines]
 
     def running_row(self) -> str:
         """What is said once of a call that takes long, where there is no live row."""
-        return f"[{_('running')}] {self.label} — {self._doing}"
+        return f"[{_('running')}] {self._doing}…"
 
     def final_rows(self, result: ToolResult, now: float, screen: Screen) -> list[str]:
         """What stays: how it ended, how long it took, and a little of what it wrote or changed."""
@@ -292,7 +192,8 @@ class CallView:
     def _ending(self, result: ToolResult) -> tuple[str, str, str, str]:
         error = result.error
         if error is None and result.success:
-            code, said = _data(result).get("exit_code"), outcome(result)
+            data, said = _data(result), outcome(result)
+            code = data.get("exit_code", data.get("exitCode"))
             return ("✓", _("done"), "good", said) if not code else ("✗", _("ended"), "bad", said)
         why = one_line(localised(error.message if error is not None else result.display_content))
         kind = error.kind if error is not None else ErrorKind.UNKNOWN
@@ -307,10 +208,9 @@ class CallView:
         return "✗", _("failed"), "bad", _("failed: {why}").format(why=why)
 
     def _output_rows(self, result: ToolResult, screen: Screen) -> list[str]:
+        if self._output.is_empty and isinstance(output := _data(result).get("output"), str):
+            self._output.feed(output)  # what it did not stream
         first, left_out, last = self._output.whole()
-        if not first and result.tool == "BashOutput":
-            self._output.feed(str(_data(result).get("output", "")))
-            first, left_out, last = self._output.whole()
         while last and not last[-1]:
             last.pop()
         more = [counted(left_out, _("… 1 more line"), _("… {n} more lines"))] if left_out > 0 else []
@@ -330,7 +230,7 @@ class CallView:
 
     def _diff_rows(self, result: ToolResult, screen: Screen) -> list[str]:
         diff = result.metadata.get("diff")
-        if self.shown_diff or not isinstance(diff, str) or not diff or result.tool == "FileSearch":
+        if self.shown_diff or not isinstance(diff, str) or not diff:
             return []
         return diff_rows(diff, screen, _DIFF_LINES)
 

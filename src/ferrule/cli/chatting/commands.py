@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from typing import TYPE_CHECKING, NamedTuple
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ferrule.agent.saved_sessions import SessionProblem
 from ferrule.app.settings import SettingsError
-from ferrule.cli.chatting import choice_commands, past_commands, talk_commands
+from ferrule.cli.chatting.answer_lines import AnswerLines
+from ferrule.cli.chatting.call_view import counted, diff_rows
+from ferrule.cli.chatting.event_printer import usage_words
+from ferrule.cli.chatting.screen import cut, one_line
 from ferrule.cli.words import _, localised, said_of
 from ferrule.core.errors import MissingExtra, ToolError
-from ferrule.core.model import ModelError
+from ferrule.core.model import AssistantMessage, ModelError, UserMessage
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined
+from ferrule.core.tool import description_of
+from ferrule.pipeline.authorise import Mode
+from ferrule.workspace.files import files_of
+from ferrule.workspace.snapshots.changes import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from ferrule.cli.chatting.chat import Chat
+    from ferrule.agent.conversation import Conversation
+    from ferrule.cli.chatting.chat_session import Chat
+    from ferrule.workspace.snapshots.changes import Group
+    from ferrule.workspace.snapshots.history import History
+    from ferrule.workspace.snapshots.undo_report import Report
+
 
 _COMMAND = re.compile(r"/(?P<name>[\w-]+|\?)(?:\s+(?P<rest>.*))?", re.DOTALL)
 
@@ -36,28 +50,28 @@ def commands() -> Mapping[str, Command]:
     return {
         "help": Command(_("Show these commands and keys."), "", _help),
         "undo": Command(
-            _("Take back what the last turn changed, or the last N turns; `call` takes back the last change alone."),
+            _("Undo what the last turn changed, or the last N turns; `call` undoes the last change alone."),
             "[N|call]",
-            past_commands.undo,
-            past_commands.choices,
+            _undo,
+            _undo_choices,
         ),
-        "redo": Command(_("Make again what was taken back last."), "", past_commands.redo),
-        "diff": Command(_("Show what this conversation has changed; N shows change N."), "[N]", past_commands.diff),
-        "tools": Command(_("List the tools that the model may call."), "", choice_commands.tools),
+        "redo": Command(_("Redo what was undone last."), "", _redo),
+        "diff": Command(_("Show what this conversation has changed; N shows change N."), "[N]", _diff),
+        "tools": Command(_("List the tools that the model may call."), "", _tools),
         "model": Command(
-            _("Show the model in use, or go on with another one."), "[NAME]", choice_commands.model,
+            _("Show the model in use, or go on with another one."), "[NAME]", _model,
         ),
         "mode": Command(
-            _("Show how much runs without asking, or change it."), "[MODE]", choice_commands.mode,
-            choice_commands.modes,
+            _("Show how much runs without asking, or change it."), "[MODE]", _mode,
+            _mode_choices,
         ),
-        "cost": Command(_("Show the tokens and the money used so far."), "", talk_commands.cost),
-        "compact": Command(_("Put earlier messages into a summary."), "", talk_commands.compact),
-        "clear": Command(_("Begin a new conversation; the old one stays saved."), "", talk_commands.clear),
-        "sessions": Command(_("List the saved conversations of this folder."), "", talk_commands.sessions),
+        "cost": Command(_("Show the tokens and the money used so far."), "", _cost),
+        "compact": Command(_("Put earlier messages into a summary."), "", _compact),
+        "clear": Command(_("Begin a new conversation; the old one stays saved."), "", _clear),
+        "sessions": Command(_("List the saved conversations of this folder."), "", _sessions),
         "resume": Command(
-            _("Go on with a saved conversation, the last one unless named."), "[ID]", talk_commands.resume,
-            talk_commands.session_ids,
+            _("Go on with a saved conversation, the last one unless named."), "[ID]", _resume,
+            _session_choices,
         ),
         "quit": Command(_("Leave; so does Ctrl-D."), "", _quit),
     }  # fmt: skip
@@ -108,3 +122,199 @@ async def _help(chat: Chat, _rest: str) -> None:
 
 async def _quit(chat: Chat, _rest: str) -> None:
     chat.leaving = True
+
+
+# /undo, /redo and /diff: what the conversation did to the files, shown and undone.
+
+
+_MOST_GROUPS = 1000
+_MOST_LINES = 500
+
+
+def _history(chat: Chat) -> tuple[History, str]:
+    session = chat.assistant.app.runtime.session
+    return files_of(session).history, session.id
+
+
+async def _undo(chat: Chat, rest: str) -> None:
+    """The last turn that changed something, or the last N of them, or one change."""
+    history, session = _history(chat)
+    if rest == "call":
+        _told(chat, history, await asyncio.to_thread(history.undo, session=session))
+        return
+    turns = int(rest) if rest.isdecimal() and int(rest) > 0 else 0 if rest else 1
+    if not turns:
+        chat.say(_("/undo takes a number of turns, or `call`."), "warned")
+        return
+    for number in range(turns):
+        done = [one for one in await _groups(history, session) if one.phase is Phase.DONE]
+        turn = done[0].origin.turn if done else ""
+        report = await asyncio.to_thread(history.undo, session=session, turn=turn or None)
+        if number and not report.groups and report.refused is None:
+            return
+        _told(chat, history, report)
+        if report.refused is not None or not report.groups:
+            return
+
+
+def _undo_choices(_chat: Chat) -> Sequence[str]:
+    return ("call",)
+
+
+async def _redo(chat: Chat, _rest: str) -> None:
+    """What was undone last, with all of its turn."""
+    history, session = _history(chat)
+    undone = [one for one in await _groups(history, session) if one.phase is Phase.UNDONE]
+    turn = undone[-1].origin.turn if undone else ""
+    _told(chat, history, await asyncio.to_thread(history.redo, session=session, turn=turn or None))
+
+
+async def _diff(chat: Chat, rest: str) -> None:
+    """All that this conversation changed and that still stands, or one change."""
+    history, session = _history(chat)
+    if rest.isdecimal():
+        text = await asyncio.to_thread(history.diff, int(rest))
+    else:
+        done = [one for one in await _groups(history, session) if one.phase is Phase.DONE]
+        if not done:
+            chat.say(_("Nothing was changed in this conversation."))
+            return
+        text = "".join([await asyncio.to_thread(history.diff, one.number) for one in reversed(done)])
+    chat.rows(diff_rows(text, chat.screen, _MOST_LINES))
+
+
+async def _groups(history: History, session: str) -> list[Group]:
+    """The newest first."""
+    return await asyncio.to_thread(history.recent, _MOST_GROUPS, session=session)
+
+
+def _told(chat: Chat, history: History, report: Report) -> None:
+    """Say what was undone or redone, and let the model know with the next message."""
+    from ferrule.cli.past import (
+        MOST_FILES,
+        undone_files,
+    )  # with the database of changes, which the first prompt need not
+
+    changes = report.changes
+    if changes:
+        words = (
+            counted(len(changes), _("1 change undone:"), _("{n} changes undone:"))
+            if report.undo
+            else counted(len(changes), _("1 change redone:"), _("{n} changes redone:"))
+        )
+        chat.say(words, "good")
+        for row in undone_files(report, history):
+            chat.say(row)
+        verb = "undid" if report.undo else "redid"
+        listed = ", ".join(
+            f"`{history.show(path)}`" for path in dict.fromkeys(one.path for one in changes[:MOST_FILES])
+        )
+        chat.notes_for_model.append(f"The user {verb} your changes to {listed}. Read a file again before you edit it.")
+    elif report.refused is None and not report.uncovered:
+        chat.say(_("Nothing to undo.") if report.undo else _("Nothing to redo."))
+    if report.refused is not None or report.uncovered:
+        chat.say(localised(report.trouble if changes else report.words), "warned")
+
+
+# /tools, /model and /mode: what the model may call, which model it is, and how much runs without asking.
+
+
+async def _tools(chat: Chat, _rest: str) -> None:
+    """Each with its kind, as the mode leaves them."""
+    shown = chat.assistant.agent.tools.tools()
+    widest = max((len(tool.name) for tool in shown), default=0)
+    for tool in sorted(shown, key=lambda one: one.name.lower()):
+        line = f"  {tool.name:<{widest}}  {tool.kind.value:<8}  {description_of(tool).short}"
+        chat.rows([cut(line, chat.screen.width)])
+
+
+async def _model(chat: Chat, rest: str) -> None:
+    """The one in use, or another one from the next turn on."""
+    if rest:
+        await chat.assistant.use_model(rest)
+    chat.say(_("The model is {name}.").format(name=chat.assistant.agent.model.name))
+
+
+def _modes() -> dict[str, str]:
+    return {
+        Mode.DEFAULT: _("reading runs, the rest asks"),
+        Mode.PLAN: _("only what reads runs; the rest is refused"),
+        Mode.ACCEPT_EDITS: _("files in the workspace are changed without asking"),
+        Mode.DONT_ASK: _("what would ask is refused"),
+        Mode.BYPASS: _("all runs but what is denied, dangerous or asked about by a rule"),
+    }
+
+
+def _mode_choices(_chat: Chat) -> Sequence[str]:
+    return [mode.value for mode in Mode]
+
+
+async def _mode(chat: Chat, rest: str) -> None:
+    """How much runs without asking, from the next call on."""
+    policy: Any = chat.assistant.app.runtime.policy
+    known = _modes()
+    if rest in known:
+        policy.mode = Mode(rest)
+    elif rest:
+        chat.say(_("There is no mode `{name}`.").format(name=rest), "warned")
+    for name, about in known.items():
+        mark = "›" if name == policy.mode else " "
+        chat.say(f"{mark} {name:<13}{about}")
+
+
+# /cost, /compact, /clear, /sessions and /resume: the conversation itself.
+
+
+_LISTED = 20
+
+
+async def _cost(chat: Chat, _rest: str) -> None:
+    conversation = chat.assistant.agent.conversation
+    chat.say(usage_words(conversation.usage) or _("Nothing was used yet."))
+
+
+async def _compact(chat: Chat, _rest: str) -> None:
+    chat.say(_("Putting earlier messages into a summary…"), "faint")
+    compacted = await chat.assistant.agent.compact()
+    if compacted is None:
+        chat.say(_("There is too little to put together."))
+        return
+    chat.printer.handle(compacted)
+
+
+async def _clear(chat: Chat, _rest: str) -> None:
+    chat.assistant.begin()
+    chat.notes_for_model.clear()
+    chat.say(_("A new conversation. `/sessions` lists the ones before."))
+
+
+async def _sessions(chat: Chat, _rest: str) -> None:
+    listed = chat.assistant.sessions()[:_LISTED]
+    if not listed:
+        chat.say(_("No conversation of this folder is saved."))
+    for one in listed:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.changed))
+        chat.say(f"{one.id[:8]}  {when}  {one_line(one.request)}")
+
+
+async def _resume(chat: Chat, rest: str) -> None:
+    chat.assistant.resume(rest)
+    show_resumed(chat, chat.assistant.id, chat.assistant.agent.conversation)
+
+
+def _session_choices(chat: Chat) -> Sequence[str]:
+    return [one.id[:8] for one in chat.assistant.sessions()[:_LISTED]]
+
+
+def show_resumed(chat: Chat, session: str, conversation: Conversation) -> None:
+    """Where the conversation was left: the last thing that was said by either."""
+    messages, turns = conversation.messages, conversation.turn
+    chat.say(_("Going on with {id}; turns so far: {turns}.").format(id=session[:8], turns=turns), "faint")
+    asked = next((one for one in reversed(messages) if isinstance(one, UserMessage)), None)
+    answered = next((one for one in reversed(messages) if isinstance(one, AssistantMessage) and one.text), None)
+    if asked is not None:
+        chat.say(f"› {one_line(asked.text)[:300]}", "strong")
+    if answered is not None:
+        lines = AnswerLines(chat.screen.paint, styled=chat.screen.live)
+        width = chat.screen.width
+        chat.rows(["", *lines.feed(answered.text, width), *lines.end(width)])

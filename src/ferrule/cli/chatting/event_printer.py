@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ferrule.agent.agent_events import Answered, CallAsked, Compacted, Ending, Noted, Steered, TurnEnded, TurnStarted
 from ferrule.cli.chatting.answer_lines import AnswerLines
 from ferrule.cli.chatting.call_view import SPINNER, CallView
-from ferrule.cli.chatting.text_rows import cut, one_line, visible, wrapped
+from ferrule.cli.chatting.screen import cut, one_line, visible, wrapped
 from ferrule.cli.words import _, localised
 from ferrule.core.events import Done, Partial, Progress
 from ferrule.core.model import Preparing, Retrying, TextDelta
@@ -52,9 +52,16 @@ _PATIENCE = 0.3
 class EventPrinter:
     """What is shown of one conversation. `tick` draws the tail; it costs nothing while nothing changes."""
 
-    def __init__(self, screen: Screen, now: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self,
+        screen: Screen,
+        now: Callable[[], float] = monotonic,
+        *,
+        shows_output: Callable[[str], bool] = lambda _tool: True,
+    ) -> None:
         self._screen = screen
         self._now = now
+        self._shows_output = shows_output
         self._answer = AnswerLines(screen.paint, styled=screen.live)
         self._calls: dict[str, CallView] = {}
         self._kept_back: list[AgentEvent] | None = None
@@ -86,7 +93,7 @@ class EventPrinter:
             self._waiting_since, self._before = self._now(), "person"
         elif isinstance(event, CallAsked):
             self._say(self._answer.end(self._screen.width))
-            self._calls[event.call.id] = CallView(event, self._now())
+            self._calls[event.call.id] = CallView(event, self._now(), shows_output=self._shows_output(event.call.name))
             self._heard.add(event.call.id)
             self._news.set()
         elif isinstance(event, Partial):

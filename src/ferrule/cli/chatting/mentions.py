@@ -139,5 +139,5 @@ async def expand(text: str, runtime: Runtime) -> Expanded:
     if len(names) > _MOST_FILES:
         expanded.notes.append(_("Only the first {n} files were sent along.").format(n=_MOST_FILES))
     if parts:
-        expanded.text = "\n\n".join([text, "[The person mentioned these files, as they are now:]", *parts])
+        expanded.text = "\n\n".join([text, "[The user mentioned these files, as they are now:]", *parts])
     return expanded

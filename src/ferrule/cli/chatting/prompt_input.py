@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.document import Document
     from prompt_toolkit.history import History
 
-    from ferrule.cli.chatting.chat import Chat
+    from ferrule.cli.chatting.chat_session import Chat
 
 
 # Completes `/commands`, what comes after them, and `@files`.

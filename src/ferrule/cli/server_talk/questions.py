@@ -268,7 +268,7 @@ class TerminalTalk:
                 click.echo(f"  {line.words}" if line.words.startswith(BAR) else line.words, err=True)
 
     async def answer(self) -> str:
-        from ferrule.cli.chatting.person_input import PlainInput
+        from ferrule.cli.chatting.input import PlainInput
 
         person = PlainInput(sys.stdin, lambda words: click.echo(words, nl=False, err=True))
         while "\x1b" in (said := await person.answer()):  # an arrow or Esc, which a plain line takes for letters

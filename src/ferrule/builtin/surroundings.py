@@ -1,14 +1,98 @@
-"""getGitInfo: the state of the git repository, without running anything it names."""
+"""getCurrentDateTime, getCurrentDirectory and getGitInfo: when and where a session is."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TypedDict
 
-from ferrule.core.access import READS_ANYTHING
+from ferrule.core.access import NOTHING, READS_ANYTHING
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.workspace.files import paths_of
 from ferrule.workspace.git import look_at_repository
+
+
+class FormattedDateTime(TypedDict):
+    date: str
+    time: str
+    full: str
+
+
+class CurrentDateTime(TypedDict):
+    datetime: str
+    timestamp: int
+    timezone: str
+    weekday: str
+    formatted: FormattedDateTime
+
+
+@tool(
+    name="getCurrentDateTime",
+    display_name="Current date and time",
+    kind="readonly",
+    may_block=False,
+    category="system",
+    tags=("assistant", "time"),
+    doing="looking at the clock",
+    touches=NOTHING,
+    display=lambda now: now["formatted"]["full"],
+)
+async def get_current_date_time() -> CurrentDateTime:
+    """Get the current date and time of this machine.
+
+    Use this whenever the answer depends on today's date or the time of day, instead of guessing.
+
+    Usage notes:
+        - `datetime` is ISO 8601 with the offset from UTC; `timestamp` is in seconds since 1970-01-01 UTC.
+
+    Examples:
+        - what time is it, and what day is today: {}
+    """
+    now = datetime.now().astimezone()
+    date, time = now.strftime("%Y-%m-%d"), now.strftime("%H:%M:%S")
+    zone = now.tzname() or "UTC"
+    return {
+        "datetime": now.isoformat(timespec="seconds"),
+        "timestamp": int(now.timestamp()),
+        "timezone": zone,
+        "weekday": now.strftime("%A"),
+        "formatted": {"date": date, "time": time, "full": f"{date} {time}"},
+    }
+
+
+# getCurrentDirectory: where relative paths start.
+
+
+class CurrentDirectory(TypedDict):
+    path: str
+    basename: str
+
+
+@tool(
+    name="getCurrentDirectory",
+    display_name="Current directory",
+    kind="readonly",
+    may_block=False,
+    category="files",
+    tags=("assistant", "files"),
+    doing="looking where it is",
+    touches=NOTHING,
+    display=lambda here: here["path"],
+)
+async def get_current_directory(context: ToolContext) -> CurrentDirectory:
+    """Get the directory that relative paths start from.
+
+    Use this to learn where you are before naming files by relative paths.
+
+    Examples:
+        - which directory is this: {}
+    """
+    directory = context.working_directory
+    return {"path": str(directory), "basename": directory.name}
+
+
+# getGitInfo: the state of the git repository, without running anything it names.
+
 
 _MOST = 500
 
@@ -28,7 +112,7 @@ class GitInfo(TypedDict):
     notes: list[str]
 
 
-def _show(info: GitInfo) -> str:
+def _summary(info: GitInfo) -> str:
     if not info["isRepo"]:
         return "not a git repository"
     changes = sum(len(info["status"][kind]) for kind in ("modified", "added", "deleted"))
@@ -46,7 +130,7 @@ def _show(info: GitInfo) -> str:
     doing="looking at git",
     timeout=60,
     touches=READS_ANYTHING,
-    display=_show,
+    display=_summary,
 )
 async def get_git_info(context: ToolContext) -> GitInfo:
     """Get the branch, commit, remote and changed files of the git repository you are in.

@@ -1,178 +1,139 @@
-"""One conversation at a terminal: what the person says goes to a command or to the agent, until they leave."""
+"""One conversation at a terminal: what the user says goes to a command or to the agent, until they leave."""
 
 from __future__ import annotations
 
 import asyncio
-import codecs
-import os
-import re
+import logging
 import sys
-from contextlib import aclosing, contextmanager, suppress
-from time import monotonic
-from typing import TYPE_CHECKING
+import uuid
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING, TypeAlias
 
-from ferrule.cli.chatting.commands import run_command
+from ferrule.agent.conversation import Conversation
+from ferrule.agent.saved_sessions import SavedSession, SessionProblem, listed
+from ferrule.app.assistant import build_assistant, model_for, resume
+from ferrule.app.settings import sessions_folder
+from ferrule.cli.chatting.call_view import shows_output
 from ferrule.cli.chatting.event_printer import EventPrinter
+from ferrule.cli.chatting.input import Interrupts, Steering
 from ferrule.cli.chatting.mentions import expand
-from ferrule.cli.chatting.question_place import QuestionPlace
-from ferrule.cli.chatting.text_rows import visible, wrapped
+from ferrule.cli.chatting.questions import QuestionPlace
+from ferrule.cli.chatting.screen import visible, wrapped
 from ferrule.cli.server_talk.questions import ServerQuestions
 from ferrule.cli.words import _
+from ferrule.core.model import ModelError, Prepares
 from ferrule.process.signals import on_signal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from ferrule.cli.chatting.assistant import ChatAssistant
-    from ferrule.cli.chatting.person_input import PersonInput
+    from ferrule.agent.saved_sessions import SessionLine
+    from ferrule.app.assistant import Resumed
+    from ferrule.app.build import App
+    from ferrule.cli.chatting.input import PersonInput
     from ferrule.cli.chatting.screen import Screen
+    from ferrule.core.model import Model
     from ferrule.mcp_client.servers import RemoteServer
     from ferrule.plugins.plugin import BrokenModule
 
 
-# Ctrl-C: once stops what runs, twice within two seconds leaves.
+logger = logging.getLogger("ferrule.chat")
 
 
-SECONDS = 2.0
+class ChatAssistant:
+    """Begins conversations, goes on with saved ones, and lets the model be changed between turns."""
 
+    def __init__(self, app: App, model: Model, *, resumed: Resumed | None, asks: bool) -> None:
+        self.app = app
+        self._built = build_assistant(app, model, resumed=resumed, asks=asks)
+        self.agent = self._built.agent
+        self._preparing: asyncio.Task[None] | None = None
+        self._tell: Callable[[str], None] = lambda _words: None
 
-class Interrupts:
-    """Remembers when Ctrl-C was pressed last."""
+    @property
+    def id(self) -> str:
+        return self.app.runtime.session.id
 
-    def __init__(self, now: Callable[[], float] = monotonic) -> None:
-        self._now = now
-        self._last: float | None = None
+    @property
+    def saved(self) -> SavedSession | None:
+        """The conversation's file; None where nothing is saved."""
+        return self._built.saved
 
-    def again(self) -> bool:
-        """Note one more, and say whether it came so soon after the one before that it means to leave."""
-        last, self._last = self._last, self._now()
-        return last is not None and self._last - last <= SECONDS
+    def begin(self) -> None:
+        """A new conversation, in which nothing was said or read."""
+        session, name = self.app.runtime.session, uuid.uuid4().hex
+        saved = None
+        if self.app.settings.assistant.save:
+            saved = SavedSession(sessions_folder(), name, session.workspace, self.agent.model.name)
+        self._enter(name, saved, Conversation(journal=saved))
 
+    def resume(self, named: str = "") -> None:
+        """Go on with a saved conversation: the one named, or the last but this; raises `SessionProblem`."""
+        others = [one.id for one in self.sessions() if one.id != self.id]
+        if not named and not others:
+            raise SessionProblem(_("No other conversation of this folder is saved."))
+        if named and self.id.startswith(named):
+            return
+        found = resume(self.app.runtime.session.workspace, named or others[0])
+        if found is not None:
+            self._enter(found.saved.id, found.saved, found.conversation)
 
-# What the person types while the agent works: a line of it goes to the agent, and nothing is echoed by the terminal.
+    def _enter(self, name: str, saved: SavedSession | None, conversation: Conversation) -> None:
+        if self._built.saved is not None:
+            self._built.saved.close()
+        self._built.saved = saved
+        session = self.app.runtime.session
+        session.id = name
+        from ferrule.workspace.files import Files
 
+        session.drop_part(Files)  # what one conversation has read another one has not
+        self.agent.conversation = conversation
 
-_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|[^\[O])")
-_UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|O)?\Z")
-_MOST = 10_000
-_JOINERS = "\u200c\u200d"  # between the parts of one emoji, or of one syllable
+    def sessions(self) -> Sequence[SessionLine]:
+        """The saved conversations of this folder, the newest first."""
+        return list(listed(sessions_folder(), self.app.runtime.session.workspace))
 
+    async def use_model(self, name: str) -> None:
+        """From the next turn on."""
+        model, before = model_for(name, self.app.settings), self.agent.model
+        await self._stop_preparing()
+        self.agent.model = model
+        await before.close()
+        self.prepare_model(self._tell)
 
-class TypedLine:
-    """The line as it grows; keys that move or complete are passed over."""
+    def prepare_model(self, tell: Callable[[str], None]) -> None:
+        """Have a model that must be fetched or loaded begin with it now, before it is asked; `tell` hears what it does,
+        and of the end as no words.
+        """
+        self._tell = tell
+        if isinstance(self.agent.model, Prepares):
+            self._preparing = asyncio.create_task(self._prepare(self.agent.model))
 
-    def __init__(self) -> None:
-        self.text = ""
-        self._decoder = codecs.getincrementaldecoder("utf-8")("ignore")
-        self._kept = ""
-
-    def feed(self, data: bytes) -> list[str]:
-        """The lines that were finished."""
-        keys = _SEQUENCE.sub("", self._kept + self._decoder.decode(data))
-        self._kept = ""
-        if cut := _UNFINISHED.search(keys):
-            self._kept, keys = cut[0], keys[: cut.start()]
-        lines: list[str] = []
-        for key in keys:
-            if key in "\r\n":
-                if self.text.strip():
-                    lines.append(self.text.strip())
-                self.text = ""
-            else:
-                self._press(key)
-        return lines
-
-    def _press(self, key: str) -> None:
-        if key in "\x7f\x08":
-            self.text = _without_last(self.text)
-        elif key == "\x15":
-            self.text = ""
-        elif key == "\x17":
-            self.text = self.text.rstrip().rpartition(" ")[0]
-        elif (key.isprintable() or key in _JOINERS) and len(self.text) < _MOST:
-            self.text += key
-
-
-def _without_last(text: str) -> str:
-    from wcwidth import iter_graphemes
-
-    return "".join(list(iter_graphemes(text))[:-1])
-
-
-class Steering:
-    """Listens at a terminal; `off` is for places where nobody types, or where lines are read whole."""
-
-    def __init__(
-        self, descriptor: int | None, on_line: Callable[[str], None], on_change: Callable[[str], None]
-    ) -> None:
-        self._descriptor = descriptor
-        self._on_line = on_line
-        self._on_change = on_change
-        self._line = TypedLine()
-        self._before: list[object] | None = None
-
-    @contextmanager
-    def listening(self) -> Generator[None]:
-        self._listen()
+    async def _prepare(self, model: Prepares) -> None:
+        self._tell(_("the model is being loaded…"))
         try:
-            yield
+            await model.prepare(self._tell)
+        except ModelError as error:
+            logger.info("The model could not be loaded ahead; the first turn tries again, and says why not: %s", error)
         finally:
-            self._stop()
+            self._tell("")
 
-    @contextmanager
-    def paused(self) -> Generator[None]:
-        """While a question is open: its answer is read in another way."""
-        listened = self._before is not None
-        self._stop()
-        try:
-            yield
-        finally:
-            if listened:
-                self._listen()
+    async def _stop_preparing(self) -> None:
+        if self._preparing is not None:
+            self._preparing.cancel()
+            await asyncio.wait({self._preparing})
+            self._preparing = None
 
-    def unfinished(self) -> str:
-        """What was typed and not sent; it is given once."""
-        text, self._line = self._line.text, TypedLine()
-        self._on_change("")
-        return text
-
-    def _listen(self) -> None:
-        if self._descriptor is None or self._before is not None or os.name == "nt":
-            return
-        import termios
-
-        with suppress(termios.error):
-            before = termios.tcgetattr(self._descriptor)
-            silent = list(before)
-            silent[3] &= ~(termios.ECHO | termios.ICANON)
-            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, silent)
-            self._before = before
-            asyncio.get_running_loop().add_reader(self._descriptor, self._read)
-
-    def _stop(self) -> None:
-        if self._descriptor is None or self._before is None:
-            return
-        import termios
-
-        asyncio.get_running_loop().remove_reader(self._descriptor)
-        before, self._before = self._before, None
-        with suppress(termios.error):
-            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, before)  # pyright: ignore[reportArgumentType]
-
-    def _read(self) -> None:
-        assert self._descriptor is not None  # noqa: S101 - it listens
-        try:
-            data = os.read(self._descriptor, 4096)
-        except OSError:
-            data = b""
-        if not data:  # the terminal is gone; a signal says so
-            asyncio.get_running_loop().remove_reader(self._descriptor)
-            return
-        for line in self._line.feed(data):
-            self._on_line(line)
-        self._on_change(self._line.text)
+    async def close(self) -> None:
+        await self._stop_preparing()
+        await self._built.close()
 
 
+# One conversation at a terminal: what the person says goes to a command or to the agent, until they leave.
+
+
+RunCommand: TypeAlias = "Callable[[Chat, str], Awaitable[bool]]"
+"""Carries out what was said if it is a `/command`, and says whether it was."""
 _TICK = 0.08
 _LEFT_BY_SIGNAL = {"SIGTERM": 143, "SIGHUP": 129}
 
@@ -180,10 +141,13 @@ _LEFT_BY_SIGNAL = {"SIGTERM": 143, "SIGHUP": 129}
 class Chat:
     """The parts of a conversation that its commands may use."""
 
-    def __init__(self, screen: Screen, person: PersonInput) -> None:
+    def __init__(self, screen: Screen, person: PersonInput, run_command: RunCommand) -> None:
+        self._run_command = run_command
         self.screen = screen
         self.person = person
-        self.printer = EventPrinter(screen)
+        self.printer = EventPrinter(
+            screen, shows_output=lambda tool: shows_output(self.assistant.app.runtime.tools.get(tool))
+        )
         self.steering = Steering(
             sys.stdin.fileno() if screen.live and person.by_person else None, self._steer, self._typing
         )
@@ -270,7 +234,7 @@ class Chat:
                 self._say_server_problem(name, one.server)
 
     def _say_server_problem(self, name: str, server: RemoteServer) -> None:
-        from ferrule.cli.mcp_state import problem_line
+        from ferrule.cli.mcp_servers import problem_line
 
         if line := problem_line(name, server):
             self.say(line, "warned")
@@ -311,7 +275,7 @@ class Chat:
         if not said:
             return
         await self._begin(opening)
-        if not await run_command(self, said):
+        if not await self._run_command(self, said):
             await self._sign_in()
             self._say_broken()
             await self._turn(said)

@@ -1,0 +1,166 @@
+"""Questions in the middle of a conversation: whether a call may run, and what an MCP server wants to know."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from ferrule.cli.ask import DIFF_LINES, choices_of, lines_of, understood
+from ferrule.cli.chatting.call_view import diff_rows
+from ferrule.cli.chatting.screen import kept, one_line, visible, wrapped
+from ferrule.cli.server_talk.questions import BAR, NO_TERMINAL
+from ferrule.cli.words import _, as_warning, localised
+from ferrule.pipeline.confirm import Answer, Choice
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Sequence
+    from contextlib import AbstractContextManager
+
+    from ferrule.builtin.edit import Preview
+    from ferrule.cli.ask import AnswerLine
+    from ferrule.cli.chatting.event_printer import EventPrinter
+    from ferrule.cli.chatting.input import PersonInput
+    from ferrule.cli.chatting.screen import Screen
+    from ferrule.pipeline.confirm import Question
+
+
+_INDENT = "  "
+
+
+class QuestionPlace:
+    """One question at a time: `turn` is held by whoever asks, a server or we ourselves."""
+
+    def __init__(
+        self,
+        screen: Screen,
+        printer: EventPrinter,
+        person: PersonInput,
+        *,
+        paused: Callable[[], AbstractContextManager[None]],
+        working: Callable[[], bool],
+    ) -> None:
+        self.screen = screen
+        self.printer = printer
+        self.person = person
+        self.paused = paused
+        self._working = working
+        self.turn = asyncio.Lock()
+        self.is_open = False
+        """Whether a server's question is on the screen; Ctrl-C is for it then, and not for the turn."""
+
+    @property
+    def shut_because(self) -> str:
+        if not self.person.by_person:
+            return NO_TERMINAL
+        return "" if self._working() else "the person was not waiting for anything"
+
+    @asynccontextmanager
+    async def asking(self) -> AsyncGenerator[ChatTalk]:
+        async with self.turn:
+            with self.printer.held(""), self.paused():
+                self.is_open = True
+                try:
+                    yield ChatTalk(self.screen, self.person)
+                finally:
+                    self.is_open = False
+
+    def note(self, words: str) -> None:
+        self.printer.note(words, "warned")
+
+
+class ChatTalk:
+    """Lines laid out for the screen, and answers from the input line."""
+
+    def __init__(self, screen: Screen, person: PersonInput) -> None:
+        self._screen = screen
+        self._person = person
+
+    @property
+    def cancelled_by(self) -> str:
+        return _("Esc or Ctrl-C")
+
+    def tell(self, lines: Sequence[AnswerLine]) -> None:
+        self._screen.write([row for line in lines for row in self._rows(line)])
+
+    async def answer(self) -> str:
+        return await self._person.answer(escapes=True)
+
+    def _rows(self, line: AnswerLine) -> list[str]:
+        screen = self._screen
+        if line.of_the_call and not line.words.startswith(BAR):
+            return [screen.paint("strong", line.words)]  # an address: the terminal wraps it, and can copy it whole
+        if line.of_the_call:
+            rows = wrapped(line.words.removeprefix(BAR), screen.width, f"{_INDENT}{BAR}")
+            return [screen.paint("strong", row) for row in rows]
+        if line.warning:
+            rows = wrapped(as_warning(line.words), screen.width, _INDENT)
+            return [screen.paint("warned", row) for row in rows]
+        return wrapped(line.words, screen.width, "", _INDENT)
+
+
+class ChatAsker:
+    """Shows a question below what was said before it and waits for the person's answer.
+
+    Ctrl-C stops the whole turn; the end of the input means no. A pipe cannot approve anything.
+    """
+
+    def __init__(self, place: QuestionPlace, interrupt: Callable[[], None]) -> None:
+        self._place = place
+        self._screen = place.screen
+        self._interrupt = interrupt
+
+    async def __call__(self, question: Question) -> Answer:
+        if not self._place.person.by_person:
+            return Answer(Choice.NO, "there is no terminal to ask them at")
+        from ferrule.builtin.edit import preview_of
+
+        invocation = question.invocation
+        preview = await preview_of(question)
+        await self._place.printer.reached(invocation.call_id)
+        async with self._place.turn:
+            with self._place.printer.held(invocation.call_id) as view, self._place.paused():
+                self._screen.write([*self._rows(question, preview)])
+                answer = await self._answered(question)
+                if view is not None:
+                    view.shown_diff = preview is not None
+                    view.refused_because = one_line(answer.reason) if answer.choice is Choice.NO else None
+        return answer
+
+    async def _answered(self, question: Question) -> Answer:
+        try:
+            typed = await self._place.person.answer()
+        except EOFError:
+            typed = ""
+        except KeyboardInterrupt:
+            self._interrupt()
+            return Answer(Choice.NO, "they stopped the turn")
+        return understood(typed, question, tell=lambda words: self._screen.write(wrapped(words, self._screen.width)))
+
+    def _rows(self, question: Question, preview: Preview | None) -> list[str]:
+        screen, paint = self._screen, self._screen.paint
+        rows: list[str] = []
+        told = False
+        for line in lines_of(question):
+            if told and not line.of_the_call:
+                rows += self._change(preview)
+                told = False
+            if line.warning:
+                words = as_warning(line.words)
+                rows += [paint("warned", row) for row in wrapped(words, screen.width, _INDENT)]
+            elif line.of_the_call:
+                told = True
+                rows += [paint("strong", row) for row in kept(line.words, screen.width, _INDENT)]
+            else:
+                rows += wrapped(line.words, screen.width, "", _INDENT)
+        if told:
+            rows += self._change(preview)
+        return [*rows, *wrapped(choices_of(question).strip(), screen.width)]
+
+    def _change(self, preview: Preview | None) -> list[str]:
+        if preview is None:
+            return []
+        if preview.problem:
+            words = _("It would fail now: {why}").format(why=visible(localised(preview.problem)))
+            return [self._screen.paint("warned", row) for row in wrapped(words, self._screen.width, _INDENT)]
+        return diff_rows(preview.diff, self._screen, DIFF_LINES)
