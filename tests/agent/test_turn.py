@@ -32,7 +32,7 @@ from ferrule.core.model import (
 )
 from ferrule.pipeline import confirm
 from ferrule.testing import ScriptedAsker, call, say
-from ferrule.testing.scripted_model import Answer
+from ferrule.testing.scripted_model import ScriptedAnswer
 
 from .room import Records, Waiting, agent_with, runtime, shown, turn
 
@@ -519,7 +519,7 @@ async def test_a_conversation_that_stays_too_long_fails_in_words() -> None:
 async def test_room_is_made_before_the_context_is_full() -> None:
     calls = [call("repeat", {"text": f"line {n}", "times": 300}) for n in range(12)]
 
-    def summary_or_call(request: ModelRequest) -> Answer:
+    def summary_or_call(request: ModelRequest) -> ScriptedAnswer:
         asked = request.messages[0]
         if isinstance(asked, UserMessage) and "Write a summary" in asked.text:
             return "## Task\nRepeat."

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
@@ -54,7 +55,7 @@ def test_commands_share_a_folder_for_temporary_files_which_is_bounded(box: Box) 
     folder = box.folder / "shared"
     folder.mkdir()
     box.own()
-    shared = {"temporary": folder, "bounds": Bounds(temporary=5 << 20)}
+    shared: dict[str, Any] = {"temporary": folder, "bounds": Bounds(temporary=5 << 20)}
     assert box.run('echo 1 >"$TMPDIR/x"', **shared).code == 0
     assert box.run('cat "$TMPDIR/x"', **shared).out == "1\n"
     done = box.run('head -c 10000000 /dev/zero >"$TMPDIR/y"; sleep 50', **shared)
