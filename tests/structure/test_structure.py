@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 
@@ -11,6 +12,9 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "ferrule"
 MODULES = sorted(path for path in SOURCE.rglob("*.py"))
 MOST_LINES = 800
+HALVES = [{"ferrule.pipeline.batch", "ferrule.pipeline.run"}]
+"""Modules that may import each other, because they are two halves of one idea: one call, and many."""
+HOUSE = run_path(str(ROOT / "scripts" / "house"))
 VAGUE = re.compile(r"(^|_)(utils?|helpers?|managers?|base|common|misc)($|_)")
 
 
@@ -31,3 +35,13 @@ def test_a_module_says_what_it_is_for(module: Path) -> None:
 
 def test_no_module_has_a_name_that_says_nothing() -> None:
     assert [name(module) for module in MODULES if VAGUE.search(module.stem)] == []
+
+
+def test_no_modules_import_each_other() -> None:
+    modules = {HOUSE["name_of"](path, SOURCE): path for path in MODULES}
+    imports = {name: HOUSE["imported"](name, HOUSE["parsed"](path), modules) for name, path in modules.items()}
+    assert [circle for circle in HOUSE["circles_of"](imports) if circle not in HALVES] == []
+
+
+def test_no_class_name_occurs_twice() -> None:
+    assert HOUSE["classes_twice"]({name(path): HOUSE["parsed"](path) for path in MODULES}) == {}
