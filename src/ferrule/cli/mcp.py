@@ -28,7 +28,7 @@ from ferrule.cli.options import (
 from ferrule.cli.output import write
 from ferrule.cli.words import _, said_of
 from ferrule.core.errors import MissingExtra
-from ferrule.process.signals import on_signal
+from ferrule.core.loops import on_signal
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -249,7 +249,7 @@ class SignalExit:
         self.code = EXIT_TERMINATED
 
     def watch(self, stop: Callable[[], object]) -> None:
-        from ferrule.process.signals import no_more_on_signal, on_signal
+        from ferrule.core.loops import no_more_on_signal, on_signal
 
         def terminate() -> None:
             self.note_sigterm()

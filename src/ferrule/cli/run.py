@@ -39,9 +39,9 @@ from ferrule.cli.status_line import CallStatus, StatusLine
 from ferrule.cli.words import _, as_error, localised, said_of
 from ferrule.core.errors import ErrorKind
 from ferrule.core.events import Done, Pending
+from ferrule.core.loops import on_signal
 from ferrule.core.model import Preparing, Retrying
 from ferrule.core.phrases import joined
-from ferrule.process.signals import on_signal
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

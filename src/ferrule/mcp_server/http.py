@@ -20,8 +20,8 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import JSONRPCError
 from starlette.responses import PlainTextResponse, Response
 
+from ferrule.core.loops import no_more_on_signal, on_signal
 from ferrule.mcp_server.stdio import RefusedMessage, read_message
-from ferrule.process.signals import no_more_on_signal, on_signal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

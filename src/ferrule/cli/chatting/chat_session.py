@@ -21,8 +21,8 @@ from ferrule.cli.chatting.questions import QuestionPlace
 from ferrule.cli.chatting.screen import visible, wrapped
 from ferrule.cli.server_talk.questions import ServerQuestions
 from ferrule.cli.words import _
+from ferrule.core.loops import on_signal
 from ferrule.core.model import ModelError, Prepares
-from ferrule.process.signals import on_signal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

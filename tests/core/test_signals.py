@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from ferrule.process.signals import no_more_on_signal, on_signal
+from ferrule.core.loops import no_more_on_signal, on_signal
 
 
 async def test_a_signal_is_heard_until_it_is_not_any_more() -> None:
