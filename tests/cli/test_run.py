@@ -158,7 +158,7 @@ def test_a_signal_ends_it_cleanly_and_the_calls_with_it(ferrule: Command, number
     marker = ferrule.workspace / "pid"
     command = f"echo $$ > {marker.name}; exec sleep 300"
     bash = calls(("Bash", {"command": command, "description": "wait"}))
-    with started(ferrule, script(ferrule, bash, "never"), "--stream-json", "--yes") as running:
+    with started(ferrule, script(ferrule, bash, "never"), "--stream-json", "--allow", "Bash") as running:
         assert running.stdout is not None
         lines: list[dict[str, Any]] = []
         for line in running.stdout:
