@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ENVIRONMENT = "FERRULE_"
-_THE_PERSONS = ("hooks", "audit", "trusted_folders", "trusted_mcp_servers", "model", "providers")
+_THE_PERSONS = ("hooks", "audit", "trusted_folders", "trusted_mcp_servers", "model", "providers", "service")
 _OF_A_LIST = {"hooks": HookSettings, "providers": ProviderSettings, "mcp_servers": McpServerSettings}
 _OTHER_VARIABLES = {"FERRULE_CONFIG", "FERRULE_DATA", "FERRULE_MCP_TOKEN", "FERRULE_PYTHON", "FERRULE_TEST_JOBS"}
 # From the most that runs without asking to the least.

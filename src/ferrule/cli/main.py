@@ -20,16 +20,21 @@ _COMMANDS = {
     "doctor": "Check this installation and say what is missing.",
     "explain": "Say why a call would run, ask or be refused.",
     "history": "List the changes that tools made.",
+    "keys": "Manage the API keys of the service.",
     "lint": "Check tool definitions for what confuses models.",
     "mcp": "Use the tools of MCP servers, and be one.",
     "models": "List the models that can be asked, and what others need.",
     "redo": "Make again what was undone.",
+    "roles": "Manage the roles of the service's users.",
     "rules": "See and change the rules of what may run.",
     "run": "Give the assistant a request and print its answer.",
+    "serve": "Serve the tools over HTTP, for many tenants.",
     "shells": "See and stop what runs in the background.",
     "stats": "Show how often each tool ran, failed and was refused.",
+    "tenants": "Manage the tenants of the service.",
     "tools": "List the tools and their definitions.",
     "undo": "Take back what tools changed.",
+    "users": "Manage the users of the service.",
 }
 
 

@@ -117,12 +117,24 @@ class Runtime:
             while self._closers:
                 await self._closers.pop()()
 
-    def seeing(self, tools: ToolSource) -> Runtime:
+    def seeing(
+        self, tools: ToolSource, *, ask: Asker | None = None, listener: Callable[[CallEvent], None] | None = None
+    ) -> Runtime:
         """The same runtime for a caller with other tools, as an agent's filter leaves them; others do not exist for it.
 
-        What those tools themselves call they find where they always do.
+        What those tools themselves call they find where they always do. `ask` and `listener` are for the calls of this
+        caller alone, and for those that their tools make: their questions do not wait for anyone else's.
         """
-        view = copy(self)
+        view: Runtime = copy(self)
+        if ask is not None or listener is not None:
+            whole: Runtime = copy(self._whole)
+            confirm = Confirm(ask) if ask is not None else self._confirm
+            listeners = self._listeners
+            if listener is not None:
+                listeners = Listeners()
+                listeners.subscribe(listener)
+            view._confirm, view._listeners, view._whole = confirm, listeners, whole
+            whole._confirm, whole._listeners = confirm, listeners
         view.tools = tools
         return view
 

@@ -1,0 +1,174 @@
+"""Where a user's calls run: a folder of their own, and sessions that keep a shell and what was read between calls."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from ferrule.core.context import RESTRICTIONS, Caller, Session
+from ferrule.pipeline.run import Runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from ferrule.pipeline.hooks import Hook
+    from ferrule.pipeline.limits import Limits
+    from ferrule.pipeline.record import Recorder
+    from ferrule.policy import RulePolicy
+    from ferrule.registry.source import ToolSource
+    from ferrule.service.access import Allowed
+    from ferrule.service.directory import Principal
+
+logger = logging.getLogger("ferrule.service")
+
+IDLE_SECONDS = 1800.0
+MOST_SESSIONS = 1_000
+
+
+class TooManySessions(Exception):  # noqa: N818 - reads as what it says
+    """Every session that may be open is in use."""
+
+
+class _Held:
+    """A session that calls share, and the runtime that they run on."""
+
+    __slots__ = ("last", "policy", "runtime", "session", "using")
+
+    def __init__(self, session: Session, policy: RulePolicy, runtime: Runtime) -> None:
+        self.session = session
+        self.policy = policy
+        self.runtime = runtime
+        self.using = 0
+        self.last = monotonic()
+
+
+class Seat:
+    """The session and the runtime of one call, for as long as it runs."""
+
+    __slots__ = ("_held", "runtime", "session")
+
+    def __init__(self, session: Session, runtime: Runtime, held: _Held | None) -> None:
+        self.session = session
+        self.runtime = runtime
+        self._held = held
+        if held is not None:
+            held.using += 1
+
+    async def leave(self) -> None:
+        """A session without a name ends with its call."""
+        if self._held is not None:
+            self._held.using -= 1
+            self._held.last = monotonic()
+        else:
+            await close_quietly(self.session)
+
+
+class UserSessions:
+    """The sessions of all users of this instance."""
+
+    def __init__(
+        self,
+        tools: ToolSource,
+        root: Path,
+        *,
+        recorders: Iterable[Recorder],
+        hooks: Iterable[Hook],
+        limits: Limits,
+        config: Callable[[Path], Mapping[str, Any]],
+    ) -> None:
+        """`config` gives what a session knows of the sandbox and the like, for its workspace."""
+        self._tools = tools
+        self._root = root
+        self._recorders = tuple(recorders)
+        self._hooks = tuple(hooks)
+        self._limits = limits
+        self._config = config
+        self._named: dict[tuple[str, str, str], _Held] = {}
+        self._unnamed: dict[tuple[str, str], tuple[RulePolicy, Runtime]] = {}
+        self._folders: dict[tuple[str, str], tuple[Path, Mapping[str, Any]]] = {}
+
+    def workspace(self, principal: Principal) -> Path:
+        """The user's own folder. The names of tenants and users hold nothing that leads out of it."""
+        return self._place(principal)[0]
+
+    def _place(self, principal: Principal) -> tuple[Path, Mapping[str, Any]]:
+        key = principal.tenant, principal.user
+        found = self._folders.get(key)
+        if found is None:
+            folder = self._root / principal.tenant / principal.user
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            found = self._folders[key] = folder, self._config(folder)
+        return found
+
+    async def seat(
+        self, principal: Principal, allowed: Allowed, name: str | None, session_id: str, role: str | None
+    ) -> Seat:
+        """A place to run one call: in the named session, or in one of its own."""
+        caller = Caller(principal.tenant, principal.user, role)
+        if name is None:
+            folder, config = self._place(principal)
+            session = Session(workspace=folder, caller=caller, config=config, id=session_id)
+            return Seat(session, self._runtime_of(principal, allowed), None)
+        key = principal.tenant, principal.user, name
+        held = self._named.get(key)
+        if held is None:
+            await self._make_room()
+            folder, config = self._place(principal)
+            session = Session(workspace=folder, caller=caller, config=config, id=".".join(key))
+            held = self._named[key] = _Held(session, allowed.policy, self._new_runtime(allowed, session))
+        elif held.policy is not allowed.policy:  # the user's rights changed
+            held.session.state[RESTRICTIONS] = allowed.policy.restrictions
+            held.policy, held.runtime = allowed.policy, self._new_runtime(allowed, held.session)
+        session = held.session
+        if session.caller != caller:
+            session = copy.copy(session)  # the same state under another of the user's roles
+            session.caller = caller
+        return Seat(session, held.runtime, held)
+
+    def _runtime_of(self, principal: Principal, allowed: Allowed) -> Runtime:
+        """Calls without a session share what they run on with those of the same user, and nothing else."""
+        key = principal.tenant, principal.user
+        found = self._unnamed.get(key)
+        if found is None or found[0] is not allowed.policy:
+            session = Session(workspace=self.workspace(principal))
+            found = self._unnamed[key] = allowed.policy, self._new_runtime(allowed, session)
+        return found[1]
+
+    def _new_runtime(self, allowed: Allowed, session: Session) -> Runtime:
+        return Runtime(
+            self._tools,
+            policy=allowed.policy,
+            recorders=self._recorders,
+            hooks=self._hooks,
+            limits=self._limits,
+            session=session,
+            own_loop=True,
+        )
+
+    async def close_idle(self, idle: float = IDLE_SECONDS) -> None:
+        """End sessions that nobody has used for a while, with their shells."""
+        before = monotonic() - idle
+        for key in [key for key, held in self._named.items() if not held.using and held.last <= before]:
+            await close_quietly(self._named.pop(key).session)
+
+    async def _make_room(self) -> None:
+        if len(self._named) < MOST_SESSIONS:
+            return
+        resting = [(held.last, key) for key, held in self._named.items() if not held.using]
+        if not resting:
+            raise TooManySessions
+        await close_quietly(self._named.pop(min(resting)[1]).session)
+
+    async def close(self) -> None:
+        while self._named:
+            await close_quietly(self._named.popitem()[1].session)
+
+
+async def close_quietly(session: Session) -> None:
+    try:
+        await session.close()
+    except Exception:
+        logger.exception("A session could not be closed")
