@@ -8,7 +8,7 @@ import click
 
 from ferrule.cli.options import json_option
 from ferrule.cli.output import write
-from ferrule.cli.service_store import Duration, in_store, show, show_all, store_options
+from ferrule.cli.service_store import in_store, read_duration, show, show_all, store_options
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ def list_keys(database: str | None, tenant: str, as_json: bool = False) -> None:
 @click.argument("user")
 @click.option("--name", default="", help=_("What the key is for."))
 @click.option("--scope", "scopes", multiple=True, type=click.Choice(_SCOPES), help=_("What it may do. Repeatable."))
-@click.option("--expires", type=Duration(), metavar="DURATION", help=_("When it ends: 90s, 15m, 12h or 30d from now."))
+@click.option(
+    "--expires", callback=read_duration, metavar="DURATION", help=_("When it ends: 90s, 15m, 12h or 30d from now.")
+)
 @json_option
 @store_options
 def create_key(
@@ -62,7 +64,9 @@ def create_key(
 
 @command.command("rotate", help=_("Give a key a new secret, and print it."))
 @click.argument("key")
-@click.option("--overlap", type=Duration(), default=0.0, metavar="DURATION", help=_("How long the old secret works."))
+@click.option(
+    "--overlap", callback=read_duration, default="0s", metavar="DURATION", help=_("How long the old secret works.")
+)
 @json_option
 @store_options
 def rotate_key(database: str | None, tenant: str, key: str, overlap: float, as_json: bool = False) -> None:

@@ -34,16 +34,15 @@ def store_options(command: Any) -> Any:
     return database_option(tenant(command))
 
 
-class Duration(click.ParamType[float]):
-    """`90s`, `15m`, `12h` or `30d`."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = _DURATION.fullmatch(str(value))
-        if found is None:
-            self.fail(_("`{value}` is not a duration. Write 90s, 15m, 12h or 30d.").format(value=value), param, ctx)
-        return float(found[1]) * _SECONDS[found[2]]
+def read_duration(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """`90s`, `15m`, `12h` or `30d`, in seconds."""
+    if value is None:
+        return None
+    found = _DURATION.fullmatch(value)
+    if found is None:
+        words = _("`{value}` is not a duration. Write 90s, 15m, 12h or 30d.").format(value=value)
+        raise click.BadParameter(words, context, parameter)
+    return float(found[1]) * _SECONDS[found[2]]
 
 
 def in_store(
@@ -66,7 +65,8 @@ def in_store(
             if store.revision() != HEAD:
                 raise PlainError(
                     _(
-                        "There is no current service database there. Start `ferrule serve` or run `ferrule serve migrate`."
+                        "There is no current service database there. Start `ferrule serve`, or run "
+                        "`ferrule serve migrate`."
                     )
                 )
             with store.transaction(tenant, writes=writes) as connection:

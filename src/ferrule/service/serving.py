@@ -41,8 +41,15 @@ def url_of(host: str, port: int) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-async def serve(service: Service, host: str, port: int, *, ready: Callable[[int], None] = lambda port: None) -> None:
-    """Serve until SIGTERM, Ctrl-C or SIGHUP; `ready` hears the port.
+async def serve(
+    service: Service,
+    host: str,
+    port: int,
+    *,
+    ready: Callable[[int], None] = lambda port: None,
+    until: asyncio.Event | None = None,
+) -> None:
+    """Serve until SIGTERM, Ctrl-C or SIGHUP, or until the event is set; `ready` hears the port.
 
     Then new calls are refused while those that run come to their end, which whoever waits for them still hears. A
     second signal ends it at once.
@@ -64,7 +71,7 @@ async def serve(service: Service, host: str, port: int, *, ready: Callable[[int]
         config.http_protocol_class = _with_head_limit(config.http_protocol_class)
         async with service:
             ready(listening.getsockname()[1])
-            await _Server(config, service).serve([listening])
+            await _Server(config, service, until).serve([listening])
     finally:
         listening.close()
 
@@ -72,18 +79,24 @@ async def serve(service: Service, host: str, port: int, *, ready: Callable[[int]
 class _Server(uvicorn.Server):
     """Drains the service before it stops to answer."""
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, until: asyncio.Event | None) -> None:
         super().__init__(config)
         self._service = service
+        self._until = until
         self._draining: asyncio.Task[None] | None = None
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         for number in _ENDS:
             on_signal(number.name, self._on_end)
+        waiting = asyncio.get_running_loop().create_task(self._until.wait()) if self._until is not None else None
+        if waiting is not None:
+            waiting.add_done_callback(lambda _: self._on_end())
         try:
             yield
         finally:
+            if waiting is not None:
+                waiting.cancel()
             for number in _ENDS:
                 no_more_on_signal(number.name)
 

@@ -127,7 +127,7 @@ class GroupWriter:
             index_elements=["tenant", "user", "key"],
             set_={name: claimed.excluded[name] for name in ("fingerprint", "call", "batch", "created")},
             where=idempotency_keys.c.created < claimed.excluded.created - IDEMPOTENCY_SECONDS,
-        )
+        ).returning(idempotency_keys.c.key)
         counted = dialect.insert(usage)
         self._count = counted.on_conflict_do_update(
             index_elements=["tenant", "day", "user", "key", "tool"],
@@ -259,7 +259,7 @@ class GroupWriter:
         key = {"tenant": op.tenant, "user": row["user"], "key": op.key}
         call, batch = (row["batch"], True) if row["batch"] else (row["id"], False)
         values = {**key, "fingerprint": op.fingerprint, "call": call, "batch": batch, "created": row["created"]}
-        if connection.execute(self._claim, values).rowcount:
+        if connection.execute(self._claim, values).first() is not None:
             return None
         found = connection.execute(_KEY, key).one()
         return UsedKey(found.fingerprint, found.call, found.batch)
