@@ -12,6 +12,7 @@ import json
 import logging
 from contextlib import suppress
 from dataclasses import dataclass
+from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,6 +21,7 @@ from sqlalchemy import delete, select, update
 from ferrule.core.call import Invocation, RawCall
 from ferrule.core.errors import DefinitionError, ErrorKind, Stopped
 from ferrule.core.events import Done, Pending
+from ferrule.core.function_tool import FunctionTool
 from ferrule.pipeline.authorise import Verdict
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.service.approvals import hash_arguments, question_of
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
     from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
+    from ferrule.core.tool import Tool
     from ferrule.pipeline.confirm import Question
     from ferrule.service.access import Access, Allowed
     from ferrule.service.approvals import Approvals
@@ -159,10 +162,14 @@ class Calls:
 
     def _prepare(self, live: LiveCall, allowed: Allowed, seat: Seat) -> tuple[RawCall, Invocation | Stopped | None]:
         """The first two stages, so that what asks can be stored before anything runs."""
-        live.runtime = seat.runtime.seeing(
-            allowed.tools, ask=lambda question: self.approvals.ask(live, question), listener=live.hear
-        )
         row = live.row
+        tool = allowed.tools.get(row["tool"], row["pinned"])
+        if live.answer is None and tool is not None and not self.sessions.has_hooks and not can_speak(tool):
+            live.runtime = seat.view  # it says nothing and asks nothing while it runs
+        else:
+            live.runtime = seat.runtime.seeing(
+                allowed.tools, ask=lambda question: self.approvals.ask(live, question), listener=live.hear
+            )
         call = RawCall(row["tool"], json.loads(row["arguments"]), id=live.id, version=row["pinned"])
         try:
             prepared = live.runtime.build(call)
@@ -234,7 +241,7 @@ class Calls:
         """Store how a call ended, then tell those who wait; what is not stored is not told."""
         row = live.row
         values: dict[str, Any] = {
-            "status": status, "result": text, "arguments": kept_arguments(json.loads(row["arguments"])),
+            "status": status, "result": text, "arguments": kept_arguments(row["arguments"]),
             "version": row["version"], "approval": row["approval"], "started": row["started"], "finished": time(),
             "started_seq": row["started_seq"], "last_seq": row["last_seq"] + 1,
         }  # fmt: skip
@@ -530,6 +537,14 @@ class Calls:
             return
         if live.task is not None and not live.row["batch"]:
             live.task.cancel()
+
+
+def can_speak(tool: Tool[Any]) -> bool:
+    """Whether its calls can report progress, stream output, call tools or ask; a plain function can do none of it."""
+    if tool.wants_context or not isinstance(tool, FunctionTool):
+        return True
+    code = getattr(cast("Any", tool.function), "__code__", None)
+    return code is None or bool(code.co_flags & (CO_GENERATOR | CO_ASYNC_GENERATOR)) or tool.has_touches
 
 
 def _status_of(result: ToolResult, live: LiveCall) -> str:

@@ -12,7 +12,7 @@ import json
 import secrets
 import sqlite3
 from dataclasses import dataclass
-from time import time
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import delete, insert, select, update
@@ -43,6 +43,7 @@ SECRET_PREFIX = "fk_"  # noqa: S105 - how a secret begins
 _SECRET_BYTES = 32
 _HINT = 8
 _MOST_CACHED = 50_000
+_LOOK_SECONDS = 0.005
 
 ADMIN_ROLE = "admin"
 MEMBER_ROLE = "member"
@@ -102,6 +103,7 @@ class Directory:
         self.generation = 0
         """Grows with every change that was heard of; what was derived from a principal is good until then."""
         self._seen = -1
+        self._look_at = 0.0
         self._counter: sqlite3.Connection | None = None
         if database.is_sqlite:
             self._counter = sqlite3.connect(
@@ -119,8 +121,9 @@ class Directory:
         self.generation += 1
 
     def look_for_changes(self) -> None:
-        """Where nobody tells of changes: five microseconds, before each request."""
-        if self._counter is not None:
+        """Where nobody tells of changes: before a request, and not more often than every few milliseconds."""
+        if self._counter is not None and (now := monotonic()) >= self._look_at:
+            self._look_at = now + _LOOK_SECONDS
             count = self._counter.execute("SELECT count FROM changes").fetchone()[0]
             if count != self._seen:
                 self._seen = count

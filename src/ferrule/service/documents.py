@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from datetime import UTC, datetime
+from functools import lru_cache
 from time import time, time_ns
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,7 @@ _MOST_NAME = 256
 _SHOWN_OF_CUT = 2_000
 
 
+_chances = random.Random(os.urandom(32))  # noqa: S311 - an id is no secret; it must be nobody else's
 _last_moment = 0
 
 
@@ -36,14 +39,17 @@ def new_id() -> str:
     milliseconds, rest = divmod(time_ns(), 1_000_000)
     moment = milliseconds << 12 | rest * 4096 // 1_000_000
     _last_moment = moment = max(moment, _last_moment + 1)
-    random = int.from_bytes(os.urandom(8), "big") >> 2
-    return f"{(moment >> 12) << 80 | 0x7 << 76 | (moment & 0xFFF) << 64 | 0b10 << 62 | random:032x}"
+    chance = _chances.getrandbits(62)
+    return f"{(moment >> 12) << 80 | 0x7 << 76 | (moment & 0xFFF) << 64 | 0b10 << 62 | chance:032x}"
 
 
 def shown_time(moment: float | None) -> str | None:
-    if moment is None:
-        return None
-    return f"{datetime.fromtimestamp(moment, UTC).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+    return None if moment is None else f"{_second(int(moment))}.{int(moment * 1000) % 1000:03d}Z"
+
+
+@lru_cache(maxsize=256)
+def _second(moment: int) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def storable(text: str) -> str:
@@ -117,9 +123,10 @@ def error_text(row: Mapping[str, Any], kind: str, message: str, suggestion: str 
     )  # fmt: skip
 
 
-def kept_arguments(arguments: Any) -> str:
-    """The arguments of a call that has ended, without the secrets that can be recognised."""
-    return json.dumps(keep_arguments(arguments).text)
+def kept_arguments(text: str) -> str:
+    """The arguments of a call that has ended, without the secrets that can be recognised; JSON, as they were."""
+    kept = keep_arguments(text)
+    return kept.text if kept.length == len(kept.text) and kept.text[:1] in ("{", '"') else json.dumps(kept.text)
 
 
 def output_of(content: object) -> dict[str, Any]:

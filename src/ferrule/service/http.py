@@ -13,6 +13,7 @@ import re
 import secrets
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count
 from math import ceil
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -48,6 +49,8 @@ BODY_SECONDS = 30.0
 COMMENT_SECONDS = 15.0
 _MOST_ERRORS = 20
 _LARGE = 100_000
+_PROCESS = secrets.token_hex(6)
+_numbers = count(1)
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _WAIT = re.compile(r"(?:^|[,;\s])wait=(\d{1,6}(?:\.\d{1,3})?)(?:$|[,;\s])")
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
@@ -446,7 +449,7 @@ def _request_id(scope: Scope) -> str:
     for name, value in scope["headers"]:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             return value.decode()
-    return secrets.token_hex(8)
+    return f"{_PROCESS}{next(_numbers):08x}"
 
 
 def _log(scope: Scope, status: int, seconds: float, request: ServiceRequest | None, request_id: str) -> None:

@@ -29,8 +29,8 @@ class LiveCall:
     """One call of this instance, until its end is stored."""
 
     __slots__ = (
-        "_progress_at", "_waiting", "answer", "answer_for", "attached", "cancelled", "events", "most_bytes", "outlived",
-        "row", "runtime", "stored", "subjects", "task", "writer",
+        "_progress_at", "_start_stored", "_waiting", "answer", "answer_for", "attached", "cancelled", "events",
+        "most_bytes", "outlived", "row", "runtime", "stored", "subjects", "task", "writer",
     )  # fmt: skip
 
     def __init__(self, row: dict[str, Any], writer: GroupWriter, most_bytes: int = 0) -> None:
@@ -51,8 +51,9 @@ class LiveCall:
         """Whether it has gone on after its request was answered, or without one: others may wait elsewhere."""
         self.stored = False
         self.events: list[dict[str, Any]] = []
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: list[asyncio.Future[bool]] = []
         self._progress_at = 0.0
+        self._start_stored = False
 
     @property
     def id(self) -> str:
@@ -75,13 +76,18 @@ class LiveCall:
                 self.tell()
 
     def say(self, kind: str, data: Mapping[str, Any]) -> None:
-        """An event that others may ask for later."""
+        """An event that others may ask for later, also on another instance while the call runs."""
+        if self.row["started_seq"] and not self._start_stored:
+            self._start_stored = True
+            self._store(self.row["started_seq"], "call.started", {}, self.row["started"])
         self.row["last_seq"] += 1
-        seq, at = self.row["last_seq"], time()
+        self._store(self.row["last_seq"], kind, data, time())
+        self.tell()
+
+    def _store(self, seq: int, kind: str, data: Mapping[str, Any], at: float) -> None:
         self.events.append({"id": seq, "type": kind, "call": self.id, "at": shown_time(at), "data": data})
         row = {"tenant": self.tenant, "call": self.id, "seq": seq, "type": kind, "data": json.dumps(data), "at": at}
         self.writer.put(AddEvent(self.tenant, row))
-        self.tell()
 
     def hear(self, event: CallEvent) -> None:
         """Pass on progress and output of the call itself, as far as there is room."""
@@ -106,18 +112,19 @@ class LiveCall:
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():
-                future.set_result(None)
+                future.set_result(True)
 
     async def news(self, seconds: float | None = None) -> bool:
         """Wait until there is something new; False when nothing came in time."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[bool] = loop.create_future()
         self._waiting.append(future)
+        timer = loop.call_later(seconds, _give_up, future) if seconds is not None else None
         try:
-            async with asyncio.timeout(seconds):
-                await future
-        except TimeoutError:
-            return False
-        return True
+            return await future
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     async def ended(self, seconds: float) -> bool:
         """Wait until its end is stored; False when it takes longer."""
@@ -130,14 +137,22 @@ class LiveCall:
 
     async def follow(self, after: int) -> AsyncIterator[dict[str, Any]]:
         """Its events after that number, until its end; what was said before is said again."""
+        told = 0
         while True:
-            stored = self.stored
-            for event in events_of(self.row, self.events, after):
+            stored, begun, said = self.stored, self.row["started_seq"], self.events[told:]
+            told += len(said)
+            for event in events_of(self.row, said, after):
                 after = event["id"]
                 yield event
             if stored:
                 return
-            await self.news()
+            if (self.stored, self.row["started_seq"], len(self.events)) == (stored, begun, told):
+                await self.news()  # nothing has come while the others were read
+
+
+def _give_up(future: asyncio.Future[bool]) -> None:
+    if not future.done():
+        future.set_result(False)
 
 
 def events_of(row: Mapping[str, Any], said: list[dict[str, Any]], after: int) -> list[dict[str, Any]]:
@@ -145,7 +160,7 @@ def events_of(row: Mapping[str, Any], said: list[dict[str, Any]], after: int) ->
     found = [event for event in said if event["id"] > after]
     if after < 1:
         found.append(_event(row, 1, "call.created", row["created"], {"tool": row["tool"]}))
-    if row["started_seq"] > after:
+    if row["started_seq"] > after and not any(event["id"] == row["started_seq"] for event in found):
         found.append(_event(row, row["started_seq"], "call.started", row["started"], {}))
     if row["status"] in FINISHED and row["finished"] is not None and row["last_seq"] > after:
         result = json.loads(row["result"]) if row["result"] else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.context import RESTRICTIONS, Caller, Session
 from ferrule.pipeline.run import Runtime
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ferrule.pipeline.hooks import Hook
     from ferrule.pipeline.limits import Limits
     from ferrule.pipeline.record import Recorder
-    from ferrule.policy import RulePolicy
     from ferrule.registry.source import ToolSource
     from ferrule.service.access import Allowed
     from ferrule.service.directory import Principal
@@ -35,24 +34,26 @@ class TooManySessions(Exception):  # noqa: N818 - reads as what it says
 class _Held:
     """A session that calls share, and the runtime that they run on."""
 
-    __slots__ = ("last", "policy", "runtime", "session", "using")
+    __slots__ = ("allowed", "last", "runtime", "session", "using", "view")
 
-    def __init__(self, session: Session, policy: RulePolicy, runtime: Runtime) -> None:
+    def __init__(self, session: Session) -> None:
         self.session = session
-        self.policy = policy
-        self.runtime = runtime
+        self.allowed: Allowed | None = None
+        self.runtime: Runtime = cast("Any", None)
+        self.view: Runtime = cast("Any", None)
         self.using = 0
         self.last = monotonic()
 
 
 class Seat:
-    """The session and the runtime of one call, for as long as it runs."""
+    """The session and the runtime of one call, for as long as it runs; `view` has the user's tools alone."""
 
-    __slots__ = ("_held", "runtime", "session")
+    __slots__ = ("_held", "runtime", "session", "view")
 
-    def __init__(self, session: Session, runtime: Runtime, held: _Held | None) -> None:
+    def __init__(self, session: Session, runtime: Runtime, view: Runtime, held: _Held | None) -> None:
         self.session = session
         self.runtime = runtime
+        self.view = view
         self._held = held
         if held is not None:
             held.using += 1
@@ -84,10 +85,11 @@ class UserSessions:
         self._root = root
         self._recorders = tuple(recorders)
         self._hooks = tuple(hooks)
+        self.has_hooks = bool(self._hooks)
         self._limits = limits
         self._config = config
         self._named: dict[tuple[str, str, str], _Held] = {}
-        self._unnamed: dict[tuple[str, str], tuple[RulePolicy, Runtime]] = {}
+        self._unnamed: dict[tuple[str, str], _Held] = {}
         self._folders: dict[tuple[str, str], tuple[Path, Mapping[str, Any]]] = {}
 
     def workspace(self, principal: Principal) -> Path:
@@ -111,31 +113,33 @@ class UserSessions:
         if name is None:
             folder, config = self._place(principal)
             session = Session(workspace=folder, caller=caller, config=config, id=session_id)
-            return Seat(session, self._runtime_of(principal, allowed), None)
+            held = self._unnamed.get((principal.tenant, principal.user))
+            if held is None:
+                held = self._unnamed[principal.tenant, principal.user] = _Held(Session(workspace=folder))
+            if held.allowed is not allowed:
+                self._renew(held, allowed)
+            return Seat(session, held.runtime, held.view, None)
         key = principal.tenant, principal.user, name
         held = self._named.get(key)
         if held is None:
             await self._make_room()
             folder, config = self._place(principal)
             session = Session(workspace=folder, caller=caller, config=config, id=".".join(key))
-            held = self._named[key] = _Held(session, allowed.policy, self._new_runtime(allowed, session))
-        elif held.policy is not allowed.policy:  # the user's rights changed
-            held.session.state[RESTRICTIONS] = allowed.policy.restrictions
-            held.policy, held.runtime = allowed.policy, self._new_runtime(allowed, held.session)
+            held = self._named[key] = _Held(session)
+        if held.allowed is not allowed:
+            self._renew(held, allowed)
         session = held.session
         if session.caller != caller:
             session = copy.copy(session)  # the same state under another of the user's roles
             session.caller = caller
-        return Seat(session, held.runtime, held)
+        return Seat(session, held.runtime, held.view, held)
 
-    def _runtime_of(self, principal: Principal, allowed: Allowed) -> Runtime:
-        """Calls without a session share what they run on with those of the same user, and nothing else."""
-        key = principal.tenant, principal.user
-        found = self._unnamed.get(key)
-        if found is None or found[0] is not allowed.policy:
-            session = Session(workspace=self.workspace(principal))
-            found = self._unnamed[key] = allowed.policy, self._new_runtime(allowed, session)
-        return found[1]
+    def _renew(self, held: _Held, allowed: Allowed) -> None:
+        """A runtime with the user's rights of now. Calls without a session share one with those of the same user."""
+        held.session.state[RESTRICTIONS] = allowed.policy.restrictions
+        held.allowed = allowed
+        held.runtime = self._new_runtime(allowed, held.session)
+        held.view = held.runtime.seeing(allowed.tools)
 
     def _new_runtime(self, allowed: Allowed, session: Session) -> Runtime:
         return Runtime(

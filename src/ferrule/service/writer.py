@@ -10,11 +10,12 @@ import asyncio
 import json
 import logging
 import threading
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from queue import Empty, SimpleQueue
-from time import time
+from time import sleep, time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import bindparam, delete, insert, select, update
@@ -39,6 +40,10 @@ T = TypeVar("T")
 
 IDEMPOTENCY_SECONDS = 24 * 3600.0
 _MOST_IN_GROUP = 2_000
+_SOON = 0.05
+_LINGER = 0.001
+_BUSY = 8
+"""How many things in one group say that more are on their way."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -56,6 +61,9 @@ class Op:
 
     tenant: str
     future: asyncio.Future[Any] | None = field(default=None, kw_only=True)
+
+
+_NOTHING = Op("")
 
 
 @dataclass(slots=True)
@@ -118,6 +126,9 @@ class GroupWriter:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._queue: SimpleQueue[Op | None] = SimpleQueue()
+        self._lazy: deque[Op] = deque()
+        self._waking: asyncio.TimerHandle | None = None
+        self._busy = False
         self._connection: Connection | None = None
         self._thread = threading.Thread(target=self._run, name="ferrule-write", daemon=True)
         self._thread.start()
@@ -128,16 +139,17 @@ class GroupWriter:
             set_={name: claimed.excluded[name] for name in ("fingerprint", "call", "batch", "created")},
             where=idempotency_keys.c.created < claimed.excluded.created - IDEMPOTENCY_SECONDS,
         ).returning(idempotency_keys.c.key)
-        counted = dialect.insert(usage)
-        self._count = counted.on_conflict_do_update(
-            index_elements=["tenant", "day", "user", "key", "tool"],
-            set_={"calls": usage.c.calls + counted.excluded.calls},
-        )
-        self._insert_calls = dialect.insert(calls).on_conflict_do_nothing()
 
     def put(self, op: Op) -> None:
-        """Write it soon, after all that was put before."""
-        self._queue.put(op)
+        """Write it with the next thing that somebody waits for, or soon; for the event loop's thread alone."""
+        self._lazy.append(op)
+        if self._waking is None:
+            self._waking = asyncio.get_running_loop().call_later(_SOON, self._wake)
+
+    def _wake(self) -> None:
+        self._waking = None
+        if self._lazy:
+            self._queue.put(_NOTHING)
 
     def write(self, op: Op) -> asyncio.Future[Any]:
         """Write it, and wait until it is committed."""
@@ -162,6 +174,8 @@ class GroupWriter:
         while going:
             ops: list[Op] = []
             one = self._queue.get()
+            if self._busy:
+                sleep(_LINGER)  # others are about to come: one commit serves them all
             while one is not None:
                 ops.append(one)
                 if len(ops) >= _MOST_IN_GROUP:
@@ -171,10 +185,14 @@ class GroupWriter:
                 except Empty:
                     break
             going = one is not None
+            # All that was put before any of them is here by now, and comes first.
+            lazy = [self._lazy.popleft() for _ in range(len(self._lazy))]
+            ops = [*lazy, *(op for op in ops if op is not _NOTHING)]
             if ops:
                 self._commit(ops)
 
     def _commit(self, ops: list[Op]) -> None:
+        self._busy = len(ops) >= _BUSY
         try:
             settled = self._together(ops)
         except Exception as error:  # noqa: BLE001 - one of them is at fault; the others must not suffer for it
@@ -266,7 +284,7 @@ class GroupWriter:
 
     def _write_group(self, connection: Connection, tenant: str, group: _Group, results: list[tuple[Op, Any]]) -> None:
         if group.inserts:
-            connection.execute(self._insert_calls, group.inserts)
+            _run(connection, "insert calls", group.inserts)
             self._count_usage(connection, tenant, group.inserts)
         if group.work:
             connection.execute(_INSERT_WORK, group.work)
@@ -284,8 +302,9 @@ class GroupWriter:
     def _count_usage(self, connection: Connection, tenant: str, rows: list[dict[str, Any]]) -> None:
         day = day_of(time())
         counts = Counter((row["user"], row["key"], row["tool"]) for row in rows)
-        connection.execute(
-            self._count,
+        _run(
+            connection,
+            "count usage",
             [
                 {"tenant": tenant, "day": day, "user": user, "key": key, "tool": tool, "calls": count}
                 for (user, key, tool), count in sorted(counts.items())
@@ -313,7 +332,7 @@ class GroupWriter:
 
 def append_audit(connection: Connection, tenant: str, contents: Sequence[Sequence[Any]]) -> None:
     """Add rows to a tenant's chain: each carries the hash of the one before, from whichever instance that came."""
-    head = connection.execute(_HEAD, {"tenant_": tenant}).first()
+    head = _run(connection, "lock head", {"tenant_": tenant}).first()
     seq, hash_before = (head.seq, head.hash) if head is not None else (0, "")
     rows: list[dict[str, Any]] = []
     for content in contents:
@@ -323,12 +342,36 @@ def append_audit(connection: Connection, tenant: str, contents: Sequence[Sequenc
         sealed = hash_of(seq, json.loads(kept), hash_before)
         rows.append({"tenant": tenant, "seq": seq, "content": kept, "prev_hash": hash_before, "hash": sealed})
         hash_before = sealed
-    connection.execute(_INSERT_AUDIT, rows)
+    _run(connection, "insert audit", rows)
     new = {"tenant": tenant, "seq": seq, "hash": hash_before}
     if head is None:
         connection.execute(insert(audit_heads), new)
     else:
-        connection.execute(_MOVE_HEAD, {"tenant_": tenant, "seq": seq, "hash": hash_before})
+        _run(connection, "move head", [{"tenant_": tenant, "seq_": seq, "hash_": hash_before}])
+
+
+@cache
+def _hot(dialect: str) -> dict[str, str]:
+    """The statements of every call as text, made once: putting them together costs more than running them."""
+    kind: Any = sqlite if dialect == "sqlite" else postgresql
+    form = sqlite.dialect(paramstyle="named") if dialect == "sqlite" else postgresql.dialect(paramstyle="pyformat")
+    counted = kind.insert(usage)
+    mine = audit_heads.c.tenant == bindparam("tenant_")
+    statements: dict[str, Any] = {
+        "insert calls": kind.insert(calls).on_conflict_do_nothing(),
+        "count usage": counted.on_conflict_do_update(
+            index_elements=["tenant", "day", "user", "key", "tool"],
+            set_={"calls": usage.c.calls + counted.excluded.calls},
+        ),
+        "lock head": select(audit_heads.c.seq, audit_heads.c.hash).where(mine).with_for_update(),
+        "move head": update(audit_heads).where(mine).values(seq=bindparam("seq_"), hash=bindparam("hash_")),
+        "insert audit": insert(audit),
+    }
+    return {name: str(statement.compile(dialect=form)) for name, statement in statements.items()}
+
+
+def _run(connection: Connection, name: str, values: Any) -> Any:
+    return connection.exec_driver_sql(_hot(connection.dialect.name)[name], values)
 
 
 def day_of(moment: float) -> str:
@@ -366,7 +409,6 @@ _KEY = select(idempotency_keys.c.fingerprint, idempotency_keys.c.call, idempoten
 _INSERT_WORK = insert(work)
 _INSERT_EVENTS = insert(events)
 _INSERT_APPROVALS = insert(approvals)
-_INSERT_AUDIT = insert(audit)
 _OWNED = (
     select(work.c.call)
     .where(
@@ -383,4 +425,3 @@ _FINISH = update(calls).where(calls.c.tenant == bindparam("tenant_"), calls.c.id
 _HEAD = (
     select(audit_heads.c.seq, audit_heads.c.hash).where(audit_heads.c.tenant == bindparam("tenant_")).with_for_update()
 )
-_MOVE_HEAD = update(audit_heads).where(audit_heads.c.tenant == bindparam("tenant_"))
