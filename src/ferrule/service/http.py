@@ -413,7 +413,7 @@ async def _body(receive: Receive, most: int) -> bytes:
 
 def _invalid(error: ValidationError) -> RequestProblem:
     found = [
-        {"pointer": "".join(f"/{part}" for part in one["loc"]), "detail": one["msg"]}
+        {"pointer": "".join(f"/{part}" for part in one["loc"]), "detail": one["msg"].removeprefix("Value error, ")}
         for one in error.errors(include_url=False, include_context=False, include_input=False)[:_MOST_ERRORS]
     ]
     first = found[0]
