@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -134,9 +134,10 @@ class Running:
 async def running(
     store: str, folder: Path, *, tools: tuple[Any, ...] = TOOLS, permissions: PermissionSettings | None = None,
     key: str = "", **settings: Any,
-) -> AsyncIterator[Running]:  # fmt: skip
+) -> AsyncGenerator[Running]:  # fmt: skip
     """An instance on a port of its own, until the end of the block; it is drained as by SIGTERM."""
-    chosen = ServiceSettings(database=store, workspace_root=folder / "workspaces", **{"drain_seconds": 0, **settings})
+    options: dict[str, Any] = {"drain_seconds": 0, **settings}
+    chosen = ServiceSettings(database=store, workspace_root=folder / "workspaces", **options)
     service = Service(
         Settings(service=chosen, permissions=permissions or PermissionSettings()), folder, tools=Registry(tools)
     )

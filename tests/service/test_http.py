@@ -86,8 +86,8 @@ async def test_every_wrong_request_has_a_clear_answer(sqlite: str, tmp_path: Pat
                 "two of one id": "422 duplicate_id: Two calls of the batch have the id `a`.",
                 "a bad idempotency key": "400 header: Idempotency-Key must be 1 to 255 visible ASCII characters.",
                 "a bad session": "400 invalid: `/session`: String should match pattern '^[A-Za-z0-9_-]+$'.",
-                "a bad dialect": "400 query: There is no dialect 'klingon'. There is openai, openai-responses, anthropic, "
-                "gemini, mcp.",
+                "a bad dialect": "400 query: There is no dialect 'klingon'. There is openai, openai-responses, "
+                "anthropic, gemini, mcp.",
                 "a bad wait": "400 query: `wait` must be a whole number from 0 to 55.",
                 "a bad last event": "400 header: Last-Event-ID must be the id of an event of this call.",
                 "no such call": "404 not_found: There is no call `0`.",
