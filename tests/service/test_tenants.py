@@ -13,7 +13,7 @@ import pytest
 from ferrule.app.settings import PermissionSettings
 from tests.service.serving import Running, running
 
-SECRETS = {"red": "crimson-7Qx", "blue": "azure-9Zt"}
+SECRETS = {"vermilion": "crimson-7Qx", "cerulean": "azure-9Zt"}
 
 
 async def furnished(service: Running, name: str) -> tuple[Any, dict[str, str]]:

@@ -367,7 +367,7 @@ class Calls:
         answer: Answer | None,
         answer_for: str,
         final: str | None = None,
-    ) -> LiveCall:
+    ) -> None:
         """Run a stored call that is this instance's by now, as if it had just come in; rights are those of today."""
         allowed = self.access.of(principal)
         live = LiveCall(row, self.writer, self.limits.bounds(principal).result_bytes)
@@ -380,8 +380,26 @@ class Calls:
         if answer is not None and isinstance(prepared, Invocation) and hash_arguments(prepared) != answer_for:
             live.answer = Answer(Choice.NO, "what it would do now is not what was approved")
             live.answer_for = hash_arguments(prepared)
+        if not row["repeatable"] and not await self._store_start(live):
+            await seat.leave()  # another instance has it by now
+            return
         self._begin(live, self._run(live, seat, call, prepared, final))
-        return live
+
+    async def _store_start(self, live: LiveCall) -> bool:
+        """Have it on disk that a call begins, where it is still ours: nobody who takes it over begins it again."""
+        live.begin()
+        row, owner = live.row, self.owner
+        values = {name: row[name] for name in ("status", "started", "started_seq", "last_seq")}
+        mine = (calls.c.tenant == live.tenant) & (calls.c.id == live.id)
+        line = (work.c.tenant == live.tenant) & (work.c.call == live.id) & (work.c.owner == owner)
+
+        def store(connection: Connection) -> bool:
+            if connection.execute(select(work.c.call).where(line).with_for_update()).first() is None:
+                return False
+            connection.execute(update(calls).where(mine).values(**values))
+            return True
+
+        return await self.writer.change(live.tenant, store)
 
     # Waiting and looking
 
