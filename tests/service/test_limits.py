@@ -31,44 +31,62 @@ def test_a_bucket_never_lets_more_through_than_it_says(rate: float, burst: int, 
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1, max_size=60), st.integers(1, 5))
-def test_waiting_tenants_take_turns(order: list[str], starts: int) -> None:
-    """Of those that wait, no tenant is served twice before every other one was served once."""
+def test_waiting_tenants_take_turns(order: list[str], places: int) -> None:
+    """Of those that wait, no tenant is let in twice before every other one was let in once."""
 
-    async def served() -> list[str]:
-        gate = FairGate(starts=starts)
-        done: list[str] = []
+    async def let_in() -> list[str]:
+        gate = FairGate(alone=places, shared=places)
+        inside: list[str] = []
 
         async def one(tenant: str) -> None:
-            await gate.turn(tenant)
-            done.append(tenant)
+            turn = await gate.turn(tenant)
+            inside.append(tenant)
+            await asyncio.sleep(0)
+            turn.release()
 
         await asyncio.gather(*(one(tenant) for tenant in order))
-        return done
+        return inside
 
-    done = asyncio.run(served())
-    assert sorted(done) == sorted(order)
-    left = {tenant: order.count(tenant) for tenant in set(order)}
-    for tenant in done[:starts]:
-        left[tenant] -= 1
-    queued = done[starts:]
+    inside = asyncio.run(let_in())
+    assert sorted(inside) == sorted(order)
+    queued = inside[places:]
     for at in range(len(queued) - 1):
-        # Between two turns of one tenant, each other that still waits has had one.
-        if queued[at] == queued[at + 1]:
-            others = [name for name in set(queued[at + 1 :]) if name != queued[at]]
-            assert others == [], (order, done)
+        if queued[at] == queued[at + 1]:  # twice in a row: nobody else waited any more
+            assert set(queued[at + 1 :]) == {queued[at]}, (order, inside)
+
+
+async def test_never_more_are_inside_than_there_are_places() -> None:
+    gate = FairGate(alone=8, shared=3)
+    inside = most = 0
+
+    async def one(tenant: str) -> None:
+        nonlocal inside, most
+        turn = await gate.turn(tenant)
+        inside += 1
+        most = max(most, inside)
+        await asyncio.sleep(0)
+        inside -= 1
+        turn.release()
+        turn.release()  # once is enough, and twice does no harm
+
+    await asyncio.gather(*(one("a") for _ in range(50)))
+    assert most == 8
+    most = 0
+    await asyncio.gather(*(one("ab"[number % 2]) for number in range(50)))
+    assert most == 3
+
+
+async def test_a_call_that_waits_for_something_else_gives_its_place_up() -> None:
+    gate = FairGate(alone=1, shared=1)
+    await gate.turn("slow")
+    await asyncio.wait_for(gate.turn("quick"), 30)
 
 
 async def test_a_queue_has_an_end() -> None:
-    gate = FairGate(starts=1, most_waiting=2)
+    gate = FairGate(alone=1, shared=1, most_waiting=0)
     await gate.turn("a")
-    waiting = [asyncio.ensure_future(gate.turn("a")) for _ in range(2)]
-    await asyncio.sleep(0)
-    gate._waiting.setdefault("a", gate._waiting.get("a") or __import__("collections").deque())
-    await asyncio.gather(*waiting)
-    full = FairGate(starts=1, most_waiting=0)
-    await full.turn("a")
-    with pytest.raises(LimitReached):
-        await full.turn("a")
+    with pytest.raises(LimitReached, match="wait to be started already"):
+        await gate.turn("a")
 
 
 async def test_rate_concurrency_and_calls_a_day_are_429s_that_say_when_to_come_again(

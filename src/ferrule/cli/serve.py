@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from ferrule.core.errors import MissingExtra
 if TYPE_CHECKING:
     from ferrule.service.service import Service
 
+_WRITE_SECONDS = 0.2
 _NEEDED = ("sqlalchemy", "alembic", "starlette", "uvicorn", "httptools", "psycopg", "typing_extensions")
 
 
@@ -113,16 +115,37 @@ def _greet(service: Service, host: str, port: int) -> None:
     )
 
 
+class AccessLines(LogLines):
+    """Lines that come by the thousand: written together, a few times a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: list[str] = []
+        self._waiting = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append(self.format(record))
+        if not self._waiting:
+            self._waiting = True
+            asyncio.get_running_loop().call_later(_WRITE_SECONDS, self.flush)
+
+    def flush(self) -> None:
+        lines, self._lines, self._waiting = self._lines, [], False
+        if lines:
+            with suppress(OSError, ValueError):  # standard error is closed
+                write("\n".join(lines), err=True)
+
+
 def _log_to_stderr() -> None:
     """Lines of the service and of each request, where nobody has set up logging."""
-    for name in ("ferrule.access", "ferrule.service"):
+    if logging.getLogger().handlers:
+        return
+    for name, handler in (("ferrule.service", LogLines()), ("ferrule.access", AccessLines())):
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         logger = logging.getLogger(name)
-        if not logger.handlers and not logging.getLogger().handlers:
-            handler = LogLines()
-            handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-            logger.addHandler(handler)
-            logger.propagate = False
+        logger.addHandler(handler)
         logger.setLevel(logging.INFO)
+        logger.propagate = False
 
 
 def missing_service(error: ModuleNotFoundError) -> Exception:

@@ -123,10 +123,11 @@ class Calls:
         live = LiveCall(row, self.writer, self.limits.bounds(principal).result_bytes)
         live.subjects = await self.limits.admit(principal)
         try:
-            await self.gate.turn(principal.tenant)
+            live.turn = await self.gate.turn(principal.tenant)
             seat = await self.sessions.seat(principal, allowed, request.session, live.id, allowed.role_for(tool))
         except BaseException:
             self.limits.release(live.subjects)
+            live.leave()
             raise
         begun = False
         try:
@@ -154,6 +155,7 @@ class Calls:
         finally:
             if not begun:
                 self.limits.release(live.subjects)
+                live.leave()
                 await seat.leave()
 
     def _check_open(self) -> None:
@@ -170,7 +172,7 @@ class Calls:
             live.runtime = seat.runtime.seeing(
                 allowed.tools, ask=lambda question: self.approvals.ask(live, question), listener=live.hear
             )
-        call = RawCall(row["tool"], json.loads(row["arguments"]), id=live.id, version=row["pinned"])
+        call = raw_call(row)
         try:
             prepared = live.runtime.build(call)
         except Stopped as stopped:
@@ -233,8 +235,8 @@ class Calls:
             text = result_text(result, live.most_bytes)
         finally:
             self.limits.release(live.subjects)
-            with suppress(Exception):
-                await asyncio.shield(seat.leave())
+            live.leave()
+            await seat.leave()
         await self.finish(live, status, text)
 
     async def finish(self, live: LiveCall, status: str, text: str) -> None:
@@ -276,7 +278,7 @@ class Calls:
         subjects = await self.limits.admit(principal, calls=len(request.calls))
         batch = new_id()
         try:
-            await self.gate.turn(principal.tenant)
+            (await self.gate.turn(principal.tenant)).release()
             rows = [self._batch_row(principal, allowed, one, request, batch, at, request_id) for at, one in
                     enumerate(request.calls)]  # fmt: skip
             _name_references(request.calls, rows)
@@ -341,18 +343,14 @@ class Calls:
         runtime = seat.runtime.seeing(allowed.tools, ask=ask, listener=hear)
         for live in lives:
             live.runtime = runtime
-        raw = [
-            RawCall(live.row["tool"], json.loads(live.row["arguments"]), id=live.id, version=live.row["pinned"])
-            for live in lives
-        ]
+        raw = [raw_call(live.row) for live in lives]
         try:
             await runtime.batch(raw, session=seat.session)
         except asyncio.CancelledError:
             pass
         finally:
             self.limits.release(subjects, calls=len(lives))
-            with suppress(Exception):
-                await asyncio.shield(seat.leave())
+            await seat.leave()
         await asyncio.gather(*finishing)
         for live in lives:
             if not live.stored:
@@ -555,6 +553,13 @@ class Calls:
             return
         if live.task is not None and not live.row["batch"]:
             live.task.cancel()
+
+
+def raw_call(row: Mapping[str, Any]) -> RawCall:
+    """A stored call as the pipeline takes it: arguments as JSON text, which it reads fastest."""
+    text = row["arguments"]
+    arguments = text if text.startswith("{") else json.loads(text)
+    return RawCall(row["tool"], arguments, id=row["id"], version=row["pinned"])
 
 
 def can_speak(tool: Tool[Any]) -> bool:

@@ -77,7 +77,8 @@ class Database:
         @event.listens_for(engine, "begin")
         def begin(connection: Connection) -> None:  # pyright: ignore[reportUnusedFunction]
             writes = connection.get_execution_options().get("writes")
-            connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+            driver: Any = connection.connection.driver_connection
+            driver.execute("BEGIN IMMEDIATE" if writes else "BEGIN").close()
 
         return engine
 

@@ -455,9 +455,15 @@ def _request_id(scope: Scope) -> str:
 def _log(scope: Scope, status: int, seconds: float, request: ServiceRequest | None, request_id: str) -> None:
     """One line a request. Neither query nor headers nor bodies: any of them may hold a secret."""
     principal = request.principal if request is not None else None
-    path = "".join(letter if letter.isprintable() else "?" for letter in scope["path"][:200])
-    access_log.info(
-        "%s %s %d %.1f ms tenant=%s user=%s request=%s",
+    path = scope["path"][:200]
+    if not path.isprintable():
+        path = "".join(letter if letter.isprintable() else "?" for letter in path)
+    said = (
         scope["method"], path, status, seconds * 1000, principal.tenant if principal else "-",
         principal.user if principal else "-", request_id,
     )  # fmt: skip
+    # As `Logger.info` does, but for looking up who called it, which takes longer than all the rest.
+    access_log.handle(logging.LogRecord(access_log.name, logging.INFO, __file__, 0, _LINE, said, None))
+
+
+_LINE = "%s %s %d %.1f ms tenant=%s user=%s request=%s"

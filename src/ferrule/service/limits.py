@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 _DAY = 86_400.0
 _COUNT_AGAIN = 5.0
 """After how many seconds the calls that other instances took are counted again."""
-_STARTS_PER_TURN = 4
+_ALONE, _SHARED = 64, 4
+"""How many calls are worked on at once for one tenant alone, and for several."""
+_SHARED_SECONDS = 1.0
+_TURN_SECONDS = 0.02
 _MOST_WAITING = 1_000
 _MOST_SUBJECTS = 100_000
 
@@ -197,51 +200,69 @@ class CallLimits:
         return tuple(subjects), Bounds(**bounds)
 
 
-class FairGate:
-    """Starts calls in turns: a few in each round of the event loop, and the tenants one after the other.
+class Turn:
+    """A place among the calls that are worked on; given up at the end of a call, or after a moment by a slow one."""
 
-    A tenant that floods waits in its own queue, and another's call waits for a handful of starts at most.
+    __slots__ = ("_gate", "_timer")
+
+    def __init__(self, gate: FairGate, loop: asyncio.AbstractEventLoop) -> None:
+        self._gate: FairGate | None = gate
+        self._timer = loop.call_later(_TURN_SECONDS, self.release)
+
+    def release(self) -> None:
+        if self._gate is not None:
+            gate, self._gate = self._gate, None
+            self._timer.cancel()
+            gate.left()
+
+
+class FairGate:
+    """Lets calls in by turns. Where several tenants want something, few are worked on at once, one tenant's after the
+    other's: one that floods waits in its own queue, and another's call waits for a handful of calls at most.
+
+    What is bounded is the work of the event loop. A call that waits for something else gives its place up.
     """
 
-    def __init__(self, *, starts: int = _STARTS_PER_TURN, most_waiting: int = _MOST_WAITING) -> None:
-        self._starts = starts
+    def __init__(self, *, alone: int = _ALONE, shared: int = _SHARED, most_waiting: int = _MOST_WAITING) -> None:
+        self._alone = alone
+        self._shared = shared
         self._most_waiting = most_waiting
-        self._left = starts
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        self._scheduled = False
+        self._inside = 0
+        self._waiting: dict[str, deque[asyncio.Future[Turn]]] = {}
+        self._last = ""
+        self._other_at = -_SHARED_SECONDS
 
-    async def turn(self, tenant: str) -> None:
+    async def turn(self, tenant: str) -> Turn:
         """Wait for this tenant's turn; raises `LimitReached` where too many of it wait already."""
-        if not self._scheduled:
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._next_round)
-        if self._left > 0 and not self._waiting:
-            self._left -= 1
-            return
+        loop = asyncio.get_running_loop()
+        if tenant != self._last:
+            self._last, self._other_at = tenant, monotonic() if self._last else self._other_at
+        if not self._waiting and self._inside < self._room:
+            self._inside += 1
+            return Turn(self, loop)
         queue = self._waiting.setdefault(tenant, deque())
         if len(queue) >= self._most_waiting:
             said = f"{len(queue)} calls of this tenant wait to be started already."
             raise LimitReached("waiting", "tenant", self._most_waiting, 1.0, said)
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Turn] = loop.create_future()
         queue.append(future)
-        await future
+        return await future
 
-    def _next_round(self) -> None:
-        left = self._starts
-        while left > 0 and self._waiting:
+    @property
+    def _room(self) -> int:
+        return self._shared if monotonic() - self._other_at < _SHARED_SECONDS else self._alone
+
+    def left(self) -> None:
+        """A call has given up its place: the next tenant's first one gets it."""
+        self._inside -= 1
+        while self._waiting and self._inside < self._room:
             tenant, queue = next(iter(self._waiting.items()))
             del self._waiting[tenant]
             while queue:
                 future = queue.popleft()
                 if not future.done():  # whoever waited may have been cancelled
-                    future.set_result(None)
-                    left -= 1
+                    self._inside += 1
+                    future.set_result(Turn(self, future.get_loop()))
                     break
             if queue:
                 self._waiting[tenant] = queue  # behind the others
-        self._left = left
-        self._scheduled = bool(self._waiting)
-        if self._scheduled:
-            asyncio.get_running_loop().call_soon(self._next_round)
-        else:
-            self._left = self._starts

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ferrule.core.events import CallEvent
     from ferrule.pipeline.confirm import Answer
     from ferrule.pipeline.run import Runtime
+    from ferrule.service.limits import Turn
     from ferrule.service.writer import GroupWriter
 
 MOST_EVENTS = 2_000
@@ -30,7 +31,7 @@ class LiveCall:
 
     __slots__ = (
         "_progress_at", "_start_stored", "_waiting", "answer", "answer_for", "attached", "cancelled", "events",
-        "most_bytes", "outlived", "row", "runtime", "stored", "subjects", "task", "writer",
+        "most_bytes", "outlived", "row", "runtime", "stored", "subjects", "task", "turn", "writer",
     )  # fmt: skip
 
     def __init__(self, row: dict[str, Any], writer: GroupWriter, most_bytes: int = 0) -> None:
@@ -41,6 +42,7 @@ class LiveCall:
         self.runtime: Runtime | None = None
         self.task: asyncio.Task[None] | None = None
         self.subjects: tuple[Any, ...] = ()
+        self.turn: Turn | None = None
         self.answer: Answer | None = None
         """What somebody decided about it, for the arguments with the hash `answer_for`."""
         self.answer_for = ""
@@ -104,6 +106,11 @@ class LiveCall:
         if now - self._progress_at >= _PROGRESS_SECONDS or event.done == event.total:
             self._progress_at = now
             self.say("call.progress", {"done": event.done, "total": event.total, "message": event.message})
+
+    def leave(self) -> None:
+        """Let the next call be worked on."""
+        if self.turn is not None:
+            self.turn.release()
 
     # Who waits
 

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import cache
 from queue import Empty, SimpleQueue
 from time import sleep, time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
@@ -41,8 +41,8 @@ T = TypeVar("T")
 IDEMPOTENCY_SECONDS = 24 * 3600.0
 _MOST_IN_GROUP = 2_000
 _SOON = 0.05
-_LINGER = 0.001
-_BUSY = 8
+_LINGER = 0.002
+_BUSY = 6
 """How many things in one group say that more are on their way."""
 
 
@@ -332,14 +332,13 @@ class GroupWriter:
 
 def append_audit(connection: Connection, tenant: str, contents: Sequence[Sequence[Any]]) -> None:
     """Add rows to a tenant's chain: each carries the hash of the one before, from whichever instance that came."""
-    head = _run(connection, "lock head", {"tenant_": tenant}).first()
-    seq, hash_before = (head.seq, head.hash) if head is not None else (0, "")
+    head: tuple[int, str] | None = _run(connection, "lock head", {"tenant_": tenant}).fetchone()
+    seq, hash_before = head if head is not None else (0, "")
     rows: list[dict[str, Any]] = []
     for content in contents:
         seq += 1
+        sealed = hash_of(seq, content, hash_before)  # text and numbers, which JSON gives back as they were
         kept = json.dumps(content)
-        # The hash is of what will be read back, not of what was given.
-        sealed = hash_of(seq, json.loads(kept), hash_before)
         rows.append({"tenant": tenant, "seq": seq, "content": kept, "prev_hash": hash_before, "hash": sealed})
         hash_before = sealed
     _run(connection, "insert audit", rows)
@@ -371,7 +370,11 @@ def _hot(dialect: str) -> dict[str, str]:
 
 
 def _run(connection: Connection, name: str, values: Any) -> Any:
-    return connection.exec_driver_sql(_hot(connection.dialect.name)[name], values)
+    """Run one of them on the driver's own connection, in the transaction that is open on it."""
+    cursor: Any = cast("Any", connection.connection.driver_connection).cursor()
+    run = cursor.executemany if isinstance(values, list) else cursor.execute
+    run(_hot(connection.dialect.name)[name], values)
+    return cursor
 
 
 def day_of(moment: float) -> str:
