@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from ferrule.client import AsyncClient, ServiceError
+from ferrule.service.access import AREAS
 from ferrule.service.tables import metadata
 from tests.service.serving import Running, running
 
@@ -133,6 +134,8 @@ async def test_what_cannot_be_is_refused_in_words(store: str, tmp_path: Path) ->
             client.create_user("ann", roles=["nobody"]),
             client.create_user("admin"),
             client.put_role("odd", allow=["Grep(x)"]),
+            client.put_role("odd", ask=["Admin(keys)"]),
+            client.put_role("odd", allow=["Admin(kyes)"]),
             client.delete_role("admin"),
             client.create_key("ghost"),
             client.revoke_key("nothing"),
@@ -146,6 +149,8 @@ async def test_what_cannot_be_is_refused_in_words(store: str, tmp_path: Path) ->
             (404, "There is no role `nobody`."),
             (409, "There is a user `admin` already."),
             (422, "The rule `Grep(x)` cannot work: rules for paths hold for every tool; write `Read(x)`."),
+            (422, "The rule `Admin(keys)` cannot work: administration never asks."),
+            (422, f"The rule `Admin(kyes)` cannot work: there is {', '.join(f'`{area}`' for area in AREAS)}."),
             (409, "The role `admin` is held by `admin`. Give them another role first."),
             (404, "There is no user `ghost`."),
             (404, "There is no key `nothing`."),

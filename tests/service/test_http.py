@@ -240,3 +240,32 @@ async def test_the_metrics_are_those_of_the_catalogue_by_tenant(sqlite: str, tmp
         own = (await (await service.http(secret)).get("/metrics")).text
         assert "default" not in own
         assert 'tenant="other"' in own
+
+
+async def test_characters_that_no_database_takes_are_answers_too(store: str, tmp_path: Path) -> None:
+    async with running(store, tmp_path) as service:
+        http, client = await service.http(), await service.client()
+        odd = "a\x00b\ud83d\U0001f600"
+        text = json.dumps(odd)
+        bodies: list[tuple[str, str]] = [
+            ("/v1/calls", f'{{"tool": {json.dumps("a" + chr(0))}}}'),
+            ("/v1/calls", f'{{"tool": "large", "arguments": {{"size": {json.dumps("x" + chr(0))}}}}}'),
+            ("/v1/calls", json.dumps({"tool": "add", "metadata": {"a": "b\x00"}})),
+            ("/v1/calls", json.dumps({"tool": "add", "arguments": "\x00"})),
+            ("/v1/calls", json.dumps({"tool": "add", "version": "\x00"})),
+            ("/v1/calls", json.dumps({"tool": "note", "arguments": {"text": "\x00"}})),
+            ("/v1/calls/batch", json.dumps({"calls": [{"tool": "\x00"}]})),
+            ("/v1/keys", json.dumps({"user": "admin", "name": "\x00"})),
+            ("/v1/users", f'{{"name": {text}}}'),
+            ("/v1/tenants", json.dumps({"name": "t", "display_name": "\x00"})),
+        ]
+        for path, body in bodies:
+            answer = await http.post(path, content=body.encode(), headers={**JSON, "Prefer": "wait=5"})
+            assert answer.status_code < 500, (path, body, answer.text)
+        for path in ("/v1/calls/%00", "/v1/calls?tool=%00", "/v1/tools/%00", "/v1/users/%ff%00", "/v1/usage?day=%00"):
+            assert (await http.get(path)).status_code in (400, 404), path
+        (approval,) = await client.approvals()
+        assert approval.arguments == {"text": "\x00"}
+        await client.approve(approval, reason="\x00\ud83d".encode("utf-8", "replace").decode())
+        assert (await client.get_call(approval.call, wait=30)).status == "succeeded"
+        assert (await client.verify_audit()).ok

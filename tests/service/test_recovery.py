@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import time
@@ -9,11 +10,14 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ferrule import Output, tool
 from ferrule.client import Client, ServiceError, Unreachable
 from tests.service.instances import Instance, marks_of
+from tests.service.serving import running
 
 
 def until(instance: Instance, *marks: str) -> None:
@@ -179,3 +183,53 @@ def test_instances_killed_at_random_end_every_call_once(postgres_url: str, tmp_p
         for one in instances:
             if one.process.poll() is None:
                 one.kill()
+
+
+async def test_what_is_old_is_removed_and_the_audit_log_stays(store: str, tmp_path: Path) -> None:
+    async with running(store, tmp_path, keep_days=1e-6) as service:
+        client = await service.client()
+        call = await client.call("count", {"to": 1}, key="k")
+        await asyncio.sleep(0.2)
+        await service.service.upkeep.clean()
+        with pytest.raises(ServiceError) as gone:
+            await client.get_call(call.id)
+        assert gone.value.status == 404
+        assert (await client.audit()).rows[0]["call_id"] == call.id
+
+
+async def test_a_call_that_cannot_be_taken_over_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ferrule.service import upkeep
+
+    monkeypatch.setattr(upkeep, "_AGAIN_SECONDS", 0.1)
+    async with running(f"sqlite:///{tmp_path / 's.db'}", tmp_path) as service:
+        client = await service.client()
+        resume, failures = service.service.calls.resume, [RuntimeError("not now"), RuntimeError("nor now")]
+
+        async def flaky(*given: Any, **named: Any) -> None:
+            if failures:
+                raise failures.pop()
+            await resume(*given, **named)
+
+        monkeypatch.setattr(service.service.calls, "resume", flaky)
+        call = await client.call("note", {"text": "x"}, wait=0)
+        await client.approve((await client.approvals())[0])
+        assert (await client.get_call(call.id, wait=30)).status == "succeeded"
+        assert failures == []
+
+
+async def test_a_result_that_cannot_be_stored_fails_its_call(tmp_path: Path) -> None:
+    class Odd:
+        def __str__(self) -> str:
+            raise RuntimeError("no words for it")
+
+    @tool(kind="readonly")
+    def odd() -> Output[Any]:
+        """Give something that has no form."""
+        return Output(data=Odd(), llm_content="said", display_content="said")
+
+    async with running(f"sqlite:///{tmp_path / 's.db'}", tmp_path, tools=(odd,)) as service:
+        client = await service.client()
+        for call in (await client.call("odd"), (await client.batch([{"tool": "odd"}])).calls[0]):
+            assert call.status == "failed"
+            assert call.result is not None
+            assert "no words for it" not in call.result.llm_content

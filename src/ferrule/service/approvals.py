@@ -138,6 +138,8 @@ class Approvals:
                         await future
                 except TimeoutError:
                     pass
+                if live.cancelled:
+                    return Answer(Choice.NO, "the call was cancelled"), "approval.expired"
                 try:
                     found = await self._database.read(
                         live.tenant, lambda connection: connection.execute(select(approvals).where(mine)).one()

@@ -228,11 +228,13 @@ class Calls:
             if live.cancelled:
                 raise asyncio.CancelledError
             result = await runtime.run_prepared(call, prepared, session=seat.session, timeout=live.row["timeout"])
-        except asyncio.CancelledError:
-            text, status = _cancelled_text(live), "cancelled"
-        else:
             status = final or _status_of(result, live)
             text = result_text(result, live.most_bytes)
+        except asyncio.CancelledError:
+            text, status = _cancelled_text(live), "cancelled"
+        except Exception:
+            logger.exception("Call %s of %s has no result that can be stored", live.id, live.row["tool"])
+            text, status = _unstorable_text(live), "failed"
         finally:
             self.limits.release(live.subjects)
             live.leave()
@@ -329,9 +331,7 @@ class Calls:
             if isinstance(event, Pending):
                 live.begin()
             elif isinstance(event, Done):
-                text = result_text(event.result, live.most_bytes)
-                ending = self.finish(live, _status_of(event.result, live), text)
-                finishing.append(asyncio.get_running_loop().create_task(ending))
+                finishing.append(asyncio.get_running_loop().create_task(self._finish_one(live, event.result)))
             else:
                 live.hear(event)
 
@@ -355,6 +355,14 @@ class Calls:
         for live in lives:
             if not live.stored:
                 await self.finish(live, "cancelled", _cancelled_text(live))
+
+    async def _finish_one(self, live: LiveCall, result: ToolResult) -> None:
+        try:
+            text, status = result_text(result, live.most_bytes), _status_of(result, live)
+        except Exception:
+            logger.exception("Call %s of %s has no result that can be stored", live.id, live.row["tool"])
+            text, status = _unstorable_text(live), "failed"
+        await self.finish(live, status, text)
 
     # Going on after a decision or a crash
 
@@ -549,6 +557,8 @@ class Calls:
     def stop(self, live: LiveCall) -> None:
         """Stop a call that runs here; its end is stored as that of any other."""
         live.cancelled = True
+        if live.row["status"] == "awaiting_approval" and live.row["approval"]:
+            self.approvals.wake(live.row["approval"])
         if live.runtime is not None and live.runtime.cancel(live.id):
             return
         if live.task is not None and not live.row["batch"]:
@@ -579,6 +589,11 @@ def _status_of(result: ToolResult, live: LiveCall) -> str:
 
 def _cancelled_text(live: LiveCall) -> str:
     return _cancelled_text_of(live.row)
+
+
+def _unstorable_text(live: LiveCall) -> str:
+    message = f"`{live.row['tool']}` ran, but its result has no form that can be stored."
+    return error_text(live.row, ErrorKind.UNKNOWN.value, message, "Its author has to mend what it returns.")
 
 
 def _cancelled_text_of(row: Mapping[str, Any]) -> str:

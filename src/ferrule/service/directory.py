@@ -20,6 +20,7 @@ from sqlalchemy import delete, insert, select, update
 from ferrule.pipeline.authorise import Verdict
 from ferrule.policy import RuleError
 from ferrule.policy.rules import parse_rules
+from ferrule.service.access import ADMIN, AREAS
 from ferrule.service.messages import SCOPES, LimitValues, check_name
 from ferrule.service.tables import (
     api_keys,
@@ -143,7 +144,9 @@ class Directory:
         if found is _UNREAD:
             generation = self.generation
             found = await self._database.read(None, lambda connection: self._by_secret(connection, hashed))
-            if generation == self.generation and len(self._known) < _MOST_CACHED:
+            if generation == self.generation:
+                if len(self._known) >= _MOST_CACHED:  # keys that nobody has must not keep good ones out
+                    self._known.clear()
                 self._known[hashed] = found
         assert found is None or isinstance(found, Principal)  # noqa: S101 - the mark is gone by now
         if found is not None and found.expires is not None and found.expires <= time():
@@ -485,7 +488,16 @@ def _check(name: str, what: str) -> None:
 
 
 def _check_rules(texts: Sequence[str], verdict: Verdict) -> None:
+    """Refuse a rule that could never match, about administration too."""
     try:
-        parse_rules(texts, verdict)
+        rules = parse_rules(texts, verdict)
     except RuleError as error:
         raise DirectoryProblem("invalid", str(error)) from None
+    for rule in rules:
+        if rule.tool != ADMIN:
+            continue
+        if verdict is Verdict.ASK:
+            raise DirectoryProblem("invalid", f"The rule `{rule.text}` cannot work: administration never asks.")
+        if rule.command is not None and not any(rule.command.matches_text(area) for area in AREAS):
+            said = f"The rule `{rule.text}` cannot work: there is {', '.join(f'`{area}`' for area in AREAS)}."
+            raise DirectoryProblem("invalid", said)

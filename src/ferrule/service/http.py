@@ -161,6 +161,8 @@ class ServiceRequest:
                 self._query = dict(parse_qsl(self.scope["query_string"].decode("ascii"), keep_blank_values=True))
             except (UnicodeDecodeError, ValueError):
                 raise RequestProblem(400, "query", "The query is not percent-encoded ASCII.") from None
+            if any("\x00" in value for value in self._query.values()):
+                raise RequestProblem(400, "query", "The query holds a NUL character.")
         return self._query
 
     def number(self, name: str, default: int, most: int) -> int:
@@ -299,6 +301,8 @@ class HttpApp:
         found = self._fixed.get((method, path))
         if found is not None:
             return found, {}
+        if "\x00" in path:
+            raise RequestProblem(400, "path", "The path holds a NUL character.")
         allowed = [one.method for (_, fixed), one in self._fixed.items() if fixed == path]
         for pattern, one in self._patterns:
             if match := pattern.match(path):

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 _NAME = re.compile(NAME)
+_PRINTED = r"^[^\x00-\x1f\x7f]*$"
 
 Status = Literal[
     "queued", "awaiting_approval", "running", "succeeded", "failed", "cancelled", "expired", "lost"
@@ -53,7 +54,7 @@ class Received(BaseModel):
 
 class CallRequest(Sent):
     tool: Annotated[str, Field(min_length=1, max_length=256)]
-    version: Annotated[str, Field(max_length=64)] | None = None
+    version: Annotated[str, Field(max_length=64, pattern=r"^[\w.+-]+$")] | None = None
     arguments: dict[str, Any] | str = Field(default_factory=dict, description="An object, or JSON text of one.")
     session: Label | None = Field(default=None, description="Calls of one session share a shell and what was read.")
     timeout: Annotated[float, Field(gt=0, le=86_400)] | None = Field(default=None, description="Seconds it may run.")
@@ -63,7 +64,7 @@ class CallRequest(Sent):
 class BatchCall(Sent):
     id: Label | None = Field(default=None, description='Its name for others: `{"$ref": "ID.path"}` is its data.')
     tool: Annotated[str, Field(min_length=1, max_length=256)]
-    version: Annotated[str, Field(max_length=64)] | None = None
+    version: Annotated[str, Field(max_length=64, pattern=r"^[\w.+-]+$")] | None = None
     arguments: dict[str, Any] | str = Field(default_factory=dict)
 
 
@@ -214,12 +215,12 @@ class LimitValues(Sent):
 
 class TenantRequest(Sent):
     name: Name
-    display_name: Annotated[str, Field(max_length=200)] = ""
+    display_name: Annotated[str, Field(max_length=200, pattern=_PRINTED)] = ""
     limits: LimitValues = LimitValues()
 
 
 class TenantChange(Sent):
-    display_name: Annotated[str, Field(max_length=200)] | None = None
+    display_name: Annotated[str, Field(max_length=200, pattern=_PRINTED)] | None = None
     limits: LimitValues | None = None
     enabled: bool | None = None
 
@@ -287,7 +288,7 @@ class RoleList(Received):
 
 class KeyRequest(Sent):
     user: Name
-    name: Annotated[str, Field(max_length=100)] = ""
+    name: Annotated[str, Field(max_length=100, pattern=_PRINTED)] = ""
     scopes: Annotated[list[Scope], Field(min_length=1)] = list(SCOPES)
     expires_in: Annotated[float, Field(gt=0, le=10 * 365 * 86_400)] | None = Field(default=None, description="Seconds.")
     limits: LimitValues = LimitValues()

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferrule.service")
 
 _LOOK_FOR_SCHEMA = 1.0
+_STOP_SECONDS = 5.0
 
 
 def database_url(settings: ServiceSettings) -> str:
@@ -188,14 +189,15 @@ class Service:
             return
         logger.info("Waiting for %d calls to end", len(tasks))
         _, left = await asyncio.wait(tasks, timeout=self.settings.drain_seconds)
+        if not left:
+            return
         for live in list(self.calls.live.values()):
             self.calls.stop(live)
+        _, left = await asyncio.wait(left, timeout=_STOP_SECONDS)
         for task in left:
-            if not task.done():
-                await asyncio.wait({task}, timeout=5)
-                task.cancel()
+            task.cancel()
         if left:
-            await asyncio.wait(left, timeout=5)
+            await asyncio.wait(left, timeout=_STOP_SECONDS)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -25,6 +25,7 @@ logger = logging.getLogger("ferrule.service")
 
 IDLE_SECONDS = 1800.0
 MOST_SESSIONS = 1_000
+_MOST_FOLDERS = 10_000
 
 
 class TooManySessions(Exception):  # noqa: N818 - reads as what it says
@@ -100,6 +101,8 @@ class UserSessions:
         key = principal.tenant, principal.user
         found = self._folders.get(key)
         if found is None:
+            if len(self._folders) >= _MOST_FOLDERS:
+                self._folders.clear()
             folder = self._root / principal.tenant / principal.user
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             found = self._folders[key] = folder, self._config(folder)
@@ -115,6 +118,8 @@ class UserSessions:
             session = Session(workspace=folder, caller=caller, config=config, id=session_id)
             held = self._unnamed.get((principal.tenant, principal.user))
             if held is None:
+                if len(self._unnamed) >= MOST_SESSIONS:  # it is made anew when it is wanted again
+                    self._unnamed.pop(next(iter(self._unnamed)))
                 held = self._unnamed[principal.tenant, principal.user] = _Held(Session(workspace=folder))
             if held.allowed is not allowed:
                 self._renew(held, allowed)

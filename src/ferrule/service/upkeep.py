@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ _MOST_AT_ONCE = 50
 _MOST_ATTEMPTS = 3
 """How often a call that may be repeated is started; one that ends its instance each time must not end all of them."""
 _CLEAN_SECONDS = 3600.0
+_AGAIN_SECONDS = 5.0
 _NOBODY = ""
 _LOST = "The service stopped while `{tool}` ran, so it is not known how far it came. It was not run again."
 
@@ -114,7 +116,11 @@ class Upkeep:
         while not self._calls.draining:
             claimed = await self._calls.writer.change("", self._claim)
             for tenant, call in claimed:
-                await self._take_over(tenant, call)
+                try:
+                    await self._take_over(tenant, call)
+                except Exception:
+                    logger.exception("Call %s could not be taken over; it is tried again", call)
+                    await self._calls.writer.change(tenant, partial(_give_back, tenant=tenant, call=call))
             if len(claimed) < _MOST_AT_ONCE:
                 break
         await self._calls.sessions.close_idle()
@@ -252,6 +258,11 @@ def _read(connection: Connection, tenant: str, call: str) -> tuple[dict[str, Any
         return None, None
     mine = (approvals.c.tenant == tenant) & (approvals.c.id == found["approval"])
     return dict(found), connection.execute(select(approvals).where(mine)).first()
+
+
+def _give_back(connection: Connection, tenant: str, call: str) -> None:
+    mine = (work.c.tenant == tenant) & (work.c.call == call)
+    connection.execute(update(work).where(mine).values(owner="gone", due=time() + _AGAIN_SECONDS))
 
 
 def _drop_work(connection: Connection, tenant: str, call: str) -> None:
