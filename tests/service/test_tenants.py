@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ferrule.app.settings import PermissionSettings
+from ferrule import Registry, tool
+from ferrule.app.settings import PermissionSettings, SandboxSettings, Settings
+from ferrule.service.sessions import UnsafePlace, require_apart
+from tests.needs import needs
 from tests.service.serving import Running, running
 
 SECRETS = {"vermilion": "crimson-7Qx", "cerulean": "azure-9Zt"}
@@ -162,3 +166,35 @@ async def test_a_changed_or_missing_audit_row_is_found(tmp_path: Path) -> None:
             file.execute("UPDATE audit SET content = replace(content, 'sub', 'add') WHERE seq = 2")
             file.execute("DELETE FROM audit WHERE seq = 4")
         assert not (await client.verify_audit()).ok
+
+
+async def test_a_command_of_one_tenant_reads_nothing_of_another(tmp_path: Path) -> None:
+    """S1, O4: commands too see the caller's folder alone, and not the store."""
+    from ferrule.builtin.all_tools import builtin_tools
+
+    needs(shutil.which("bwrap"), "bubblewrap, the sandbox of commands; on Debian: apt-get install bubblewrap")
+    async with running(f"sqlite:///{tmp_path / 's.db'}", tmp_path, tools=tuple(builtin_tools())) as service:
+        blue, _ = await service.tenant("blue")
+        secret = tmp_path / "workspaces/red/boss/secret.txt"
+        secret.parent.mkdir(parents=True)
+        secret.write_text("crimson")
+        for path in (secret, "../../red/boss/secret.txt", tmp_path / "s.db"):
+            call = await blue.call("Bash", {"command": f"cat {path}; echo over"})
+            assert call.result is not None
+            assert "over" in call.result.llm_content
+            assert "crimson" not in call.result.llm_content
+            assert "SQLite" not in call.result.llm_content
+
+
+def test_where_commands_could_read_what_is_kept_nothing_is_served() -> None:
+    @tool(kind="execute")
+    def run_it() -> None:
+        """Run something."""
+
+    tools, off = Registry([run_it]), Settings(sandbox=SandboxSettings(enabled=False))
+    require_apart(Settings(), tools, Path("/tmp/x"), Path.home() / "y")
+    require_apart(off, Registry(), Path("/usr/x"))
+    with pytest.raises(UnsafePlace, match="could read what is kept of others in /usr/x"):
+        require_apart(Settings(), tools, Path("/tmp/x"), Path("/usr/x"))
+    with pytest.raises(UnsafePlace, match="Without the sandbox"):
+        require_apart(off, tools, Path("/tmp/x"))

@@ -58,6 +58,7 @@ def command(
         from ferrule.service.database import DatabaseProblem
         from ferrule.service.service import Service
         from ferrule.service.serving import CannotListen, serve
+        from ferrule.service.sessions import UnsafePlace
     except ModuleNotFoundError as error:
         raise missing_service(error) from None
     try:
@@ -68,7 +69,7 @@ def command(
         asyncio.run(
             serve(service, settings.host, settings.port, ready=lambda bound: _greet(service, settings.host, bound))
         )
-    except (DatabaseProblem, CannotListen, ValueError) as error:
+    except (DatabaseProblem, CannotListen, UnsafePlace, ValueError) as error:
         raise PlainError(said_of(error)) from None
     write(_("Stopped."), err=True)
 

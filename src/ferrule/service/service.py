@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ferrule.app.build import App
@@ -24,7 +25,7 @@ from ferrule.service.directory import Directory, prepare_first_start
 from ferrule.service.http import HttpApp
 from ferrule.service.limits import CallLimits, FairGate
 from ferrule.service.routes import ENDPOINTS
-from ferrule.service.sessions import UserSessions
+from ferrule.service.sessions import UserSessions, require_apart
 from ferrule.service.tables import HEAD
 from ferrule.service.tenant_records import TenantRecorder, metrics_page
 from ferrule.service.upkeep import Upkeep
@@ -33,7 +34,6 @@ from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
     from types import TracebackType
     from typing import Self
 
@@ -81,6 +81,8 @@ class Service:
         return self.settings.workspace_root or data_folder() / "workspaces"
 
     async def __aenter__(self) -> Self:
+        kept = [Path(self.database.url.database or "")] if self.database.is_sqlite else []
+        require_apart(self._all_settings, self.tools, self.workspace_root, data_folder(), *kept)
         if self.database.is_sqlite:
             self._lock = _FileLock(f"{self.database.url.database}.lock")
             if self.database.revision() != HEAD:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.context import RESTRICTIONS, Caller, Session
+from ferrule.core.tool import Kind
 from ferrule.pipeline.run import Runtime
+from ferrule.process.sandbox.places import is_within, system_places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
+    from ferrule.app.settings import Settings
     from ferrule.pipeline.hooks import Hook
     from ferrule.pipeline.limits import Limits
     from ferrule.pipeline.record import Recorder
@@ -26,6 +30,33 @@ logger = logging.getLogger("ferrule.service")
 IDLE_SECONDS = 1800.0
 MOST_SESSIONS = 1_000
 _MOST_FOLDERS = 10_000
+
+
+class UnsafePlace(Exception):  # noqa: N818 - reads as what it says
+    """A place where tenants would not be kept apart; says why, and what to do."""
+
+
+def require_apart(settings: Settings, tools: ToolSource, *kept: Path) -> None:
+    """Refuse to serve where a command of one tenant could read what is kept of another.
+
+    File tools stay in the user's own folder. Commands see the system without homes and temporary folders, so whatever
+    the service keeps must lie in one of those.
+    """
+    runs = [tool.name for tool in tools.tools() if tool.kind is Kind.EXECUTE and tool.kind_given]
+    if not runs:
+        return
+    named = ", ".join(f"`{name}`" for name in runs[:5])
+    instead = f"or switch off the tools that run something with `tools.disabled` ({named})"
+    if not settings.sandbox.enabled:
+        raise UnsafePlace(f"Without the sandbox a command reads the data of every tenant. Leave it on, {instead}.")
+    hidden = ("/tmp", *system_places().folders)  # noqa: S108 - each command has its own
+    for path in kept:
+        real = os.path.realpath(path)
+        if not any(is_within(real, os.path.realpath(folder)) for folder in hidden):
+            raise UnsafePlace(
+                f"A command of one tenant could read what is kept of others in {path}. Move it into a home folder, "
+                f"as with `service.workspace_root` and `service.database`, {instead}."
+            )
 
 
 class TooManySessions(Exception):  # noqa: N818 - reads as what it says
