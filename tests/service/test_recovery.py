@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import signal
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ import pytest
 from ferrule import Output, tool
 from ferrule.client import Client, ServiceError, Unreachable
 from tests.service.instances import Instance, marks_of
+from tests.service.postgres import Cluster
 from tests.service.serving import running
 
 
@@ -233,3 +235,46 @@ async def test_a_result_that_cannot_be_stored_fails_its_call(tmp_path: Path) -> 
             assert call.status == "failed"
             assert call.result is not None
             assert "no words for it" not in call.result.llm_content
+
+
+async def test_calls_go_on_when_the_databases_connections_break(
+    postgres_url: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    """As when PostgreSQL is restarted, or a proxy in front of it hangs up."""
+    name = postgres_url.split("?")[0].rpartition("/")[2]
+    broken = f"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = '{name}'"
+    async with running(postgres_url, tmp_path) as service:
+        client = await service.client()
+        statuses: list[str] = []
+        for number in range(40):
+            if number % 10 == 5:
+                assert int(await asyncio.to_thread(cluster.sql, broken)) > 0
+            statuses.append((await client.call("add", {"a": number, "b": 0})).status)
+        assert statuses == ["succeeded"] * 40
+        assert (await client.verify_audit()).ok
+        key = await client.create_key("admin")
+        await asyncio.to_thread(cluster.sql, broken)
+        await client.revoke_key(key.id)
+        assert (await (await service.http(key.secret)).get("/v1/me")).status_code == 401
+
+
+@pytest.mark.slow
+def test_an_instance_that_was_away_for_too_long_does_not_overrule_the_others(postgres_url: str, tmp_path: Path) -> None:
+    """One that stood still, as a machine does that was suspended: its call was judged meanwhile, and stays so."""
+    with Instance(tmp_path, postgres_url, "one") as one, Instance(tmp_path, postgres_url, "two") as two:
+        key = next(found.key for found in (one, two) if "shown this once" in found.log)
+        with Client(one.url, key) as here, Client(two.url, key) as there:
+            call = here.call("strike", {"text": "a", "seconds": 1}, wait=0)
+            until(one, "strike a")
+            one.process.send_signal(signal.SIGSTOP)
+            try:
+                assert _ended(there, call.id).status == "lost"
+            finally:
+                one.process.send_signal(signal.SIGCONT)
+            until(one, "struck a")
+            deadline = time.monotonic() + 60
+            while "its result is dropped" not in one.log:
+                assert time.monotonic() < deadline, one.log
+                time.sleep(0.1)
+            assert here.get_call(call.id).status == there.get_call(call.id).status == "lost"
+            assert there.verify_audit().ok

@@ -121,8 +121,14 @@ class Database:
             with self.transaction(tenant) as connection:
                 return query(connection)
 
+        loop = asyncio.get_running_loop()
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._readers, run)
+            try:
+                return await loop.run_in_executor(self._readers, run)
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+                return await loop.run_in_executor(self._readers, run)  # the others of the pool are dropped by now
         except DBAPIError as error:
             raise DatabaseProblem(f"The database cannot be read: {said_by_driver(error)}") from error
 
