@@ -71,6 +71,8 @@ def command(
         )
     except (DatabaseProblem, CannotListen, UnsafePlace, ValueError) as error:
         raise PlainError(said_of(error)) from None
+    for handler in logging.getLogger("ferrule.access").handlers:
+        handler.flush()  # what was asked last stands before the end
     write(_("Stopped."), err=True)
 
 
