@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import random
+import re
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from ferrule.service.http import Endpoint
+from ferrule.service.messages import ProblemDetails
 from ferrule.service.openapi import openapi_document
 from ferrule.service.routes import ENDPOINTS
 from tests.service.serving import running
@@ -65,3 +70,52 @@ async def test_answers_are_as_the_document_says(tmp_path: Path) -> None:
             validator = jsonschema_rs.Draft202012Validator(schema_for(document, method, path, status))
             problems = [str(error) for error in validator.iter_errors(answer.json())]
             assert problems == [], (url, answer.text)
+
+
+ODD: tuple[Any, ...] = (
+    None, True, 0, -1, 1.5, 1e300, "", "x", "add", "admin", "default", "a" * 300, "\x00", "é\U0001f600", "../x",
+    [], {}, ["add"], [None], {"a": 1}, {"$ref": "x"}, [{"tool": "add", "arguments": {"a": 1, "b": 2}}], [{}] * 101,
+    {"rate": 1}, {"rate": -1}, "0" * 64, ["Admin"], ["Grep(x)"], ["member"], "plan", "approve", ["calls"],
+)  # fmt: skip
+IN_PATHS = ("x", "0" * 32, "%00", "..%2fx", "admin", "add", "default", "member", "%C3%A9", "a" * 300, "%ff")
+
+
+def odd_body(chance: random.Random, endpoint: Endpoint) -> bytes | None:
+    if endpoint.body is None:
+        return None
+    if chance.random() < 0.1:
+        return chance.choice((b"", b"{", b"[]", b"null", b"\xff", b'{"a": 1, "a": 2}'))
+    fields = list(endpoint.body.model_fields)
+    required = [name for name, field in endpoint.body.model_fields.items() if field.is_required()]
+    chosen = {*required, *chance.sample(fields, chance.randint(0, len(fields)))}
+    return json.dumps({name: chance.choice(ODD) for name in chosen}).encode()
+
+
+async def test_whatever_is_sent_the_answer_is_one_that_the_document_names(store: str, tmp_path: Path) -> None:
+    """No failure of the service, and no status that a client was not told of."""
+    chance = random.Random(11)
+    document = openapi_document(ENDPOINTS)
+    async with running(store, tmp_path, wait=1.0) as service:
+        admin = await service.client()
+        await admin.put_role("keeper", allow=["Admin"])  # whom nothing that is sent takes away
+        await admin.create_user("keeper", roles=["keeper"])
+        http = await service.http((await admin.create_key("keeper")).secret)
+        for _ in range(400):
+            endpoint = chance.choice(ENDPOINTS)
+            path = re.sub(r"{\w+}", lambda _: chance.choice(IN_PATHS), endpoint.path)
+            given = [one for one in endpoint.parameters if chance.random() < 0.3]
+            query = {one.name: str(chance.choice(ODD)) for one in given if one.where == "query"}
+            answer = await http.request(
+                endpoint.method, path, params=query, content=odd_body(chance, endpoint),
+                headers={"Content-Type": "application/json", "Prefer": "wait=1"},
+            )  # fmt: skip
+            if endpoint.path.endswith("/events") and answer.status_code == 200:
+                continue
+            named = document["paths"][endpoint.path][endpoint.method.lower()]["responses"]
+            # A path with a slash in its name is another path.
+            allowed = {*named, "404", "405"} if "2f" in path else set(named)
+            assert str(answer.status_code) in allowed, (endpoint.method, path, query, answer.text)
+            assert answer.status_code < 500
+            if answer.status_code >= 400:
+                ProblemDetails.model_validate_json(answer.content)
+        assert (await http.get("/v1/me")).status_code == 200
