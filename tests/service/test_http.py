@@ -11,6 +11,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule.service import http as service_http
+from ferrule.service import serving
 from ferrule.service.messages import ProblemDetails
 from tests.service.serving import Running, running
 
@@ -269,3 +270,26 @@ async def test_characters_that_no_database_takes_are_answers_too(store: str, tmp
         await client.approve(approval, reason="\x00\ud83d".encode("utf-8", "replace").decode())
         assert (await client.get_call(approval.call, wait=30)).status == "succeeded"
         assert (await client.verify_audit()).ok
+
+
+async def test_half_a_head_is_not_waited_for_and_a_resting_connection_is_kept(
+    sqlite: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.3)
+    async with running(sqlite, tmp_path) as service:
+        port = int(service.url.rpartition(":")[2])
+        whole = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+        for first, half in ((b"", b""), (b"", b"GET /healthz HT"), (whole, b"GET /healthz HTTP/1.1\r\nHo")):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(first)
+            if first:
+                await asyncio.wait_for(reader.readuntil(b"}"), 30)
+            writer.write(half)
+            await asyncio.wait_for(reader.read(), 30)  # until the service ends it
+            writer.close()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(2):
+            writer.write(whole)
+            assert b'{"status": "ok"}' in await asyncio.wait_for(reader.readuntil(b"}"), 30)
+            await asyncio.sleep(1.2)
+        writer.close()

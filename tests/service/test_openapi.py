@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema_rs
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from ferrule.service.http import Endpoint
+from ferrule.service.http import ApiRoute
 from ferrule.service.messages import ProblemDetails
 from ferrule.service.openapi import openapi_document
 from ferrule.service.routes import ENDPOINTS
@@ -80,7 +80,7 @@ ODD: tuple[Any, ...] = (
 IN_PATHS = ("x", "0" * 32, "%00", "..%2fx", "admin", "add", "default", "member", "%C3%A9", "a" * 300, "%ff")
 
 
-def odd_body(chance: random.Random, endpoint: Endpoint) -> bytes | None:
+def odd_body(chance: random.Random, endpoint: ApiRoute) -> bytes | None:
     if endpoint.body is None:
         return None
     if chance.random() < 0.1:

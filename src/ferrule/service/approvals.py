@@ -61,7 +61,7 @@ def hash_arguments(invocation: Invocation) -> str:
     return hashlib.sha256(invocation.tool.params.dump(invocation.params)).hexdigest()
 
 
-class Approvals:
+class CallApprovals:
     """Stores questions, takes decisions, and wakes those who wait for one."""
 
     def __init__(self, database: Database, writer: GroupWriter, *, seconds: float) -> None:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ferrule.core.tool import Tool
     from ferrule.pipeline.confirm import Question
     from ferrule.service.access import Access, Allowed
-    from ferrule.service.approvals import Approvals
+    from ferrule.service.approvals import CallApprovals
     from ferrule.service.database import Database
     from ferrule.service.directory import Principal
     from ferrule.service.limits import CallLimits, FairGate
@@ -87,7 +87,7 @@ class Calls:
         sessions: UserSessions,
         limits: CallLimits,
         gate: FairGate,
-        approvals_: Approvals,
+        approvals_: CallApprovals,
         *,
         lease: float,
     ) -> None:

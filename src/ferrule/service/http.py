@@ -106,7 +106,7 @@ class Parameter:
 
 
 @dataclass(slots=True, frozen=True)
-class Endpoint:
+class ApiRoute:
     """One method on one path, with all that OpenAPI says of it."""
 
     method: str
@@ -254,7 +254,7 @@ async def _written(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes
 class HttpApp:
     """The ASGI application: finds the endpoint, the caller and the body, and words what goes wrong."""
 
-    def __init__(self, service: Service, endpoints: tuple[Endpoint, ...]) -> None:
+    def __init__(self, service: Service, endpoints: tuple[ApiRoute, ...]) -> None:
         self._service = service
         self.endpoints = endpoints
         self._fixed = {(one.method, one.path): one for one in endpoints if "{" not in one.path}
@@ -277,7 +277,7 @@ class HttpApp:
         began = perf_counter()
         request_id = _request_id(scope)
         request: ServiceRequest | None = None
-        endpoint: Endpoint | None = None
+        endpoint: ApiRoute | None = None
         try:
             endpoint, path = self._find(scope["method"], scope["path"])
             request = ServiceRequest(self._service, scope, path, request_id)
@@ -297,7 +297,7 @@ class HttpApp:
         except OSError:
             return  # whoever asked has gone
 
-    def _find(self, method: str, path: str) -> tuple[Endpoint, dict[str, str]]:
+    def _find(self, method: str, path: str) -> tuple[ApiRoute, dict[str, str]]:
         found = self._fixed.get((method, path))
         if found is not None:
             return found, {}
@@ -315,7 +315,7 @@ class HttpApp:
             )
         raise RequestProblem(404, "not_found", "There is nothing at this path. /openapi.json lists what there is.")
 
-    async def _admit(self, request: ServiceRequest, endpoint: Endpoint) -> None:
+    async def _admit(self, request: ServiceRequest, endpoint: ApiRoute) -> None:
         """Who asks, and whether they may."""
         if endpoint.scope is None:
             return

@@ -87,7 +87,7 @@ class _Subject:
 
 
 @dataclass(slots=True, frozen=True)
-class Bounds:
+class ByteBounds:
     """What of one call is bounded by whom; 0 is no bound."""
 
     argument_bytes: int
@@ -102,7 +102,7 @@ class CallLimits:
         self._directory = directory
         self._defaults = {name: value for name, value in defaults.items() if value}
         self._subjects: dict[tuple[str, str, str], _Subject] = {}
-        self._plans: dict[tuple[str, str, str], tuple[tuple[_Subject, ...], Bounds]] = {}
+        self._plans: dict[tuple[str, str, str], tuple[tuple[_Subject, ...], ByteBounds]] = {}
         self._generation = -1
 
     async def admit(self, principal: Principal, *, calls: int = 1) -> tuple[_Subject, ...]:
@@ -138,7 +138,7 @@ class CallLimits:
         for subject in subjects:
             subject.running -= calls
 
-    def bounds(self, principal: Principal) -> Bounds:
+    def bounds(self, principal: Principal) -> ByteBounds:
         return self._plan(principal)[1]
 
     def _check(self, subject: _Subject, calls: int) -> None:
@@ -168,7 +168,7 @@ class CallLimits:
         subject.today = counted if subject.day != today else max(counted, subject.today)
         subject.day = today
 
-    def _plan(self, principal: Principal) -> tuple[tuple[_Subject, ...], Bounds]:
+    def _plan(self, principal: Principal) -> tuple[tuple[_Subject, ...], ByteBounds]:
         if self._generation != self._directory.generation or len(self._plans) > _MOST_SUBJECTS:
             self._plans.clear()
             self._generation = self._directory.generation
@@ -178,7 +178,7 @@ class CallLimits:
             plan = self._plans[key] = self._new_plan(principal)
         return plan
 
-    def _new_plan(self, principal: Principal) -> tuple[tuple[_Subject, ...], Bounds]:
+    def _new_plan(self, principal: Principal) -> tuple[tuple[_Subject, ...], ByteBounds]:
         subjects: list[_Subject] = []
         bounds = {"argument_bytes": 0, "result_bytes": 0}
         for whose, given in principal.limits:
@@ -197,10 +197,10 @@ class CallLimits:
                 changed = _Subject(whose, limits)
                 known.limits, known.bucket, known.counted_at = limits, changed.bucket, -_DAY
             subjects.append(known)
-        return tuple(subjects), Bounds(**bounds)
+        return tuple(subjects), ByteBounds(**bounds)
 
 
-class Turn:
+class GateTurn:
     """A place among the calls that are worked on; given up at the end of a call, or after a moment by a slow one."""
 
     __slots__ = ("_gate", "_timer")
@@ -228,23 +228,23 @@ class FairGate:
         self._shared = shared
         self._most_waiting = most_waiting
         self._inside = 0
-        self._waiting: dict[str, deque[asyncio.Future[Turn]]] = {}
+        self._waiting: dict[str, deque[asyncio.Future[GateTurn]]] = {}
         self._last = ""
         self._other_at = -_SHARED_SECONDS
 
-    async def turn(self, tenant: str) -> Turn:
+    async def turn(self, tenant: str) -> GateTurn:
         """Wait for this tenant's turn; raises `LimitReached` where too many of it wait already."""
         loop = asyncio.get_running_loop()
         if tenant != self._last:
             self._last, self._other_at = tenant, monotonic() if self._last else self._other_at
         if not self._waiting and self._inside < self._room:
             self._inside += 1
-            return Turn(self, loop)
+            return GateTurn(self, loop)
         queue = self._waiting.setdefault(tenant, deque())
         if len(queue) >= self._most_waiting:
             said = f"{len(queue)} calls of this tenant wait to be started already."
             raise LimitReached("waiting", "tenant", self._most_waiting, 1.0, said)
-        future: asyncio.Future[Turn] = loop.create_future()
+        future: asyncio.Future[GateTurn] = loop.create_future()
         queue.append(future)
         return await future
 
@@ -262,7 +262,7 @@ class FairGate:
                 future = queue.popleft()
                 if not future.done():  # whoever waited may have been cancelled
                     self._inside += 1
-                    future.set_result(Turn(self, future.get_loop()))
+                    future.set_result(GateTurn(self, future.get_loop()))
                     break
             if queue:
                 self._waiting[tenant] = queue  # behind the others

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ferrule.core.events import CallEvent
     from ferrule.pipeline.confirm import Answer
     from ferrule.pipeline.run import Runtime
-    from ferrule.service.limits import Turn
+    from ferrule.service.limits import GateTurn
     from ferrule.service.writer import GroupWriter
 
 MOST_EVENTS = 2_000
@@ -42,7 +42,7 @@ class LiveCall:
         self.runtime: Runtime | None = None
         self.task: asyncio.Task[None] | None = None
         self.subjects: tuple[Any, ...] = ()
-        self.turn: Turn | None = None
+        self.turn: GateTurn | None = None
         self.answer: Answer | None = None
         """What somebody decided about it, for the arguments with the hash `answer_for`."""
         self.answer_for = ""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from ferrule.service.http import Endpoint
+    from ferrule.service.http import ApiRoute
 
 _WORDS = {
     400: "The request could not be understood.", 401: "No key, or one that is not good.", 403: "Not allowed.",
@@ -31,7 +31,7 @@ _EVERY = (400, 401, 403, 503)
 _PATH = re.compile(r"{(\w+)}")
 
 
-def openapi_document(endpoints: tuple[Endpoint, ...]) -> dict[str, Any]:
+def openapi_document(endpoints: tuple[ApiRoute, ...]) -> dict[str, Any]:
     """All that a client needs to know; it follows from the declarations alone."""
     paths: dict[str, dict[str, Any]] = {}
     for one in endpoints:
@@ -52,7 +52,7 @@ def openapi_document(endpoints: tuple[Endpoint, ...]) -> dict[str, Any]:
     }
 
 
-def _operation(one: Endpoint) -> dict[str, Any]:
+def _operation(one: ApiRoute) -> dict[str, Any]:
     parameters: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in _PATH.findall(one.path)
     ]
@@ -99,7 +99,7 @@ def _reference(model: type[BaseModel]) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{model.__name__}"}
 
 
-def _schemas(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
+def _schemas(endpoints: Iterable[ApiRoute]) -> dict[str, Any]:
     models: dict[str, tuple[type[BaseModel], Any]] = {}
     for one in endpoints:
         for form in (one.body, *one.answers.values()):

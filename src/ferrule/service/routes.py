@@ -14,7 +14,7 @@ from ferrule.records import CONTENT_TYPE
 from ferrule.service.administration import ADMINISTRATION
 from ferrule.service.directory import note_change, switch_tool
 from ferrule.service.documents import approval_document, call_json
-from ferrule.service.http import Endpoint, Parameter, RequestProblem, event_stream, json_response
+from ferrule.service.http import ApiRoute, Parameter, RequestProblem, event_stream, json_response
 from ferrule.service.messages import (
     FINISHED,
     LONGEST_WAIT,
@@ -277,45 +277,45 @@ _KEY_HEADER = Parameter("Idempotency-Key", "The same key and body give the same 
 _PREFER = Parameter("Prefer", "`wait=30` waits that many seconds; `respond-async` does not wait.", where="header")
 _LAST = Parameter("Last-Event-ID", "Resume after this event.", where="header")
 
-ENDPOINTS: tuple[Endpoint, ...] = (
-    Endpoint("POST", "/v1/calls", create_call, "Call a tool.", "calls", None, CallRequest, {200: Call, 202: Call},
+ENDPOINTS: tuple[ApiRoute, ...] = (
+    ApiRoute("POST", "/v1/calls", create_call, "Call a tool.", "calls", None, CallRequest, {200: Call, 202: Call},
              (_KEY_HEADER, _PREFER), (409, 413, 422, 429)),
-    Endpoint("POST", "/v1/calls/batch", create_batch, "Make many calls that may use each other's results.", "calls",
+    ApiRoute("POST", "/v1/calls/batch", create_batch, "Make many calls that may use each other's results.", "calls",
              None, BatchRequest, {200: Batch, 202: Batch}, (_KEY_HEADER, _PREFER), (409, 413, 422, 429)),
-    Endpoint("GET", "/v1/batches/{id}", show_batch, "Show the calls of a batch.", "calls", None, None,
+    ApiRoute("GET", "/v1/batches/{id}", show_batch, "Show the calls of a batch.", "calls", None, None,
              {200: Batch, 202: Batch}, (_WAIT,), (404,)),
-    Endpoint("GET", "/v1/calls", list_calls, "List calls, newest first.", "calls", None, None, {200: CallPage},
+    ApiRoute("GET", "/v1/calls", list_calls, "List calls, newest first.", "calls", None, None, {200: CallPage},
              (Parameter("status", "Only with this status.", {"type": "string", "enum": list(_STATUSES)}),
               Parameter("tool", "Only of this tool."), Parameter("session", "Only of this session."),
               Parameter("user", "Only of this user."), Parameter("batch", "Only of this batch."),
               Parameter("cursor", "Read on from `next`."), _LIMIT)),
-    Endpoint("GET", "/v1/calls/{id}", show_call, "Show a call, or wait for its end.", "calls", None, None,
+    ApiRoute("GET", "/v1/calls/{id}", show_call, "Show a call, or wait for its end.", "calls", None, None,
              {200: Call, 202: Call}, (_WAIT,), (404,)),
-    Endpoint("POST", "/v1/calls/{id}/cancel", cancel_call, "Stop a call.", "calls", None, None, {200: Call, 202: Call},
+    ApiRoute("POST", "/v1/calls/{id}/cancel", cancel_call, "Stop a call.", "calls", None, None, {200: Call, 202: Call},
              (), (404, 409)),
-    Endpoint("GET", "/v1/calls/{id}/events", show_events, "Follow a call.", "calls", None, None,
+    ApiRoute("GET", "/v1/calls/{id}/events", show_events, "Follow a call.", "calls", None, None,
              {200: "text/event-stream"}, (_LAST, Parameter("after", "As `Last-Event-ID`.", _WHOLE)), (404,)),
-    Endpoint("GET", "/v1/tools", list_tools, "List the tools that the caller may use.", "tools", None, None,
+    ApiRoute("GET", "/v1/tools", list_tools, "List the tools that the caller may use.", "tools", None, None,
              {200: ToolList, 304: None},
              (_DIALECT, Parameter("q", "Only those that hold all of these words."),
               Parameter("category", "Only of this category."))),
-    Endpoint("GET", "/v1/tools/{name}", show_tool, "Show a tool and its parameters.", "tools", None, None,
+    ApiRoute("GET", "/v1/tools/{name}", show_tool, "Show a tool and its parameters.", "tools", None, None,
              {200: ToolDetail, 304: None}, (Parameter("version", "This version of it."),), (404,)),
-    Endpoint("PATCH", "/v1/tools/{name}", change_tool, "Switch a tool off or on for the tenant.", "admin", "tools",
+    ApiRoute("PATCH", "/v1/tools/{name}", change_tool, "Switch a tool off or on for the tenant.", "admin", "tools",
              ToolSwitch, {200: ToolDetail}, (), (404,)),
-    Endpoint("GET", "/v1/approvals", list_approvals, "List approvals.", "approvals", None, None, {200: ApprovalPage},
+    ApiRoute("GET", "/v1/approvals", list_approvals, "List approvals.", "approvals", None, None, {200: ApprovalPage},
              (Parameter("status", "`pending` unless given.", {"type": "string", "enum": [
                  "pending", "approved", "denied", "expired", "cancelled"]}), _LIMIT)),
-    Endpoint("GET", "/v1/approvals/{id}", show_approval, "Show an approval.", "approvals", None, None,
+    ApiRoute("GET", "/v1/approvals/{id}", show_approval, "Show an approval.", "approvals", None, None,
              {200: ApprovalRecord}, (), (404,)),
-    Endpoint("POST", "/v1/approvals/{id}/decision", decide_approval, "Approve or deny a call.", "approvals", None,
+    ApiRoute("POST", "/v1/approvals/{id}/decision", decide_approval, "Approve or deny a call.", "approvals", None,
              DecisionRequest, {200: ApprovalRecord}, (), (404, 409)),
-    Endpoint("GET", "/v1/me", show_identity, "Show who the key speaks for.", "", None, None, {200: Identity}),
+    ApiRoute("GET", "/v1/me", show_identity, "Show who the key speaks for.", "", None, None, {200: Identity}),
     *ADMINISTRATION,
-    Endpoint("GET", "/metrics", show_metrics, "Metrics for Prometheus.", "admin", "metrics", None,
+    ApiRoute("GET", "/metrics", show_metrics, "Metrics for Prometheus.", "admin", "metrics", None,
              {200: "text/plain"}),
-    Endpoint("GET", "/healthz", show_health, "Whether the process runs.", answers={200: "application/json"}),
-    Endpoint("GET", "/readyz", show_readiness, "Whether it takes calls.", answers={200: "application/json"},
+    ApiRoute("GET", "/healthz", show_health, "Whether the process runs.", answers={200: "application/json"}),
+    ApiRoute("GET", "/readyz", show_readiness, "Whether it takes calls.", answers={200: "application/json"},
              errors=(503,)),
-    Endpoint("GET", "/openapi.json", show_openapi, "This document.", answers={200: "application/json"}),
+    ApiRoute("GET", "/openapi.json", show_openapi, "This document.", answers={200: "application/json"}),
 )  # fmt: skip

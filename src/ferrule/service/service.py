@@ -18,7 +18,7 @@ from ferrule.pipeline.limits import Limits
 from ferrule.policy import RulePolicy
 from ferrule.records import LogRecorder, log_registry
 from ferrule.service.access import Access
-from ferrule.service.approvals import Approvals
+from ferrule.service.approvals import CallApprovals
 from ferrule.service.calls import Calls
 from ferrule.service.database import Database, DatabaseProblem
 from ferrule.service.directory import Directory, prepare_first_start
@@ -66,7 +66,7 @@ class Service:
         self.not_ready_because = "The service is starting."
         self.ready = False
         self._waiting_for_schema: asyncio.Task[None] | None = None
-        self._lock: _FileLock | None = None
+        self._lock: _InstanceLock | None = None
         self._all_settings = settings
         self._folder = folder
         self.app = HttpApp(self, ENDPOINTS)
@@ -84,7 +84,7 @@ class Service:
         kept = [Path(self.database.url.database or "")] if self.database.is_sqlite else []
         require_apart(self._all_settings, self.tools, self.workspace_root, data_folder(), *kept)
         if self.database.is_sqlite:
-            self._lock = _FileLock(f"{self.database.url.database}.lock")
+            self._lock = _InstanceLock(f"{self.database.url.database}.lock")
             if self.database.revision() != HEAD:
                 self.database.migrate()
         await self._app.__aenter__()
@@ -123,7 +123,7 @@ class Service:
         assert isinstance(operator, RulePolicy)  # noqa: S101 - the settings make no other
         self.access = Access(self.directory, self.tools, operator, self._policy_options())
         self.limits = CallLimits(self.database, self.directory, asdict(settings.limits))
-        self.approvals = Approvals(self.database, self.writer, seconds=settings.approval_hours * 3600)
+        self.approvals = CallApprovals(self.database, self.writer, seconds=settings.approval_hours * 3600)
         self.sessions = UserSessions(
             self.tools,
             self.workspace_root,
@@ -222,7 +222,7 @@ class Service:
             self._lock.release()
 
 
-class _FileLock:
+class _InstanceLock:
     """Held for as long as an instance uses a SQLite file: it has one instance, whose calls nobody else judges."""
 
     def __init__(self, path: str) -> None:

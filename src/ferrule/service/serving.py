@@ -71,12 +71,12 @@ async def serve(
         config.http_protocol_class = _with_head_limit(config.http_protocol_class)
         async with service:
             ready(listening.getsockname()[1])
-            await _Server(config, service, until).serve([listening])
+            await _DrainingServer(config, service, until).serve([listening])
     finally:
         listening.close()
 
 
-class _Server(uvicorn.Server):
+class _DrainingServer(uvicorn.Server):
     """Drains the service before it stops to answer."""
 
     def __init__(self, config: uvicorn.Config, service: Service, until: asyncio.Event | None) -> None:
@@ -133,10 +133,12 @@ def _with_head_limit(protocol: Any) -> type[Any]:
             self._looking = self.loop.call_later(HEAD_SECONDS, self._look)
 
         def _look(self) -> None:
-            """End it where no request is answered, and none has come since it was last looked at."""
+            """End it where half a request stands since it was last looked at. One that rests between two requests is
+            left to uvicorn, which ends it later.
+            """
             request = self.cycle
-            resting = request is None or request.response_complete
-            if resting and request is self._seen:
+            answered = request is None or request.response_complete
+            if answered and request is self._seen and self.timeout_keep_alive_task is None:
                 self.transport.close()
                 return
             self._seen = request
