@@ -108,6 +108,14 @@ def test_an_option_that_does_not_exist_is_a_document(ferrule: Command, command: 
 NEED: dict[tuple[str, ...], list[str]] = {
     ("call",): ["save_note"],
     ("explain",): ["save_note"],
+    ("keys", "create"): ["ann"],
+    ("keys", "revoke"): ["k"],
+    ("keys", "rotate"): ["k"],
+    ("roles", "set"): ["clerk"],
+    ("tenants", "change"): ["acme"],
+    ("tenants", "create"): ["acme"],
+    ("users", "change"): ["ann"],
+    ("users", "create"): ["ann"],
     ("run",): ["hi"],
     ("mcp", "test"): ["peer"],
 }

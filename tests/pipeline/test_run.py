@@ -668,3 +668,36 @@ Suggestion: Ask again.\
     [record] = keeper.records
     assert (record.tool, record.kind, record.stage, record.outcome) == ("note", "readonly", "lookup", "cancelled_error")
     assert ran == []
+
+
+async def test_a_callers_own_asker_and_listener_hold_for_its_calls_and_for_what_they_call() -> None:
+    """Others' questions do not wait for this caller's, and hear nothing of its calls."""
+
+    @tool(kind="write")
+    def write_down(text: str) -> str:
+        """Write something down."""
+        return text
+
+    @tool(kind="readonly")
+    async def pass_on(context: ToolContext) -> str:
+        """Have something written down."""
+        return (await context.call("write_down", {"text": "inner"})).llm_content
+
+    runtime = Runtime([write_down, pass_on])
+    heard: list[str] = []
+    asked: list[str] = []
+
+    def ask(question: Question) -> str:
+        asked.append(question.invocation.tool.name)
+        return "once"
+
+    narrow = runtime.seeing(
+        runtime.tools.only(["pass_on"]),
+        ask=ask,
+        listener=lambda event: heard.append(f"{type(event).__name__} {event.tool}"),
+    )
+    assert (await narrow.run("pass_on")).llm_content == "inner"
+    assert asked == ["write_down"]
+    assert heard == ["Pending pass_on", "Pending write_down", "Done write_down", "Done pass_on"]
+    assert not (await runtime.run("write_down", {"text": "x"})).success
+    assert len(heard) == 4

@@ -239,6 +239,58 @@ class ProviderSettings:
 
 
 @dataclass(slots=True)
+class ServiceLimitSettings:
+    """What a tenant may use where nothing else is said of it; 0 is no limit."""
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    rate: float = 0.0
+    burst: int = 0
+    concurrency: int = 0
+    calls_per_day: int = 0
+    argument_bytes: int = 0
+    result_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            if not 0 <= getattr(self, one.name) < float("inf"):
+                raise ValueError(f"`{one.name}` is 0 for no limit, or a number above it")
+
+
+@dataclass(slots=True)
+class ServiceSettings:
+    """`ferrule serve`. `database` is a URL, of a SQLite file in the data folder where it is empty; every user of every
+    tenant has a folder of their own under `workspace_root`.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    host: str = "127.0.0.1"
+    port: int = 8760
+    database: str = field(default="", repr=False)
+    workspace_root: Path | None = None
+    wait: float = 30.0
+    body_bytes: int = 10_000_000
+    approval_hours: float = 24.0
+    lease_seconds: float = 15.0
+    drain_seconds: float = 30.0
+    keep_days: float = 30.0
+    limits: ServiceLimitSettings = field(default_factory=ServiceLimitSettings)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port < 65_536:
+            raise ValueError("`port` is a number from 0 to 65535")
+        if not 0 <= self.wait <= 55:
+            raise ValueError("`wait` is a number of seconds from 0 to 55")
+        for name in ("body_bytes", "approval_hours", "lease_seconds"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"`{name}` is a number above 0")
+        for name in ("drain_seconds", "keep_days"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ValueError(f"`{name}` is 0 or a number above it")
+
+
+@dataclass(slots=True)
 class Settings:
     """Everything that can be set. A flag comes before the environment, that before the project's file, that before
     the person's file, and that before the default. `model` is the one to ask, as `provider/name`.
@@ -259,6 +311,7 @@ class Settings:
     trusted_mcp_servers: list[str] = field(default_factory=list[str])
     audit: AuditSettings = field(default_factory=AuditSettings)
     assistant: AssistantSettings = field(default_factory=AssistantSettings)
+    service: ServiceSettings = field(default_factory=ServiceSettings)
     model: str = ""
     providers: dict[str, ProviderSettings] = field(default_factory=dict[str, ProviderSettings])
 
@@ -308,7 +361,7 @@ def added_folders(settings: Settings, workspace: Path) -> tuple[Path, ...]:
 
 
 _ENVIRONMENT = "FERRULE_"
-_THE_PERSONS = ("hooks", "audit", "trusted_folders", "trusted_mcp_servers", "model", "providers")
+_THE_PERSONS = ("hooks", "audit", "trusted_folders", "trusted_mcp_servers", "model", "providers", "service")
 _OF_A_LIST = {"hooks": HookSettings, "providers": ProviderSettings, "mcp_servers": McpServerSettings}
 _OTHER_VARIABLES = {"FERRULE_CONFIG", "FERRULE_DATA", "FERRULE_MCP_TOKEN", "FERRULE_PYTHON", "FERRULE_TEST_JOBS"}
 # From the most that runs without asking to the least.

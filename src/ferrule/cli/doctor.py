@@ -287,6 +287,7 @@ _EXTRAS = {
     "files": ("charset_normalizer", "text in old encodings, and searching with ripgrep"),
     "mcp": ("mcp", "tools of MCP servers, and being one"),
     "schema": ("jsonschema_rs", "tools made from a raw JSON Schema"),
+    "service": ("sqlalchemy", "serving tools over HTTP"),
     "shell": ("tree_sitter_bash", "understanding shell commands before they run"),
     "telemetry": ("opentelemetry", "OpenTelemetry spans and metrics"),
 }

@@ -20,16 +20,21 @@ COMMANDS = {
     "doctor": ("doctor", "Check this installation and say what is missing."),
     "explain": ("rules", "Say why a call would run, ask or be refused."),
     "history": ("past", "List the changes that tools made."),
+    "keys": ("tenants", "Manage the API keys of the service."),
     "lint": ("tools", "Check tool definitions for what confuses models."),
     "mcp": ("mcp", "Use the tools of MCP servers, and be one."),
     "models": ("models", "List the models that can be asked, and what others need."),
     "redo": ("past", "Redo what was undone."),
+    "roles": ("tenants", "Manage the roles of the service's users."),
     "rules": ("rules", "See and change the rules of what may run."),
     "run": ("run", "Give the assistant a request and print its answer."),
+    "serve": ("serve", "Serve the tools over HTTP, for many tenants."),
     "shells": ("shells", "See and stop what runs in the background."),
     "stats": ("audit", "Show how often each tool ran, failed and was refused."),
+    "tenants": ("tenants", "Manage the tenants of the service."),
     "tools": ("tools", "List the tools and their definitions."),
     "undo": ("past", "Undo what tools changed."),
+    "users": ("tenants", "Manage the users of the service."),
 }
 """Each command's module, and a line about it."""
 

@@ -21,7 +21,7 @@ from ferrule.cli.output import document_promised, own_stdout, promise_json, writ
 from ferrule.cli.words import _, as_error, as_warning, localised, speak_english
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ferrule.app.build import App, Tools
     from ferrule.app.settings import Settings
@@ -193,10 +193,13 @@ def promise(_context: click.Context, parameter: click.Parameter, given: Any) -> 
     return given
 
 
-def settings_for(workspace: Path) -> Loaded:
-    """The settings in force, with the command's flags; what was asked for and not given, and by whom, is said once."""
+def settings_for(workspace: Path, more: Mapping[str, Any] | None = None) -> Loaded:
+    """The settings in force, with the command's flags and `more` of its own. What was asked for and not given, and by
+    whom, is said once.
+    """
     context = click.get_current_context(silent=True)
-    loaded = load_settings(workspace.resolve(), context.meta.get(_FLAGS) if context is not None else None)
+    flags: Mapping[str, Any] = context.meta.get(_FLAGS, {}) if context is not None else {}
+    loaded = load_settings(workspace.resolve(), {**flags, **(more or {})} or None)
     if loaded.set_aside:
         listed = ", ".join(loaded.set_aside)
         warn(

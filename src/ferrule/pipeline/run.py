@@ -120,12 +120,24 @@ class Runtime:
             while self._closers:
                 await self._closers.pop()()
 
-    def seeing(self, tools: ToolSource) -> Runtime:
+    def seeing(
+        self, tools: ToolSource, *, ask: Asker | None = None, listener: Callable[[CallEvent], None] | None = None
+    ) -> Runtime:
         """The same runtime for a caller with other tools, as an agent's filter leaves them; others do not exist for it.
 
-        What those tools themselves call they find where they always do.
+        What those tools themselves call they find where they always do. `ask` and `listener` are for the calls of this
+        caller alone, and for those that their tools make: their questions do not wait for anyone else's.
         """
-        view = copy(self)
+        view: Runtime = copy(self)
+        if ask is not None or listener is not None:
+            whole: Runtime = copy(self._whole)
+            asking = Asking(ask) if ask is not None else self._asking
+            listeners = self._listeners
+            if listener is not None:
+                listeners = Listeners()
+                listeners.subscribe(listener)
+            view._asking, view._listeners, view._whole = asking, listeners, whole
+            whole._asking, whole._listeners = asking, listeners
         view.tools = tools
         return view
 
@@ -242,6 +254,7 @@ class Runtime:
         *,
         call: RawCall | None = None,
         session: Session | None = None,
+        timeout: float | None = None,
         parent: ToolContext | None = None,
     ) -> Coroutine[Any, Any, ToolResult]:
         """Authorise, run, format and record what `build` gave. The record has the arguments of `call`, where the call
@@ -251,7 +264,7 @@ class Runtime:
         if call is None:
             arguments = tool.params.dump(invocation.params)
             call = RawCall(tool.name, arguments, id=invocation.call_id, version=tool.version)
-        ready = Call(call, session or self.session, parent)
+        ready = Call(call, session or self.session, parent, timeout)
         ready.invocation, record = invocation, ready.record
         record.tool, record.version, record.kind = tool.name, tool.version, tool.kind
         return self._run(ready, self._built)

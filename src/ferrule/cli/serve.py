@@ -1,0 +1,163 @@
+"""`ferrule serve`: the tools over HTTP, for many tenants; and `ferrule serve migrate` for its database."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ferrule.cli.options import PlainError, settings_for, warn
+from ferrule.cli.output import write
+from ferrule.cli.words import _, said_of
+from ferrule.core.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from ferrule.service.service import Service
+
+_WRITE_SECONDS = 0.2
+_NEEDED = ("sqlalchemy", "alembic", "starlette", "uvicorn", "httptools", "psycopg", "typing_extensions")
+
+
+def database_option(command: Any) -> Any:
+    return click.option(
+        "--database", metavar="URL", help=_("`sqlite:////path/to/file.db` or `postgresql://user@host/name`.")
+    )(command)
+
+
+@click.group(
+    "serve",
+    invoke_without_command=True,
+    help=_("Serve the tools over HTTP, for many tenants, users and agents."),
+    epilog=_("The first start prints an API key. SIGTERM lets running calls end before the service does."),
+)
+@click.option("--host", help=_("The address to listen on; this machine alone by default."))
+@click.option("--port", type=click.IntRange(0, 65535), help=_("The port to listen on; 8760 by default."))
+@database_option
+@click.option(
+    "--workspace-root",
+    type=click.Path(file_okay=False, path_type=Path),
+    help=_("Where each user of each tenant gets a folder."),
+)
+@click.pass_context
+def serve_command(
+    context: click.Context, host: str | None, port: int | None, database: str | None, workspace_root: Path | None
+) -> None:
+    given = {"host": host, "port": port, "database": database, "workspace_root": workspace_root}
+    flags = {name: value for name, value in given.items() if value is not None}
+    context.obj = flags
+    if context.invoked_subcommand is not None:
+        return
+    loaded = settings_for(Path(), {"service": flags} if flags else {})
+    _log_to_stderr()
+    try:
+        from ferrule.service.database import DatabaseProblem
+        from ferrule.service.service import Service
+        from ferrule.service.serving import CannotListen, serve
+        from ferrule.service.sessions import UnsafePlace
+    except ModuleNotFoundError as error:
+        raise missing_service(error) from None
+    try:
+        settings = loaded.settings.service
+        service = Service(loaded.settings, Path().resolve())
+        for note in service.notes:
+            warn(note)
+        asyncio.run(
+            serve(service, settings.host, settings.port, ready=lambda bound: _greet(service, settings.host, bound))
+        )
+    except (DatabaseProblem, CannotListen, UnsafePlace, ValueError) as error:
+        raise PlainError(said_of(error)) from None
+    for handler in logging.getLogger("ferrule.access").handlers:
+        handler.flush()  # what was asked last stands before the end
+    write(_("Stopped."), err=True)
+
+
+@serve_command.command("migrate", help=_("Bring the database's schema up to date; instances wait for it."))
+@database_option
+@click.pass_obj
+def migrate(flags: dict[str, Any], database: str | None) -> None:
+    if database is not None:
+        flags = {**flags, "database": database}
+    loaded = settings_for(Path(), {"service": flags} if flags else {})
+    try:
+        from ferrule.service.database import Database, DatabaseProblem
+        from ferrule.service.service import database_url
+    except ModuleNotFoundError as error:
+        raise missing_service(error) from None
+    try:
+        store = Database(database_url(loaded.settings.service), owner=True)
+        before, after = store.migrate()
+        store.close()
+    except DatabaseProblem as error:
+        raise PlainError(said_of(error)) from None
+    if before == after:
+        write(_("The schema is current ({revision}).").format(revision=after))
+    else:
+        write(_("The schema is at {revision} now.").format(revision=after))
+
+
+def _greet(service: Service, host: str, port: int) -> None:
+    from ferrule.service.serving import is_local, url_of
+
+    url = url_of(host, port)
+    write(_("Listening on {url} (Ctrl-C stops it)").format(url=url), err=True)
+    if not is_local(host):
+        warn(_("Other machines can reach this, and HTTP is not encrypted: put a proxy with TLS in front of it."))
+    if service.first_key is None:
+        return
+    write(_("API key of the first administrator, shown this once: {key}").format(key=service.first_key), err=True)
+    write(_("Try it:"), err=True)
+    write(
+        f"  curl -sS {url}/v1/calls -H 'Authorization: Bearer {service.first_key}' "
+        "-H 'Content-Type: application/json' -d '{\"tool\": \"getCurrentDateTime\"}'",
+        err=True,
+    )
+
+
+class ServiceLines(logging.Handler):
+    """What the service logs, safe for a terminal: a line may quote whatever a client sent."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError, ValueError):  # standard error is closed
+            write(self.format(record), err=True)
+
+
+class AccessLines(logging.Handler):
+    """Lines that come by the thousand: written together, a few times a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: list[str] = []
+        self._waiting = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append(self.format(record))
+        if not self._waiting:
+            self._waiting = True
+            asyncio.get_running_loop().call_later(_WRITE_SECONDS, self.flush)
+
+    def flush(self) -> None:
+        lines, self._lines, self._waiting = self._lines, [], False
+        if lines:
+            with suppress(OSError, ValueError):  # standard error is closed
+                write("\n".join(lines), err=True)
+
+
+def _log_to_stderr() -> None:
+    """Lines of the service and of each request, where nobody has set up logging."""
+    if logging.getLogger().handlers:
+        return
+    for name, handler in (("ferrule.service", ServiceLines()), ("ferrule.access", AccessLines())):
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+
+
+def missing_service(error: ModuleNotFoundError) -> Exception:
+    name = (error.name or "").partition(".")[0]
+    return MissingExtra(_("`ferrule serve`"), "service") if name in _NEEDED else error

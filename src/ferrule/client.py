@@ -1,0 +1,644 @@
+"""Calls a Ferrule service from Python: `Client`, and `AsyncClient` for code with `await`.
+
+    with Client("http://127.0.0.1:8760", "fk_…") as client:
+        print(client.call("getCurrentDateTime").result.llm_content)
+
+A call is sent with an idempotency key of its own, so that one whose connection broke is sent again and still made once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from dataclasses import dataclass, field
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
+
+from pydantic import BaseModel
+
+from ferrule.core.errors import MissingExtra
+from ferrule.service.messages import (
+    LONGEST_WAIT,
+    ApiKey,
+    ApprovalPage,
+    ApprovalRecord,
+    AuditPage,
+    AuditVerification,
+    Batch,
+    Call,
+    CallPage,
+    DailyUsage,
+    DefinitionList,
+    Event,
+    Identity,
+    KeyList,
+    NewApiKey,
+    ProblemDetails,
+    RoleList,
+    Tenant,
+    TenantList,
+    TenantRole,
+    ToolDetail,
+    ToolList,
+    ToolSummary,
+    User,
+    UserList,
+)
+
+try:
+    import httpx2
+except ModuleNotFoundError:
+    raise MissingExtra("ferrule.client", "client") from None
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+
+__all__ = ["AsyncClient", "Client", "ServiceError", "Unreachable"]
+
+_M = TypeVar("_M", bound=BaseModel)
+_TRIES = 3
+_FINISHED = frozenset({"call.succeeded", "call.failed", "call.cancelled", "call.expired", "call.lost"})
+_TIMEOUT = httpx2.Timeout(10.0, read=LONGEST_WAIT + 15.0)
+
+
+class ServiceError(Exception):
+    """The service refused a request; `problem` says why. A tool's own failure is a call and raises nothing."""
+
+    def __init__(self, problem: ProblemDetails, retry_after: float | None, call: str | None) -> None:
+        super().__init__(f"{problem.detail} ({problem.status} {problem.code}, request {problem.request_id})")
+        self.problem = problem
+        self.status = problem.status
+        self.code = problem.code
+        self.retry_after = retry_after
+        self.call = call
+        """The call that this is about, where there is one: of the first request with the same key."""
+
+
+class Unreachable(Exception):  # noqa: N818 - reads as what it says
+    """The service did not answer."""
+
+
+class _Nothing(BaseModel):
+    """The body of an answer that has none."""
+
+
+@dataclass(slots=True, frozen=True)
+class _Request(Generic[_M]):
+    """One request, whoever sends it."""
+
+    method: str
+    path: str
+    answer: type[_M]
+    body: Mapping[str, Any] | None = None
+    query: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def sent(self) -> dict[str, Any]:
+        """As httpx takes it."""
+        query = {name: value for name, value in self.query.items() if value is not None}
+        return {"params": query or None, "json": self.body, "headers": dict(self.headers)}
+
+    @property
+    def can_be_repeated(self) -> bool:
+        return self.method in ("GET", "PUT", "DELETE") or "Idempotency-Key" in self.headers
+
+    def read(self, response: httpx2.Response) -> _M:
+        if response.status_code >= 400:
+            raise _error(response.status_code, response.content, response.headers)
+        return self.answer.model_validate_json(response.content or b"{}")
+
+
+def _error(status: int, content: bytes, headers: Mapping[str, str]) -> ServiceError:
+    document: dict[str, Any] = {}
+    try:
+        document = json.loads(content)
+        problem = ProblemDetails.model_validate(document)
+    except ValueError:  # something between here and the service answered
+        problem = ProblemDetails(
+            type="about:blank", title="Error", status=status, detail=f"The answer was {status}.", code="foreign",
+            request_id=headers.get("x-request-id", "-"),
+        )  # fmt: skip
+    after = headers.get("retry-after", "")
+    return ServiceError(problem, float(after) if after.isdigit() else None, document.get("call"))
+
+
+# Requests
+
+
+def _body(**given: Any) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _call(
+    tool: str, arguments: Mapping[str, Any] | str | None, *, version: str | None, session: str | None,
+    timeout: float | None, metadata: Mapping[str, str] | None, key: str | None, wait: float | None,
+) -> _Request[Call]:  # fmt: skip
+    body = _body(
+        tool=tool, arguments=arguments if arguments is not None else {}, version=version, session=session,
+        timeout=timeout, metadata=dict(metadata) if metadata else None,
+    )  # fmt: skip
+    return _Request("POST", "/v1/calls", Call, body, headers=_headers(key, wait))
+
+
+def _batch(
+    calls: Sequence[Mapping[str, Any]], session: str | None, key: str | None, wait: float | None
+) -> _Request[Batch]:
+    body = _body(calls=[dict(one) for one in calls], session=session)
+    return _Request("POST", "/v1/calls/batch", Batch, body, headers=_headers(key, wait))
+
+
+def _headers(key: str | None, wait: float | None) -> dict[str, str]:
+    seconds = LONGEST_WAIT if wait is None else min(max(wait, 0.0), LONGEST_WAIT)
+    return {"Idempotency-Key": key or uuid.uuid4().hex, "Prefer": f"wait={seconds:g}"}
+
+
+def _decision(approval: ApprovalRecord, decision: str, scope: str, reason: str) -> _Request[ApprovalRecord]:
+    body = {"decision": decision, "args_hash": approval.args_hash, "scope": scope, "reason": reason}
+    return _Request("POST", f"/v1/approvals/{approval.id}/decision", ApprovalRecord, body)
+
+
+def _new_key(
+    user: str, name: str, scopes: Sequence[str] | None, expires_in: float | None, limits: Mapping[str, Any] | None,
+    tenant: str | None,
+) -> _Request[NewApiKey]:  # fmt: skip
+    body = _body(
+        user=user, name=name, scopes=list(scopes) if scopes is not None else None, expires_in=expires_in,
+        limits=dict(limits) if limits else None, tenant=tenant,
+    )  # fmt: skip
+    return _Request("POST", "/v1/keys", NewApiKey, body)
+
+
+def _role(
+    name: str, mode: str | None, allow: Sequence[str], ask: Sequence[str], deny: Sequence[str]
+) -> _Request[TenantRole]:
+    body = {"mode": mode, "allow": list(allow), "ask": list(ask), "deny": list(deny)}
+    return _Request("PUT", f"/v1/roles/{name}", TenantRole, body)
+
+
+def _left(until: float | None) -> float:
+    return LONGEST_WAIT if until is None else min(LONGEST_WAIT, max(0.0, until - monotonic()))
+
+
+class _EventLines:
+    """Puts the lines of a stream together to events."""
+
+    def __init__(self) -> None:
+        self._data: list[str] = []
+
+    def add(self, line: str) -> Event | None:
+        """The event that this line ends, if it does."""
+        if line.startswith("data:"):
+            self._data.append(line[5:].removeprefix(" "))
+        elif not line and self._data:
+            data, self._data = "\n".join(self._data), []
+            return Event.model_validate_json(data)
+        return None
+
+
+class Client:
+    """A service at a URL, as one API key sees it. Safe from several threads."""
+
+    def __init__(
+        self, url: str, key: str, *, transport: httpx2.BaseTransport | None = None, tries: int = _TRIES
+    ) -> None:
+        """`tries` is how often a request is sent that can be sent again."""
+        self._tries = tries
+        self._http = httpx2.Client(
+            base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=_TIMEOUT, transport=transport
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def _send(self, request: _Request[_M]) -> _M:
+        for attempt in range(self._tries):
+            last = attempt == self._tries - 1 or not request.can_be_repeated
+            try:
+                return request.read(self._http.request(request.method, request.path, **request.sent))
+            except httpx2.TransportError as error:
+                if last:
+                    raise Unreachable(f"The service did not answer: {error or type(error).__name__}") from error
+                sleep(0.1 * 2**attempt)
+            except ServiceError as error:
+                if last or error.status != 503:
+                    raise
+                sleep(min(error.retry_after or 1.0, 5.0))
+        raise Unreachable("The service did not answer.")
+
+    # Tools and calls
+
+    def me(self) -> Identity:
+        return self._send(_Request("GET", "/v1/me", Identity))
+
+    def tools(self, *, query: str | None = None, category: str | None = None) -> list[ToolSummary]:
+        """The tools that this key may use."""
+        return self._send(_Request("GET", "/v1/tools", ToolList, query={"q": query, "category": category})).tools
+
+    def tool(self, name: str) -> ToolDetail:
+        return self._send(_Request("GET", f"/v1/tools/{name}", ToolDetail))
+
+    def definitions(self, dialect: str) -> list[dict[str, Any]]:
+        """Their definitions as a provider's SDK takes them: `openai`, `anthropic`, `gemini`, `mcp` …"""
+        return self._send(_Request("GET", "/v1/tools", DefinitionList, query={"dialect": dialect})).tools
+
+    def switch_tool(self, name: str, *, enabled: bool) -> ToolDetail:
+        return self._send(_Request("PATCH", f"/v1/tools/{name}", ToolDetail, {"enabled": enabled}))
+
+    def call(
+        self, tool: str, arguments: Mapping[str, Any] | str | None = None, *, version: str | None = None,
+        session: str | None = None, timeout: float | None = None, metadata: Mapping[str, str] | None = None,
+        key: str | None = None, wait: float | None = None,
+    ) -> Call:  # fmt: skip
+        """Call a tool and wait for its end, for `wait` seconds at most where given."""
+        until = None if wait is None else monotonic() + wait
+        request = _call(
+            tool, arguments, version=version, session=session, timeout=timeout, metadata=metadata, key=key, wait=wait
+        )
+        try:
+            call = self._send(request)
+        except ServiceError as error:
+            if error.code != "key_in_flight" or error.call is None:
+                raise
+            call = self.get_call(error.call)
+        while not call.finished and (until is None or monotonic() < until):
+            call = self.get_call(call.id, wait=_left(until))
+        return call
+
+    def batch(
+        self, calls: Sequence[Mapping[str, Any]], *, session: str | None = None, key: str | None = None,
+        wait: float | None = None,
+    ) -> Batch:  # fmt: skip
+        """Make many calls, each as `{"tool": …, "arguments": …, "id": …}`, and wait for all of them."""
+        until = None if wait is None else monotonic() + wait
+        batch = self._send(_batch(calls, session, key, wait))
+        while not all(call.finished for call in batch.calls) and (until is None or monotonic() < until):
+            query = {"wait": int(_left(until))}
+            batch = self._send(_Request("GET", f"/v1/batches/{batch.id}", Batch, query=query))
+        return batch
+
+    def get_call(self, call: str, *, wait: float = 0.0) -> Call:
+        return self._send(_Request("GET", f"/v1/calls/{call}", Call, query={"wait": int(wait)}))
+
+    def calls(self, *, cursor: str | None = None, limit: int | None = None, **filters: str) -> CallPage:
+        """A page of calls, newest first: by `status`, `tool`, `session`, `user`, `batch`."""
+        return self._send(_Request("GET", "/v1/calls", CallPage, query={"cursor": cursor, "limit": limit, **filters}))
+
+    def cancel(self, call: str) -> Call:
+        return self._send(_Request("POST", f"/v1/calls/{call}/cancel", Call))
+
+    def stream(
+        self, tool: str, arguments: Mapping[str, Any] | str | None = None, *, version: str | None = None,
+        session: str | None = None, timeout: float | None = None, key: str | None = None,
+    ) -> Iterator[Event]:  # fmt: skip
+        """Call a tool and give its events as they happen; a connection that breaks is taken up again."""
+        request = _call(
+            tool, arguments, version=version, session=session, timeout=timeout, metadata=None, key=key, wait=None
+        )
+        call, last, tries = "", 0, self._tries
+        while tries:
+            try:
+                for event in self._events(request if not call else None, call, last):
+                    call, last, tries = event.call, event.id, self._tries
+                    yield event
+                    if event.type in _FINISHED:
+                        return
+            except httpx2.TransportError as error:
+                if tries == 1:
+                    raise Unreachable(f"The stream broke: {error or type(error).__name__}") from error
+            tries -= 1
+            sleep(0.1)
+        raise Unreachable("The stream ended before the call did.")
+
+    def events(self, call: str, *, after: int = 0) -> Iterator[Event]:
+        """Events of a call after a number, until its end."""
+        return self._events(None, call, after)
+
+    def _events(self, request: _Request[Call] | None, call: str, after: int) -> Iterator[Event]:
+        method, path, sent = _stream_of(request, call, after)
+        lines = _EventLines()
+        with self._http.stream(method, path, **sent) as response:
+            if response.status_code >= 400:
+                raise _error(response.status_code, response.read(), response.headers)
+            for line in response.iter_lines():
+                if (event := lines.add(line)) is not None:
+                    yield event
+
+    # Approvals
+
+    def approvals(self, *, status: str = "pending") -> list[ApprovalRecord]:
+        return self._send(_Request("GET", "/v1/approvals", ApprovalPage, query={"status": status})).approvals
+
+    def approval(self, approval: str) -> ApprovalRecord:
+        return self._send(_Request("GET", f"/v1/approvals/{approval}", ApprovalRecord))
+
+    def approve(
+        self, approval: ApprovalRecord, *, scope: Literal["once", "always"] = "once", reason: str = ""
+    ) -> ApprovalRecord:
+        """Let a call run with the arguments that were shown, and no others."""
+        return self._send(_decision(approval, "approve", scope, reason))
+
+    def deny(self, approval: ApprovalRecord, *, reason: str = "") -> ApprovalRecord:
+        return self._send(_decision(approval, "deny", "once", reason))
+
+    # Administration
+
+    def tenants(self) -> list[Tenant]:
+        return self._send(_Request("GET", "/v1/tenants", TenantList)).tenants
+
+    def create_tenant(self, name: str, *, display_name: str = "", limits: Mapping[str, Any] | None = None) -> Tenant:
+        body = _body(name=name, display_name=display_name, limits=dict(limits) if limits else None)
+        return self._send(_Request("POST", "/v1/tenants", Tenant, body))
+
+    def change_tenant(self, name: str, **changes: Any) -> Tenant:
+        return self._send(_Request("PATCH", f"/v1/tenants/{name}", Tenant, changes))
+
+    def users(self) -> list[User]:
+        return self._send(_Request("GET", "/v1/users", UserList)).users
+
+    def create_user(
+        self, name: str, *, roles: Sequence[str] = ("member",), limits: Mapping[str, Any] | None = None
+    ) -> User:
+        body = _body(name=name, roles=list(roles), limits=dict(limits) if limits else None)
+        return self._send(_Request("POST", "/v1/users", User, body))
+
+    def change_user(self, name: str, **changes: Any) -> User:
+        return self._send(_Request("PATCH", f"/v1/users/{name}", User, changes))
+
+    def delete_user(self, name: str) -> None:
+        self._send(_Request("DELETE", f"/v1/users/{name}", _Nothing))
+
+    def roles(self) -> list[TenantRole]:
+        return self._send(_Request("GET", "/v1/roles", RoleList)).roles
+
+    def put_role(
+        self, name: str, *, mode: str | None = None, allow: Sequence[str] = (), ask: Sequence[str] = (),
+        deny: Sequence[str] = (),
+    ) -> TenantRole:  # fmt: skip
+        return self._send(_role(name, mode, allow, ask, deny))
+
+    def delete_role(self, name: str) -> None:
+        self._send(_Request("DELETE", f"/v1/roles/{name}", _Nothing))
+
+    def keys(self) -> list[ApiKey]:
+        return self._send(_Request("GET", "/v1/keys", KeyList)).keys
+
+    def create_key(
+        self, user: str, *, name: str = "", scopes: Sequence[str] | None = None, expires_in: float | None = None,
+        limits: Mapping[str, Any] | None = None, tenant: str | None = None,
+    ) -> NewApiKey:  # fmt: skip
+        """A key of a user; `secret` is in this answer and in no other."""
+        return self._send(_new_key(user, name, scopes, expires_in, limits, tenant))
+
+    def rotate_key(self, key: str, *, overlap: float = 0.0) -> NewApiKey:
+        return self._send(_Request("POST", f"/v1/keys/{key}/rotate", NewApiKey, {"overlap": overlap}))
+
+    def revoke_key(self, key: str) -> ApiKey:
+        return self._send(_Request("DELETE", f"/v1/keys/{key}", ApiKey))
+
+    def audit(self, *, after: int = 0, limit: int = 100) -> AuditPage:
+        return self._send(_Request("GET", "/v1/audit", AuditPage, query={"after": after, "limit": limit}))
+
+    def verify_audit(self) -> AuditVerification:
+        return self._send(_Request("GET", "/v1/audit/verify", AuditVerification))
+
+    def usage(self, day: str | None = None) -> DailyUsage:
+        return self._send(_Request("GET", "/v1/usage", DailyUsage, query={"day": day}))
+
+
+class AsyncClient:
+    """The same for code with `await`."""
+
+    def __init__(
+        self, url: str, key: str, *, transport: httpx2.AsyncBaseTransport | None = None, tries: int = _TRIES
+    ) -> None:
+        """`tries` is how often a request is sent that can be sent again."""
+        self._tries = tries
+        self._http = httpx2.AsyncClient(
+            base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=_TIMEOUT, transport=transport
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def _send(self, request: _Request[_M]) -> _M:
+        for attempt in range(self._tries):
+            last = attempt == self._tries - 1 or not request.can_be_repeated
+            try:
+                return request.read(await self._http.request(request.method, request.path, **request.sent))
+            except httpx2.TransportError as error:
+                if last:
+                    raise Unreachable(f"The service did not answer: {error or type(error).__name__}") from error
+                await asyncio.sleep(0.1 * 2**attempt)
+            except ServiceError as error:
+                if last or error.status != 503:
+                    raise
+                await asyncio.sleep(min(error.retry_after or 1.0, 5.0))
+        raise Unreachable("The service did not answer.")
+
+    # Tools and calls
+
+    async def me(self) -> Identity:
+        return await self._send(_Request("GET", "/v1/me", Identity))
+
+    async def tools(self, *, query: str | None = None, category: str | None = None) -> list[ToolSummary]:
+        """The tools that this key may use."""
+        return (
+            await self._send(_Request("GET", "/v1/tools", ToolList, query={"q": query, "category": category}))
+        ).tools
+
+    async def tool(self, name: str) -> ToolDetail:
+        return await self._send(_Request("GET", f"/v1/tools/{name}", ToolDetail))
+
+    async def definitions(self, dialect: str) -> list[dict[str, Any]]:
+        """Their definitions as a provider's SDK takes them: `openai`, `anthropic`, `gemini`, `mcp` …"""
+        return (await self._send(_Request("GET", "/v1/tools", DefinitionList, query={"dialect": dialect}))).tools
+
+    async def switch_tool(self, name: str, *, enabled: bool) -> ToolDetail:
+        return await self._send(_Request("PATCH", f"/v1/tools/{name}", ToolDetail, {"enabled": enabled}))
+
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any] | str | None = None, *, version: str | None = None,
+        session: str | None = None, timeout: float | None = None, metadata: Mapping[str, str] | None = None,
+        key: str | None = None, wait: float | None = None,
+    ) -> Call:  # fmt: skip
+        """Call a tool and wait for its end, for `wait` seconds at most where given."""
+        until = None if wait is None else monotonic() + wait
+        request = _call(
+            tool, arguments, version=version, session=session, timeout=timeout, metadata=metadata, key=key, wait=wait
+        )
+        try:
+            call = await self._send(request)
+        except ServiceError as error:
+            if error.code != "key_in_flight" or error.call is None:
+                raise
+            call = await self.get_call(error.call)
+        while not call.finished and (until is None or monotonic() < until):
+            call = await self.get_call(call.id, wait=_left(until))
+        return call
+
+    async def batch(
+        self, calls: Sequence[Mapping[str, Any]], *, session: str | None = None, key: str | None = None,
+        wait: float | None = None,
+    ) -> Batch:  # fmt: skip
+        """Make many calls, each as `{"tool": …, "arguments": …, "id": …}`, and wait for all of them."""
+        until = None if wait is None else monotonic() + wait
+        batch = await self._send(_batch(calls, session, key, wait))
+        while not all(call.finished for call in batch.calls) and (until is None or monotonic() < until):
+            query = {"wait": int(_left(until))}
+            batch = await self._send(_Request("GET", f"/v1/batches/{batch.id}", Batch, query=query))
+        return batch
+
+    async def get_call(self, call: str, *, wait: float = 0.0) -> Call:
+        return await self._send(_Request("GET", f"/v1/calls/{call}", Call, query={"wait": int(wait)}))
+
+    async def calls(self, *, cursor: str | None = None, limit: int | None = None, **filters: str) -> CallPage:
+        """A page of calls, newest first: by `status`, `tool`, `session`, `user`, `batch`."""
+        return await self._send(
+            _Request("GET", "/v1/calls", CallPage, query={"cursor": cursor, "limit": limit, **filters})
+        )
+
+    async def cancel(self, call: str) -> Call:
+        return await self._send(_Request("POST", f"/v1/calls/{call}/cancel", Call))
+
+    async def stream(
+        self, tool: str, arguments: Mapping[str, Any] | str | None = None, *, version: str | None = None,
+        session: str | None = None, timeout: float | None = None, key: str | None = None,
+    ) -> AsyncIterator[Event]:  # fmt: skip
+        """Call a tool and give its events as they happen; a connection that breaks is taken up again."""
+        request = _call(
+            tool, arguments, version=version, session=session, timeout=timeout, metadata=None, key=key, wait=None
+        )
+        call, last, tries = "", 0, self._tries
+        while tries:
+            try:
+                async for event in self._events(request if not call else None, call, last):
+                    call, last, tries = event.call, event.id, self._tries
+                    yield event
+                    if event.type in _FINISHED:
+                        return
+            except httpx2.TransportError as error:
+                if tries == 1:
+                    raise Unreachable(f"The stream broke: {error or type(error).__name__}") from error
+            tries -= 1
+            await asyncio.sleep(0.1)
+        raise Unreachable("The stream ended before the call did.")
+
+    def events(self, call: str, *, after: int = 0) -> AsyncIterator[Event]:
+        """Events of a call after a number, until its end."""
+        return self._events(None, call, after)
+
+    async def _events(self, request: _Request[Call] | None, call: str, after: int) -> AsyncIterator[Event]:
+        method, path, sent = _stream_of(request, call, after)
+        lines = _EventLines()
+        async with self._http.stream(method, path, **sent) as response:
+            if response.status_code >= 400:
+                raise _error(response.status_code, await response.aread(), response.headers)
+            async for line in response.aiter_lines():
+                if (event := lines.add(line)) is not None:
+                    yield event
+
+    # Approvals
+
+    async def approvals(self, *, status: str = "pending") -> list[ApprovalRecord]:
+        return (await self._send(_Request("GET", "/v1/approvals", ApprovalPage, query={"status": status}))).approvals
+
+    async def approval(self, approval: str) -> ApprovalRecord:
+        return await self._send(_Request("GET", f"/v1/approvals/{approval}", ApprovalRecord))
+
+    async def approve(
+        self, approval: ApprovalRecord, *, scope: Literal["once", "always"] = "once", reason: str = ""
+    ) -> ApprovalRecord:
+        """Let a call run with the arguments that were shown, and no others."""
+        return await self._send(_decision(approval, "approve", scope, reason))
+
+    async def deny(self, approval: ApprovalRecord, *, reason: str = "") -> ApprovalRecord:
+        return await self._send(_decision(approval, "deny", "once", reason))
+
+    # Administration
+
+    async def tenants(self) -> list[Tenant]:
+        return (await self._send(_Request("GET", "/v1/tenants", TenantList))).tenants
+
+    async def create_tenant(
+        self, name: str, *, display_name: str = "", limits: Mapping[str, Any] | None = None
+    ) -> Tenant:
+        body = _body(name=name, display_name=display_name, limits=dict(limits) if limits else None)
+        return await self._send(_Request("POST", "/v1/tenants", Tenant, body))
+
+    async def change_tenant(self, name: str, **changes: Any) -> Tenant:
+        return await self._send(_Request("PATCH", f"/v1/tenants/{name}", Tenant, changes))
+
+    async def users(self) -> list[User]:
+        return (await self._send(_Request("GET", "/v1/users", UserList))).users
+
+    async def create_user(
+        self, name: str, *, roles: Sequence[str] = ("member",), limits: Mapping[str, Any] | None = None
+    ) -> User:
+        body = _body(name=name, roles=list(roles), limits=dict(limits) if limits else None)
+        return await self._send(_Request("POST", "/v1/users", User, body))
+
+    async def change_user(self, name: str, **changes: Any) -> User:
+        return await self._send(_Request("PATCH", f"/v1/users/{name}", User, changes))
+
+    async def delete_user(self, name: str) -> None:
+        await self._send(_Request("DELETE", f"/v1/users/{name}", _Nothing))
+
+    async def roles(self) -> list[TenantRole]:
+        return (await self._send(_Request("GET", "/v1/roles", RoleList))).roles
+
+    async def put_role(
+        self, name: str, *, mode: str | None = None, allow: Sequence[str] = (), ask: Sequence[str] = (),
+        deny: Sequence[str] = (),
+    ) -> TenantRole:  # fmt: skip
+        return await self._send(_role(name, mode, allow, ask, deny))
+
+    async def delete_role(self, name: str) -> None:
+        await self._send(_Request("DELETE", f"/v1/roles/{name}", _Nothing))
+
+    async def keys(self) -> list[ApiKey]:
+        return (await self._send(_Request("GET", "/v1/keys", KeyList))).keys
+
+    async def create_key(
+        self, user: str, *, name: str = "", scopes: Sequence[str] | None = None, expires_in: float | None = None,
+        limits: Mapping[str, Any] | None = None, tenant: str | None = None,
+    ) -> NewApiKey:  # fmt: skip
+        """A key of a user; `secret` is in this answer and in no other."""
+        return await self._send(_new_key(user, name, scopes, expires_in, limits, tenant))
+
+    async def rotate_key(self, key: str, *, overlap: float = 0.0) -> NewApiKey:
+        return await self._send(_Request("POST", f"/v1/keys/{key}/rotate", NewApiKey, {"overlap": overlap}))
+
+    async def revoke_key(self, key: str) -> ApiKey:
+        return await self._send(_Request("DELETE", f"/v1/keys/{key}", ApiKey))
+
+    async def audit(self, *, after: int = 0, limit: int = 100) -> AuditPage:
+        return await self._send(_Request("GET", "/v1/audit", AuditPage, query={"after": after, "limit": limit}))
+
+    async def verify_audit(self) -> AuditVerification:
+        return await self._send(_Request("GET", "/v1/audit/verify", AuditVerification))
+
+    async def usage(self, day: str | None = None) -> DailyUsage:
+        return await self._send(_Request("GET", "/v1/usage", DailyUsage, query={"day": day}))
+
+
+def _stream_of(request: _Request[Call] | None, call: str, after: int) -> tuple[str, str, dict[str, Any]]:
+    if request is not None:
+        sent = request.sent
+        sent["headers"]["Accept"] = "text/event-stream"
+        return request.method, request.path, sent
+    headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
+    return "GET", f"/v1/calls/{call}/events", {"headers": headers}

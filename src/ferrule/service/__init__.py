@@ -1,0 +1,1 @@
+"""The runtime behind HTTP, for many tenants, users and agents: `ferrule serve`."""

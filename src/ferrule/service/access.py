@@ -1,0 +1,109 @@
+"""What a user may see and do: one object decides what is listed, what may be called, and what may be administered.
+
+A role's rules add to the operator's own (`ferrule.toml`): deny beats ask beats allow, whoever wrote it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ferrule.pipeline.authorise import Mode, Verdict
+from ferrule.policy import RulePolicy
+from ferrule.policy.rules import RuleSet, parse_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ferrule.core.tool import Tool
+    from ferrule.policy.rules import Rule
+    from ferrule.registry.registry import ToolSource
+    from ferrule.service.directory import Directory, Principal
+
+ADMIN = "Admin"
+"""The name that rules about administration have in front of their brackets."""
+AREAS = (
+    "tenants", "users", "roles", "keys", "tools", "calls", "audit", "usage", "metrics", "approve own", "approve others",
+)  # fmt: skip
+"""What stands in the brackets: `Admin(keys)`, `Admin(approve *)`; `Admin` alone is all of it."""
+
+# From the most that runs without asking to the least.
+_MODES = (Mode.BYPASS, Mode.ACCEPT_EDITS, Mode.DEFAULT, Mode.DONT_ASK, Mode.PLAN)
+
+
+class Allowed:
+    """All that holds for one user at one moment."""
+
+    def __init__(self, principal: Principal, tools: ToolSource, operator: RulePolicy, options: dict[str, Any]) -> None:
+        rules = list(_rules_of(principal))
+        administration = [rule for rule in rules if rule.tool == ADMIN]
+        self._allowed = RuleSet.of(rule for rule in administration if rule.verdict is Verdict.ALLOW)
+        self._denied = RuleSet.of(rule for rule in administration if rule.verdict is not Verdict.ALLOW)
+        self.mode = _mode(principal, operator.mode)
+        self.policy = RulePolicy(
+            [*operator.allow, *operator.ask, *operator.deny, *(rule for rule in rules if rule.tool != ADMIN)],
+            mode=self.mode,
+            **options,
+        )
+        self.roles = principal.role_names
+        self._disabled = principal.disabled_tools
+        self.tools = tools.filtered(self._shows)
+
+    def _shows(self, tool: Tool[Any]) -> bool:
+        return (
+            tool.name not in self._disabled
+            and (not tool.roles or any(role in tool.roles for role in self.roles))
+            and (self.mode is not Mode.PLAN or tool.read_only or tool.kind == "execute")
+            and self.policy.deny.tool(tool.name) is None
+        )
+
+    def role_for(self, tool: Tool[Any] | None) -> str | None:
+        """The role that a call of this tool runs under: one that the tool is for, else the user's first."""
+        if tool is not None and tool.roles and len(self.roles) > 1:
+            return next((role for role in self.roles if role in tool.roles), self.roles[0])
+        return self.roles[0] if self.roles else None
+
+    def may(self, area: str) -> bool:
+        """Whether the user may administer it."""
+        for rules, answer in ((self._denied, False), (self._allowed, True)):
+            if rules.tool(ADMIN) is not None or rules.call(ADMIN, area) is not None:
+                return answer
+        return False
+
+
+class Access:
+    """Keeps what was worked out for each user until anything changes."""
+
+    def __init__(
+        self, directory: Directory, tools: ToolSource, operator: RulePolicy, options: dict[str, Any] | None = None
+    ) -> None:
+        """`operator` has the rules that hold for everyone; `options` are what else a policy is made with."""
+        self._directory = directory
+        self._tools = tools
+        self._operator = operator
+        self._options = options or {}
+        self._known: dict[tuple[str, str], Allowed] = {}
+        self._generation = -1
+
+    def of(self, principal: Principal) -> Allowed:
+        if self._generation != self._directory.generation:
+            self._known.clear()
+            self._generation = self._directory.generation
+        key = principal.tenant, principal.user
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = Allowed(principal, self._tools, self._operator, self._options)
+        return found
+
+
+def _rules_of(principal: Principal) -> Iterable[Rule]:
+    for role in principal.roles:
+        for verdict, texts in ((Verdict.ALLOW, role.allow), (Verdict.ASK, role.ask), (Verdict.DENY, role.deny)):
+            yield from parse_rules(texts, verdict)
+    yield from parse_rules(principal.always, Verdict.ALLOW)
+
+
+def _mode(principal: Principal, operator: Mode) -> Mode:
+    """The loosest that one of the roles has, and never looser than the operator's."""
+    chosen = [Mode(role.mode) for role in principal.roles if role.mode]
+    loosest = min(chosen, key=_MODES.index, default=operator)
+    return max(loosest, operator, key=_MODES.index)

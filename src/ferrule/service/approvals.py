@@ -1,0 +1,302 @@
+"""Questions that wait for a person, in the store: they outlive requests, connections and instances.
+
+A call that asks before it starts is stored with its question in one transaction, and nobody holds it in memory;
+whichever instance looks first after the decision runs it. A question in the middle of a call (what a tried command did,
+a tool that calls tools, a batch) is stored the same way, and the instance that runs the call waits for the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any, Literal
+
+from sqlalchemy import insert, select, update
+
+from ferrule.pipeline.cleaning import clean_text
+from ferrule.pipeline.confirm import Answer, Choice
+from ferrule.service.database import DatabaseProblem
+from ferrule.service.directory import change_user, find_user, note_change
+from ferrule.service.documents import new_id, storable
+from ferrule.service.tables import approvals, calls, events, work
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from sqlalchemy import Connection, Row
+
+    from ferrule.core.context import Session
+    from ferrule.core.tool import Invocation
+    from ferrule.pipeline.authorise import Decision
+    from ferrule.pipeline.confirm import Question
+    from ferrule.policy import RulePolicy
+    from ferrule.service.access import Allowed
+    from ferrule.service.database import Database
+    from ferrule.service.directory import Principal
+    from ferrule.service.live import LiveCall
+    from ferrule.service.writer import GroupWriter
+
+logger = logging.getLogger("ferrule.service")
+
+_LOOK_AGAIN = 1.0
+"""After how many seconds a missed notification of a decision is healed."""
+
+
+class ApprovalProblem(Exception):  # noqa: N818 - reads as what it says
+    """A decision that cannot be taken."""
+
+    def __init__(self, kind: Literal["not_found", "conflict", "forbidden"], code: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.code = code
+        self.message = message
+
+
+def hash_arguments(invocation: Invocation) -> str:
+    """What a decision is bound to: the validated arguments, to the byte."""
+    return hashlib.sha256(invocation.tool.params.dump(invocation.params)).hexdigest()
+
+
+class CallApprovals:
+    """Stores questions, takes decisions, and wakes those who wait for one."""
+
+    def __init__(self, database: Database, writer: GroupWriter, *, seconds: float) -> None:
+        self._database = database
+        self._writer = writer
+        self._seconds = seconds
+        self._waiting: dict[str, asyncio.Future[None]] = {}
+
+    # Asking
+
+    def new_row(
+        self, call: Mapping[str, Any], invocation: Invocation, question: Mapping[str, Any], *, held: bool = False
+    ) -> dict[str, Any]:
+        """A pending approval. `held`: its call has begun already, and only the instance that runs it can go on."""
+        now = time()
+        return {
+            "tenant": call["tenant"], "id": new_id(), "call": call["id"], "user": call["user"],
+            "tool": storable(invocation.tool.name), "tool_version": invocation.tool.version,
+            "arguments": json.dumps(json.loads(invocation.tool.params.dump(invocation.params))),
+            "args_hash": hash_arguments(invocation), "question": json.dumps(question), "status": "pending",
+            "held": held, "scope": None, "decided_by": None, "decision_reason": None, "created": now,
+            "expires": now + self._seconds, "decided": None,
+        }  # fmt: skip
+
+    async def ask(self, live: LiveCall, question: Question) -> Answer:
+        """Put a question in the middle of a call, and wait for its answer or its end."""
+        invocation = question.invocation
+        own = invocation.call_id == live.id and question.effects is None
+        if live.answer is not None and own and live.answer_for == hash_arguments(invocation):
+            answer, live.answer = live.answer, None
+            return answer
+        effects = question.effects.as_data() if question.effects is not None else None
+        assert invocation.session is not None  # noqa: S101 - it is about to run in it
+        asked = said_in_question(
+            invocation.session.workspace,
+            question.summary,
+            question.reason,
+            question.warning,
+            question.rule,
+            question.rules,
+            effects,
+        )
+        row = self.new_row(live.row, invocation, asked, held=not own)
+        before = live.row["status"]
+        values: dict[str, Any] = {"status": "awaiting_approval", "approval": row["id"]}
+        if own:  # what was asked about is what runs, also on another instance: references are resolved by now
+            values["arguments"] = row["arguments"]
+        live.row.update(values)
+
+        def store(connection: Connection) -> None:
+            connection.execute(insert(approvals).values(**row))
+            mine = (calls.c.tenant == live.tenant) & (calls.c.id == live.id)
+            connection.execute(update(calls).where(mine).values(**values))
+
+        await self._writer.change(live.tenant, store)
+        live.say("call.awaiting_approval", {"approval": row["id"], "summary": asked["summary"]})
+        answer, kind = await self._answer_to(live, row)
+        live.row["status"] = before
+        mine = (calls.c.tenant == live.tenant) & (calls.c.id == live.id)
+        await self._writer.change(
+            live.tenant, lambda connection: connection.execute(update(calls).where(mine).values(status=before)).rowcount
+        )
+        live.say(kind, {"approval": row["id"], "decision": "approve" if answer.choice is not Choice.NO else "deny"})
+        return answer
+
+    async def _answer_to(self, live: LiveCall, row: Mapping[str, Any]) -> tuple[Answer, str]:
+        until = monotonic() + self._seconds
+        mine = (approvals.c.tenant == live.tenant) & (approvals.c.id == row["id"])
+        try:
+            while monotonic() < until:
+                future = self._waiting[row["id"]] = asyncio.get_running_loop().create_future()
+                try:
+                    async with asyncio.timeout(_LOOK_AGAIN):
+                        await future
+                except TimeoutError:
+                    pass
+                if live.cancelled:
+                    return Answer(Choice.NO, "the call was cancelled"), "approval.expired"
+                try:
+                    found = await self._database.read(
+                        live.tenant, lambda connection: connection.execute(select(approvals).where(mine)).one()
+                    )
+                except DatabaseProblem as problem:
+                    logger.warning("An approval could not be looked up: %s", problem)
+                    continue
+                if found.status != "pending":
+                    return answer_of(found), "approval.decided"
+        finally:
+            self._waiting.pop(row["id"], None)
+            await self._writer.change(live.tenant, lambda connection: _end_pending(connection, mine, live.cancelled))
+        return Answer(Choice.NO, "nobody decided in time"), "approval.expired"
+
+    def wake(self, approval: str) -> None:
+        """Look at an approval now: somebody decided it, here or elsewhere."""
+        future = self._waiting.get(approval)
+        if future is not None and not future.done():
+            future.set_result(None)
+
+    def wake_all(self) -> None:
+        for approval in list(self._waiting):
+            self.wake(approval)
+
+    # Deciding
+
+    async def decide(
+        self,
+        principal: Principal,
+        allowed: Allowed,
+        approval: str,
+        *,
+        decision: Literal["approve", "deny"],
+        args_hash: str,
+        scope: Literal["once", "always"],
+        reason: str,
+    ) -> Row[Any]:
+        """Decide a pending approval, once: one update of a pending row, whoever else tries at the same time."""
+        tenant = principal.tenant
+
+        def change(connection: Connection) -> Row[Any]:
+            mine = (approvals.c.tenant == tenant) & (approvals.c.id == approval)
+            found = connection.execute(select(approvals).where(mine).with_for_update()).first()
+            if found is None or not (found.user == principal.user or _may_see(allowed)):
+                raise ApprovalProblem("not_found", "not_found", f"There is no approval `{approval}`.")
+            self._check(found, principal, allowed, args_hash)
+            rules = json.loads(found.question)["rules"]
+            given = "always" if scope == "always" and rules and decision == "approve" else "once"
+            status = "approved" if decision == "approve" else "denied"
+            values: dict[str, Any] = {
+                "status": status, "scope": given, "decided_by": principal.user, "decision_reason": storable(reason),
+                "decided": time(),
+            }  # fmt: skip
+            connection.execute(update(approvals).where(mine).values(**values))
+            if given == "always":
+                person = find_user(connection, tenant, found.user)
+                kept = dict.fromkeys([*json.loads(person.allow), *rules])
+                change_user(connection, tenant, found.user, allow=list(kept))
+                note_change(connection, self._database)
+            self._set_going(connection, tenant, found.call, approval, decision)
+            return connection.execute(select(approvals).where(mine)).one()
+
+        decided = await self._writer.change(tenant, change)
+        self.wake(approval)
+        return decided
+
+    def _check(self, found: Row[Any], principal: Principal, allowed: Allowed, args_hash: str) -> None:
+        own = found.user == principal.user
+        if not allowed.may("approve own" if own else "approve others"):
+            whose = "your own calls" if own else "calls of others"
+            raise ApprovalProblem("forbidden", "forbidden", f"Your roles do not let you approve {whose}.")
+        if found.status == "expired" or (found.status == "pending" and found.expires <= time()):
+            raise ApprovalProblem("conflict", "expired", "Nobody decided in time; the call has expired.")
+        if found.status != "pending":
+            raise ApprovalProblem("conflict", "decided", f"This was {found.status} already, by {found.decided_by}.")
+        if found.args_hash != args_hash:
+            raise ApprovalProblem(
+                "conflict", "other_arguments", "`args_hash` is not that of this approval's arguments. Read it again."
+            )
+
+    def _set_going(self, connection: Connection, tenant: str, call: str, approval: str, decision: str) -> None:
+        """Have any instance go on with a call that none holds, and tell all of them."""
+        unheld = (work.c.tenant == tenant) & (work.c.call == call) & (work.c.owner == "")
+        if connection.execute(update(work).where(unheld).values(due=0.0)).rowcount:
+            mine = (calls.c.tenant == tenant) & (calls.c.id == call)
+            seq = connection.execute(select(calls.c.last_seq).where(mine)).scalar_one() + 1
+            connection.execute(update(calls).where(mine).values(last_seq=seq))
+            data = json.dumps({"approval": approval, "decision": decision})
+            connection.execute(
+                insert(events).values(
+                    tenant=tenant, call=call, seq=seq, type="approval.decided", data=data, at=time()
+                )
+            )  # fmt: skip
+        self._database.notify(connection, f"approval:{approval}:{call}")
+
+    # Looking
+
+    async def pending(
+        self, principal: Principal, allowed: Allowed, *, status: str = "pending", most: int = 100
+    ) -> list[Row[Any]]:
+        """The approvals that this user may see: their own calls', and others' where they may decide them."""
+        query = select(approvals).where(approvals.c.tenant == principal.tenant, approvals.c.status == status)
+        if not _may_see(allowed):
+            query = query.where(approvals.c.user == principal.user)
+        query = query.order_by(approvals.c.created.desc()).limit(most)
+        return list(await self._database.read(principal.tenant, lambda connection: connection.execute(query).all()))
+
+    async def find(self, principal: Principal, allowed: Allowed, approval: str) -> Row[Any] | None:
+        query = select(approvals).where(approvals.c.tenant == principal.tenant, approvals.c.id == approval)
+        found = await self._database.read(principal.tenant, lambda connection: connection.execute(query).first())
+        return found if found is not None and (found.user == principal.user or _may_see(allowed)) else None
+
+
+def _may_see(allowed: Allowed) -> bool:
+    return allowed.may("approve others") or allowed.may("calls")
+
+
+def _end_pending(connection: Connection, mine: Any, cancelled: bool) -> None:
+    """Whoever waited has gone: nobody can decide it any more."""
+    status = "cancelled" if cancelled else "expired"
+    connection.execute(update(approvals).where(mine, approvals.c.status == "pending").values(status=status))
+
+
+def answer_of(row: Row[Any]) -> Answer:
+    """What the pipeline is told of a decision."""
+    if row.status == "approved":
+        return Answer(Choice.ONCE)
+    if row.status == "denied":
+        return Answer(Choice.NO, row.decision_reason or "")
+    if row.status == "cancelled":
+        return Answer(Choice.NO, "the call was cancelled")
+    return Answer(Choice.NO, "nobody decided in time")
+
+
+def said_in_question(
+    workspace: Path, summary: str, reason: str, warning: str | None, rule: str, rules: tuple[str, ...], effects: Any
+) -> dict[str, Any]:  # fmt: skip
+    """What a person is shown before they decide: paths as they are in the user's folder, not on this machine."""
+
+    def relative(text: str) -> str:
+        """A rule about a path in the workspace, written from there."""
+        return text.replace(f"(/{workspace.resolve()}/", "(/").replace(f"(/{workspace}/", "(/")
+
+    return {
+        "summary": clean_text(summary, workspace), "reason": clean_text(reason, workspace),
+        "warning": clean_text(warning, workspace) if warning else None, "rule": relative(rule),
+        "rules": [relative(one) for one in rules], "effects": effects,
+    }  # fmt: skip
+
+
+def question_of(invocation: Invocation, decision: Decision, policy: RulePolicy, session: Session) -> dict[str, Any]:
+    """The question of a call that has not begun."""
+    offer = policy.offer(invocation, session)
+    warnings = ["This tool is marked dangerous."] if invocation.tool.dangerous else []
+    if decision.warning:
+        warnings.append(decision.warning)
+    rule, rules = (offer.rule, offer.rules) if offer is not None else ("", ())
+    return said_in_question(
+        session.workspace, invocation.summary, decision.reason, " ".join(warnings), rule, rules, None
+    )

@@ -1,0 +1,637 @@
+"""Calls over HTTP: each is stored, outlives its connection, and ends once.
+
+A call is a row, a task of this instance while it runs, and a line in `work` that says by when somebody else must look
+after it. `Upkeep` is that somebody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any, cast
+
+from sqlalchemy import delete, select, update
+
+from ferrule.core.call import RawCall
+from ferrule.core.errors import DefinitionError, ErrorKind, Stopped
+from ferrule.core.events import Done, Pending
+from ferrule.core.function_tool import FunctionTool
+from ferrule.core.tool import Invocation
+from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.confirm import Answer, Choice
+from ferrule.service.approvals import hash_arguments, question_of
+from ferrule.service.database import DatabaseProblem
+from ferrule.service.documents import error_text, kept_arguments, new_call_row, new_id, result_text, stored_event
+from ferrule.service.live import LiveCall, events_of
+from ferrule.service.messages import FINISHED
+from ferrule.service.tables import approvals, calls, events, work
+from ferrule.service.writer import FinishCall, InsertCalls, UsedKey
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from sqlalchemy import Connection
+
+    from ferrule.core.events import CallEvent
+    from ferrule.core.result import ToolResult
+    from ferrule.core.tool import Tool
+    from ferrule.pipeline.confirm import Question
+    from ferrule.service.access import Access, Allowed
+    from ferrule.service.approvals import CallApprovals
+    from ferrule.service.database import Database
+    from ferrule.service.directory import Principal
+    from ferrule.service.limits import CallLimits, FairGate
+    from ferrule.service.messages import BatchCall, BatchRequest, CallRequest
+    from ferrule.service.sessions import Seat, UserSessions
+    from ferrule.service.writer import GroupWriter
+
+logger = logging.getLogger("ferrule.service")
+
+_STORE_AGAIN = 1.0
+_LOOK_AGAIN = 1.0
+_LOOK_AT_EVENTS = 0.3
+
+
+class CallProblem(Exception):  # noqa: N818 - reads as what it says
+    """A request about calls that cannot be taken; `code` says why to programs."""
+
+    def __init__(self, code: str, message: str, *, call: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.call = call
+
+
+@dataclass(slots=True, frozen=True)
+class Started:
+    """Calls that a request made, or that the same request made before."""
+
+    ids: tuple[str, ...]
+    batch: str | None = None
+    replayed: bool = False
+
+
+class Calls:
+    """All calls of this instance, and the rows of all others."""
+
+    def __init__(
+        self,
+        database: Database,
+        writer: GroupWriter,
+        access: Access,
+        sessions: UserSessions,
+        limits: CallLimits,
+        gate: FairGate,
+        approvals_: CallApprovals,
+        *,
+        lease: float,
+    ) -> None:
+        self.database = database
+        self.writer = writer
+        self.access = access
+        self.sessions = sessions
+        self.limits = limits
+        self.gate = gate
+        self.approvals = approvals_
+        self.lease = lease
+        self.owner = new_id()
+        """This instance, among those that share the database."""
+        self.live: dict[str, LiveCall] = {}
+        self.draining = False
+        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+
+    # Starting
+
+    async def start(
+        self, principal: Principal, request: CallRequest, *, request_id: str = "", key: str | None = None
+    ) -> Started:
+        """Take a call; it runs from then on, whatever becomes of the request."""
+        self._check_open()
+        allowed = self.access.of(principal)
+        tool = allowed.tools.get(request.tool, request.version)
+        repeatable = tool is not None and (tool.read_only or tool.idempotent)
+        row = new_call_row(
+            principal, request.tool, request.arguments, request_id, version=tool.version if tool else None,
+            pinned=request.version, repeatable=repeatable, session=request.session, timeout=request.timeout,
+            metadata=json.dumps(request.metadata) if request.metadata else "{}",
+        )  # fmt: skip
+        live = LiveCall(row, self.writer, self.limits.bounds(principal).result_bytes)
+        live.subjects = await self.limits.admit(principal)
+        try:
+            live.turn = await self.gate.turn(principal.tenant)
+            seat = await self.sessions.seat(principal, allowed, request.session, live.id, allowed.role_for(tool))
+        except BaseException:
+            self.limits.release(live.subjects)
+            live.leave()
+            raise
+        begun = False
+        try:
+            call, prepared = self._prepare(live, allowed, seat)
+            approval = self._question(live, allowed, seat, prepared)
+            inserting = InsertCalls(
+                principal.tenant, [row], self.owner, time() + self.lease,
+                key=key, fingerprint=_fingerprint(request) if key is not None else "",
+            )  # fmt: skip
+            if approval is not None:
+                row["status"], row["approval"], row["last_seq"] = "awaiting_approval", approval["id"], 2
+                inserting.owner, inserting.due, inserting.approval = "", approval["expires"], approval
+            if key is None and repeatable and approval is None:
+                self.writer.put(inserting)
+            else:
+                used = await self.writer.write(inserting)
+                if isinstance(used, UsedKey):
+                    return self._replay(used, inserting.fingerprint)
+            if approval is not None:
+                self._say_awaiting(live, approval)
+                return Started((live.id,))
+            self._begin(live, self._run(live, seat, call, prepared))
+            begun = True
+            return Started((live.id,))
+        finally:
+            if not begun:
+                self.limits.release(live.subjects)
+                live.leave()
+                await seat.leave()
+
+    def _check_open(self) -> None:
+        if self.draining:
+            raise CallProblem("draining", "This instance is about to stop and takes no new calls.")
+
+    def _prepare(self, live: LiveCall, allowed: Allowed, seat: Seat) -> tuple[RawCall, Invocation | Stopped | None]:
+        """The first two stages, so that what asks can be stored before anything runs."""
+        row = live.row
+        tool = allowed.tools.get(row["tool"], row["pinned"])
+        if live.answer is None and tool is not None and not self.sessions.has_hooks and not can_speak(tool):
+            live.runtime = seat.view  # it says nothing and asks nothing while it runs
+        else:
+            live.runtime = seat.runtime.seeing(
+                allowed.tools, ask=lambda question: self.approvals.ask(live, question), listener=live.hear
+            )
+        call = raw_call(row)
+        try:
+            prepared = live.runtime.build(call)
+        except Stopped as stopped:
+            return call, stopped
+        except Exception:  # noqa: BLE001 - a tool's own fault, which the pipeline meets again and words
+            return call, None
+        prepared.session = seat.session
+        return call, prepared
+
+    def _question(
+        self, live: LiveCall, allowed: Allowed, seat: Seat, prepared: Invocation | Stopped | None
+    ) -> dict[str, Any] | None:
+        """The approval that a call needs before it starts; None where it may start, or will be refused."""
+        if not isinstance(prepared, Invocation):
+            return None
+        try:
+            decision = allowed.policy.decide(prepared, seat.session)
+            if decision.verdict is not Verdict.ASK or prepared.info.refusal is not None:
+                return None
+            question = question_of(prepared, decision, allowed.policy, seat.session)
+        except DefinitionError:
+            return None
+        return self.approvals.new_row(live.row, prepared, question)
+
+    def _say_awaiting(self, live: LiveCall, approval: Mapping[str, Any]) -> None:
+        live.row["last_seq"] = 1
+        summary = json.loads(approval["question"])["summary"]
+        live.say("call.awaiting_approval", {"approval": approval["id"], "summary": summary})
+
+    def _replay(self, used: UsedKey, fingerprint: str) -> Started:
+        if used.fingerprint != fingerprint:
+            raise CallProblem("key_reused", "This Idempotency-Key was used for another request in the last 24 hours.")
+        ids = () if used.batch else (used.call,)
+        live = self.live.get(used.call)
+        if live is not None and live.attached:
+            raise CallProblem("key_in_flight", "The first request with this key is still open.", call=used.call)
+        return Started(ids, used.call if used.batch else None, replayed=True)
+
+    def _begin(self, live: LiveCall, running: Any) -> None:
+        self.live[live.id] = live
+        live.task = asyncio.get_running_loop().create_task(running)
+
+    # Running
+
+    async def _run(
+        self, live: LiveCall, seat: Seat, call: RawCall, prepared: Invocation | Stopped | None, final: str | None = None
+    ) -> None:
+        """Take a call to its end. `final` is how it ends where that is known already, as when its approval expired."""
+        runtime = live.runtime
+        assert runtime is not None  # noqa: S101 - it was prepared
+        live.begin()
+        try:
+            if live.cancelled:
+                raise asyncio.CancelledError
+            seconds: float | None = live.row["timeout"]
+            if isinstance(prepared, Invocation):
+                result = await runtime.execute(prepared, call=call, session=seat.session, timeout=seconds)
+            elif prepared is not None:
+                result = await runtime.refuse(call, prepared, session=seat.session)
+            else:
+                result = await runtime.run(call, session=seat.session, timeout=seconds)
+            status = final or _status_of(result, live)
+            text = result_text(result, live.most_bytes)
+        except asyncio.CancelledError:
+            text, status = _cancelled_text(live), "cancelled"
+        except Exception:
+            logger.exception("Call %s of %s has no result that can be stored", live.id, live.row["tool"])
+            text, status = _unstorable_text(live), "failed"
+        finally:
+            self.limits.release(live.subjects)
+            live.leave()
+            await seat.leave()
+        await self.finish(live, status, text)
+
+    async def finish(self, live: LiveCall, status: str, text: str) -> None:
+        """Store how a call ended, then tell those who wait; what is not stored is not told."""
+        row = live.row
+        values: dict[str, Any] = {
+            "status": status, "result": text, "arguments": kept_arguments(row["arguments"]),
+            "version": row["version"], "approval": row["approval"], "started": row["started"], "finished": time(),
+            "started_seq": row["started_seq"], "last_seq": row["last_seq"] + 1,
+        }  # fmt: skip
+        while True:
+            try:
+                mine = await self.writer.write(
+                    FinishCall(live.tenant, live.id, self.owner, values, news=live.outlived)
+                )  # fmt: skip
+                break
+            except DatabaseProblem as problem:
+                logger.error("The end of call %s is not stored yet: %s", live.id, problem)  # noqa: TRY400
+                await asyncio.sleep(_STORE_AGAIN)
+        if mine:
+            row.update(values)
+        else:
+            logger.warning("Call %s ended after its lease was lost; its result is dropped", live.id)
+            found = await self._row(live.tenant, live.id)
+            row.update(found or {})
+        live.stored = True
+        self.live.pop(live.id, None)
+        live.tell()
+        self.wake(live.id)
+
+    # Batches
+
+    async def start_batch(
+        self, principal: Principal, request: BatchRequest, *, request_id: str = "", key: str | None = None
+    ) -> Started:
+        """Take many calls that may use each other's results; those that do not collide run together."""
+        self._check_open()
+        allowed = self.access.of(principal)
+        subjects = await self.limits.admit(principal, calls=len(request.calls))
+        batch = new_id()
+        try:
+            (await self.gate.turn(principal.tenant)).release()
+            rows = [self._batch_row(principal, allowed, one, request, batch, at, request_id) for at, one in
+                    enumerate(request.calls)]  # fmt: skip
+            _name_references(request.calls, rows)
+            seat = await self.sessions.seat(principal, allowed, request.session, batch, allowed.role_for(None))
+        except BaseException:
+            self.limits.release(subjects, calls=len(request.calls))
+            raise
+        begun = False
+        try:
+            inserting = InsertCalls(
+                principal.tenant, rows, self.owner, time() + self.lease,
+                key=key, fingerprint=_fingerprint(request) if key is not None else "",
+            )  # fmt: skip
+            used = await self.writer.write(inserting)
+            if isinstance(used, UsedKey):
+                return self._replay(used, inserting.fingerprint)
+            most_bytes = self.limits.bounds(principal).result_bytes
+            lives = [LiveCall(row, self.writer, most_bytes) for row in rows]
+            task = asyncio.get_running_loop().create_task(self._run_batch(lives, allowed, seat, subjects))
+            for live in lives:
+                self.live[live.id] = live
+                live.task = task
+            begun = True
+            return Started(tuple(live.id for live in lives), batch)
+        finally:
+            if not begun:
+                self.limits.release(subjects, calls=len(request.calls))
+                await seat.leave()
+
+    def _batch_row(
+        self, principal: Principal, allowed: Allowed, one: BatchCall, request: BatchRequest, batch: str, position: int,
+        request_id: str,
+    ) -> dict[str, Any]:  # fmt: skip
+        tool = allowed.tools.get(one.tool, one.version)
+        return new_call_row(
+            principal, one.tool, one.arguments, request_id, version=tool.version if tool else None,
+            pinned=one.version, session=request.session, batch=batch, position=position, status="queued",
+        )  # fmt: skip
+
+    async def _run_batch(self, lives: list[LiveCall], allowed: Allowed, seat: Seat, subjects: tuple[Any, ...]) -> None:
+        by_id = {live.id: live for live in lives}
+        finishing: list[asyncio.Task[None]] = []
+
+        def hear(event: CallEvent) -> None:
+            live = by_id.get(event.call_id)
+            if live is None:
+                return
+            if isinstance(event, Pending):
+                live.begin()
+            elif isinstance(event, Done):
+                finishing.append(asyncio.get_running_loop().create_task(self._finish_one(live, event.result)))
+            else:
+                live.hear(event)
+
+        async def ask(question: Question) -> Answer:
+            """Of a call of the batch, or of one that a tool of it makes."""
+            asking = by_id.get(question.invocation.call_id) or lives[0]
+            return await self.approvals.ask(asking, question)
+
+        runtime = seat.runtime.seeing(allowed.tools, ask=ask, listener=hear)
+        for live in lives:
+            live.runtime = runtime
+        raw = [raw_call(live.row) for live in lives]
+        try:
+            await runtime.batch(raw, session=seat.session)
+        except asyncio.CancelledError:
+            pass
+        finally:
+            self.limits.release(subjects, calls=len(lives))
+            await seat.leave()
+        await asyncio.gather(*finishing)
+        for live in lives:
+            if not live.stored:
+                await self.finish(live, "cancelled", _cancelled_text(live))
+
+    async def _finish_one(self, live: LiveCall, result: ToolResult) -> None:
+        try:
+            text, status = result_text(result, live.most_bytes), _status_of(result, live)
+        except Exception:
+            logger.exception("Call %s of %s has no result that can be stored", live.id, live.row["tool"])
+            text, status = _unstorable_text(live), "failed"
+        await self.finish(live, status, text)
+
+    # Going on after a decision or a crash
+
+    async def resume(
+        self,
+        row: dict[str, Any],
+        principal: Principal,
+        answer: Answer | None,
+        answer_for: str,
+        final: str | None = None,
+    ) -> None:
+        """Run a stored call that is this instance's by now, as if it had just come in; rights are those of today."""
+        allowed = self.access.of(principal)
+        live = LiveCall(row, self.writer, self.limits.bounds(principal).result_bytes)
+        live.outlived = True
+        live.answer, live.answer_for = answer, answer_for
+        tool = allowed.tools.get(row["tool"], row["pinned"])
+        seat = await self.sessions.seat(principal, allowed, row["session"], live.id, allowed.role_for(tool))
+        live.events = await self._stored_events(live.tenant, live.id, 0)
+        call, prepared = self._prepare(live, allowed, seat)
+        if answer is not None and isinstance(prepared, Invocation) and hash_arguments(prepared) != answer_for:
+            live.answer = Answer(Choice.NO, "what it would do now is not what was approved")
+            live.answer_for = hash_arguments(prepared)
+        if not row["repeatable"] and not await self._store_start(live):
+            await seat.leave()  # another instance has it by now
+            return
+        self._begin(live, self._run(live, seat, call, prepared, final))
+
+    async def _store_start(self, live: LiveCall) -> bool:
+        """Have it on disk that a call begins, where it is still ours: nobody who takes it over begins it again."""
+        live.begin()
+        row, owner = live.row, self.owner
+        values = {name: row[name] for name in ("status", "started", "started_seq", "last_seq")}
+        mine = (calls.c.tenant == live.tenant) & (calls.c.id == live.id)
+        line = (work.c.tenant == live.tenant) & (work.c.call == live.id) & (work.c.owner == owner)
+
+        def store(connection: Connection) -> bool:
+            if connection.execute(select(work.c.call).where(line).with_for_update()).first() is None:
+                return False
+            connection.execute(update(calls).where(mine).values(**values))
+            return True
+
+        return await self.writer.change(live.tenant, store)
+
+    # Waiting and looking
+
+    async def _wait(self, tenant: str, call: str, seconds: float) -> dict[str, Any] | None:
+        """The call once it has ended, or as it is after so many seconds."""
+        live = self.live.get(call)
+        if live is not None:
+            live.attached += 1
+            try:
+                if not await live.ended(seconds):
+                    live.outlived = True
+            finally:
+                live.attached -= 1
+            return live.row
+        until = monotonic() + seconds
+        while True:
+            row = await self._row(tenant, call)
+            left = until - monotonic()
+            if row is None or row["status"] in FINISHED or left <= 0:
+                return row
+            live = self.live.get(call)
+            if live is not None:
+                return await self._wait(tenant, call, left)
+            await self._news_of(call, min(left, _LOOK_AGAIN))
+
+    async def _news_of(self, call: str, seconds: float) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(call, []).append(future)
+        try:
+            async with asyncio.timeout(seconds):
+                await future
+        except TimeoutError:
+            pass
+        finally:
+            if waiting := self._waiting.get(call):
+                with suppress(ValueError):
+                    waiting.remove(future)
+                if not waiting:
+                    del self._waiting[call]
+
+    def wake(self, call: str) -> None:
+        """Somebody else has news of a call that may be waited for here."""
+        for future in self._waiting.pop(call, ()):
+            if not future.done():
+                future.set_result(None)
+
+    async def _row(self, tenant: str, call: str) -> dict[str, Any] | None:
+        query = select(calls).where(calls.c.tenant == tenant, calls.c.id == call)
+        found = await self.database.read(tenant, lambda connection: connection.execute(query).mappings().first())
+        return dict(found) if found is not None else None
+
+    async def find(self, principal: Principal, call: str, seconds: float = 0.0) -> dict[str, Any]:
+        """A call that this user may see, after waiting for its end; others do not exist."""
+        live = self.live.get(call)
+        row = live.row if live is not None else await self._row(principal.tenant, call)
+        if row is None or row["tenant"] != principal.tenant or not self._sees(principal, row["user"]):
+            raise CallProblem("not_found", f"There is no call `{call}`.")
+        if seconds <= 0 or row["status"] in FINISHED:
+            return row
+        return await self._wait(principal.tenant, call, seconds) or row
+
+    def _sees(self, principal: Principal, user: str) -> bool:
+        return user == principal.user or self.access.of(principal).may("calls")
+
+    async def batch(self, principal: Principal, batch: str, seconds: float = 0.0) -> list[dict[str, Any]]:
+        """The calls of a batch in their order, once all have ended or so many seconds are over."""
+        query = select(calls.c.id).where(calls.c.tenant == principal.tenant, calls.c.batch == batch)
+        query = query.order_by(calls.c.position)
+        ids = await self.database.read(principal.tenant, lambda connection: connection.execute(query).scalars().all())
+        if not ids:
+            raise CallProblem("not_found", f"There is no batch `{batch}`.")
+        return await self.ended(principal, ids, seconds)
+
+    async def ended(self, principal: Principal, ids: Sequence[str], seconds: float) -> list[dict[str, Any]]:
+        until = monotonic() + seconds
+        return [await self.find(principal, call, max(0.0, until - monotonic())) for call in ids]
+
+    async def page(
+        self, principal: Principal, *, filters: Mapping[str, str], cursor: str | None, most: int
+    ) -> tuple[list[dict[str, Any]], str | None]:
+        """Calls that this user may see, newest first, and where to read on."""
+        query = select(calls).where(calls.c.tenant == principal.tenant)
+        if not self.access.of(principal).may("calls"):
+            query = query.where(calls.c.user == principal.user)
+        for name, value in filters.items():
+            query = query.where(calls.c[name] == value)
+        if cursor is not None:
+            query = query.where(calls.c.id < cursor)
+        query = query.order_by(calls.c.id.desc()).limit(most + 1)
+        found = await self.database.read(
+            principal.tenant, lambda connection: [dict(row) for row in connection.execute(query).mappings()]
+        )
+        return found[:most], found[most - 1]["id"] if len(found) > most else None
+
+    async def follow(self, principal: Principal, call: str, after: int) -> AsyncIterator[dict[str, Any]]:
+        """Events of a call after a number until its end, wherever it runs."""
+        row = await self.find(principal, call)
+        while True:
+            live = self.live.get(call)
+            if live is not None:
+                async for event in live.follow(after):
+                    yield event
+                return
+            row = await self._row(principal.tenant, call) or row
+            for event in events_of(row, await self._stored_events(principal.tenant, call, after), after):
+                after = event["id"]
+                yield event
+            if row["status"] in FINISHED:
+                return
+            await self._news_of(call, _LOOK_AT_EVENTS)
+
+    async def _stored_events(self, tenant: str, call: str, after: int) -> list[dict[str, Any]]:
+        query = select(events).where(events.c.tenant == tenant, events.c.call == call, events.c.seq > after)
+        query = query.order_by(events.c.seq)
+        found = await self.database.read(tenant, lambda connection: connection.execute(query).all())
+        return [stored_event(row) for row in found]
+
+    # Cancelling
+
+    async def cancel(self, principal: Principal, call: str) -> dict[str, Any]:
+        """Stop a call, wherever it runs; one that has ended is a conflict."""
+        row = await self.find(principal, call)
+        if row["status"] in FINISHED:
+            raise CallProblem("finished", f"The call has {row['status']} already.")
+        if (live := self.live.get(call)) is not None:
+            self.stop(live)
+            return row
+        await self.writer.change(principal.tenant, lambda connection: self._cancel_stored(connection, row))
+        self.wake(call)
+        return await self._row(principal.tenant, call) or row
+
+    def _cancel_stored(self, connection: Connection, row: Mapping[str, Any]) -> None:
+        tenant, call = row["tenant"], row["id"]
+        mine = (calls.c.tenant == tenant) & (calls.c.id == call)
+        unheld = (work.c.tenant == tenant) & (work.c.call == call) & (work.c.owner == "")
+        if connection.execute(delete(work).where(unheld)).rowcount:  # nobody runs it: it waits for an approval
+            now = time()
+            text = _cancelled_text_of(row)
+            seq = connection.execute(select(calls.c.last_seq).where(mine)).scalar_one() + 1
+            values = {"status": "cancelled", "result": text, "finished": now, "last_seq": seq}
+            connection.execute(update(calls).where(mine).values(**values))
+            pending = (approvals.c.tenant == tenant) & (approvals.c.call == call) & (approvals.c.status == "pending")
+            connection.execute(update(approvals).where(pending).values(status="cancelled"))
+            self.database.notify(connection, f"call:{call}")
+            return
+        connection.execute(update(calls).where(mine, calls.c.status.notin_(FINISHED)).values(cancelling=True))
+        self.database.notify(connection, f"cancel:{call}")
+
+    def stop(self, live: LiveCall) -> None:
+        """Stop a call that runs here; its end is stored as that of any other."""
+        live.cancelled = True
+        if live.row["status"] == "awaiting_approval" and live.row["approval"]:
+            self.approvals.wake(live.row["approval"])
+        if live.runtime is not None and live.runtime.cancel(live.id):
+            return
+        if live.task is not None and not live.row["batch"]:
+            live.task.cancel()
+
+
+def raw_call(row: Mapping[str, Any]) -> RawCall:
+    """A stored call as the pipeline takes it: arguments as JSON text, which it reads fastest."""
+    text = row["arguments"]
+    arguments = text if text.startswith("{") else json.loads(text)
+    return RawCall(row["tool"], arguments, id=row["id"], version=row["pinned"])
+
+
+def can_speak(tool: Tool[Any]) -> bool:
+    """Whether its calls can report progress, stream output, call tools or ask; a plain function can do none of it."""
+    if tool.wants_context or not isinstance(tool, FunctionTool):
+        return True
+    code = getattr(cast("Any", tool.function), "__code__", None)
+    return code is None or bool(code.co_flags & (CO_GENERATOR | CO_ASYNC_GENERATOR)) or tool.has_touches
+
+
+def _status_of(result: ToolResult, live: LiveCall) -> str:
+    if result.success:
+        return "succeeded"
+    kind = cast("Any", result.error).kind if result.error is not None else None
+    return "cancelled" if live.cancelled and kind == ErrorKind.CANCELLED else "failed"
+
+
+def _cancelled_text(live: LiveCall) -> str:
+    return _cancelled_text_of(live.row)
+
+
+def _unstorable_text(live: LiveCall) -> str:
+    message = f"`{live.row['tool']}` ran, but its result has no form that can be stored."
+    return error_text(live.row, ErrorKind.UNKNOWN.value, message, "Its author has to mend what it returns.")
+
+
+def _cancelled_text_of(row: Mapping[str, Any]) -> str:
+    return error_text(row, ErrorKind.CANCELLED.value, f"`{row['tool']}` did not finish. It was cancelled.", None)
+
+
+def _fingerprint(request: CallRequest | BatchRequest) -> str:
+    """The same for the same request, however its JSON is laid out."""
+    plain = json.dumps([type(request).__name__, request.model_dump()], sort_keys=True)
+    return hashlib.sha256(plain.encode()).hexdigest()
+
+
+def _name_references(given: Sequence[BatchCall], rows: list[dict[str, Any]]) -> None:
+    """Have `{"$ref": "ID.path"}` name the call that was given that id."""
+    ids: dict[str, str] = {}
+    for one, row in zip(given, rows, strict=True):
+        if one.id is not None:
+            if one.id in ids:
+                raise CallProblem("duplicate_id", f"Two calls of the batch have the id `{one.id}`.")
+            ids[one.id] = row["id"]
+    if not ids:
+        return
+
+    def renamed(value: Any) -> Any:
+        if isinstance(value, dict):
+            fields = cast("dict[str, Any]", value)
+            if len(fields) == 1 and isinstance(text := fields.get("$ref"), str):
+                name = text.split(".", 1)[0].split("[", 1)[0]
+                return {"$ref": ids[name] + text[len(name) :]} if name in ids else fields
+            return {key: renamed(item) for key, item in fields.items()}
+        return [renamed(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
+
+    for row in rows:
+        row["arguments"] = json.dumps(renamed(json.loads(row["arguments"])))

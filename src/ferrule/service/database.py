@@ -1,0 +1,265 @@
+"""The database: SQLite in a file, or PostgreSQL by URL; a transaction always says whose rows it is about.
+
+On PostgreSQL the application works as the role `ferrule_app`, which owns nothing and which row-level security holds
+for: in a transaction that names no tenant it sees no rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sqlalchemy import create_engine, event, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
+from sqlalchemy.pool import QueuePool
+
+from ferrule.service.tables import HEAD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from sqlalchemy import Connection, Engine
+
+logger = logging.getLogger("ferrule.service")
+
+T = TypeVar("T")
+
+APP_ROLE = "ferrule_app"
+CHANNEL = "ferrule"
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_LOCK = 0x66657272756C65  # any number that nothing else on the server locks with: "ferrule"
+_READERS = 4
+_LISTEN_AGAIN = 1.0
+
+
+class DatabaseProblem(Exception):  # noqa: N818 - reads as what it says
+    """The database cannot be used; says why and what to do."""
+
+
+class Database:
+    """Connections, transactions and notifications. Safe from any thread."""
+
+    def __init__(self, url: str, *, owner: bool = False) -> None:
+        """`owner` keeps the role of the URL, which migrations need; otherwise the application's role is taken."""
+        try:
+            self.url = make_url(url)
+        except ArgumentError:
+            raise DatabaseProblem(_UNREADABLE) from None
+        name = self.url.get_backend_name()
+        if name not in ("sqlite", "postgresql"):
+            raise DatabaseProblem(f"{_UNREADABLE} It cannot be {name}.")
+        self.is_sqlite = name == "sqlite"
+        self._owner = owner
+        self.engine = self._sqlite() if self.is_sqlite else self._postgresql()
+        self._readers = ThreadPoolExecutor(_READERS, "ferrule-read")
+        self._listener: _Listener | None = None
+
+    def _sqlite(self) -> Engine:
+        if not self.url.database or self.url.database == ":memory:":
+            raise DatabaseProblem("The service keeps its calls in a file: sqlite:////path/to/service.db")
+        Path(self.url.database).parent.mkdir(parents=True, exist_ok=True)
+        engine = create_engine(
+            self.url.set(drivername="sqlite+pysqlite"), poolclass=QueuePool, connect_args={"check_same_thread": False}
+        )
+
+        @event.listens_for(engine, "connect")
+        def prepare(connection: Any, _record: object) -> None:  # pyright: ignore[reportUnusedFunction]
+            connection.isolation_level = None  # transactions begin where we say
+            for pragma in ("busy_timeout = 10000", "journal_mode = WAL", "synchronous = NORMAL"):
+                connection.execute(f"PRAGMA {pragma}").close()
+
+        @event.listens_for(engine, "begin")
+        def begin(connection: Connection) -> None:  # pyright: ignore[reportUnusedFunction]
+            writes = connection.get_execution_options().get("writes")
+            driver: Any = connection.connection.driver_connection
+            driver.execute("BEGIN IMMEDIATE" if writes else "BEGIN").close()
+
+        return engine
+
+    def _postgresql(self) -> Engine:
+        try:
+            engine = create_engine(
+                self.url.set(drivername="postgresql+psycopg"), pool_size=_READERS + 2, max_overflow=4
+            )
+        except (NoSuchModuleError, ModuleNotFoundError):
+            raise DatabaseProblem("PostgreSQL needs psycopg. Install it: pip install 'ferrule[service]'") from None
+        if not self._owner:
+
+            @event.listens_for(engine, "connect")
+            def become_application(connection: Any, _record: object) -> None:  # pyright: ignore[reportUnusedFunction]
+                with connection.cursor() as cursor:
+                    cursor.execute(f"SET ROLE {APP_ROLE}")
+                connection.commit()
+
+        return engine
+
+    # Transactions
+
+    @contextmanager
+    def transaction(self, tenant: str | None, *, writes: bool = False) -> Generator[Connection]:
+        """Rows of one tenant, or, without one, of the tables that belong to none."""
+        with self.engine.connect().execution_options(writes=writes) as connection, connection.begin():
+            if tenant is not None:
+                self.speak_for(connection, tenant)
+            yield connection
+
+    def speak_for(self, connection: Connection, tenant: str) -> None:
+        """From here to the end of the transaction only this tenant's rows are there."""
+        if not self.is_sqlite:
+            connection.execute(_SPEAK_FOR, {"tenant": tenant})
+
+    async def read(self, tenant: str | None, query: Callable[[Connection], T]) -> T:
+        """Run a query in a thread, off the event loop."""
+
+        def run() -> T:
+            with self.transaction(tenant) as connection:
+                return query(connection)
+
+        loop = asyncio.get_running_loop()
+        try:
+            try:
+                return await loop.run_in_executor(self._readers, run)
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+                return await loop.run_in_executor(self._readers, run)  # the others of the pool are dropped by now
+        except DBAPIError as error:
+            raise DatabaseProblem(f"The database cannot be read: {said_by_driver(error)}") from error
+
+    def close(self) -> None:
+        if self._listener is not None:
+            self._listener.stop()
+        self._readers.shutdown(wait=True, cancel_futures=True)
+        self.engine.dispose()
+
+    # Notifications between instances
+
+    def notify(self, connection: Connection, news: str) -> None:
+        """Tell all instances once this transaction is committed. SQLite has one instance, which needs no telling."""
+        if not self.is_sqlite:
+            connection.execute(_NOTIFY, {"channel": CHANNEL, "news": news})
+
+    def listen(self, hear: Callable[[str], None]) -> None:
+        """Call `hear` with what any instance tells, in a thread of its own, for as long as the database is open."""
+        if not self.is_sqlite and self._listener is None:
+            self._listener = _Listener(self.url.set(drivername="postgresql").render_as_string(False), hear)
+            self._listener.start()
+
+    # The schema
+
+    def revision(self) -> str | None:
+        """The schema's revision; None where there is none yet."""
+        try:
+            with self.transaction(None) as connection:
+                return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+        except DBAPIError as error:
+            if _is_missing(error):
+                return None
+            raise DatabaseProblem(f"The database cannot be reached: {said_by_driver(error)}") from None
+
+    def check_guarded(self) -> None:
+        """Refuse to serve where row-level security would not hold, whatever the reason."""
+        if self.is_sqlite:
+            return
+        with self.transaction(None) as connection:
+            bypasses = connection.execute(_BYPASSES).scalar()
+            if bypasses or not connection.execute(_ACTIVE).scalar():
+                raise DatabaseProblem(
+                    f"Row-level security does not hold for {APP_ROLE}, so tenants would not be kept apart. "
+                    "Run `ferrule serve migrate`, and give that role neither SUPERUSER nor BYPASSRLS."
+                )
+
+    def migrate(self) -> tuple[str | None, str]:
+        """Bring the schema up to date; gives the revision before and after. Instances wait for each other here."""
+        from alembic.config import Config
+        from alembic.runtime.environment import EnvironmentContext
+        from alembic.script import ScriptDirectory
+
+        from ferrule.service.tables import metadata
+
+        config = Config()
+        config.set_main_option("script_location", str(_MIGRATIONS))
+        config.set_main_option("version_locations", str(_MIGRATIONS))
+        config.set_main_option("path_separator", "os")
+        script = ScriptDirectory.from_config(config)
+        before: list[str | None] = []
+
+        def upgrade(revision: Any, _context: Any) -> Any:
+            before.append(revision[0] if revision else None)
+            return script._upgrade_revs("head", revision)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage, reportUnknownMemberType]
+
+        try:
+            with self.engine.connect().execution_options(writes=True) as connection, connection.begin():
+                if not self.is_sqlite:
+                    connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+                with EnvironmentContext(config, script, fn=upgrade) as context:
+                    context.configure(connection=connection, target_metadata=metadata, transactional_ddl=True)
+                    context.run_migrations()
+        except DBAPIError as error:
+            raise DatabaseProblem(f"The schema could not be brought up to date: {said_by_driver(error)}") from error
+        return before[0], HEAD
+
+
+class _Listener:
+    """Hears notifications on a connection of its own, and connects again when it is lost."""
+
+    def __init__(self, url: str, hear: Callable[[str], None]) -> None:
+        self._url = url
+        self._hear = hear
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ferrule-listen", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        import psycopg
+
+        while not self._stopping.is_set():
+            try:
+                with psycopg.connect(self._url, autocommit=True) as connection:
+                    connection.execute(f"LISTEN {CHANNEL}")
+                    self._hear("")  # whatever was told while nobody listened
+                    while not self._stopping.is_set():
+                        for news in connection.notifies(timeout=0.5):
+                            self._hear(news.payload)
+            except psycopg.Error as error:
+                logger.warning("The database's notifications are not heard: %s", said_by_driver(error))
+                self._stopping.wait(_LISTEN_AGAIN)
+
+
+_SPEAK_FOR = text("SELECT set_config('app.tenant', :tenant, true)")
+_NOTIFY = text("SELECT pg_notify(:channel, :news)")
+_BYPASSES = text("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user")
+_ACTIVE = text(
+    "SELECT bool_and(row_security_active(c.oid)) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "WHERE n.nspname = current_schema() AND c.relname IN "
+    "('users', 'roles', 'grants', 'api_keys', 'calls', 'idempotency_keys', 'events', 'approvals', 'audit', "
+    "'audit_heads', 'usage')"
+)
+_UNREADABLE = "The database is a URL: sqlite:////path/to/service.db or postgresql://user:password@host/name."
+
+
+def said_by_driver(error: BaseException) -> str:
+    """The first line of what the driver says, without the statement and its values."""
+    original = getattr(error, "orig", None) or error
+    lines = str(original).strip().splitlines()
+    return lines[0] if lines else type(original).__name__
+
+
+def _is_missing(error: DBAPIError) -> bool:
+    """Whether a table, or the application's role, is not there yet."""
+    state = getattr(error.orig, "sqlstate", None)
+    if state is not None:
+        return state in ("42P01", "22023", "42704")
+    return isinstance(error, OperationalError) and "no such table" in str(error.orig)

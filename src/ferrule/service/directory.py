@@ -1,0 +1,503 @@
+"""Who there is: tenants, their users, roles and API keys; and who a key speaks for.
+
+The functions at the end work on a connection, for the service and for the command line alike. `Directory` keeps what
+it has read until anything changes, on whichever instance: PostgreSQL notifies, and SQLite is asked for its count of
+changes before every request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import sqlite3
+from dataclasses import dataclass
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any, Literal
+
+from sqlalchemy import delete, insert, select, update
+
+from ferrule.pipeline.authorise import Verdict
+from ferrule.policy import RuleError
+from ferrule.policy.rules import parse_rules
+from ferrule.service.access import ADMIN, AREAS
+from ferrule.service.messages import SCOPES, LimitValues, check_name
+from ferrule.service.tables import (
+    api_keys,
+    audit_heads,
+    changes,
+    grants,
+    key_hashes,
+    roles,
+    tenants,
+    users,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sqlalchemy import Connection, Row
+
+    from ferrule.service.database import Database
+
+SECRET_PREFIX = "fk_"  # noqa: S105 - how a secret begins
+_SECRET_BYTES = 32
+_HINT = 8
+_MOST_CACHED = 50_000
+_LOOK_SECONDS = 0.005
+
+ADMIN_ROLE = "admin"
+MEMBER_ROLE = "member"
+FIRST_TENANT = "default"
+FIRST_USER = "admin"
+
+
+class DirectoryProblem(Exception):  # noqa: N818 - reads as what it says
+    """Something that is asked of the directory cannot be done."""
+
+    def __init__(self, kind: Literal["not_found", "conflict", "invalid"], message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+
+
+@dataclass(slots=True, frozen=True)
+class RoleRules:
+    """A role's rules, as text."""
+
+    name: str
+    mode: str | None
+    allow: tuple[str, ...]
+    ask: tuple[str, ...]
+    deny: tuple[str, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class Principal:
+    """Who makes a request, as the credential says; read anew whenever anything about them changes."""
+
+    tenant: str
+    user: str
+    key: str
+    scopes: frozenset[str]
+    roles: tuple[RoleRules, ...]
+    always: tuple[str, ...]
+    """Rules that approvals with `always` added for this user."""
+    operator: bool
+    disabled_tools: frozenset[str]
+    limits: tuple[tuple[str, Mapping[str, float]], ...]
+    """Limits by whose they are, the most specific first: `key`, `user`, `tenant`."""
+    expires: float | None
+
+    @property
+    def role_names(self) -> tuple[str, ...]:
+        return tuple(role.name for role in self.roles)
+
+
+class Directory:
+    """Finds out who a secret belongs to, and remembers it until something changes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._known: dict[str, Principal | None] = {}
+        self._by_user: dict[tuple[str, str], Principal | None] = {}
+        self.generation = 0
+        """Grows with every change that was heard of; what was derived from a principal is good until then."""
+        self._seen = -1
+        self._look_at = 0.0
+        self._counter: sqlite3.Connection | None = None
+        if database.is_sqlite:
+            self._counter = sqlite3.connect(
+                f"file:{database.url.database}?mode=ro", uri=True, check_same_thread=False, isolation_level=None
+            )
+
+    def close(self) -> None:
+        if self._counter is not None:
+            self._counter.close()
+
+    def forget(self) -> None:
+        """Read everything anew: something changed."""
+        self._known.clear()
+        self._by_user.clear()
+        self.generation += 1
+
+    def look_for_changes(self) -> None:
+        """Where nobody tells of changes: before a request, and not more often than every few milliseconds."""
+        if self._counter is not None and (now := monotonic()) >= self._look_at:
+            self._look_at = now + _LOOK_SECONDS
+            count = self._counter.execute("SELECT count FROM changes").fetchone()[0]
+            if count != self._seen:
+                self._seen = count
+                self.forget()
+
+    def noticed(self, count: int) -> None:
+        """What a look at the database found; heals a notification that was missed."""
+        if count != self._seen:
+            self._seen = count
+            self.forget()
+
+    async def principal(self, secret: str) -> Principal | None:
+        """Who this secret speaks for; None when nobody, or no longer."""
+        self.look_for_changes()
+        hashed = hash_secret(secret)
+        found = self._known.get(hashed, _UNREAD)
+        if found is _UNREAD:
+            generation = self.generation
+            found = await self._database.read(None, lambda connection: self._by_secret(connection, hashed))
+            if generation == self.generation:
+                if len(self._known) >= _MOST_CACHED:  # keys that nobody has must not keep good ones out
+                    self._known.clear()
+                self._known[hashed] = found
+        assert found is None or isinstance(found, Principal)  # noqa: S101 - the mark is gone by now
+        if found is not None and found.expires is not None and found.expires <= time():
+            return None
+        return found
+
+    async def user(self, tenant: str, user: str) -> Principal | None:
+        """The same for a call that goes on without its request: who the user is now."""
+        self.look_for_changes()
+        found = self._by_user.get((tenant, user), _UNREAD)
+        if found is _UNREAD:
+            generation = self.generation
+            found = await self._database.read(tenant, lambda connection: read_principal(connection, tenant, user))
+            if generation == self.generation and len(self._by_user) < _MOST_CACHED:
+                self._by_user[tenant, user] = found
+        assert found is None or isinstance(found, Principal)  # noqa: S101 - as above
+        return found
+
+    def _by_secret(self, connection: Connection, hashed: str) -> Principal | None:
+        found = connection.execute(select(key_hashes).where(key_hashes.c.hash == hashed)).first()
+        if found is None or (found.expires is not None and found.expires <= time()):
+            return None
+        self._database.speak_for(connection, found.tenant)
+        key = connection.execute(
+            select(api_keys).where(api_keys.c.tenant == found.tenant, api_keys.c.id == found.key)
+        ).first()
+        if key is None or key.revoked:
+            return None
+        expires = [moment for moment in (found.expires, key.expires) if moment is not None]
+        return read_principal(connection, found.tenant, key.user, key, min(expires, default=None))
+
+
+_UNREAD: Any = object()
+
+
+def read_principal(
+    connection: Connection, tenant: str, user: str, key: Row[Any] | None = None, expires: float | None = None
+) -> Principal | None:
+    """A user with all that holds for them; None where user or tenant are gone or switched off."""
+    home = connection.execute(select(tenants).where(tenants.c.tenant == tenant)).first()
+    person = connection.execute(select(users).where(users.c.tenant == tenant, users.c.name == user)).first()
+    if home is None or person is None or not home.enabled or not person.enabled:
+        return None
+    given = connection.execute(
+        select(roles)
+        .join(grants, (grants.c.tenant == roles.c.tenant) & (grants.c.role == roles.c.name))
+        .where(grants.c.tenant == tenant, grants.c.user == user)
+        .order_by(grants.c.position)
+    )
+    layers = [("user", person.limits), ("tenant", home.limits)]
+    if key is not None:
+        layers.insert(0, ("key", key.limits))
+    return Principal(
+        tenant=tenant,
+        user=user,
+        key=key.id if key is not None else "",
+        scopes=frozenset(json.loads(key.scopes) if key is not None else SCOPES),
+        roles=tuple(_role_rules(row) for row in given),
+        always=tuple(json.loads(person.allow)),
+        operator=home.operator,
+        disabled_tools=frozenset(json.loads(home.disabled_tools)),
+        limits=tuple((whose, json.loads(text)) for whose, text in layers),
+        expires=expires,
+    )
+
+
+def _role_rules(row: Row[Any]) -> RoleRules:
+    return RoleRules(
+        row.name, row.mode, tuple(json.loads(row.allow)), tuple(json.loads(row.ask)), tuple(json.loads(row.deny))
+    )
+
+
+def hash_secret(secret: str) -> str:
+    """A fast hash is right here: the secret is 256 random bits, which nobody guesses."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def new_secret() -> str:
+    return SECRET_PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
+
+
+# Changes. Each is one transaction for the tenant that it is about.
+
+
+def note_change(connection: Connection, database: Database) -> None:
+    """Have every instance read anew; the last step of each change."""
+    connection.execute(update(changes).values(count=changes.c.count + 1))
+    database.notify(connection, "changed")
+
+
+def read_changes(connection: Connection) -> int:
+    return connection.execute(select(changes.c.count)).scalar_one()
+
+
+def prepare_first_start(connection: Connection, database: Database) -> str | None:
+    """On an empty database make the first tenant, its administrator and a key; gives the secret, which is not kept."""
+    if connection.execute(select(tenants.c.tenant).limit(1)).first() is not None:
+        return None
+    create_tenant(connection, FIRST_TENANT, operator=True)
+    create_user(connection, FIRST_TENANT, FIRST_USER, [ADMIN_ROLE])
+    _, secret = create_key(connection, FIRST_TENANT, FIRST_USER, name="first start")
+    note_change(connection, database)
+    return secret
+
+
+def create_tenant(
+    connection: Connection, tenant: str, *, display_name: str = "", limits: Mapping[str, Any] | None = None,
+    operator: bool = False,
+) -> Row[Any]:  # fmt: skip
+    """A tenant with two roles to begin with: `admin` and `member`."""
+    _check(tenant, "tenant")
+    if connection.execute(select(tenants.c.tenant).where(tenants.c.tenant == tenant)).first() is not None:
+        raise DirectoryProblem("conflict", f"There is a tenant `{tenant}` already.")
+    connection.execute(
+        insert(tenants).values(
+            tenant=tenant, display_name=display_name, operator=operator, enabled=True,
+            limits=json.dumps(_limits(limits)), disabled_tools="[]", created=time(),
+        )
+    )  # fmt: skip
+    connection.execute(insert(audit_heads).values(tenant=tenant, seq=0, hash=""))
+    put_role(connection, tenant, ADMIN_ROLE, allow=["Admin"])
+    put_role(connection, tenant, MEMBER_ROLE)
+    return find_tenant(connection, tenant)
+
+
+def find_tenant(connection: Connection, tenant: str) -> Row[Any]:
+    found = connection.execute(select(tenants).where(tenants.c.tenant == tenant)).first()
+    if found is None:
+        raise DirectoryProblem("not_found", f"There is no tenant `{tenant}`.")
+    return found
+
+
+def list_tenants(connection: Connection) -> Sequence[Row[Any]]:
+    return connection.execute(select(tenants).order_by(tenants.c.tenant)).all()
+
+
+def change_tenant(
+    connection: Connection, tenant: str, *, display_name: str | None = None, limits: Mapping[str, Any] | None = None,
+    enabled: bool | None = None,
+) -> Row[Any]:  # fmt: skip
+    if find_tenant(connection, tenant).operator and enabled is False:
+        raise DirectoryProblem("conflict", f"`{tenant}` manages the other tenants and cannot be switched off.")
+    values: dict[str, Any] = {"display_name": display_name, "enabled": enabled}
+    if limits is not None:
+        values["limits"] = json.dumps(_limits(limits))
+    _update(connection, tenants, tenants.c.tenant == tenant, values)
+    return find_tenant(connection, tenant)
+
+
+def switch_tool(connection: Connection, tenant: str, tool: str, *, enabled: bool) -> None:
+    """Hide a tool from one tenant, or show it again."""
+    disabled = set(json.loads(find_tenant(connection, tenant).disabled_tools))
+    disabled = disabled - {tool} if enabled else disabled | {tool}
+    _update(connection, tenants, tenants.c.tenant == tenant, {"disabled_tools": json.dumps(sorted(disabled))})
+
+
+def create_user(
+    connection: Connection, tenant: str, user: str, given: Sequence[str], limits: Mapping[str, Any] | None = None
+) -> Row[Any]:
+    find_tenant(connection, tenant)
+    _check(user, "user")
+    if connection.execute(select(users.c.name).where(users.c.tenant == tenant, users.c.name == user)).first():
+        raise DirectoryProblem("conflict", f"There is a user `{user}` already.")
+    connection.execute(
+        insert(users).values(
+            tenant=tenant, name=user, enabled=True, limits=json.dumps(_limits(limits)), allow="[]", created=time()
+        )
+    )
+    _grant(connection, tenant, user, given)
+    return find_user(connection, tenant, user)
+
+
+def find_user(connection: Connection, tenant: str, user: str) -> Row[Any]:
+    found = connection.execute(select(users).where(users.c.tenant == tenant, users.c.name == user)).first()
+    if found is None:
+        raise DirectoryProblem("not_found", f"There is no user `{user}`.")
+    return found
+
+
+def list_users(connection: Connection, tenant: str) -> list[tuple[Row[Any], list[str]]]:
+    """Every user with their roles."""
+    granted: dict[str, list[str]] = {}
+    for row in connection.execute(select(grants).where(grants.c.tenant == tenant).order_by(grants.c.position)):
+        granted.setdefault(row.user, []).append(row.role)
+    found = connection.execute(select(users).where(users.c.tenant == tenant).order_by(users.c.name))
+    return [(row, granted.get(row.name, [])) for row in found]
+
+
+def roles_of(connection: Connection, tenant: str, user: str) -> list[str]:
+    found = select(grants.c.role).where(grants.c.tenant == tenant, grants.c.user == user)
+    return list(connection.execute(found.order_by(grants.c.position)).scalars())
+
+
+def change_user(
+    connection: Connection, tenant: str, user: str, *, given: Sequence[str] | None = None,
+    limits: Mapping[str, Any] | None = None, enabled: bool | None = None, allow: Sequence[str] | None = None,
+) -> Row[Any]:  # fmt: skip
+    find_user(connection, tenant, user)
+    if allow is not None:
+        _check_rules(allow, Verdict.ALLOW)
+    values: dict[str, Any] = {"enabled": enabled, "allow": None if allow is None else json.dumps(list(allow))}
+    if limits is not None:
+        values["limits"] = json.dumps(_limits(limits))
+    _update(connection, users, (users.c.tenant == tenant) & (users.c.name == user), values)
+    if given is not None:
+        connection.execute(delete(grants).where(grants.c.tenant == tenant, grants.c.user == user))
+        _grant(connection, tenant, user, given)
+    return find_user(connection, tenant, user)
+
+
+def delete_user(connection: Connection, tenant: str, user: str) -> None:
+    """Remove a user and their keys. Their calls and audit rows stay."""
+    find_user(connection, tenant, user)
+    held = select(api_keys.c.id).where(api_keys.c.tenant == tenant, api_keys.c.user == user)
+    connection.execute(delete(key_hashes).where(key_hashes.c.tenant == tenant, key_hashes.c.key.in_(held)))
+    for table, column in ((api_keys, api_keys.c.user), (grants, grants.c.user), (users, users.c.name)):
+        connection.execute(delete(table).where(table.c.tenant == tenant, column == user))
+
+
+def put_role(
+    connection: Connection, tenant: str, role: str, *, mode: str | None = None, allow: Sequence[str] = (),
+    ask: Sequence[str] = (), deny: Sequence[str] = (),
+) -> Row[Any]:  # fmt: skip
+    """Make a role, or replace its rules; a rule that could never match is refused."""
+    _check(role, "role")
+    for verdict, texts in ((Verdict.ALLOW, allow), (Verdict.ASK, ask), (Verdict.DENY, deny)):
+        _check_rules(texts, verdict)
+    mine = (roles.c.tenant == tenant) & (roles.c.name == role)
+    values: dict[str, Any] = {
+        "mode": mode,
+        "allow": json.dumps(list(allow)),
+        "ask": json.dumps(list(ask)),
+        "deny": json.dumps(list(deny)),
+    }
+    if not connection.execute(update(roles).where(mine).values(**values)).rowcount:
+        connection.execute(insert(roles).values(tenant=tenant, name=role, **values))
+    return connection.execute(select(roles).where(mine)).one()
+
+
+def find_role(connection: Connection, tenant: str, role: str) -> Row[Any]:
+    found = connection.execute(select(roles).where(roles.c.tenant == tenant, roles.c.name == role)).first()
+    if found is None:
+        raise DirectoryProblem("not_found", f"There is no role `{role}`.")
+    return found
+
+
+def list_roles(connection: Connection, tenant: str) -> Sequence[Row[Any]]:
+    return connection.execute(select(roles).where(roles.c.tenant == tenant).order_by(roles.c.name)).all()
+
+
+def delete_role(connection: Connection, tenant: str, role: str) -> None:
+    find_role(connection, tenant, role)
+    held = select(grants.c.user).where(grants.c.tenant == tenant, grants.c.role == role).order_by(grants.c.user)
+    if holders := list(connection.execute(held).scalars()):
+        listed = ", ".join(f"`{name}`" for name in holders[:5])
+        raise DirectoryProblem("conflict", f"The role `{role}` is held by {listed}. Give them another role first.")
+    connection.execute(delete(roles).where(roles.c.tenant == tenant, roles.c.name == role))
+
+
+def create_key(
+    connection: Connection, tenant: str, user: str, *, name: str = "", scopes: Iterable[str] = SCOPES,
+    expires_in: float | None = None, limits: Mapping[str, Any] | None = None,
+) -> tuple[Row[Any], str]:  # fmt: skip
+    """A key of a user, and its secret, which is kept nowhere."""
+    find_user(connection, tenant, user)
+    chosen = [scope for scope in SCOPES if scope in set(scopes)]
+    if unknown := sorted(set(scopes) - set(SCOPES)):
+        raise DirectoryProblem("invalid", f"There is no scope `{unknown[0]}`. Scopes are {', '.join(SCOPES)}.")
+    secret, key_id, now = new_secret(), secrets.token_hex(8), time()
+    connection.execute(
+        insert(api_keys).values(
+            tenant=tenant, id=key_id, user=user, name=name, scopes=json.dumps(chosen), revoked=False,
+            limits=json.dumps(_limits(limits)), hint=secret[:_HINT], created=now,
+            expires=None if expires_in is None else now + expires_in,
+        )
+    )  # fmt: skip
+    connection.execute(insert(key_hashes).values(hash=hash_secret(secret), tenant=tenant, key=key_id, expires=None))
+    return find_key(connection, tenant, key_id), secret
+
+
+def find_key(connection: Connection, tenant: str, key: str) -> Row[Any]:
+    found = connection.execute(select(api_keys).where(api_keys.c.tenant == tenant, api_keys.c.id == key)).first()
+    if found is None:
+        raise DirectoryProblem("not_found", f"There is no key `{key}`.")
+    return found
+
+
+def list_keys(connection: Connection, tenant: str) -> Sequence[Row[Any]]:
+    return connection.execute(select(api_keys).where(api_keys.c.tenant == tenant).order_by(api_keys.c.created)).all()
+
+
+def rotate_key(connection: Connection, tenant: str, key: str, overlap: float = 0.0) -> tuple[Row[Any], str]:
+    """A new secret for a key. The old one works for `overlap` seconds more, so that nobody is cut off."""
+    if find_key(connection, tenant, key).revoked:
+        raise DirectoryProblem("conflict", f"The key `{key}` is revoked. Create another one.")
+    mine = (key_hashes.c.tenant == tenant) & (key_hashes.c.key == key)
+    until = time() + overlap
+    if overlap > 0:
+        still_good = key_hashes.c.expires.is_(None) | (key_hashes.c.expires > until)
+        connection.execute(update(key_hashes).where(mine & still_good).values(expires=until))
+    else:
+        connection.execute(delete(key_hashes).where(mine))
+    secret = new_secret()
+    connection.execute(insert(key_hashes).values(hash=hash_secret(secret), tenant=tenant, key=key, expires=None))
+    whose = (api_keys.c.tenant == tenant) & (api_keys.c.id == key)
+    connection.execute(update(api_keys).where(whose).values(hint=secret[:_HINT]))
+    return find_key(connection, tenant, key), secret
+
+
+def revoke_key(connection: Connection, tenant: str, key: str) -> Row[Any]:
+    """End a key at once. It stays listed, so that its audit rows can be understood."""
+    find_key(connection, tenant, key)
+    connection.execute(delete(key_hashes).where(key_hashes.c.tenant == tenant, key_hashes.c.key == key))
+    whose = (api_keys.c.tenant == tenant) & (api_keys.c.id == key)
+    connection.execute(update(api_keys).where(whose).values(revoked=True))
+    return find_key(connection, tenant, key)
+
+
+def _grant(connection: Connection, tenant: str, user: str, given: Sequence[str]) -> None:
+    for position, role in enumerate(dict.fromkeys(given)):
+        find_role(connection, tenant, role)
+        connection.execute(insert(grants).values(tenant=tenant, user=user, role=role, position=position))
+
+
+def _update(connection: Connection, table: Any, which: Any, values: Mapping[str, Any]) -> None:
+    if given := {name: value for name, value in values.items() if value is not None}:
+        connection.execute(update(table).where(which).values(**given))
+
+
+def _limits(limits: Mapping[str, Any] | None) -> dict[str, Any]:
+    return LimitValues.model_validate(limits or {}).model_dump(exclude_none=True)
+
+
+def _check(name: str, what: str) -> None:
+    try:
+        check_name(name)
+    except ValueError as error:
+        raise DirectoryProblem("invalid", f"`{name}` cannot name a {what}: it {error}.") from None
+
+
+def _check_rules(texts: Sequence[str], verdict: Verdict) -> None:
+    """Refuse a rule that could never match, about administration too."""
+    try:
+        rules = parse_rules(texts, verdict)
+    except RuleError as error:
+        raise DirectoryProblem("invalid", str(error)) from None
+    for rule in rules:
+        if rule.tool != ADMIN:
+            continue
+        if verdict is Verdict.ASK:
+            raise DirectoryProblem("invalid", f"The rule `{rule.text}` cannot work: administration never asks.")
+        if rule.command is not None and not any(rule.command.matches_text(area) for area in AREAS):
+            said = f"The rule `{rule.text}` cannot work: there is {', '.join(f'`{area}`' for area in AREAS)}."
+            raise DirectoryProblem("invalid", said)

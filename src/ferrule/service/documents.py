@@ -1,0 +1,198 @@
+"""Rows of the store as the JSON that answers hold; `messages` declares the same forms for readers."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from datetime import UTC, datetime
+from functools import lru_cache
+from time import time, time_ns
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_jsonable_python
+
+from ferrule.core.result import finite, plainly
+from ferrule.records.redact import keep_arguments
+from ferrule.records.row import CONTENT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import Row
+
+    from ferrule.core.result import ToolResult
+    from ferrule.service.directory import Principal
+
+_MOST_OUTPUT = 65_536
+_MOST_NAME = 256
+_SHOWN_OF_CUT = 2_000
+
+
+_chances = random.Random(os.urandom(32))  # noqa: S311 - an id is no secret; it must be nobody else's
+_last_moment = 0
+
+
+def new_id() -> str:
+    """A UUID of version 7: ids sort by when they were made, also those of one process in the same millisecond."""
+    global _last_moment
+    milliseconds, rest = divmod(time_ns(), 1_000_000)
+    moment = milliseconds << 12 | rest * 4096 // 1_000_000
+    _last_moment = moment = max(moment, _last_moment + 1)
+    chance = _chances.getrandbits(62)
+    return f"{(moment >> 12) << 80 | 0x7 << 76 | (moment & 0xFFF) << 64 | 0b10 << 62 | chance:032x}"
+
+
+def shown_time(moment: float | None) -> str | None:
+    return None if moment is None else f"{_second(int(moment))}.{int(moment * 1000) % 1000:03d}Z"
+
+
+@lru_cache(maxsize=256)
+def _second(moment: int) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def storable(text: str) -> str:
+    """Text that any database takes: PostgreSQL has no place for NUL, and none takes half a surrogate pair."""
+    if text.isprintable() and text.isascii():
+        return text
+    return text.replace("\x00", "\N{SYMBOL FOR NULL}").encode("utf-8", "backslashreplace").decode()
+
+
+# Calls
+
+
+def new_call_row(principal: Principal, tool: str, arguments: Any, request_id: str, **more: Any) -> dict[str, Any]:
+    """Every column of a call that has just come in."""
+    return {
+        "tenant": principal.tenant, "id": new_id(), "user": principal.user, "key": principal.key,
+        "tool": storable(tool)[:_MOST_NAME], "version": None, "pinned": None,
+        "arguments": json.dumps(arguments), "status": "running", "repeatable": False, "attempts": 1, "session": None,
+        "timeout": None, "batch": None, "position": 0, "approval": None, "metadata": "{}", "request": request_id,
+        "result": None, "started_seq": 0, "last_seq": 1, "cancelling": False, "created": time(), "started": None,
+        "finished": None, **more,
+    }  # fmt: skip
+
+
+def call_json(row: Mapping[str, Any]) -> str:
+    """A call as JSON text; its result is JSON text already."""
+    head: dict[str, Any] = {
+        "id": row["id"], "tool": row["tool"], "version": row["version"], "status": row["status"],
+        "user": row["user"], "session": row["session"], "batch": row["batch"], "approval": row["approval"],
+        "created_at": shown_time(row["created"]), "started_at": shown_time(row["started"]),
+        "finished_at": shown_time(row["finished"]),
+    }  # fmt: skip
+    return f'{json.dumps(head)[:-1]}, "metadata": {row["metadata"]}, "result": {row["result"] or "null"}}}'
+
+
+def result_text(result: ToolResult, most: int = 0) -> str:
+    """A result as it is stored and sent: ASCII, so that no database and no proxy changes it."""
+    document = result.to_dict()
+    text = json.dumps(document)
+    return text if not most or len(text) <= most else _cut(document, len(text), most)
+
+
+def _cut(document: dict[str, Any], length: int, most: int) -> str:
+    """The beginning of a result that is larger than the caller's limit allows."""
+    said = document["llm_content"]
+    note = f"\n[cut: the result has {length:,} bytes, and this caller may have {most:,}]"
+    kept = {
+        **document,
+        "llm_content": said[: max(0, min(len(said), (most - 1_000) // 2))] + note,
+        "display_content": document["display_content"][:_SHOWN_OF_CUT],
+        "data": None,
+        "metadata": {"call_id": document["metadata"]["call_id"], "tool": document["metadata"]["tool"], "cut": length},
+    }
+    kept.pop("attachments", None)
+    text = json.dumps(kept)
+    if len(text) > most:
+        kept["llm_content"], kept["display_content"] = note.strip(), ""
+        text = json.dumps(kept)
+    return text
+
+
+def error_text(row: Mapping[str, Any], kind: str, message: str, suggestion: str | None) -> str:
+    """The result of a call that the pipeline never got to finish."""
+    said = f"Error ({kind}): {message}" + (f"\n\nSuggestion: {suggestion}" if suggestion else "")
+    return json.dumps(
+        {
+            "success": False, "llm_content": said, "display_content": message, "data": None,
+            "error": {"type": kind, "message": message, "details": None, "suggestion": suggestion},
+            "metadata": {"call_id": row["id"], "tool": row["tool"]},
+        }
+    )  # fmt: skip
+
+
+def kept_arguments(text: str) -> str:
+    """The arguments of a call that has ended, without the secrets that can be recognised; JSON, as they were."""
+    kept = keep_arguments(text)
+    return kept.text if kept.length == len(kept.text) and kept.text[:1] in ("{", '"') else json.dumps(kept.text)
+
+
+def output_of(content: object) -> dict[str, Any]:
+    """A piece of output as an event carries it."""
+    plain = finite(to_jsonable_python(content, fallback=plainly, bytes_mode="base64"))
+    text = plain if isinstance(plain, str) else json.dumps(plain)
+    if len(text) > _MOST_OUTPUT:
+        return {"content": text[:_MOST_OUTPUT], "cut": len(text)}
+    return {"content": plain}
+
+
+def stored_event(row: Row[Any]) -> dict[str, Any]:
+    return {
+        "id": row.seq,
+        "type": row.type,
+        "call": row.call,
+        "at": shown_time(row.at),
+        "data": json.loads(row.data),
+    }
+
+
+# Approvals and people
+
+
+def approval_document(row: Row[Any]) -> dict[str, Any]:
+    question = json.loads(row.question)
+    return {
+        "id": row.id, "call": row.call, "tool": row.tool, "tool_version": row.tool_version, "user": row.user,
+        "arguments": json.loads(row.arguments), "args_hash": row.args_hash, "summary": question["summary"],
+        "reason": question["reason"], "warning": question["warning"], "rule": question["rule"],
+        "effects": question["effects"], "status": row.status, "scope": row.scope, "decided_by": row.decided_by,
+        "decision_reason": row.decision_reason, "created_at": shown_time(row.created),
+        "expires_at": shown_time(row.expires), "decided_at": shown_time(row.decided),
+    }  # fmt: skip
+
+
+def tenant_document(row: Row[Any]) -> dict[str, Any]:
+    return {
+        "name": row.tenant, "display_name": row.display_name, "operator": row.operator, "enabled": row.enabled,
+        "limits": json.loads(row.limits), "disabled_tools": json.loads(row.disabled_tools),
+        "created_at": shown_time(row.created),
+    }  # fmt: skip
+
+
+def user_document(row: Row[Any], roles: list[str]) -> dict[str, Any]:
+    return {
+        "name": row.name, "roles": roles, "enabled": row.enabled, "limits": json.loads(row.limits),
+        "allow": json.loads(row.allow), "created_at": shown_time(row.created),
+    }  # fmt: skip
+
+
+def role_document(row: Row[Any]) -> dict[str, Any]:
+    rules = {name: json.loads(getattr(row, name)) for name in ("allow", "ask", "deny")}
+    return {"name": row.name, "mode": row.mode, **rules}
+
+
+def key_document(row: Row[Any], secret: str | None = None) -> dict[str, Any]:
+    document = {
+        "id": row.id, "user": row.user, "name": row.name, "scopes": json.loads(row.scopes), "hint": row.hint,
+        "limits": json.loads(row.limits), "created_at": shown_time(row.created),
+        "expires_at": shown_time(row.expires), "revoked": row.revoked,
+    }  # fmt: skip
+    return document if secret is None else {**document, "secret": secret}
+
+
+def audit_document(row: Row[Any]) -> dict[str, Any]:
+    said = dict(zip(CONTENT, json.loads(row.content), strict=False))
+    said["cached"], said["abandoned"] = bool(said["cached"]), bool(said["abandoned"])
+    return {"seq": row.seq, **said, "prev_hash": row.prev_hash, "hash": row.hash}

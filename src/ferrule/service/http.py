@@ -1,0 +1,473 @@
+"""HTTP around the service: who asks, what they send, and how a refusal looks. Endpoints are declared in `routes`.
+
+What a tool or a rule decides is a call, and an answer of 200. An error of HTTP is about the request alone, and is a
+problem document (RFC 9457) that holds no path, no statement and no traceback of ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import secrets
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+from math import ceil
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Literal, cast
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, ValidationError
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import compile_path
+
+from ferrule.core.json_values import has_too_many_values
+from ferrule.service.approvals import ApprovalProblem
+from ferrule.service.calls import CallProblem
+from ferrule.service.database import DatabaseProblem
+from ferrule.service.directory import DirectoryProblem
+from ferrule.service.limits import LimitReached
+from ferrule.service.messages import LONGEST_WAIT
+from ferrule.service.sessions import TooManySessions
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+    from starlette.types import Message, Receive, Scope, Send
+
+    from ferrule.service.access import Allowed
+    from ferrule.service.directory import Principal
+    from ferrule.service.service import Service
+
+logger = logging.getLogger("ferrule.service")
+access_log = logging.getLogger("ferrule.access")
+
+BODY_SECONDS = 30.0
+"""How long the body of a request may take to come."""
+COMMENT_SECONDS = 15.0
+_MOST_ERRORS = 20
+_LARGE = 100_000
+_PROCESS = secrets.token_hex(6)
+_numbers = count(1)
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_WAIT = re.compile(r"(?:^|[,;\s])wait=(\d{1,6}(?:\.\d{1,3})?)(?:$|[,;\s])")
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+_TITLES = {
+    400: "Bad request", 401: "Unauthorized", 403: "Forbidden", 404: "Not found", 405: "Method not allowed",
+    408: "Request timeout", 409: "Conflict", 413: "Content too large", 415: "Unsupported media type",
+    422: "Unprocessable content", 429: "Too many requests", 500: "Internal error", 503: "Service unavailable",
+}  # fmt: skip
+
+
+class RequestProblem(Exception):  # noqa: N818 - reads as what it says
+    """Why a request was not taken."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        errors: list[dict[str, str]] | None = None,
+        suggestion: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        call: str | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.errors = errors or []
+        self.suggestion = suggestion
+        self.headers = dict(headers or {})
+        self.call = call
+
+    def response(self, request_id: str) -> Response:
+        document: dict[str, Any] = {
+            "type": "about:blank", "title": _TITLES.get(self.status, "Error"), "status": self.status,
+            "detail": self.detail, "code": self.code, "request_id": request_id, "errors": self.errors,
+            "suggestion": self.suggestion,
+        }  # fmt: skip
+        if self.call is not None:
+            document["call"] = self.call
+        return Response(json.dumps(document), self.status, self.headers, "application/problem+json")
+
+
+@dataclass(slots=True, frozen=True)
+class Parameter:
+    """A parameter of the query or a header that an endpoint takes."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
+    where: Literal["query", "header"] = "query"
+
+
+@dataclass(slots=True, frozen=True)
+class ApiRoute:
+    """One method on one path, with all that OpenAPI says of it."""
+
+    method: str
+    path: str
+    handler: Callable[[ServiceRequest], Awaitable[Response]]
+    summary: str
+    scope: str | None = None
+    """What a key must be for; None where no key is needed."""
+    area: str | None = None
+    """What the user's roles must let them administer."""
+    body: type[BaseModel] | None = None
+    answers: Mapping[int, type[BaseModel] | str | None] = field(
+        default_factory=dict["int", "type[BaseModel] | str | None"]
+    )
+    parameters: tuple[Parameter, ...] = ()
+    errors: tuple[int, ...] = ()
+
+
+class ServiceRequest:
+    """What came in, once it is known who asks."""
+
+    __slots__ = ("_headers", "_query", "allowed", "body", "path", "principal", "raw", "request_id", "scope", "service")
+
+    def __init__(self, service: Service, scope: Scope, path: Mapping[str, str], request_id: str) -> None:
+        self.service = service
+        self.scope = scope
+        self.path = path
+        self.request_id = request_id
+        self.principal: Principal = cast("Any", None)
+        self.allowed: Allowed = cast("Any", None)
+        self.body: Any = None
+        self.raw = b""
+        self._headers: dict[bytes, bytes] | None = None
+        self._query: dict[str, str] | None = None
+
+    def header(self, name: bytes) -> str | None:
+        """A header's text; several of one name are a mistake that nobody guesses about."""
+        if self._headers is None:
+            found: dict[bytes, bytes] = {}
+            for key, value in self.scope["headers"]:
+                if key in found and key in _ONCE:
+                    raise RequestProblem(400, "header", f"The header {key.decode()} was sent more than once.")
+                found[key] = value
+            self._headers = found
+        value = self._headers.get(name)
+        return value.decode("latin-1") if value is not None else None
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        if self._query is None:
+            try:
+                self._query = dict(parse_qsl(self.scope["query_string"].decode("ascii"), keep_blank_values=True))
+            except (UnicodeDecodeError, ValueError):
+                raise RequestProblem(400, "query", "The query is not percent-encoded ASCII.") from None
+            if any("\x00" in value for value in self._query.values()):
+                raise RequestProblem(400, "query", "The query holds a NUL character.")
+        return self._query
+
+    def number(self, name: str, default: int, most: int) -> int:
+        """A whole number of the query."""
+        text = self.query.get(name)
+        if text is None:
+            return default
+        if not text.isascii() or not text.isdigit() or len(text) > 18 or not 0 <= int(text) <= most:
+            raise RequestProblem(400, "query", f"`{name}` must be a whole number from 0 to {most}.")
+        return int(text)
+
+    @property
+    def wait(self) -> float:
+        """How many seconds the caller wants to wait for a result."""
+        preferred = self.header(b"prefer")
+        if preferred is None:
+            return self.service.settings.wait
+        if "respond-async" in preferred:
+            return 0.0
+        found = _WAIT.search(preferred)
+        return min(float(found[1]), LONGEST_WAIT) if found else self.service.settings.wait
+
+    @property
+    def wants_events(self) -> bool:
+        return "text/event-stream" in (self.header(b"accept") or "")
+
+    @property
+    def idempotency_key(self) -> str | None:
+        key = self.header(b"idempotency-key")
+        if key is not None and not _KEY.fullmatch(key):
+            raise RequestProblem(400, "header", "Idempotency-Key must be 1 to 255 visible ASCII characters.")
+        return key
+
+    def require(self, area: str) -> None:
+        """Go on only where the user's roles let them administer it."""
+        if not self.allowed.may(area):
+            raise RequestProblem(
+                403, "forbidden", f"Your roles do not allow `Admin({area})`.",
+                suggestion="An administrator of your tenant can add that rule to one of your roles.",
+            )  # fmt: skip
+
+
+_ONCE = frozenset(
+    {b"authorization", b"content-type", b"idempotency-key", b"content-length", b"prefer", b"last-event-id"}
+)
+
+
+def json_response(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    text = document if isinstance(document, str) else json.dumps(document)
+    return Response(text, status, headers, "application/json")
+
+
+# Events
+
+
+def event_stream(events: AsyncIterator[dict[str, Any]], headers: Mapping[str, str] | None = None) -> Response:
+    """Events as they happen. A comment now and then keeps proxies from hanging up; a reader that stops reading
+    holds nothing up but its own connection.
+    """
+    shown = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **(headers or {})}
+    return StreamingResponse(_written(events), 200, shown, "text/event-stream")
+
+
+async def _written(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
+    coming: asyncio.Future[dict[str, Any]] | None = None
+    try:
+        yield b": ferrule\n\n"
+        while True:
+            coming = asyncio.ensure_future(anext(events))
+            while not (await asyncio.wait({coming}, timeout=COMMENT_SECONDS))[0]:
+                yield b": still here\n\n"
+            try:
+                event = coming.result()
+            except StopAsyncIteration:
+                return
+            yield f"id: {event['id']}\nevent: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+    finally:
+        if coming is not None and not coming.done():
+            coming.cancel()
+            await asyncio.wait({coming})
+        close = getattr(events, "aclose", None)
+        if close is not None:
+            await close()
+
+
+# The application
+
+
+class HttpApp:
+    """The ASGI application: finds the endpoint, the caller and the body, and words what goes wrong."""
+
+    def __init__(self, service: Service, endpoints: tuple[ApiRoute, ...]) -> None:
+        self._service = service
+        self.endpoints = endpoints
+        self._fixed = {(one.method, one.path): one for one in endpoints if "{" not in one.path}
+        self._patterns = [(compile_path(one.path)[0], one) for one in endpoints if "{" in one.path]
+        self.counts: dict[tuple[str, int], int] = {}
+        """Requests by endpoint and status."""
+
+    @cached_property
+    def openapi(self) -> str:
+        """The document that describes all of it."""
+        from ferrule.service.openapi import openapi_document
+
+        return json.dumps(openapi_document(self.endpoints))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1000})
+            return
+        began = perf_counter()
+        request_id = _request_id(scope)
+        request: ServiceRequest | None = None
+        endpoint: ApiRoute | None = None
+        try:
+            endpoint, path = self._find(scope["method"], scope["path"])
+            request = ServiceRequest(self._service, scope, path, request_id)
+            await self._admit(request, endpoint)
+            if endpoint.body is not None:
+                await self._read_body(request, endpoint.body, receive)
+            response = await endpoint.handler(request)
+        except Exception as error:  # noqa: BLE001 - every failure becomes an answer
+            response = self._worded(error, request_id).response(request_id)
+        response.raw_headers.append((b"x-request-id", request_id.encode()))
+        counted = (endpoint.path if endpoint is not None else "(none)", response.status_code)
+        self.counts[counted] = self.counts.get(counted, 0) + 1
+        if access_log.isEnabledFor(logging.INFO):
+            _log(scope, response.status_code, perf_counter() - began, request, request_id)
+        try:
+            await response(scope, receive, send)
+        except OSError:
+            return  # whoever asked has gone
+
+    def _find(self, method: str, path: str) -> tuple[ApiRoute, dict[str, str]]:
+        found = self._fixed.get((method, path))
+        if found is not None:
+            return found, {}
+        if "\x00" in path:
+            raise RequestProblem(400, "path", "The path holds a NUL character.")
+        allowed = [one.method for (_, fixed), one in self._fixed.items() if fixed == path]
+        for pattern, one in self._patterns:
+            if match := pattern.match(path):
+                if one.method == method:
+                    return one, match.groupdict()
+                allowed.append(one.method)
+        if allowed:
+            raise RequestProblem(
+                405, "method", f"{method} is not for this path.", headers={"Allow": ", ".join(sorted(set(allowed)))}
+            )
+        raise RequestProblem(404, "not_found", "There is nothing at this path. /openapi.json lists what there is.")
+
+    async def _admit(self, request: ServiceRequest, endpoint: ApiRoute) -> None:
+        """Who asks, and whether they may."""
+        if endpoint.scope is None:
+            return
+        service = self._service
+        if not service.ready:
+            raise RequestProblem(
+                503, "not_ready", service.not_ready_because, headers={"Retry-After": "1"}
+            )  # fmt: skip
+        given = request.header(b"authorization")
+        scheme, _, secret = (given or "").partition(" ")
+        if scheme.lower() != "bearer" or not secret:
+            raise RequestProblem(
+                401, "no_key", "Send an API key: `Authorization: Bearer fk_…`.", headers={"WWW-Authenticate": "Bearer"}
+            )
+        principal = await service.directory.principal(secret.strip())
+        if principal is None:
+            raise RequestProblem(
+                401, "bad_key", "This API key is unknown, expired or revoked.",
+                headers={"WWW-Authenticate": 'Bearer error="invalid_token"'},
+            )  # fmt: skip
+        request.principal = principal
+        request.allowed = service.access.of(principal)
+        if endpoint.scope and endpoint.scope not in principal.scopes:
+            raise RequestProblem(403, "scope", f"This API key is not for `{endpoint.scope}`.")
+        if endpoint.area is not None:
+            request.require(endpoint.area)
+
+    async def _read_body(self, request: ServiceRequest, model: type[BaseModel], receive: Receive) -> None:
+        kind = (request.header(b"content-type") or "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise RequestProblem(415, "media_type", "Send JSON, with `Content-Type: application/json`.")
+        if (request.header(b"content-encoding") or "identity") != "identity":
+            raise RequestProblem(415, "media_type", "Send the body uncompressed.")
+        most = self._service.settings.body_bytes
+        if bound := self._service.limits.bounds(request.principal).argument_bytes:
+            most = min(most, bound)
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                request.raw = await _body(receive, most)
+        except TimeoutError:
+            raise RequestProblem(
+                408, "slow_body", f"The body did not come within {BODY_SECONDS:g} s.", headers={"Connection": "close"}
+            ) from None
+        if len(request.raw) > _LARGE and has_too_many_values(request.raw):
+            raise RequestProblem(413, "too_large", "The body holds too many values.")
+        try:
+            request.body = model.model_validate_json(request.raw)
+        except ValidationError as error:
+            raise _invalid(error) from None
+
+    def _worded(self, error: Exception, request_id: str) -> RequestProblem:
+        match error:
+            case RequestProblem():
+                return error
+            case CallProblem():
+                return _of_call(error)
+            case LimitReached():
+                return _of_limit(error)
+            case DirectoryProblem():
+                status = {"not_found": 404, "conflict": 409, "invalid": 422}[error.kind]
+                return RequestProblem(status, error.kind, error.message)
+            case ApprovalProblem():
+                status = {"not_found": 404, "conflict": 409, "forbidden": 403}[error.kind]
+                return RequestProblem(status, error.code, error.message)
+            case TooManySessions():
+                return RequestProblem(
+                    503, "sessions", "Every session is in use. Try again, or call without a session.",
+                    headers={"Retry-After": "5"},
+                )  # fmt: skip
+            case DatabaseProblem():
+                logger.warning("Request %s: %s", request_id, error)
+                return RequestProblem(
+                    503, "store", "The store cannot be reached. Try again.", headers={"Retry-After": "1"}
+                )
+            case _:
+                logger.error("Request %s failed", request_id, exc_info=error)
+                return RequestProblem(
+                    500, "internal", "The service failed on this request. Its log has the request id."
+                )
+
+
+async def _body(receive: Receive, most: int) -> bytes:
+    message: Message = await receive()
+    body: bytes = message.get("body", b"")
+    if message.get("more_body"):
+        parts = bytearray(body)
+        while message.get("more_body") and len(parts) <= most:
+            message = await receive()
+            parts += message.get("body", b"")
+        body = bytes(parts)
+    if message["type"] == "http.disconnect":
+        raise RequestProblem(400, "disconnected", "The connection ended before the body did.")
+    if len(body) > most:
+        raise RequestProblem(
+            413, "too_large", f"The body has more than {most:,} bytes.", headers={"Connection": "close"}
+        )
+    return body
+
+
+def _invalid(error: ValidationError) -> RequestProblem:
+    found = [
+        {"pointer": "".join(f"/{part}" for part in one["loc"]), "detail": one["msg"].removeprefix("Value error, ")}
+        for one in error.errors(include_url=False, include_context=False, include_input=False)[:_MOST_ERRORS]
+    ]
+    first = found[0]
+    said = f"The body is not valid: `{first['pointer'] or '/'}`: {first['detail']}."
+    return RequestProblem(400, "invalid", said, errors=found)
+
+
+def _of_call(error: CallProblem) -> RequestProblem:
+    status = {
+        "not_found": 404, "finished": 409, "key_in_flight": 409, "key_reused": 422, "duplicate_id": 422, "draining": 503
+    }[error.code]  # fmt: skip
+    headers: dict[str, str] = {}
+    if error.code in ("draining", "key_in_flight"):
+        headers["Retry-After"] = "1"
+    if error.call is not None:
+        headers["Location"] = f"/v1/calls/{error.call}"
+    return RequestProblem(status, error.code, error.message, headers=headers, call=error.call)
+
+
+def _of_limit(error: LimitReached) -> RequestProblem:
+    seconds = str(max(1, ceil(error.retry_after)))
+    headers = {
+        "Retry-After": seconds,
+        "RateLimit-Limit": f"{error.most:g}",
+        "RateLimit-Remaining": "0",
+        "RateLimit-Reset": seconds,
+    }
+    return RequestProblem(429, error.limit, str(error), headers=headers)
+
+
+def _request_id(scope: Scope) -> str:
+    """The caller's own, where it is fit for a log; else a new one."""
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
+            return value.decode()
+    return f"{_PROCESS}{next(_numbers):08x}"
+
+
+def _log(scope: Scope, status: int, seconds: float, request: ServiceRequest | None, request_id: str) -> None:
+    """One line a request. Neither query nor headers nor bodies: any of them may hold a secret."""
+    principal = request.principal if request is not None else None
+    path = scope["path"][:200]
+    if not path.isprintable():
+        path = "".join(letter if letter.isprintable() else "?" for letter in path)
+    said = (
+        scope["method"], path, status, seconds * 1000, principal.tenant if principal else "-",
+        principal.user if principal else "-", request_id,
+    )  # fmt: skip
+    # As `Logger.info` does, but for looking up who called it, which takes longer than all the rest.
+    access_log.handle(logging.LogRecord(access_log.name, logging.INFO, __file__, 0, _LINE, said, None))
+
+
+_LINE = "%s %s %d %.1f ms tenant=%s user=%s request=%s"

@@ -1,0 +1,268 @@
+"""How much a tenant, a user and a key may use, and whose turn it is when all want something at once.
+
+Rate and concurrency are counted by each instance; calls a day are counted in the database, over all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from time import monotonic, time
+from typing import TYPE_CHECKING
+
+from sqlalchemy import func, select
+
+from ferrule.service.tables import usage
+from ferrule.service.writer import day_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ferrule.service.database import Database
+    from ferrule.service.directory import Directory, Principal
+
+_DAY = 86_400.0
+_COUNT_AGAIN = 5.0
+"""After how many seconds the calls that other instances took are counted again."""
+_ALONE, _SHARED = 64, 4
+"""How many calls are worked on at once for one tenant alone, and for several."""
+_SHARED_SECONDS = 1.0
+_TURN_SECONDS = 0.02
+_MOST_WAITING = 1_000
+_MOST_SUBJECTS = 100_000
+
+
+class LimitReached(Exception):  # noqa: N818 - reads as what it says
+    """A limit that a request would go over; says whose, and when to come again."""
+
+    def __init__(self, limit: str, whose: str, most: float, retry_after: float, message: str) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.whose = whose
+        self.most = most
+        self.retry_after = retry_after
+
+
+class TokenBucket:
+    """Lets `rate` through a second, and `burst` at once."""
+
+    __slots__ = ("_at", "_tokens", "burst", "rate")
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self.rate = rate
+        self.burst = burst
+        self._tokens = burst
+        self._at = monotonic()
+
+    def take(self) -> float:
+        """Take one; gives the seconds until there is one where there is none."""
+        now = monotonic()
+        self._tokens = min(self.burst, self._tokens + (now - self._at) * self.rate)
+        self._at = now
+        if self._tokens >= 1.0:
+            self._tokens -= 1.0
+            return 0.0
+        return (1.0 - self._tokens) / self.rate
+
+    def give_back(self) -> None:
+        self._tokens = min(self.burst, self._tokens + 1.0)
+
+
+class _Subject:
+    """One tenant, user or key that has limits."""
+
+    __slots__ = ("bucket", "counted_at", "day", "limits", "running", "today", "whose")
+
+    def __init__(self, whose: str, limits: Mapping[str, float]) -> None:
+        self.whose = whose
+        self.limits = limits
+        self.running = 0
+        self.today = 0
+        self.day = ""
+        self.counted_at = -_DAY
+        rate = limits.get("rate") or 0.0
+        burst = limits.get("burst") or max(1.0, rate)
+        self.bucket = TokenBucket(rate, max(1.0, burst)) if rate else None
+
+
+@dataclass(slots=True, frozen=True)
+class ByteBounds:
+    """What of one call is bounded by whom; 0 is no bound."""
+
+    argument_bytes: int
+    result_bytes: int
+
+
+class CallLimits:
+    """Counts calls against the limits of whoever makes them."""
+
+    def __init__(self, database: Database, directory: Directory, defaults: Mapping[str, float]) -> None:
+        self._database = database
+        self._directory = directory
+        self._defaults = {name: value for name, value in defaults.items() if value}
+        self._subjects: dict[tuple[str, str, str], _Subject] = {}
+        self._plans: dict[tuple[str, str, str], tuple[tuple[_Subject, ...], ByteBounds]] = {}
+        self._generation = -1
+
+    async def admit(self, principal: Principal, *, calls: int = 1) -> tuple[_Subject, ...]:
+        """Count new calls; raises `LimitReached` and counts nothing where one limit would be gone over.
+
+        What it gives is handed to `release` once they have ended.
+        """
+        subjects, _ = self._plan(principal)
+        if not subjects:
+            return subjects
+        for subject in subjects:
+            if subject.limits.get("calls_per_day"):
+                await self._count_day(principal, subject)
+        for subject in subjects:
+            self._check(subject, calls)
+        taken: list[TokenBucket] = []
+        for subject in subjects:
+            for _ in range(calls if subject.bucket is not None else 0):
+                assert subject.bucket is not None  # noqa: S101 - just looked
+                if wait := subject.bucket.take():
+                    for bucket in taken:
+                        bucket.give_back()
+                    most = subject.bucket.rate
+                    said = f"More than {most:g} calls a second are too many for this {subject.whose}."
+                    raise LimitReached("rate", subject.whose, most, wait, said)
+                taken.append(subject.bucket)
+        for subject in subjects:
+            subject.running += calls
+            subject.today += calls
+        return subjects
+
+    def release(self, subjects: tuple[_Subject, ...], *, calls: int = 1) -> None:
+        for subject in subjects:
+            subject.running -= calls
+
+    def bounds(self, principal: Principal) -> ByteBounds:
+        return self._plan(principal)[1]
+
+    def _check(self, subject: _Subject, calls: int) -> None:
+        limits, whose = subject.limits, subject.whose
+        most = limits.get("concurrency")
+        if most and subject.running + calls > most:
+            said = f"{subject.running} calls of this {whose} run, and {most:g} may."
+            raise LimitReached("concurrency", whose, most, 1.0, said)
+        most = limits.get("calls_per_day")
+        if most and subject.today + calls > most:
+            said = f"This {whose} has made {subject.today} calls today (UTC), and {most:g} are allowed."
+            raise LimitReached("calls_per_day", whose, most, _DAY - time() % _DAY, said)
+
+    async def _count_day(self, principal: Principal, subject: _Subject) -> None:
+        """What all instances have counted today; now and then, and when the day is a new one."""
+        today = day_of(time())
+        if subject.day == today and monotonic() - subject.counted_at < _COUNT_AGAIN:
+            return
+        subject.counted_at = monotonic()
+        query = select(func.coalesce(func.sum(usage.c.calls), 0)).where(
+            usage.c.tenant == principal.tenant, usage.c.day == today
+        )
+        if subject.whose != "tenant":
+            query = query.where(usage.c[subject.whose] == getattr(principal, subject.whose))
+        counted = await self._database.read(principal.tenant, lambda connection: connection.execute(query).scalar_one())
+        # Those that are not written yet are known here alone.
+        subject.today = counted if subject.day != today else max(counted, subject.today)
+        subject.day = today
+
+    def _plan(self, principal: Principal) -> tuple[tuple[_Subject, ...], ByteBounds]:
+        if self._generation != self._directory.generation or len(self._plans) > _MOST_SUBJECTS:
+            self._plans.clear()
+            self._generation = self._directory.generation
+        key = principal.tenant, principal.user, principal.key
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = self._new_plan(principal)
+        return plan
+
+    def _new_plan(self, principal: Principal) -> tuple[tuple[_Subject, ...], ByteBounds]:
+        subjects: list[_Subject] = []
+        bounds = {"argument_bytes": 0, "result_bytes": 0}
+        for whose, given in principal.limits:
+            limits = {**self._defaults, **given} if whose == "tenant" else dict(given)
+            for name in bounds:
+                if least := int(limits.get(name) or 0):
+                    bounds[name] = min(bounds[name] or least, least)
+            if not any(limits.get(name) for name in ("rate", "concurrency", "calls_per_day")):
+                continue
+            one = principal.tenant if whose == "tenant" else getattr(principal, whose)
+            known = self._subjects.get((whose, principal.tenant, one))
+            if known is None:
+                known = _Subject(whose, limits)
+                self._subjects[whose, principal.tenant, one] = known
+            elif known.limits != limits:  # the count of what runs stays
+                changed = _Subject(whose, limits)
+                known.limits, known.bucket, known.counted_at = limits, changed.bucket, -_DAY
+            subjects.append(known)
+        return tuple(subjects), ByteBounds(**bounds)
+
+
+class GateTurn:
+    """A place among the calls that are worked on; given up at the end of a call, or after a moment by a slow one."""
+
+    __slots__ = ("_gate", "_timer")
+
+    def __init__(self, gate: FairGate, loop: asyncio.AbstractEventLoop) -> None:
+        self._gate: FairGate | None = gate
+        self._timer = loop.call_later(_TURN_SECONDS, self.release)
+
+    def release(self) -> None:
+        if self._gate is not None:
+            gate, self._gate = self._gate, None
+            self._timer.cancel()
+            gate.left()
+
+
+class FairGate:
+    """Lets calls in by turns. Where several tenants want something, few are worked on at once, one tenant's after the
+    other's: one that floods waits in its own queue, and another's call waits for a handful of calls at most.
+
+    What is bounded is the work of the event loop. A call that waits for something else gives its place up.
+    """
+
+    def __init__(self, *, alone: int = _ALONE, shared: int = _SHARED, most_waiting: int = _MOST_WAITING) -> None:
+        self._alone = alone
+        self._shared = shared
+        self._most_waiting = most_waiting
+        self._inside = 0
+        self._waiting: dict[str, deque[asyncio.Future[GateTurn]]] = {}
+        self._last = ""
+        self._other_at = -_SHARED_SECONDS
+
+    async def turn(self, tenant: str) -> GateTurn:
+        """Wait for this tenant's turn; raises `LimitReached` where too many of it wait already."""
+        loop = asyncio.get_running_loop()
+        if tenant != self._last:
+            self._last, self._other_at = tenant, monotonic() if self._last else self._other_at
+        if not self._waiting and self._inside < self._room:
+            self._inside += 1
+            return GateTurn(self, loop)
+        queue = self._waiting.setdefault(tenant, deque())
+        if len(queue) >= self._most_waiting:
+            said = f"{len(queue)} calls of this tenant wait to be started already."
+            raise LimitReached("waiting", "tenant", self._most_waiting, 1.0, said)
+        future: asyncio.Future[GateTurn] = loop.create_future()
+        queue.append(future)
+        return await future
+
+    @property
+    def _room(self) -> int:
+        return self._shared if monotonic() - self._other_at < _SHARED_SECONDS else self._alone
+
+    def left(self) -> None:
+        """A call has given up its place: the next tenant's first one gets it."""
+        self._inside -= 1
+        while self._waiting and self._inside < self._room:
+            tenant, queue = next(iter(self._waiting.items()))
+            del self._waiting[tenant]
+            while queue:
+                future = queue.popleft()
+                if not future.done():  # whoever waited may have been cancelled
+                    self._inside += 1
+                    future.set_result(GateTurn(self, future.get_loop()))
+                    break
+            if queue:
+                self._waiting[tenant] = queue  # behind the others

@@ -1,0 +1,180 @@
+"""A call that runs here and now: what it has said so far, and who waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any
+
+from ferrule.core.events import Partial, Progress
+from ferrule.service.documents import output_of, shown_time
+from ferrule.service.messages import FINISHED
+from ferrule.service.writer import AddEvent
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from ferrule.core.events import CallEvent
+    from ferrule.pipeline.confirm import Answer
+    from ferrule.pipeline.run import Runtime
+    from ferrule.service.limits import GateTurn
+    from ferrule.service.writer import GroupWriter
+
+MOST_EVENTS = 2_000
+"""Pieces of output and progress of one call that are kept; the result has all of it anyway."""
+_PROGRESS_SECONDS = 0.05
+
+
+class LiveCall:
+    """One call of this instance, until its end is stored."""
+
+    __slots__ = (
+        "_progress_at", "_start_stored", "_waiting", "answer", "answer_for", "attached", "cancelled", "events",
+        "most_bytes", "outlived", "row", "runtime", "stored", "subjects", "task", "turn", "writer",
+    )  # fmt: skip
+
+    def __init__(self, row: dict[str, Any], writer: GroupWriter, most_bytes: int = 0) -> None:
+        self.row = row
+        self.writer = writer
+        self.most_bytes = most_bytes
+        """How large its result may be; 0 is no limit."""
+        self.runtime: Runtime | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.subjects: tuple[Any, ...] = ()
+        self.turn: GateTurn | None = None
+        self.answer: Answer | None = None
+        """What somebody decided about it, for the arguments with the hash `answer_for`."""
+        self.answer_for = ""
+        self.cancelled = False
+        self.attached = 0
+        """Requests that wait for it."""
+        self.outlived = False
+        """Whether it has gone on after its request was answered, or without one: others may wait elsewhere."""
+        self.stored = False
+        self.events: list[dict[str, Any]] = []
+        self._waiting: list[asyncio.Future[bool]] = []
+        self._progress_at = 0.0
+        self._start_stored = False
+
+    @property
+    def id(self) -> str:
+        return self.row["id"]
+
+    @property
+    def tenant(self) -> str:
+        return self.row["tenant"]
+
+    # What it says
+
+    def begin(self) -> None:
+        """Note that the tool is about to start; a call that waited for an approval starts after that."""
+        self.row["status"] = "running"
+        if self.row["started"] is None:
+            self.row["started"] = time()
+            self.row["last_seq"] += 1
+            self.row["started_seq"] = self.row["last_seq"]
+            if self._waiting:
+                self.tell()
+
+    def say(self, kind: str, data: Mapping[str, Any]) -> None:
+        """An event that others may ask for later, also on another instance while the call runs."""
+        if self.row["started_seq"] and not self._start_stored:
+            self._start_stored = True
+            self._store(self.row["started_seq"], "call.started", {}, self.row["started"])
+        self.row["last_seq"] += 1
+        self._store(self.row["last_seq"], kind, data, time())
+        self.tell()
+
+    def _store(self, seq: int, kind: str, data: Mapping[str, Any], at: float) -> None:
+        self.events.append({"id": seq, "type": kind, "call": self.id, "at": shown_time(at), "data": data})
+        row = {"tenant": self.tenant, "call": self.id, "seq": seq, "type": kind, "data": json.dumps(data), "at": at}
+        self.writer.put(AddEvent(self.tenant, row))
+
+    def hear(self, event: CallEvent) -> None:
+        """Pass on progress and output of the call itself, as far as there is room."""
+        if event.call_id != self.id or not isinstance(event, (Progress, Partial)):
+            return
+        if len(self.events) >= MOST_EVENTS:
+            if len(self.events) == MOST_EVENTS:
+                self.say("reset", {"detail": "There is more than is kept as events; the result has all of it."})
+            return
+        if isinstance(event, Partial):
+            self.say("call.output", output_of(event.content))
+            return
+        now = monotonic()
+        if now - self._progress_at >= _PROGRESS_SECONDS or event.done == event.total:
+            self._progress_at = now
+            self.say("call.progress", {"done": event.done, "total": event.total, "message": event.message})
+
+    def leave(self) -> None:
+        """Let the next call be worked on."""
+        if self.turn is not None:
+            self.turn.release()
+
+    # Who waits
+
+    def tell(self) -> None:
+        """Wake everybody who waits for news."""
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(True)
+
+    async def news(self, seconds: float | None = None) -> bool:
+        """Wait until there is something new; False when nothing came in time."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[bool] = loop.create_future()
+        self._waiting.append(future)
+        timer = loop.call_later(seconds, _give_up, future) if seconds is not None else None
+        try:
+            return await future
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    async def ended(self, seconds: float) -> bool:
+        """Wait until its end is stored; False when it takes longer."""
+        until = monotonic() + seconds
+        while not self.stored:
+            left = until - monotonic()
+            if left <= 0 or not await self.news(left):
+                return self.stored
+        return True
+
+    async def follow(self, after: int) -> AsyncIterator[dict[str, Any]]:
+        """Its events after that number, until its end; what was said before is said again."""
+        told = 0
+        while True:
+            stored, begun, said = self.stored, self.row["started_seq"], self.events[told:]
+            told += len(said)
+            for event in events_of(self.row, said, after):
+                after = event["id"]
+                yield event
+            if stored:
+                return
+            if (self.stored, self.row["started_seq"], len(self.events)) == (stored, begun, told):
+                await self.news()  # nothing has come while the others were read
+
+
+def _give_up(future: asyncio.Future[bool]) -> None:
+    if not future.done():
+        future.set_result(False)
+
+
+def events_of(row: Mapping[str, Any], said: list[dict[str, Any]], after: int) -> list[dict[str, Any]]:
+    """All events of a call after a number. Its beginning and its end are told by its row."""
+    found = [event for event in said if event["id"] > after]
+    if after < 1:
+        found.append(_event(row, 1, "call.created", row["created"], {"tool": row["tool"]}))
+    if row["started_seq"] > after and not any(event["id"] == row["started_seq"] for event in found):
+        found.append(_event(row, row["started_seq"], "call.started", row["started"], {}))
+    if row["status"] in FINISHED and row["finished"] is not None and row["last_seq"] > after:
+        result = json.loads(row["result"]) if row["result"] else None
+        found.append(_event(row, row["last_seq"], f"call.{row['status']}", row["finished"], {"result": result}))
+    found.sort(key=lambda event: event["id"])
+    return found
+
+
+def _event(row: Mapping[str, Any], seq: int, kind: str, at: float, data: dict[str, Any]) -> dict[str, Any]:
+    return {"id": seq, "type": kind, "call": row["id"], "at": shown_time(at), "data": data}

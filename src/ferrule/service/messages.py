@@ -1,0 +1,373 @@
+"""What goes over the wire: every request and every answer, declared once for the service, its client and OpenAPI."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime  # noqa: TC003 - read at run time by pydantic
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
+_NAME = re.compile(NAME)
+_PRINTED = r"^[^\x00-\x1f\x7f]*$"
+
+Status = Literal[
+    "queued", "awaiting_approval", "running", "succeeded", "failed", "cancelled", "expired", "lost"
+]  # fmt: skip
+FINISHED = frozenset({"succeeded", "failed", "cancelled", "expired", "lost"})
+Scope = Literal["tools", "calls", "approvals", "admin"]
+SCOPES: tuple[Scope, ...] = ("tools", "calls", "approvals", "admin")
+
+MOST_BATCH = 100
+LONGEST_WAIT = 55.0
+"""Seconds that one request may wait for its call; balancers commonly cut a request at 60."""
+
+
+def check_name(name: str) -> str:
+    """The name of a tenant, user or role: it is part of paths and of audit rows."""
+    if not _NAME.fullmatch(name) or ".." in name or name.endswith("."):
+        raise ValueError(
+            "must be 1 to 63 lower-case letters, digits, `.`, `_` or `-`, and start with a letter or digit"
+        )
+    return name
+
+
+Name = Annotated[str, AfterValidator(check_name), Field(min_length=1, max_length=63, pattern=NAME)]
+Label = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
+
+
+class Sent(BaseModel):
+    """A request body. Unknown keys are refused: a misspelt limit must not be a limit that does not hold."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class Received(BaseModel):
+    """An answer. A newer service may say more than this client knows."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+# Calls
+
+
+class CallRequest(Sent):
+    tool: Annotated[str, Field(min_length=1, max_length=256)]
+    version: Annotated[str, Field(max_length=64, pattern=r"^[\w.+-]+$")] | None = None
+    arguments: dict[str, Any] | str = Field(default_factory=dict, description="An object, or JSON text of one.")
+    session: Label | None = Field(default=None, description="Calls of one session share a shell and what was read.")
+    timeout: Annotated[float, Field(gt=0, le=86_400)] | None = Field(default=None, description="Seconds it may run.")
+    metadata: Annotated[dict[str, Annotated[str, Field(max_length=1000)]], Field(max_length=32)] = {}
+
+
+class BatchCall(Sent):
+    id: Label | None = Field(default=None, description='Its name for others: `{"$ref": "ID.path"}` is its data.')
+    tool: Annotated[str, Field(min_length=1, max_length=256)]
+    version: Annotated[str, Field(max_length=64, pattern=r"^[\w.+-]+$")] | None = None
+    arguments: dict[str, Any] | str = Field(default_factory=dict)
+
+
+class BatchRequest(Sent):
+    calls: Annotated[list[BatchCall], Field(min_length=1, max_length=MOST_BATCH)]
+    session: Label | None = None
+
+
+class CallError(Received):
+    type: str
+    message: str
+    details: Any = None
+    suggestion: str | None = None
+
+
+class CallResult(Received):
+    success: bool
+    llm_content: str
+    display_content: str
+    data: Any = None
+    error: CallError | None = None
+    metadata: dict[str, Any] = {}
+    attachments: list[dict[str, Any]] = []
+
+
+class Call(Received):
+    id: str
+    tool: str
+    version: str | None
+    status: Status
+    user: str
+    session: str | None
+    batch: str | None
+    approval: str | None = Field(description="The approval that it waits for, or waited for.")
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    metadata: dict[str, str]
+    result: CallResult | None
+
+    @property
+    def finished(self) -> bool:
+        return self.status in FINISHED
+
+
+class Batch(Received):
+    id: str
+    calls: list[Call]
+
+
+class CallPage(Received):
+    calls: list[Call]
+    next: str | None = Field(description="Give it as `cursor` to read on; null at the end.")
+
+
+class Event(Received):
+    """One server-sent event of a call; `id` is what `Last-Event-ID` resumes after."""
+
+    id: int
+    type: Literal[
+        "call.created", "call.awaiting_approval", "approval.decided", "approval.expired", "call.started",
+        "call.progress", "call.output", "call.succeeded", "call.failed", "call.cancelled", "call.expired",
+        "call.lost", "reset",
+    ]  # fmt: skip
+    call: str
+    at: datetime
+    data: dict[str, Any]
+
+
+class ToolSummary(Received):
+    name: str
+    display_name: str
+    kind: Literal["readonly", "write", "execute"]
+    version: str
+    category: str
+    tags: list[str]
+    description: str
+    enabled: bool
+
+
+class ToolList(Received):
+    tools: list[ToolSummary]
+
+
+class ToolDetail(ToolSummary):
+    parameters: dict[str, Any]
+    long_description: str
+
+
+class DefinitionList(Received):
+    dialect: str
+    tools: list[dict[str, Any]]
+
+
+class ToolSwitch(Sent):
+    enabled: bool
+
+
+# Approvals
+
+
+class ApprovalRecord(Received):
+    id: str
+    call: str
+    tool: str
+    tool_version: str
+    user: str
+    arguments: Any
+    args_hash: str
+    summary: str
+    reason: str
+    warning: str | None
+    rule: str = Field(description="What `always` would allow from then on; empty where only `once` is possible.")
+    effects: Any = Field(description="What a command did when it was tried with its effects held back.")
+    status: Literal["pending", "approved", "denied", "expired", "cancelled"]
+    scope: Literal["once", "always"] | None
+    decided_by: str | None
+    decision_reason: str | None
+    created_at: datetime
+    expires_at: datetime
+    decided_at: datetime | None
+
+
+class ApprovalPage(Received):
+    approvals: list[ApprovalRecord]
+
+
+class DecisionRequest(Sent):
+    decision: Literal["approve", "deny"]
+    args_hash: Annotated[str, Field(min_length=64, max_length=64)]
+    scope: Literal["once", "always"] = "once"
+    reason: Annotated[str, Field(max_length=2000)] = ""
+
+
+# Who
+
+
+class LimitValues(Sent):
+    """0 is no limit. What is not set here is inherited: key, user, tenant, then the service's own settings."""
+
+    rate: Annotated[float, Field(ge=0)] | None = Field(default=None, description="Calls a second.")
+    burst: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Calls at once above the rate.")
+    concurrency: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Unfinished calls that run.")
+    calls_per_day: Annotated[int, Field(ge=0)] | None = None
+    argument_bytes: Annotated[int, Field(ge=0)] | None = None
+    result_bytes: Annotated[int, Field(ge=0)] | None = None
+
+
+class TenantRequest(Sent):
+    name: Name
+    display_name: Annotated[str, Field(max_length=200, pattern=_PRINTED)] = ""
+    limits: LimitValues = LimitValues()
+
+
+class TenantChange(Sent):
+    display_name: Annotated[str, Field(max_length=200, pattern=_PRINTED)] | None = None
+    limits: LimitValues | None = None
+    enabled: bool | None = None
+
+
+class Tenant(Received):
+    name: str
+    display_name: str
+    operator: bool = Field(description="Its administrators may manage tenants.")
+    enabled: bool
+    limits: LimitValues
+    disabled_tools: list[str]
+    created_at: datetime
+
+
+class TenantList(Received):
+    tenants: list[Tenant]
+
+
+class UserRequest(Sent):
+    name: Name
+    roles: Annotated[list[Name], Field(min_length=1, max_length=16)] = ["member"]
+    limits: LimitValues = LimitValues()
+
+
+class UserChange(Sent):
+    roles: Annotated[list[Name], Field(min_length=1, max_length=16)] | None = None
+    limits: LimitValues | None = None
+    enabled: bool | None = None
+    allow: list[str] | None = Field(default=None, description="Rules that approvals with `always` have added.")
+
+
+class User(Received):
+    name: str
+    roles: list[str]
+    enabled: bool
+    limits: LimitValues
+    allow: list[str]
+    created_at: datetime
+
+
+class UserList(Received):
+    users: list[User]
+
+
+class RoleBody(Sent):
+    """Rules as in `ferrule.toml`, over tools and, as `Admin(…)`, over administration."""
+
+    mode: Literal["default", "plan", "accept-edits", "dont-ask", "bypass"] | None = None
+    allow: list[str] = []
+    ask: list[str] = []
+    deny: list[str] = []
+
+
+class TenantRole(Received):
+    name: str
+    mode: str | None
+    allow: list[str]
+    ask: list[str]
+    deny: list[str]
+
+
+class RoleList(Received):
+    roles: list[TenantRole]
+
+
+class KeyRequest(Sent):
+    user: Name
+    name: Annotated[str, Field(max_length=100, pattern=_PRINTED)] = ""
+    scopes: Annotated[list[Scope], Field(min_length=1)] = list(SCOPES)
+    expires_in: Annotated[float, Field(gt=0, le=10 * 365 * 86_400)] | None = Field(default=None, description="Seconds.")
+    limits: LimitValues = LimitValues()
+    tenant: Name | None = Field(default=None, description="Another tenant; for administrators of tenants alone.")
+
+
+class RotateRequest(Sent):
+    overlap: Annotated[float, Field(ge=0, le=30 * 86_400)] = Field(
+        default=0, description="Seconds that the old secret still works."
+    )
+
+
+class ApiKey(Received):
+    id: str
+    user: str
+    name: str
+    scopes: list[Scope]
+    hint: str = Field(description="How the secret begins.")
+    limits: LimitValues
+    created_at: datetime
+    expires_at: datetime | None
+    revoked: bool
+
+
+class NewApiKey(ApiKey):
+    secret: str = Field(description="Shown once; the service keeps a hash alone.")
+
+
+class KeyList(Received):
+    keys: list[ApiKey]
+
+
+# Records
+
+
+class AuditPage(Received):
+    rows: list[dict[str, Any]]
+    next: int | None
+
+
+class AuditVerification(Received):
+    ok: bool
+    rows: int
+    first_bad_seq: int | None
+    why: str
+    head: str
+
+
+class DailyUsage(Received):
+    """Calls of one day, in UTC."""
+
+    day: str
+    calls: int
+    by_tool: dict[str, int]
+
+
+class Identity(Received):
+    """Who a key speaks for, and what it may do."""
+
+    tenant: str
+    user: str
+    roles: list[str]
+    scopes: list[Scope]
+    key: str
+
+
+class ProblemError(Received):
+    pointer: str
+    detail: str
+
+
+class ProblemDetails(Received):
+    """RFC 9457: why a request could not be taken. What a tool or a rule decides is a call instead."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    request_id: str
+    errors: list[ProblemError] = []
+    suggestion: str | None = None

@@ -1,0 +1,321 @@
+"""The endpoints for whoever uses tools: tools, calls, batches, events and approvals; and what watches the service."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import Response
+
+from ferrule.core.tool import description_of
+from ferrule.dialects import KNOWN, Exporter
+from ferrule.records import CONTENT_TYPE
+from ferrule.service.administration import ADMINISTRATION
+from ferrule.service.directory import note_change, switch_tool
+from ferrule.service.documents import approval_document, call_json
+from ferrule.service.http import ApiRoute, Parameter, RequestProblem, event_stream, json_response
+from ferrule.service.messages import (
+    FINISHED,
+    LONGEST_WAIT,
+    ApprovalPage,
+    ApprovalRecord,
+    Batch,
+    BatchRequest,
+    Call,
+    CallPage,
+    CallRequest,
+    DecisionRequest,
+    Identity,
+    ToolDetail,
+    ToolList,
+    ToolSwitch,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import Connection
+
+    from ferrule.core.tool import Tool
+    from ferrule.service.calls import Started
+    from ferrule.service.http import ServiceRequest
+
+_MOST_PAGE = 200
+_MOST_SEQ = 2**31 - 1
+_STATUSES = (
+    "queued", "awaiting_approval", "running", "succeeded", "failed", "cancelled", "expired", "lost",
+)  # fmt: skip
+
+
+# Tools
+
+
+async def list_tools(request: ServiceRequest) -> Response:
+    query, tools = request.query, request.allowed.tools.tools()
+    if words := query.get("q"):
+        tools = request.allowed.tools.search(words, _MOST_PAGE)
+    if category := query.get("category"):
+        tools = [tool for tool in tools if tool.category == category]
+    dialect = query.get("dialect")
+    if dialect is None:
+        document: dict[str, Any] = {"tools": [_summary(tool) for tool in tools]}
+    elif dialect in KNOWN:
+        document = {"dialect": dialect, "tools": Exporter(dialect).definitions(tools)}
+    else:
+        raise RequestProblem(400, "query", f"There is no dialect {dialect!r}. There is {', '.join(KNOWN)}.")
+    return _with_tag(request, document)
+
+
+async def show_tool(request: ServiceRequest) -> Response:
+    return _with_tag(request, _detail(_tool(request)))
+
+
+async def change_tool(request: ServiceRequest) -> Response:
+    name, enabled, tenant = request.path["name"], request.body.enabled, request.principal.tenant
+    tool = request.service.tools.get(name)
+    if tool is None:
+        raise RequestProblem(404, "not_found", f"There is no tool `{name}`.")
+
+    def change(connection: Connection) -> None:
+        switch_tool(connection, tenant, tool.name, enabled=enabled)
+        note_change(connection, request.service.database)
+
+    await request.service.writer.change(tenant, change)
+    request.service.directory.forget()
+    return json_response({**_detail(tool), "enabled": enabled})
+
+
+def _tool(request: ServiceRequest) -> Tool[Any]:
+    name = request.path["name"]
+    found = request.allowed.tools.entry(name, request.query.get("version"))
+    if found is None or not found.enabled:
+        raise RequestProblem(404, "not_found", f"There is no tool `{name}`.")
+    return found.tool
+
+
+def _summary(tool: Tool[Any]) -> dict[str, Any]:
+    return {
+        "name": tool.name, "display_name": tool.display_name, "kind": tool.kind.value, "version": tool.version,
+        "category": tool.category, "tags": sorted(tool.tags), "description": description_of(tool).short,
+        "enabled": True,
+    }  # fmt: skip
+
+
+def _detail(tool: Tool[Any]) -> dict[str, Any]:
+    return {**_summary(tool), "parameters": tool.input_schema, "long_description": description_of(tool).text}
+
+
+def _with_tag(request: ServiceRequest, document: Any) -> Response:
+    """A document with its tag: whoever has it already is told just that."""
+    text = json.dumps(document)
+    tag = f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Authorization"}
+    if tag in (request.header(b"if-none-match") or ""):
+        return Response(status_code=304, headers=headers)
+    return json_response(text, headers=headers)
+
+
+# Calls
+
+
+async def create_call(request: ServiceRequest) -> Response:
+    calls = request.service.calls
+    started = await calls.start(
+        request.principal, request.body, request_id=request.request_id, key=request.idempotency_key
+    )
+    if started.batch is not None:
+        raise RequestProblem(422, "key_reused", "This Idempotency-Key was used for a batch.")
+    call = started.ids[0]
+    if request.wants_events:
+        return event_stream(calls.follow(request.principal, call, 0), _of_started(started, call))
+    return _call_response(await calls.find(request.principal, call, request.wait), _of_started(started, call))
+
+
+async def create_batch(request: ServiceRequest) -> Response:
+    calls = request.service.calls
+    started = await calls.start_batch(
+        request.principal, request.body, request_id=request.request_id, key=request.idempotency_key
+    )
+    batch = started.batch
+    if batch is None:
+        raise RequestProblem(422, "key_reused", "This Idempotency-Key was used for a single call.")
+    if started.replayed:
+        rows = await calls.batch(request.principal, batch, request.wait)
+    else:
+        rows = await calls.ended(request.principal, started.ids, request.wait)
+    return _batch_response(batch, rows, {"Idempotent-Replayed": "true"} if started.replayed else {})
+
+
+async def show_batch(request: ServiceRequest) -> Response:
+    rows = await request.service.calls.batch(request.principal, request.path["id"], _wait_of(request))
+    return _batch_response(request.path["id"], rows)
+
+
+async def list_calls(request: ServiceRequest) -> Response:
+    query = request.query
+    filters = {name: query[name] for name in ("status", "tool", "session", "user", "batch") if name in query}
+    if "status" in filters and filters["status"] not in _STATUSES:
+        raise RequestProblem(400, "query", f"`status` must be one of {', '.join(_STATUSES)}.")
+    most = request.number("limit", 50, _MOST_PAGE) or 1
+    rows, following = await request.service.calls.page(
+        request.principal, filters=filters, cursor=query.get("cursor"), most=most
+    )
+    listed = ", ".join(call_json(row) for row in rows)
+    return json_response(f'{{"calls": [{listed}], "next": {json.dumps(following)}}}')
+
+
+async def show_call(request: ServiceRequest) -> Response:
+    row = await request.service.calls.find(request.principal, request.path["id"], _wait_of(request))
+    return _call_response(row)
+
+
+async def cancel_call(request: ServiceRequest) -> Response:
+    row = await request.service.calls.cancel(request.principal, request.path["id"])
+    return json_response(call_json(row), 202 if row["status"] not in FINISHED else 200)
+
+
+async def show_events(request: ServiceRequest) -> Response:
+    last = request.header(b"last-event-id") or request.query.get("after") or "0"
+    if not (last.isascii() and last.isdigit() and int(last) <= _MOST_SEQ):
+        raise RequestProblem(400, "header", "Last-Event-ID must be the id of an event of this call.")
+    calls = request.service.calls
+    await calls.find(request.principal, request.path["id"])  # a 404 is an answer, not an event
+    return event_stream(calls.follow(request.principal, request.path["id"], int(last)))
+
+
+def _wait_of(request: ServiceRequest) -> float:
+    return float(request.number("wait", 0, int(LONGEST_WAIT)))
+
+
+def _of_started(started: Started, call: str) -> dict[str, str]:
+    location = {"Location": f"/v1/calls/{call}"}
+    return {**location, "Idempotent-Replayed": "true"} if started.replayed else location
+
+
+def _call_response(row: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
+    return json_response(call_json(row), 200 if row["status"] in FINISHED else 202, headers)
+
+
+def _batch_response(batch: str, rows: list[dict[str, Any]], headers: Mapping[str, str] | None = None) -> Response:
+    listed = ", ".join(call_json(row) for row in rows)
+    status = 200 if all(row["status"] in FINISHED for row in rows) else 202
+    place = {"Location": f"/v1/batches/{batch}", **(headers or {})}
+    return json_response(f'{{"id": {json.dumps(batch)}, "calls": [{listed}]}}', status, place)
+
+
+# Approvals
+
+
+async def list_approvals(request: ServiceRequest) -> Response:
+    status = request.query.get("status", "pending")
+    if status not in ("pending", "approved", "denied", "expired", "cancelled"):
+        raise RequestProblem(400, "query", "`status` must be pending, approved, denied, expired or cancelled.")
+    rows = await request.service.approvals.pending(
+        request.principal, request.allowed, status=status, most=request.number("limit", 100, _MOST_PAGE) or 1
+    )
+    return json_response({"approvals": [approval_document(row) for row in rows]})
+
+
+async def show_approval(request: ServiceRequest) -> Response:
+    found = await request.service.approvals.find(request.principal, request.allowed, request.path["id"])
+    if found is None:
+        raise RequestProblem(404, "not_found", f"There is no approval `{request.path['id']}`.")
+    return json_response(approval_document(found))
+
+
+async def decide_approval(request: ServiceRequest) -> Response:
+    said: DecisionRequest = request.body
+    row = await request.service.approvals.decide(
+        request.principal, request.allowed, request.path["id"], decision=said.decision, args_hash=said.args_hash,
+        scope=said.scope, reason=said.reason,
+    )  # fmt: skip
+    request.service.upkeep.look_now()
+    return json_response(approval_document(row))
+
+
+# Who one is, and what watches the service
+
+
+async def show_identity(request: ServiceRequest) -> Response:
+    who = request.principal
+    return json_response(
+        {
+            "tenant": who.tenant, "user": who.user, "roles": list(who.role_names), "scopes": sorted(who.scopes),
+            "key": who.key,
+        }
+    )  # fmt: skip
+
+
+async def show_health(request: ServiceRequest) -> Response:
+    return json_response({"status": "ok"})
+
+
+async def show_readiness(request: ServiceRequest) -> Response:
+    service = request.service
+    if service.ready and not service.calls.draining:
+        return json_response({"status": "ready"})
+    why = "This instance is about to stop." if service.ready else service.not_ready_because
+    raise RequestProblem(503, "not_ready", why, headers={"Retry-After": "1"})
+
+
+async def show_metrics(request: ServiceRequest) -> Response:
+    """Of the caller's tenant; for the operator's administrators of all, and of the requests too."""
+    request.require("metrics")
+    return Response(request.service.metrics_text(request.principal), 200, media_type=CONTENT_TYPE)
+
+
+async def show_openapi(request: ServiceRequest) -> Response:
+    return json_response(request.service.app.openapi)
+
+
+_WHOLE = {"type": "integer", "minimum": 0}
+_DIALECT = Parameter("dialect", "Give definitions in this provider's form.", {"type": "string", "enum": list(KNOWN)})
+_LIMIT = Parameter("limit", "How many at most.", {**_WHOLE, "maximum": _MOST_PAGE})
+_WAIT = Parameter("wait", "Seconds to wait for the end.", {**_WHOLE, "maximum": int(LONGEST_WAIT)})
+_KEY_HEADER = Parameter("Idempotency-Key", "The same key and body give the same call, for 24 hours.", where="header")
+_PREFER = Parameter("Prefer", "`wait=30` waits that many seconds; `respond-async` does not wait.", where="header")
+_LAST = Parameter("Last-Event-ID", "Resume after this event.", where="header")
+
+ENDPOINTS: tuple[ApiRoute, ...] = (
+    ApiRoute("POST", "/v1/calls", create_call, "Call a tool.", "calls", None, CallRequest, {200: Call, 202: Call},
+             (_KEY_HEADER, _PREFER), (409, 413, 422, 429)),
+    ApiRoute("POST", "/v1/calls/batch", create_batch, "Make many calls that may use each other's results.", "calls",
+             None, BatchRequest, {200: Batch, 202: Batch}, (_KEY_HEADER, _PREFER), (409, 413, 422, 429)),
+    ApiRoute("GET", "/v1/batches/{id}", show_batch, "Show the calls of a batch.", "calls", None, None,
+             {200: Batch, 202: Batch}, (_WAIT,), (404,)),
+    ApiRoute("GET", "/v1/calls", list_calls, "List calls, newest first.", "calls", None, None, {200: CallPage},
+             (Parameter("status", "Only with this status.", {"type": "string", "enum": list(_STATUSES)}),
+              Parameter("tool", "Only of this tool."), Parameter("session", "Only of this session."),
+              Parameter("user", "Only of this user."), Parameter("batch", "Only of this batch."),
+              Parameter("cursor", "Read on from `next`."), _LIMIT)),
+    ApiRoute("GET", "/v1/calls/{id}", show_call, "Show a call, or wait for its end.", "calls", None, None,
+             {200: Call, 202: Call}, (_WAIT,), (404,)),
+    ApiRoute("POST", "/v1/calls/{id}/cancel", cancel_call, "Stop a call.", "calls", None, None, {200: Call, 202: Call},
+             (), (404, 409)),
+    ApiRoute("GET", "/v1/calls/{id}/events", show_events, "Follow a call.", "calls", None, None,
+             {200: "text/event-stream"}, (_LAST, Parameter("after", "As `Last-Event-ID`.", _WHOLE)), (404,)),
+    ApiRoute("GET", "/v1/tools", list_tools, "List the tools that the caller may use.", "tools", None, None,
+             {200: ToolList, 304: None},
+             (_DIALECT, Parameter("q", "Only those that hold all of these words."),
+              Parameter("category", "Only of this category."))),
+    ApiRoute("GET", "/v1/tools/{name}", show_tool, "Show a tool and its parameters.", "tools", None, None,
+             {200: ToolDetail, 304: None}, (Parameter("version", "This version of it."),), (404,)),
+    ApiRoute("PATCH", "/v1/tools/{name}", change_tool, "Switch a tool off or on for the tenant.", "admin", "tools",
+             ToolSwitch, {200: ToolDetail}, (), (404,)),
+    ApiRoute("GET", "/v1/approvals", list_approvals, "List approvals.", "approvals", None, None, {200: ApprovalPage},
+             (Parameter("status", "`pending` unless given.", {"type": "string", "enum": [
+                 "pending", "approved", "denied", "expired", "cancelled"]}), _LIMIT)),
+    ApiRoute("GET", "/v1/approvals/{id}", show_approval, "Show an approval.", "approvals", None, None,
+             {200: ApprovalRecord}, (), (404,)),
+    ApiRoute("POST", "/v1/approvals/{id}/decision", decide_approval, "Approve or deny a call.", "approvals", None,
+             DecisionRequest, {200: ApprovalRecord}, (), (404, 409)),
+    ApiRoute("GET", "/v1/me", show_identity, "Show who the key speaks for.", "", None, None, {200: Identity}),
+    *ADMINISTRATION,
+    ApiRoute("GET", "/metrics", show_metrics, "Metrics for Prometheus.", "admin", "metrics", None,
+             {200: "text/plain"}),
+    ApiRoute("GET", "/healthz", show_health, "Whether the process runs.", answers={200: "application/json"}),
+    ApiRoute("GET", "/readyz", show_readiness, "Whether it takes calls.", answers={200: "application/json"},
+             errors=(503,)),
+    ApiRoute("GET", "/openapi.json", show_openapi, "This document.", answers={200: "application/json"}),
+)  # fmt: skip

@@ -1,0 +1,245 @@
+"""The service put together: settings in, an ASGI application with its store, tools and upkeep out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ferrule.app.build import App, build_hooks, guarded_folders, own_files, sandbox_choice
+from ferrule.app.settings import AuditSettings, tool_folders
+from ferrule.core.context import Environment
+from ferrule.pipeline.stages import Limits
+from ferrule.policy import RulePolicy
+from ferrule.records import LogRecorder, log_registry
+from ferrule.service.access import Access
+from ferrule.service.approvals import CallApprovals
+from ferrule.service.calls import Calls
+from ferrule.service.database import Database, DatabaseProblem
+from ferrule.service.directory import Directory, prepare_first_start
+from ferrule.service.http import HttpApp
+from ferrule.service.limits import CallLimits, FairGate
+from ferrule.service.routes import ENDPOINTS
+from ferrule.service.sessions import UserSessions, require_apart
+from ferrule.service.tables import HEAD
+from ferrule.service.tenant_records import TenantRecorder, metrics_page
+from ferrule.service.upkeep import Upkeep
+from ferrule.service.writer import GroupWriter
+from ferrule.workspace.data_folder import data_folder
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from ferrule.app.settings import ServiceSettings, Settings
+    from ferrule.registry.registry import Registry
+    from ferrule.service.directory import Principal
+
+logger = logging.getLogger("ferrule.service")
+
+_LOOK_FOR_SCHEMA = 1.0
+_STOP_SECONDS = 5.0
+
+
+def database_url(settings: ServiceSettings) -> str:
+    """Where the store is: the URL of the settings, or a file in the data folder."""
+    return settings.database or f"sqlite:///{data_folder() / 'service.db'}"
+
+
+class Service:
+    """Everything of one instance. `async with` opens it; `app` is what an ASGI server serves."""
+
+    def __init__(self, settings: Settings, folder: Path, *, tools: Registry | None = None) -> None:
+        """`folder` is where relative paths of the settings start; `tools` are used instead of those of the settings."""
+        self.settings = settings.service
+        self._app = App(replace(settings, audit=AuditSettings(enabled=False)), folder)
+        self.tools = tools if tools is not None else self._app.tools.registry
+        self.database = Database(database_url(self.settings))
+        self.first_key: str | None = None
+        """The secret of the first administrator, on the very first start alone."""
+        self.not_ready_because = "The service is starting."
+        self.ready = False
+        self._waiting_for_schema: asyncio.Task[None] | None = None
+        self._lock: _InstanceLock | None = None
+        self._all_settings = settings
+        self._folder = folder
+        self.app = HttpApp(self, ENDPOINTS)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the operator should hear: a rule that names no tool, a server that is not trusted."""
+        return self._app.notes
+
+    @property
+    def workspace_root(self) -> Path:
+        return self.settings.workspace_root or data_folder() / "workspaces"
+
+    async def __aenter__(self) -> Self:
+        kept = [Path(self.database.url.database or "")] if self.database.is_sqlite else []
+        require_apart(self._all_settings, self.tools, self.workspace_root, data_folder(), *kept)
+        if self.database.is_sqlite:
+            self._lock = _InstanceLock(f"{self.database.url.database}.lock")
+            if self.database.revision() != HEAD:
+                self.database.migrate()
+        await self._app.__aenter__()
+        self._unsubscribe = self.tools.subscribe(log_registry)
+        revision = await asyncio.to_thread(self.database.revision)
+        if revision == HEAD:
+            await self._open()
+        else:
+            self.not_ready_because = "The database's schema is not current. Run `ferrule serve migrate`."
+            logger.warning("%s", self.not_ready_because)
+            self._waiting_for_schema = asyncio.get_running_loop().create_task(self._wait_for_schema())
+        return self
+
+    async def _wait_for_schema(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_FOR_SCHEMA)
+            try:
+                if await asyncio.to_thread(self.database.revision) == HEAD:
+                    break
+            except DatabaseProblem as problem:
+                logger.warning("%s", problem)
+        self.database.engine.dispose()  # connections from before do not have the application's role
+        await self._open()
+
+    async def _open(self) -> None:
+        """Everything that needs the tables."""
+        self.database.check_guarded()
+        settings, everything = self.settings, self._all_settings
+        self.writer = GroupWriter(self.database)
+        self.first_key = await self.writer.change(
+            "default", lambda connection: prepare_first_start(connection, self.database)
+        )
+        self.directory = Directory(self.database)
+        self.records = TenantRecorder(self.writer)
+        operator = self._app.runtime.policy
+        assert isinstance(operator, RulePolicy)  # noqa: S101 - the settings make no other
+        self.access = Access(self.directory, self.tools, operator, self._policy_options())
+        self.limits = CallLimits(self.database, self.directory, asdict(settings.limits))
+        self.approvals = CallApprovals(self.database, self.writer, seconds=settings.approval_hours * 3600)
+        self.sessions = UserSessions(
+            self.tools,
+            self.workspace_root,
+            recorders=[self.records, LogRecorder()],
+            hooks=build_hooks(everything),
+            limits=Limits(
+                timeout=everything.limits.timeout,
+                result_chars=everything.limits.result_chars,
+                argument_bytes=everything.limits.argument_bytes,
+                concurrency=everything.limits.concurrency,
+            ),
+            environment=self._session_environment,
+        )
+        self.calls = Calls(
+            self.database, self.writer, self.access, self.sessions, self.limits, FairGate(), self.approvals,
+            lease=settings.lease_seconds,
+        )  # fmt: skip
+        self.upkeep = Upkeep(self.calls, self.directory, keep_days=settings.keep_days)
+        loop = asyncio.get_running_loop()
+
+        def hear(news: str) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody hears any more
+                loop.call_soon_threadsafe(self.upkeep.hear, news)
+
+        self.database.listen(hear)
+        await self.upkeep.start()
+        self.ready = True
+
+    def _policy_options(self) -> dict[str, Any]:
+        settings, tools = self._all_settings, self._app.tools
+        return {
+            "dangerous": settings.permissions.dangerous,
+            "own_files": own_files(self._folder),
+            "tool_folders": [folder.resolve() for folder in tool_folders(settings, self._folder)],
+            "doubts": tools.servers.approvals if tools.servers is not None else None,
+        }
+
+    def _session_environment(self, workspace: Path) -> Environment:
+        """As for a user's own session, but for folders besides the workspace: tenants would share those."""
+        settings = self._all_settings
+        return Environment(
+            hard_links=settings.files.hard_links,
+            guarded=guarded_folders(settings, self._folder),
+            sandbox=sandbox_choice(settings, workspace),
+        )
+
+    def metrics_text(self, principal: Principal) -> str:
+        """The metrics of a tenant; of all of them for the operator's."""
+        statistics = self.records.statistics
+        size = self.tools.size
+        if not principal.operator:
+            own = {name: counts for name, counts in statistics.items() if name == principal.tenant}
+            return metrics_page(own, registry_size=size)
+        running = Counter(live.tenant for live in self.calls.live.values())
+        return metrics_page(statistics, registry_size=size, requests=self.app.counts, running=running)
+
+    async def drain(self) -> None:
+        """Take no more calls, and wait for those that run; after `drain_seconds` they are stopped."""
+        if not self.ready or self.calls.draining:
+            return
+        self.calls.draining = True
+        tasks = {live.task for live in self.calls.live.values() if live.task is not None}
+        if not tasks:
+            return
+        logger.info("Waiting for %d calls to end", len(tasks))
+        _, left = await asyncio.wait(tasks, timeout=self.settings.drain_seconds)
+        if not left:
+            return
+        for live in list(self.calls.live.values()):
+            self.calls.stop(live)
+        _, left = await asyncio.wait(left, timeout=_STOP_SECONDS)
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=_STOP_SECONDS)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._waiting_for_schema is not None:
+            self._waiting_for_schema.cancel()
+            await asyncio.wait({self._waiting_for_schema})
+        if self.ready:
+            await self.drain()
+            self.ready = False
+            self.not_ready_because = "This instance has stopped."
+            await self.upkeep.stop()
+            await self.sessions.close()
+            await asyncio.to_thread(self.writer.close)
+            self.directory.close()
+        self._unsubscribe()
+        await self._app.__aexit__(kind, error, trace)
+        await asyncio.to_thread(self.database.close)
+        if self._lock is not None:
+            self._lock.release()
+
+
+class _InstanceLock:
+    """Held for as long as an instance uses a SQLite file: it has one instance, whose calls nobody else judges."""
+
+    def __init__(self, path: str) -> None:
+        import os
+
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            import fcntl
+
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except ImportError:
+            pass  # Windows has no such lock
+        except OSError:
+            os.close(self._descriptor)
+            raise DatabaseProblem(
+                "Another `ferrule serve` uses this database. Stop it, or give this one another with --database. "
+                "Several instances share a PostgreSQL database."
+            ) from None
+
+    def release(self) -> None:
+        import os
+
+        os.close(self._descriptor)

@@ -1,0 +1,112 @@
+"""What is on record of each tenant: the audit log, a chain of rows in the store, and the counts for the metrics.
+
+Each row carries the hash of the one before, as in the audit log of a single machine, and whichever instance adds one
+locks the tenant's head first. A row is committed no later than the end of its call.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from ferrule.records import Statistics, prometheus_text
+from ferrule.records.row import hash_of
+from ferrule.service.tables import audit, audit_heads
+from ferrule.service.writer import AddAudit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import Connection
+
+    from ferrule.pipeline.record import CallRecord
+    from ferrule.service.writer import GroupWriter
+
+_MOST_TENANTS = 1_000
+_SAMPLE = re.compile(r"(?P<name>\w+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)")
+
+
+class TenantRecorder:
+    """Puts every call on its tenant's record, and counts it."""
+
+    def __init__(self, writer: GroupWriter) -> None:
+        self._writer = writer
+        self.statistics: dict[str, Statistics] = {}
+        """Of each tenant, for the metrics; of those above the first thousand under one name."""
+
+    def record(self, record: CallRecord) -> None:
+        """Whoever ends the call waits until this is committed: it is written in order."""
+        tenant = record.caller.tenant
+        if tenant is None:
+            return
+        self._writer.put(AddAudit(tenant, record))
+        counts = self.statistics.get(tenant)
+        if counts is None:
+            name = tenant if len(self.statistics) < _MOST_TENANTS else "(other)"
+            counts = self.statistics.setdefault(name, Statistics())
+        counts.record(record)
+
+
+def verify_chain(connection: Connection, tenant: str) -> dict[str, Any]:
+    """Follow a tenant's chain from its first row to its head."""
+    head = connection.execute(select(audit_heads).where(audit_heads.c.tenant == tenant)).first()
+    rows, hash_before = 0, ""
+
+    def broken(seq: int | None, why: str) -> dict[str, Any]:
+        return {"ok": False, "rows": rows, "first_bad_seq": seq, "why": why, "head": hash_before}
+
+    query = select(audit).where(audit.c.tenant == tenant).order_by(audit.c.seq)
+    for row in connection.execution_options(yield_per=1_000).execute(query):
+        if row.seq != rows + 1:
+            return broken(rows + 1, f"Row {rows + 1} is missing.")
+        if row.prev_hash != hash_before:
+            return broken(row.seq, f"Row {row.seq} does not follow the row before it.")
+        if row.hash != hash_of(row.seq, json.loads(row.content), row.prev_hash):
+            return broken(row.seq, f"Row {row.seq} was changed.")
+        rows, hash_before = row.seq, row.hash
+    if head is None or (head.seq, head.hash) != (rows, hash_before):
+        return broken(rows + 1, f"The log ends at row {rows}, and its head says otherwise: rows were removed.")
+    return {"ok": True, "rows": rows, "first_bad_seq": None, "why": "", "head": hash_before}
+
+
+# Metrics
+
+
+def metrics_page(
+    by_tenant: Mapping[str, Statistics],
+    *,
+    registry_size: int,
+    requests: Mapping[tuple[str, int], int] | None = None,
+    running: Mapping[str, int] | None = None,
+) -> str:
+    """Each tenant's counters under its own label. A family of metrics stands together, as the format asks."""
+    families: dict[str, list[str]] = {}
+    current = ""
+    for tenant, statistics in sorted(by_tenant.items()):
+        for line in prometheus_text(statistics).splitlines():
+            if line.startswith("# "):
+                _, keyword, name, _ = line.split(" ", 3)
+                current = name
+                family = families.setdefault(name, [])
+                if len(family) < 2 and not any(one.startswith(f"# {keyword} ") for one in family):
+                    family.append(line)
+            elif found := _SAMPLE.fullmatch(line):
+                labels = f'tenant="{tenant}"' + (f",{found['labels']}" if found["labels"] else "")
+                families[current].append(f"{found['name']}{{{labels}}} {found['value']}")
+    lines = [line for family in families.values() for line in family]
+    lines += _family("tool_registry_size", "gauge", "Tools that are registered.", [("", registry_size)])
+    if running is not None:
+        counts = [(f'{{tenant="{tenant}"}}', count) for tenant, count in sorted(running.items())]
+        lines += _family("ferrule_calls_running", "gauge", "Calls that run on this instance.", counts)
+    if requests is not None:
+        listed = [(f'{{path="{path}",status="{status}"}}', count) for (path, status), count in sorted(requests.items())]
+        lines += _family("http_requests_total", "counter", "Requests by path and status.", listed)
+    return "\n".join(lines) + "\n"
+
+
+def _family(name: str, kind: str, words: str, samples: list[tuple[str, int]]) -> list[str]:
+    head = [f"# HELP {name} {words}", f"# TYPE {name} {kind}"]
+    return [*head, *(f"{name}{labels} {count}" for labels, count in samples)]

@@ -1,0 +1,283 @@
+"""Looks after what nobody holds: leases, calls whose instance died, decided and expired approvals, and old rows.
+
+Every unfinished call has a line in `work` with the moment by which somebody must look at it. An instance moves that
+moment on for the calls that it runs; whoever finds it passed takes the call over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import delete, select, update
+
+from ferrule.core.context import Caller
+from ferrule.core.errors import ErrorKind
+from ferrule.pipeline.confirm import Answer, Choice
+from ferrule.pipeline.record import CallRecord
+from ferrule.service.approvals import answer_of
+from ferrule.service.database import DatabaseProblem
+from ferrule.service.directory import read_changes
+from ferrule.service.documents import error_text, kept_arguments
+from ferrule.service.live import LiveCall
+from ferrule.service.messages import FINISHED
+from ferrule.service.tables import approvals, calls, events, idempotency_keys, tenants, work
+from ferrule.service.writer import IDEMPOTENCY_SECONDS, AddAudit
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Row
+
+    from ferrule.service.calls import Calls
+    from ferrule.service.directory import Directory
+
+logger = logging.getLogger("ferrule.service")
+
+_ROUND_SECONDS = 1.0
+_MOST_AT_ONCE = 50
+_MOST_ATTEMPTS = 3
+"""How often a call that may be repeated is started; one that ends its instance each time must not end all of them."""
+_CLEAN_SECONDS = 3600.0
+_AGAIN_SECONDS = 5.0
+_NOBODY = ""
+_LOST = "The service stopped while `{tool}` ran, so it is not known how far it came. It was not run again."
+
+
+class Upkeep:
+    """One task of each instance. Instances never take the same call: a line is claimed in the database."""
+
+    def __init__(self, calls_: Calls, directory: Directory, *, keep_days: float) -> None:
+        self._calls = calls_
+        self._directory = directory
+        self._keep_days = keep_days
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._renewed = 0.0
+        self._cleaned = monotonic()
+
+    async def start(self) -> None:
+        if self._calls.database.is_sqlite:
+            # There is one instance: whatever runs by the store was left by one that ended.
+            await self._calls.writer.change("", _orphan_all)
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    def hear(self, news: str) -> None:
+        """What any instance told; called on the event loop."""
+        kind, _, rest = news.partition(":")
+        if kind == "changed":
+            self._directory.forget()
+        elif kind == "call":
+            self._calls.wake(rest)
+        elif kind == "cancel" and (live := self._calls.live.get(rest)) is not None:
+            self._calls.stop(live)
+        elif kind == "approval":
+            approval, _, call = rest.partition(":")
+            self._calls.approvals.wake(approval)
+            self._calls.wake(call)
+            self._news.set()
+        elif not news:  # the connection is new: anything may have been missed
+            self._directory.forget()
+            self._calls.approvals.wake_all()
+            self._news.set()
+
+    def look_now(self) -> None:
+        """There is something to take over."""
+        self._news.set()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._round()
+            except DatabaseProblem as problem:
+                logger.warning("Looking after calls has to wait: %s", problem)
+            except Exception:
+                logger.exception("Looking after calls failed")
+            self._news.clear()
+            try:
+                async with asyncio.timeout(_ROUND_SECONDS):
+                    await self._news.wait()
+            except TimeoutError:
+                pass
+
+    async def _round(self) -> None:
+        now = monotonic()
+        if now - self._renewed >= self._calls.lease / 3:
+            self._renewed = now
+            await self._calls.writer.change("", self._renew)
+            await self._look_for_cancelled()
+        self._directory.noticed(await self._calls.database.read(None, read_changes))
+        while not self._calls.draining:
+            claimed = await self._calls.writer.change("", self._claim)
+            for tenant, call in claimed:
+                try:
+                    await self._take_over(tenant, call)
+                except Exception:
+                    logger.exception("Call %s could not be taken over; it is tried again", call)
+                    await self._calls.writer.change(tenant, partial(_give_back, tenant=tenant, call=call))
+            if len(claimed) < _MOST_AT_ONCE:
+                break
+        await self._calls.sessions.close_idle()
+        if now - self._cleaned >= _CLEAN_SECONDS:
+            self._cleaned = now
+            await self.clean()
+
+    def _renew(self, connection: Connection) -> None:
+        mine = update(work).where(work.c.owner == self._calls.owner)
+        connection.execute(mine.values(due=time() + self._calls.lease))
+
+    def _claim(self, connection: Connection) -> list[tuple[str, str]]:
+        """Take over lines whose moment has passed; those that another instance is taking are skipped."""
+        found = connection.execute(
+            select(work.c.tenant, work.c.call)
+            .where(work.c.due < time(), work.c.owner != self._calls.owner)
+            .order_by(work.c.due)
+            .limit(_MOST_AT_ONCE)
+            .with_for_update(skip_locked=True)
+        ).all()
+        for tenant, call in found:
+            mine = (work.c.tenant == tenant) & (work.c.call == call)
+            values = {"owner": self._calls.owner, "due": time() + self._calls.lease}
+            connection.execute(update(work).where(mine).values(**values))
+        return [(tenant, call) for tenant, call in found]
+
+    async def _look_for_cancelled(self) -> None:
+        """Heal a notification to cancel that was missed."""
+        by_tenant: dict[str, list[str]] = {}
+        for live in self._calls.live.values():
+            by_tenant.setdefault(live.tenant, []).append(live.id)
+        for tenant, ids in by_tenant.items():
+            query = select(calls.c.id).where(calls.c.tenant == tenant, calls.c.id.in_(ids), calls.c.cancelling)
+            for call in await self._calls.database.read(
+                tenant, lambda connection, query=query: connection.execute(query).scalars().all()
+            ):
+                if (live := self._calls.live.get(call)) is not None and not live.cancelled:
+                    self._calls.stop(live)
+
+    # A call that is this instance's by now
+
+    async def _take_over(self, tenant: str, call: str) -> None:
+        row, approval = await self._calls.database.read(tenant, lambda connection: _read(connection, tenant, call))
+        if row is None or row["status"] in FINISHED:
+            await self._calls.writer.change(tenant, lambda connection: _drop_work(connection, tenant, call))
+            return
+        principal = await self._directory.user(tenant, row["user"])
+        if row["cancelling"] or principal is None:
+            why = "It was cancelled." if row["cancelling"] else "Its user is gone or switched off."
+            status = "cancelled" if row["cancelling"] else "failed"
+            kind = ErrorKind.CANCELLED if row["cancelling"] else ErrorKind.PERMISSION
+            await self._end(row, status, kind, f"`{row['tool']}` did not finish. {why}")
+        elif row["status"] == "awaiting_approval" and approval is not None and not approval.held:
+            await self._go_on(row, principal, approval)
+        elif row["repeatable"] and row["attempts"] < _MOST_ATTEMPTS:
+            row["attempts"] += 1
+            await self._calls.writer.change(tenant, lambda connection: _count_attempt(connection, tenant, call))
+            await self._calls.resume(row, principal, None, "")
+        else:
+            await self._lose(row)
+
+    async def _go_on(self, row: dict[str, Any], principal: Any, approval: Row[Any]) -> None:
+        """After a decision, or when nobody took one in time."""
+        if approval.status == "pending" and approval.expires > time():
+            await self._calls.writer.change(row["tenant"], lambda connection: _release(connection, approval))
+            return
+        if approval.status == "pending":
+            await self._calls.writer.change(row["tenant"], lambda connection: _expire(connection, approval))
+            answer, final = Answer(Choice.NO, "nobody decided in time"), "expired"
+        else:
+            answer, final = answer_of(approval), None
+        if approval.status == "approved" and not self._is_same_tool(row, principal, approval):
+            answer = Answer(Choice.NO, "the tool is another version than the one that was approved")
+        await self._calls.resume(row, principal, answer, approval.args_hash, final)
+
+    def _is_same_tool(self, row: dict[str, Any], principal: Any, approval: Row[Any]) -> bool:
+        tool = self._calls.access.of(principal).tools.get(row["tool"], row["pinned"])
+        return tool is None or tool.version == approval.tool_version
+
+    async def _lose(self, row: dict[str, Any]) -> None:
+        """Say, once, that nobody knows what became of a call."""
+        message = _LOST.format(tool=row["tool"])
+        logger.warning("toolName=%s, toolCallId=%s, tenant=%s: lost", row["tool"], row["id"], row["tenant"])
+        suggestion = "Look at what it may have changed before you call it again."
+        await self._end(row, "lost", ErrorKind.UNKNOWN, message, suggestion)
+
+    async def _end(
+        self, row: dict[str, Any], status: str, kind: ErrorKind, message: str, suggestion: str | None = None
+    ) -> None:
+        live = LiveCall(row, self._calls.writer)
+        live.outlived = True
+        record = CallRecord(
+            row["id"], None, row["session"] or row["id"], Caller(row["tenant"], row["user"]), row["tool"],
+            row["version"] or "", "", kept_arguments(row["arguments"]), row["started"] or row["created"],
+            stage="execute", outcome=kind.value, error=message,
+        )  # fmt: skip
+        self._calls.writer.put(AddAudit(row["tenant"], record))
+        await self._calls.finish(live, status, error_text(row, kind.value, message, suggestion))
+
+    # Old rows
+
+    async def clean(self) -> None:
+        """Remove what is kept for a while alone: idempotency keys, and ended calls with their events."""
+        names = await self._calls.database.read(
+            None, lambda connection: connection.execute(select(tenants.c.tenant)).scalars().all()
+        )
+        for tenant in names:
+            await self._calls.writer.change(tenant, lambda connection, tenant=tenant: self._clean(connection, tenant))
+
+    def _clean(self, connection: Connection, tenant: str) -> None:
+        now = time()
+        old_key = idempotency_keys.c.created < now - IDEMPOTENCY_SECONDS
+        connection.execute(delete(idempotency_keys).where(idempotency_keys.c.tenant == tenant, old_key))
+        if not self._keep_days:
+            return
+        before = now - self._keep_days * 86_400
+        old = select(calls.c.id).where(calls.c.tenant == tenant, calls.c.finished < before)
+        for table in (events, approvals):
+            connection.execute(delete(table).where(table.c.tenant == tenant, table.c.call.in_(old)))
+        connection.execute(delete(calls).where(calls.c.tenant == tenant, calls.c.finished < before))
+
+
+def _count_attempt(connection: Connection, tenant: str, call: str) -> None:
+    mine = (calls.c.tenant == tenant) & (calls.c.id == call)
+    connection.execute(update(calls).where(mine).values(attempts=calls.c.attempts + 1))
+
+
+def _orphan_all(connection: Connection) -> None:
+    connection.execute(update(work).where(work.c.owner != _NOBODY).values(owner="gone", due=0.0))
+
+
+def _read(connection: Connection, tenant: str, call: str) -> tuple[dict[str, Any] | None, Row[Any] | None]:
+    found = connection.execute(select(calls).where(calls.c.tenant == tenant, calls.c.id == call)).mappings().first()
+    if found is None:
+        return None, None
+    mine = (approvals.c.tenant == tenant) & (approvals.c.id == found["approval"])
+    return dict(found), connection.execute(select(approvals).where(mine)).first()
+
+
+def _give_back(connection: Connection, tenant: str, call: str) -> None:
+    mine = (work.c.tenant == tenant) & (work.c.call == call)
+    connection.execute(update(work).where(mine).values(owner="gone", due=time() + _AGAIN_SECONDS))
+
+
+def _drop_work(connection: Connection, tenant: str, call: str) -> None:
+    connection.execute(delete(work).where(work.c.tenant == tenant, work.c.call == call))
+
+
+def _release(connection: Connection, approval: Row[Any]) -> None:
+    """Let a call wait for its decision again; one that was taken just now is not overlooked."""
+    mine = (approvals.c.tenant == approval.tenant) & (approvals.c.id == approval.id)
+    status = connection.execute(select(approvals.c.status).where(mine).with_for_update()).scalar_one()
+    line = (work.c.tenant == approval.tenant) & (work.c.call == approval.call)
+    due = approval.expires if status == "pending" else 0.0
+    connection.execute(update(work).where(line).values(owner=_NOBODY, due=due))
+
+
+def _expire(connection: Connection, approval: Row[Any]) -> None:
+    mine = (approvals.c.tenant == approval.tenant) & (approvals.c.id == approval.id)
+    connection.execute(update(approvals).where(mine, approvals.c.status == "pending").values(status="expired"))

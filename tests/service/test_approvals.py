@@ -1,0 +1,173 @@
+"""Approvals: they wait in the store, are decided once, and outlive requests, restarts and instances."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from ferrule.app.settings import PermissionSettings
+from ferrule.client import AsyncClient, ServiceError
+from ferrule.service.messages import ApprovalRecord, Call
+from tests.service.serving import running, started
+
+
+async def asked(client: AsyncClient, text: str) -> tuple[Call, ApprovalRecord]:
+    """A call that waits for its approval."""
+    call = await client.call("note", {"text": text}, wait=0)
+    assert call.status == "awaiting_approval"
+    assert call.approval is not None
+    return call, await client.approval(call.approval)
+
+
+async def test_an_approved_call_runs_once_and_a_denied_one_never(store: str, tmp_path: Path) -> None:
+    started.clear()
+    async with running(store, tmp_path) as service:
+        client = await service.client()
+        yes, no = await asked(client, "yes"), await asked(client, "no")
+        assert yes[1].arguments == {"text": "yes"}
+        assert [one.call for one in await client.approvals()] == [no[0].id, yes[0].id]
+        await client.approve(yes[1])
+        await client.deny(no[1], reason="not today")
+        ran, denied = await client.get_call(yes[0].id, wait=30), await client.get_call(no[0].id, wait=30)
+        assert (ran.status, ran.result and ran.result.data) == ("succeeded", "noted yes")
+        assert denied.status == "failed"
+        assert denied.result is not None
+        assert "not today" in denied.result.llm_content
+        assert started == ["yes"]
+        assert await client.approvals() == []
+        assert (await client.verify_audit()).rows == 2
+
+
+async def test_a_decision_is_about_what_was_shown_and_is_taken_once(store: str, tmp_path: Path) -> None:
+    async with running(store, tmp_path) as service:
+        client = await service.client()
+        _, approval = await asked(client, "x")
+        with pytest.raises(ServiceError) as other:
+            await client.approve(approval.model_copy(update={"args_hash": "0" * 64}))
+        assert (other.value.status, other.value.code) == (409, "other_arguments")
+        decisions = [client.approve(approval), client.deny(approval), client.approve(approval)]
+        outcomes = await asyncio.gather(*decisions, return_exceptions=True)
+        refused = [one for one in outcomes if isinstance(one, ServiceError)]
+        assert [(one.status, one.code) for one in refused] == [(409, "decided")] * 2
+
+
+async def test_who_may_decide_is_a_matter_of_roles(store: str, tmp_path: Path) -> None:
+    async with running(store, tmp_path) as service:
+        admin = await service.client()
+        await admin.put_role("approver", allow=["Admin(approve others)"])
+        ann, bob = await service.user("ann"), await service.user("bob", "approver")
+        _, of_ann = await asked(ann, "ann's")
+        _, of_bob = await asked(bob, "bob's")
+        for client, approval in ((ann, of_ann), (bob, of_bob)):
+            with pytest.raises(ServiceError) as own:
+                await client.approve(approval)
+            assert own.value.status == 403
+        with pytest.raises(ServiceError) as unseen:
+            await ann.approval(of_bob.id)
+        assert unseen.value.status == 404
+        assert (await bob.approve(of_ann)).decided_by == "bob"
+
+
+async def test_always_adds_the_rule_that_was_shown(store: str, tmp_path: Path) -> None:
+    from ferrule.builtin.all_tools import builtin_tools
+
+    async with running(store, tmp_path, tools=tuple(builtin_tools())) as service:
+        client = await service.client()
+        first = await client.call("Write", {"file_path": "a.txt", "content": "x"}, wait=0)
+        approval = await client.approval(first.approval or "")
+        assert (approval.summary, approval.rule) == ("Write a.txt", "Edit(/**)")
+        assert (await client.approve(approval, scope="always")).scope == "always"
+        assert (await client.get_call(first.id, wait=30)).status == "succeeded"
+        assert (await client.call("Write", {"file_path": "b.txt", "content": "y"})).status == "succeeded"
+        assert (await client.users())[0].allow == ["Edit(/**)"]
+        await client.change_user("admin", allow=[])
+        assert (await client.call("Write", {"file_path": "c.txt", "content": "z"}, wait=0)).status != "succeeded"
+
+
+async def test_an_approval_nobody_decides_expires(store: str, tmp_path: Path) -> None:
+    started.clear()
+    async with running(store, tmp_path, approval_hours=0.5 / 3600) as service:
+        client = await service.client()
+        call, approval = await asked(client, "late")
+        ended = await client.get_call(call.id, wait=30)
+        assert ended.status == "expired"
+        assert (await client.approval(approval.id)).status == "expired"
+        with pytest.raises(ServiceError) as late:
+            await client.approve(approval)
+        assert (late.value.status, late.value.code) == (409, "expired")
+        assert started == []
+
+
+async def test_a_call_that_waits_can_be_cancelled(store: str, tmp_path: Path) -> None:
+    started.clear()
+    async with running(store, tmp_path) as service:
+        client = await service.client()
+        call, approval = await asked(client, "never")
+        assert (await client.cancel(call.id)).status == "cancelled"
+        with pytest.raises(ServiceError) as gone:
+            await client.approve(approval)
+        assert gone.value.status == 409
+        assert started == []
+
+
+async def test_an_approval_outlives_a_restart(store: str, tmp_path: Path) -> None:
+    started.clear()
+    async with running(store, tmp_path) as service:
+        key = service.key
+        call, approval = await asked(await service.client(), "later")
+    async with running(store, tmp_path, key=key) as service:
+        client = await service.client()
+        assert (await client.get_call(call.id)).status == "awaiting_approval"
+        await client.approve(approval)
+        assert (await client.get_call(call.id, wait=30)).status == "succeeded"
+    assert started == ["later"]
+
+
+async def test_another_instance_decides_and_the_waiting_request_hears_of_it(postgres_url: str, tmp_path: Path) -> None:
+    """R4, O4: two instances on one database; the call runs on one of them, once."""
+    started.clear()
+    async with running(postgres_url, tmp_path) as one, running(postgres_url, tmp_path, key=one.key) as two:
+        here, there = await one.client(), await two.client()
+        waiting = asyncio.create_task(here.call("note", {"text": "across"}))
+        while not (found := await there.approvals()):
+            await asyncio.sleep(0.05)
+        await there.approve(found[0])
+        assert (await waiting).status == "succeeded"
+        assert started == ["across"]
+
+
+async def test_a_role_that_denies_by_then_overrules_the_approval(store: str, tmp_path: Path) -> None:
+    """A decision does not widen what the rules of the moment forbid."""
+    started.clear()
+    async with running(store, tmp_path, permissions=PermissionSettings()) as service:
+        admin = await service.client()
+        await admin.put_role("writer")
+        ann = await service.user("ann", "writer")
+        call, approval = await asked(ann, "denied by now")
+        await admin.put_role("writer", deny=["note"])
+        await admin.approve(approval)
+        ended = await ann.get_call(call.id, wait=30)
+        assert ended.status == "failed"
+        assert started == []
+
+
+async def test_a_question_in_a_batch_is_an_approval_too(store: str, tmp_path: Path) -> None:
+    started.clear()
+    async with running(store, tmp_path) as service:
+        client = await service.client()
+        making = asyncio.create_task(
+            client.batch(
+                [
+                    {"id": "sum", "tool": "add", "arguments": {"a": 1, "b": 2}},
+                    {"tool": "note", "arguments": {"text": "in a batch"}},
+                ]
+            )
+        )
+        while not (found := await client.approvals()):
+            await asyncio.sleep(0.05)
+        await client.approve(found[0])
+        batch = await making
+        assert [call.status for call in batch.calls] == ["succeeded", "succeeded"]
+        assert started == ["in a batch"]

@@ -1,0 +1,202 @@
+"""Keys, users, roles and tenants; a change holds from the next request on."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from ferrule.client import AsyncClient, ServiceError
+from ferrule.service.access import AREAS
+from ferrule.service.tables import metadata
+from tests.service.serving import Running, running
+
+
+async def status_of(service: Running, secret: str) -> int:
+    answer = await (await service.http(secret)).get("/v1/me")
+    return answer.status_code
+
+
+async def refused(client: AsyncClient, area: str) -> int:
+    """How a request about an area of administration is answered."""
+    try:
+        await getattr(client, area)()
+    except ServiceError as error:
+        return error.status
+    return 200
+
+
+async def test_a_secret_is_kept_nowhere(store: str, tmp_path: Path) -> None:
+    async with running(store, tmp_path) as service:
+        client = await service.client()
+        made = await client.create_key("admin", name="second")
+        assert made.secret.startswith("fk_")
+        assert len(made.secret) == 46
+        for tenant in (None, "default"):
+            with service.service.database.transaction(tenant) as connection:
+                for table in metadata.sorted_tables:
+                    kept = str(connection.execute(select(table)).all())
+                    assert made.secret not in kept
+                    assert made.secret[10:] not in kept
+
+
+async def test_a_key_is_rotated_with_an_overlap_and_revoked_at_once(store: str, tmp_path: Path) -> None:
+    async with running(store, tmp_path) as service:
+        client = await service.client()
+        first = await client.create_key("admin")
+        second = await client.rotate_key(first.id, overlap=3600)
+        assert [await status_of(service, one.secret) for one in (first, second)] == [200, 200]
+        third = await client.rotate_key(first.id)
+        assert [await status_of(service, one.secret) for one in (first, second, third)] == [401, 401, 200]
+        assert (await client.revoke_key(first.id)).revoked
+        assert await status_of(service, third.secret) == 401
+        with pytest.raises(ServiceError) as revoked:
+            await client.rotate_key(first.id)
+        assert revoked.value.status == 409
+
+
+async def test_a_key_expires(store: str, tmp_path: Path) -> None:
+    async with running(store, tmp_path) as service:
+        client = await service.client()
+        key = await client.create_key("admin", expires_in=1.5)
+        assert await status_of(service, key.secret) == 200
+        await asyncio.sleep(1.6)
+        assert await status_of(service, key.secret) == 401
+
+
+async def test_a_key_does_what_its_scopes_say(store: str, tmp_path: Path) -> None:
+    async with running(store, tmp_path) as service:
+        client = await service.client()
+        narrow = await service.client((await client.create_key("admin", scopes=["tools"])).secret)
+        assert [tool.name for tool in await narrow.tools()] != []
+        with pytest.raises(ServiceError) as call:
+            await narrow.call("add", {"a": 1, "b": 1})
+        assert (call.value.status, call.value.code) == (403, "scope")
+        assert await refused(narrow, "keys") == 403
+
+
+async def test_roles_decide_what_is_listed_and_what_may_be_called(store: str, tmp_path: Path) -> None:
+    """R4: what a role denies does not exist for it; rules and lists never differ."""
+    async with running(store, tmp_path) as service:
+        admin = await service.client()
+        await admin.put_role("narrow", deny=["add"], allow=["note"])
+        await admin.put_role("clerk")
+        ann = await service.user("ann", "narrow")
+        names = {tool.name for tool in await ann.tools()}
+        assert "add" not in names
+        assert "clerks_only" not in names
+        assert "add" not in {one["function"]["name"] for one in await ann.definitions("openai")}
+        for name in ("add", "clerks_only"):
+            call = await ann.call(name, {"a": 1, "b": 2} if name == "add" else {})
+            assert call.result is not None
+            assert call.result.error is not None
+            assert call.result.error.type == "not_found_error"
+        assert (await ann.call("note", {"text": "allowed by the role"})).status == "succeeded"
+        await admin.change_user("ann", roles=["narrow", "clerk"])
+        assert (await ann.call("clerks_only")).status == "succeeded"
+        await admin.put_role("narrow")
+        assert (await ann.call("add", {"a": 1, "b": 2})).status == "succeeded"
+
+
+async def test_a_role_in_plan_mode_reads_alone(store: str, tmp_path: Path) -> None:
+    """R4."""
+    async with running(store, tmp_path) as service:
+        admin = await service.client()
+        await admin.put_role("looker", mode="plan", allow=["note"])
+        ann = await service.user("ann", "looker")
+        assert {"note", "slow_note"}.isdisjoint({tool.name for tool in await ann.tools()})
+        assert (await ann.call("note", {"text": "x"})).status == "failed"
+
+
+async def test_administration_is_by_area(store: str, tmp_path: Path) -> None:
+    async with running(store, tmp_path) as service:
+        admin = await service.client()
+        await admin.put_role("helpdesk", allow=["Admin(users)", "Admin(keys)"])
+        await admin.put_role("most", allow=["Admin"], deny=["Admin(audit)"])
+        member, helper, most = (
+            await service.user("m"),
+            await service.user("h", "helpdesk"),
+            await service.user("a", "most"),
+        )
+        areas = ("users", "keys", "roles", "audit", "tenants")
+        assert [await refused(member, area) for area in areas] == [403, 403, 403, 403, 403]
+        assert [await refused(helper, area) for area in areas] == [200, 200, 403, 403, 403]
+        assert [await refused(most, area) for area in areas] == [200, 200, 200, 403, 200]
+
+
+async def test_what_cannot_be_is_refused_in_words(store: str, tmp_path: Path) -> None:
+    async with running(store, tmp_path) as service:
+        client = await service.client()
+        said: list[tuple[int, str]] = []
+        for attempt in (
+            client.create_user("ann", roles=["nobody"]),
+            client.create_user("admin"),
+            client.put_role("odd", allow=["Grep(x)"]),
+            client.put_role("odd", ask=["Admin(keys)"]),
+            client.put_role("odd", allow=["Admin(kyes)"]),
+            client.delete_role("admin"),
+            client.create_key("ghost"),
+            client.revoke_key("nothing"),
+            client.create_tenant("default"),
+            client.change_tenant("default", enabled=False),
+        ):
+            with pytest.raises(ServiceError) as problem:
+                await attempt
+            said.append((problem.value.status, problem.value.problem.detail))
+        assert said == [
+            (404, "There is no role `nobody`."),
+            (409, "There is a user `admin` already."),
+            (422, "The rule `Grep(x)` cannot work: rules for paths hold for every tool; write `Read(x)`."),
+            (422, "The rule `Admin(keys)` cannot work: administration never asks."),
+            (422, f"The rule `Admin(kyes)` cannot work: there is {', '.join(f'`{area}`' for area in AREAS)}."),
+            (409, "The role `admin` is held by `admin`. Give them another role first."),
+            (404, "There is no user `ghost`."),
+            (404, "There is no key `nothing`."),
+            (409, "There is a tenant `default` already."),
+            (409, "`default` manages the other tenants and cannot be switched off."),
+        ]
+        assert [user.name for user in await client.users()] == ["admin"]
+
+
+async def test_a_user_or_tenant_that_is_switched_off_is_out_at_once(store: str, tmp_path: Path) -> None:
+    async with running(store, tmp_path) as service:
+        admin = await service.client()
+        ann = await service.user("ann")
+        boss, secret = await service.tenant("other")
+        assert (await boss.me()).tenant == "other"
+        await admin.change_user("ann", enabled=False)
+        with pytest.raises(ServiceError) as off:
+            await ann.me()
+        assert off.value.status == 401
+        await admin.change_tenant("other", enabled=False)
+        assert await status_of(service, secret) == 401
+        await admin.change_tenant("other", enabled=True)
+        assert await status_of(service, secret) == 200
+        await admin.delete_user("ann")
+        assert [user.name for user in await admin.users()] == ["admin"]
+
+
+async def test_another_instance_hears_of_a_revoked_key(postgres_url: str, tmp_path: Path) -> None:
+    async with running(postgres_url, tmp_path) as one, running(postgres_url, tmp_path, key=one.key) as two:
+        client = await one.client()
+        key = await client.create_key("admin")
+        assert await status_of(two, key.secret) == 200
+        await client.revoke_key(key.id)
+        for _ in range(100):
+            if await status_of(two, key.secret) == 401:
+                break
+            await asyncio.sleep(0.05)
+        assert await status_of(two, key.secret) == 401
+
+
+async def test_a_tool_is_switched_off_for_one_tenant(store: str, tmp_path: Path) -> None:
+    async with running(store, tmp_path) as service:
+        admin = await service.client()
+        boss, _ = await service.tenant("other")
+        await boss.switch_tool("add", enabled=False)
+        assert (await boss.call("add", {"a": 1, "b": 1})).status == "failed"
+        assert (await admin.call("add", {"a": 1, "b": 1})).status == "succeeded"
+        await boss.switch_tool("add", enabled=True)
+        assert (await boss.call("add", {"a": 1, "b": 1})).status == "succeeded"

@@ -1,0 +1,153 @@
+"""Limits: each holds for whom it is set, and a tenant that floods costs the others little."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from time import monotonic
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ferrule.client import AsyncClient, ServiceError
+from ferrule.service.limits import FairGate, LimitReached, TokenBucket
+from tests.service.serving import running
+
+
+async def over(client: AsyncClient, tool: str = "add", **arguments: object) -> ServiceError:
+    with pytest.raises(ServiceError) as problem:
+        await client.call(tool, arguments or {"a": 1, "b": 1})
+    return problem.value
+
+
+@given(rate=st.floats(0.5, 1000), burst=st.integers(1, 50), tries=st.integers(1, 300))
+def test_a_bucket_never_lets_more_through_than_it_says(rate: float, burst: int, tries: int) -> None:
+    began = monotonic()
+    bucket = TokenBucket(rate, burst)
+    through = sum(bucket.take() == 0.0 for _ in range(tries))
+    assert through <= burst + (monotonic() - began) * rate + 1
+    assert through >= min(tries, burst)
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=60), st.integers(1, 5))
+def test_waiting_tenants_take_turns(order: list[str], places: int) -> None:
+    """Of those that wait, no tenant is let in twice before every other one was let in once."""
+
+    async def let_in() -> list[str]:
+        gate = FairGate(alone=places, shared=places)
+        inside: list[str] = []
+
+        async def one(tenant: str) -> None:
+            turn = await gate.turn(tenant)
+            inside.append(tenant)
+            await asyncio.sleep(0)
+            turn.release()
+
+        await asyncio.gather(*(one(tenant) for tenant in order))
+        return inside
+
+    inside = asyncio.run(let_in())
+    assert sorted(inside) == sorted(order)
+    queued = inside[places:]
+    for at in range(len(queued) - 1):
+        if queued[at] == queued[at + 1]:  # twice in a row: nobody else waited any more
+            assert set(queued[at + 1 :]) == {queued[at]}, (order, inside)
+
+
+async def test_never_more_are_inside_than_there_are_places() -> None:
+    gate = FairGate(alone=8, shared=3)
+    inside = most = 0
+
+    async def one(tenant: str) -> None:
+        nonlocal inside, most
+        turn = await gate.turn(tenant)
+        inside += 1
+        most = max(most, inside)
+        await asyncio.sleep(0)
+        inside -= 1
+        turn.release()
+        turn.release()  # once is enough, and twice does no harm
+
+    await asyncio.gather(*(one("a") for _ in range(50)))
+    assert most == 8
+    most = 0
+    await asyncio.gather(*(one("ab"[number % 2]) for number in range(50)))
+    assert most == 3
+
+
+async def test_a_call_that_waits_for_something_else_gives_its_place_up() -> None:
+    gate = FairGate(alone=1, shared=1)
+    await gate.turn("slow")
+    await asyncio.wait_for(gate.turn("quick"), 30)
+
+
+async def test_a_queue_has_an_end() -> None:
+    gate = FairGate(alone=1, shared=1, most_waiting=0)
+    await gate.turn("a")
+    with pytest.raises(LimitReached, match="wait to be started already"):
+        await gate.turn("a")
+
+
+async def test_rate_concurrency_and_calls_a_day_are_429s_that_say_when_to_come_again(
+    store: str, tmp_path: Path
+) -> None:
+    async with running(store, tmp_path) as service:
+        admin = await service.client()
+        slow = await service.user("slow", limits={"rate": 0.01, "burst": 2})
+        for _ in range(2):
+            await slow.call("add", {"a": 1, "b": 1})
+        problem = await over(slow)
+        assert (problem.status, problem.code) == (429, "rate")
+        assert 1 <= (problem.retry_after or 0) <= 100
+        narrow = await service.user("narrow", limits={"concurrency": 1})
+        call = await narrow.call("rest", wait=0)
+        assert (await over(narrow)).code == "concurrency"
+        await narrow.cancel(call.id)
+        await narrow.get_call(call.id, wait=30)
+        assert (await narrow.call("add", {"a": 1, "b": 1})).status == "succeeded"
+        await admin.create_user("daily", limits={"calls_per_day": 2})
+        for key in ("first", "second"):  # of one user, whichever key it is
+            daily = await service.client((await admin.create_key("daily", name=key)).secret)
+            await daily.call("add", {"a": 1, "b": 1})
+        daily = await service.client((await admin.create_key("daily")).secret)
+        assert (await over(daily)).code == "calls_per_day"
+        assert (await admin.call("add", {"a": 1, "b": 1})).status == "succeeded"
+
+
+async def test_a_tenants_limits_are_the_services_unless_it_has_its_own(store: str, tmp_path: Path) -> None:
+    from ferrule.app.settings import ServiceLimitSettings
+
+    async with running(store, tmp_path, limits=ServiceLimitSettings(calls_per_day=3)) as service:
+        admin = await service.client()
+        boss, _ = await service.tenant("other", limits={"calls_per_day": 1})
+        await boss.call("add", {"a": 1, "b": 1})
+        assert (await over(boss)).code == "calls_per_day"
+        for _ in range(3):
+            await admin.call("add", {"a": 1, "b": 1})
+        assert (await over(admin)).code == "calls_per_day"
+        await admin.change_tenant("other", limits={"calls_per_day": 0})
+        assert (await boss.call("add", {"a": 1, "b": 1})).status == "succeeded"
+
+
+async def test_arguments_and_results_have_their_bytes(store: str, tmp_path: Path) -> None:
+    async with running(store, tmp_path) as service:
+        small = await service.user("small", limits={"argument_bytes": 500, "result_bytes": 3_000})
+        problem = await over(small, "add", a=1, b=1, more="x" * 600)
+        assert (problem.status, problem.code) == (413, "too_large")
+        call = await small.call("large", {"size": 50_000})
+        assert call.result is not None
+        assert call.status == "succeeded"
+        assert call.result.metadata["cut"] > 50_000
+        assert len(call.result.model_dump_json()) < 4_000
+        assert "cut: the result has" in call.result.llm_content
+
+
+async def test_the_day_is_counted_over_all_instances(postgres_url: str, tmp_path: Path) -> None:
+    async with running(postgres_url, tmp_path) as one:
+        daily = await one.user("daily", limits={"calls_per_day": 2})
+        key = daily._http.headers["authorization"].removeprefix("Bearer ")
+        await daily.call("add", {"a": 1, "b": 1})
+        await daily.call("add", {"a": 1, "b": 1})
+        async with running(postgres_url, tmp_path, key=one.key) as two:
+            assert (await over(await two.client(key))).code == "calls_per_day"
