@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from _measure import Row, report
 from ferrule.core.context import Caller
-from ferrule.pipeline.record import CallRecord
+from ferrule.pipeline.stages import CallRecord
 from ferrule.records.audit import AuditLog
 from ferrule.records.reader import AuditReader
 from ferrule.records.row import SELECT

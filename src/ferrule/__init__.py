@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from ferrule.pipeline.authorise import Mode, Policy
     from ferrule.pipeline.batch import composite
     from ferrule.pipeline.confirm import Answer, Choice, Question
-    from ferrule.pipeline.record import CallRecord, Recorder
+    from ferrule.pipeline.record import Recorder
     from ferrule.pipeline.run import Runtime
-    from ferrule.pipeline.stages import Decision, Limits, Verdict
+    from ferrule.pipeline.stages import CallRecord, Decision, Limits, Verdict
     from ferrule.policy.decide import RulePolicy
     from ferrule.registry.registry import NameTaken, Registry
 
@@ -55,8 +55,8 @@ __getattr__, __dir__ = lazy_names(
         "pipeline.authorise": ("Mode", "Policy"),
         "pipeline.batch": ("composite",),
         "pipeline.confirm": ("Answer", "Choice", "Question"),
-        "pipeline.stages": ("Decision", "Limits", "Verdict"),
-        "pipeline.record": ("CallRecord", "Recorder"),
+        "pipeline.stages": ("CallRecord", "Decision", "Limits", "Verdict"),
+        "pipeline.record": ("Recorder",),
         "pipeline.run": ("Runtime",),
         "policy.decide": ("RulePolicy",),
         "registry.registry": ("NameTaken", "Registry"),

@@ -12,7 +12,7 @@ from ferrule.agent.agent import Agent
 from ferrule.agent.agent_events import AgentEvent, TurnEnded
 from ferrule.agent.conversation import well_formed
 from ferrule.core.model import AssistantMessage, Message, ToolResults, UserMessage
-from ferrule.pipeline.record import CallRecord
+from ferrule.pipeline.stages import CallRecord
 from ferrule.testing.scripted_model import Reply, ScriptedModel
 
 E = TypeVar("E")

@@ -197,7 +197,7 @@ def test_records_older_than_the_settings_keep_are_removed(tmp_path: Path) -> Non
     import time
 
     from ferrule.core.context import Caller
-    from ferrule.pipeline.record import CallRecord
+    from ferrule.pipeline.stages import CallRecord
     from ferrule.records.audit import AuditLog
 
     with AuditLog(tmp_path / "audit.db") as log:

@@ -14,7 +14,7 @@ from ferrule.core.context import Session
 from ferrule.core.result import ToolResult
 from ferrule.core.tool import Invocation
 from ferrule.pipeline.hooks import Hook, HookReply
-from ferrule.pipeline.record import CallRecord
+from ferrule.pipeline.stages import CallRecord
 
 RAN: list[str] = []
 

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.context import Caller
-from ferrule.pipeline.record import CallRecord
+from ferrule.pipeline.stages import CallRecord
 from ferrule.records import database
 from ferrule.records.audit import AuditLog
 from ferrule.records.row import content_of

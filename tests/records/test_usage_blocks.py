@@ -11,7 +11,7 @@ import pytest
 from tests.records.record_samples import a_log, a_record, a_refusal, tamper
 
 from ferrule.core.context import Caller
-from ferrule.pipeline.record import CallRecord
+from ferrule.pipeline.stages import CallRecord
 from ferrule.records.audit import AuditLog, Retention
 from ferrule.records.database import AuditError
 from ferrule.records.statistics import BLOCK, add_missing_blocks, statistics_of, stored_blocks

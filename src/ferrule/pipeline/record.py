@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ferrule.core.events import CallEvent, Done, Partial, Pending
@@ -16,49 +16,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ferrule.core.call import RawCall
-    from ferrule.core.context import Caller, Session
+    from ferrule.core.context import Session
     from ferrule.core.tool import Invocation
-
-
-@dataclass(slots=True)
-class CallRecord:
-    """What happened to one call.
-
-    `arguments` is what came in, untouched; whoever stores or shows it redacts it first. `verdict` is `allow`,
-    `ask` or `deny`, or empty when the call never got that far. `stage` is where the call ended (`record` when it
-    went all the way) and `outcome` is `success` or an error type such as `timeout_error`.
-
-    `duration` is the call's own time in seconds. What it waited for a user's answer, to a confirmation or to a question
-    of its tool, is `waited`, and what it waited for its turn, where its tool runs one call at a time, is `queued`.
-    """
-
-    call_id: str
-    parent_id: str | None
-    session_id: str
-    caller: Caller
-    tool: str
-    version: str
-    kind: str
-    arguments: Any
-    started: float
-    duration: float = 0.0
-    waited: float = 0.0
-    queued: float = 0.0
-    verdict: str = ""
-    reason: str = ""
-    rule: str | None = None
-    answer: str | None = None
-    box: str | None = None
-    """How a command ran: `look` with its effects held back, `work` for real; None for what is no command."""
-    effects: dict[str, Any] | None = None
-    """What a tried call would have changed, whether or not it was approved (`Effects.as_data`)."""
-    stage: str = "record"
-    outcome: str = "success"
-    error: str | None = None
-    result_length: int = 0
-    cached: bool = False
-    abandoned: bool = False
-    repairs: tuple[str, ...] = ()
+    from ferrule.pipeline.stages import CallRecord
 
 
 class Recorder(Protocol):

@@ -23,8 +23,8 @@ from ferrule.pipeline.confirm import Asker, Asking, confirm, confirm_effects
 from ferrule.pipeline.execute import Executor, ToolFailed
 from ferrule.pipeline.format import ResultCache, format_stopped, format_value, unformattable, with_notes
 from ferrule.pipeline.hooks import Hook, Hooks
-from ferrule.pipeline.record import CallRecord, Emitter, Listeners, Recorder, Recording, Tracer
-from ferrule.pipeline.stages import DEFAULT_LIMITS, Call, Limits, Verdict
+from ferrule.pipeline.record import Emitter, Listeners, Recorder, Recording, Tracer
+from ferrule.pipeline.stages import DEFAULT_LIMITS, Call, CallRecord, Limits, Verdict
 from ferrule.pipeline.validate import lookup, validate
 from ferrule.registry.registry import Registry, ToolSource
 

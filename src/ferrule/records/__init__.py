@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from ferrule._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ferrule.pipeline.record import CallRecord, Recorder
+    from ferrule.pipeline.record import Recorder
+    from ferrule.pipeline.stages import CallRecord
     from ferrule.records.audit import AuditError, AuditLog, Retention, WriteProblem
     from ferrule.records.reader import AuditReader
     from ferrule.records.statistics import Statistics, ToolUsage, statistics_of
@@ -50,10 +51,8 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "pipeline.record": (
-            "CallRecord",
-            "Recorder",
-        ),
+        "pipeline.record": ("Recorder",),
+        "pipeline.stages": ("CallRecord",),
         "records.audit": (
             "AuditError",
             "AuditLog",

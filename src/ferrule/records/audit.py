@@ -17,7 +17,7 @@ from ferrule.records.writer import KEEP_ALL, Awaited, Marker, Retention, Stop, W
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from ferrule.pipeline.record import CallRecord
+    from ferrule.pipeline.stages import CallRecord
 
 __all__ = ["AuditError", "AuditLog", "Retention", "WriteProblem"]
 

@@ -13,7 +13,7 @@ from ferrule.records.redact import KeptArguments, keep_arguments, keep_reason, k
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ferrule.pipeline.record import CallRecord
+    from ferrule.pipeline.stages import CallRecord
 
 RETENTION = "retention"
 """The `kind` of the row that says which rows retention removed."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from ferrule.pipeline.record import CallRecord
+    from ferrule.pipeline.stages import CallRecord
 
 
 UNKNOWN = "(unknown)"

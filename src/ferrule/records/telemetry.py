@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ferrule.core.context import Caller, Session
     from ferrule.core.events import RegistryEvent
     from ferrule.core.tool import Invocation
-    from ferrule.pipeline.record import CallRecord
+    from ferrule.pipeline.stages import CallRecord
     from ferrule.records.statistics import Durations, Statistics, ToolUsage
 
 

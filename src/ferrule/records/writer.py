@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import asyncio
     from pathlib import Path
 
-    from ferrule.pipeline.record import CallRecord
+    from ferrule.pipeline.stages import CallRecord
 
 
 # How long audit rows are kept, and how old ones go without breaking the chain.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from ferrule.pipeline.record import CallRecord
+    from ferrule.pipeline.stages import CallRecord
     from ferrule.service.writer import GroupWriter
 
 _MOST_TENANTS = 1_000

@@ -17,7 +17,7 @@ from sqlalchemy import delete, select, update
 from ferrule.core.context import Caller
 from ferrule.core.errors import ErrorKind
 from ferrule.pipeline.confirm import Answer, Choice
-from ferrule.pipeline.record import CallRecord
+from ferrule.pipeline.stages import CallRecord
 from ferrule.service.approvals import answer_of
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import read_changes

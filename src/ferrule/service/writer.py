@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from ferrule.pipeline.record import CallRecord
+    from ferrule.pipeline.stages import CallRecord
     from ferrule.service.database import Database
 
 logger = logging.getLogger("ferrule.service")

@@ -8,7 +8,7 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ferrule.pipeline.record import CallRecord
+from ferrule.pipeline.stages import CallRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -339,6 +339,6 @@ def test_one_command_has_a_model_on_this_machine_answer_by_calling_a_tool(gguf: 
         text=True,
         check=False,
     )
-    assert done.stderr == "✓ listing `docs`: `docs` holds 1 folder and 1 file\n"
+    assert done.stderr == "✓ listing `docs`: found 2 entries\n"
     assert done.stdout == "`docs` holds 1 folder and 1 file:\n  guides/\n  style.md  8 B\n"
     assert done.returncode == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 import threading
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -71,13 +72,14 @@ def test_the_socket_is_gone_afterwards() -> None:
     assert not Path(way.folder).exists()
 
 
-def test_what_a_killed_process_left_goes_with_the_next_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    left = tmp_path / "ferrule-net-left"
-    left.mkdir()
-    (left / "proxy").touch()
-    with network(["example.org"], ["true"]) as one, network(["example.org"], ["true"]) as other:
-        assert {path.name for path in tmp_path.iterdir()} == {Path(one.folder).name, Path(other.folder).name}
+def test_what_a_killed_process_left_goes_with_the_next_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:  # the path of a socket must be short
+        monkeypatch.setattr("tempfile.tempdir", made)
+        left = Path(made) / "ferrule-net-left"
+        left.mkdir()
+        (left / "proxy").touch()
+        with network(["example.org"], ["true"]) as one, network(["example.org"], ["true"]) as other:
+            assert {path.name for path in Path(made).iterdir()} == {Path(one.folder).name, Path(other.folder).name}
 
 
 def test_a_socket_far_down_would_have_too_long_a_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

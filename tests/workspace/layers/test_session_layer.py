@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.workspace.layers.overlay import Tree, put, python, run_above, told, tree
 
@@ -220,6 +220,7 @@ SCRIPTS = st.lists(st.lists(OPERATIONS, min_size=1, max_size=4).map("; ".join), 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(before=st.lists(OPERATIONS, min_size=1, max_size=5).map("; ".join), scripts=SCRIPTS)
+@example("mkdir -p c/b", ["echo a > a; rm -rf c; mkdir -p c", "echo a > a; mkdir -p c/b"])
 def test_commands_one_after_the_other_see_what_they_would_see_for_real(before: str, scripts: list[str]) -> None:
     folder = Path(tempfile.mkdtemp(dir=MEMORY if os.access(MEMORY, os.W_OK) else None))
     try:

@@ -173,6 +173,10 @@ class _Kept:
         """Whether a folder is here for its own sake, or in one that is."""
         return inner in self._over or any(folder in self._over for folder in folders_of(inner))
 
+    def _hides(self, inner: str) -> bool:
+        """Whether a folder that the workspace has is not to be seen through what is here."""
+        return look_at(self.folder, inner) is None and any(folder in self._over for folder in folders_of(inner))
+
     def take_up(self, layer: Layer, changes: LayerChanges) -> None:
         """Lay the ignored part of a command's layer over what is here. Files are moved, not copied."""
         ignored = {one.inner: one for one in changes.ignored if one.layer == layer}
@@ -202,10 +206,11 @@ class _Kept:
                     waiting.append(path)
                     if mark_of(layer, path, "opaque") == b"y":
                         self._uncover(layer, path)
-                    if path in ignored and self._make_folders(layer, f"{path}/."):
+                    if (path in ignored or self._hides(path)) and self._make_folders(layer, f"{path}/."):
                         _look_like(self.folder / path, layer.upper / path)
                         self._made.discard(path)
-                        self._over.setdefault(path, ignored[path].before)
+                        if path in ignored:
+                            self._over.setdefault(path, ignored[path].before)
         for one in ignored.values():
             if one.after is None and not any(one.inner.startswith(f"{over}/") for over in self._over):
                 self._hide(layer, one.inner)
