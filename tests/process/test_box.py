@@ -311,6 +311,53 @@ def test_a_launcher_that_was_stopped_does_not_keep_a_box_alive(place: Place, mon
     assert in_place(place, work) == (True, 0)
 
 
+@pytest.mark.parametrize("stopped", ["launcher", "waiting child"])
+def test_a_launcher_that_does_not_answer_holds_nobody_up(
+    place: Place, stopped: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SECONDS_TO_START", 3.0)
+    monkeypatch.setattr(module, "_SECONDS_TO_KILL", 0.1)
+
+    async def work() -> tuple[str, int]:
+        first = await start(place, "exit 4")
+        await first.box.ended
+        old = module._connection().pid
+        waiting = launcher.children(old) if stopped == "waiting child" else [old]
+        while not waiting:
+            await asyncio.sleep(0.01)
+            waiting = launcher.children(old)
+        launcher.signal_all(waiting, signal.SIGSTOP)
+        try:
+            if stopped == "launcher":  # the child that waited takes one order more
+                last = await start(place, "exit 5")
+                await last.box.end(patience=0)
+            await start(place, "exit 5")
+        except module.BoxFailed as failure:
+            said = failure.why
+        else:
+            said = "it was started"
+        assert not launcher.alive(old)
+        again = await start(place, "exit 6")
+        return said, await again.box.ended
+
+    assert in_place(place, work) == ("the launcher does not answer", 6)
+
+
+def test_a_launcher_killed_before_it_could_start_anything_is_replaced(place: Place) -> None:
+    async def work() -> list[int]:
+        codes: list[int] = []
+        for _ in range(8):
+            old = module._connection().pid
+            os.kill(old, signal.SIGKILL)
+            while launcher.alive(old):
+                await asyncio.sleep(0)
+            started = await start(place, "exit 5")
+            codes.append(await started.box.ended)
+        return codes
+
+    assert in_place(place, work) == [5] * 8
+
+
 def test_one_box_is_none_of_anothers_business(place: Place) -> None:
     """What a box left behind lives on as long as the box does, whatever ends beside it."""
 

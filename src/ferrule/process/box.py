@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from ferrule.process.sandbox.sandbox import Launch, Prepared, Sandbox
 
 _SECONDS_TO_KILL, _SECONDS_TO_END = 10.0, 30.0
+_SECONDS_TO_START = 60.0
 _SECONDS_BETWEEN_SIZES = 1.0
+_SILENT = "the launcher does not answer"
+_KILLED = "the launcher was killed"
 _MOST_ENTRIES = 500_000
 
 
@@ -176,7 +179,10 @@ class Box:
 
     async def started(self) -> None:
         """Wait until it runs; raises what kept it from that."""
-        await self._started
+        await asyncio.wait({self._started}, timeout=_SECONDS_TO_START)
+        if not self._started.done():
+            _give_up_launcher()
+            raise BoxFailed("start", _SILENT)
         if self._failure:
             await asyncio.wait({self.ended}, timeout=_SECONDS_TO_END)
             step, _, why = self._failure.partition(": ")
@@ -195,7 +201,7 @@ class Box:
         if self._port is not None:
             self._loop.remove_reader(self._port)
         if not self._started.done():
-            self._failure = self._failure or "start: the launcher was killed"
+            self._failure = self._failure or f"start: {_KILLED}"
         self._wait_until_gone(monotonic() + _SECONDS_TO_END)
 
     def _wait_until_gone(self, end: float) -> None:
@@ -281,9 +287,11 @@ async def open_box(
     try:
         return await start_box(prepared, streams, passed, profile)
     except BoxFailed as failure:
-        if failure.step != "overlay":
+        # A launcher that is gone has started nothing: that is told before a command begins.
+        if failure.step == "overlay":
+            profile = replace(profile, layers=())
+        elif failure.why != _KILLED:
             raise
-        profile = replace(profile, layers=())
         prepared = await _beside_the_loop(sandbox, profile, arguments, terminal=terminal >= 0)
         return await start_box(prepared, streams, passed, profile)
 
@@ -444,6 +452,12 @@ class _Connection:
         """Close our copy; in a fork, where it is not ours to end anything."""
         self._port.close()
 
+    def kill(self) -> None:
+        """End the launcher and all below it, whatever state they are in."""
+        self._port.close()
+        launcher.stop_and_kill([self.pid])
+        self._process.wait()
+
     def stop(self) -> None:
         """End every box, and the launcher."""
         self._port.close()
@@ -498,6 +512,15 @@ def _order(launch: Launch, port: int, streams: tuple[int, ...], passed: Mapping[
             _connection().order(launch, port, streams, passed)
     except OSError as error:
         raise BoxFailed("start", str(error)) from None
+
+
+def _give_up_launcher() -> None:
+    """Let the next order start another one: this one was stopped, or hangs. What it started ends with it."""
+    global _open_connection
+    with _connection_lock:
+        connection, _open_connection = _open_connection, None
+    if connection is not None:
+        connection.kill()
 
 
 def _stop() -> None:

@@ -210,6 +210,15 @@ def test_moving_the_folder_above_a_nested_repository_helps_nothing(box: Box) -> 
     assert (box.workspace / "elsewhere/library/.git/config").exists()
 
 
+def test_a_folder_put_in_the_place_of_another_brings_no_settings(box: Box) -> None:
+    box.write("sub/.envrc", "mine")
+    assert box.run("mkdir new; echo evil >new/.envrc").denials == ()  # as a fresh clone may
+    done = box.run("mv sub sub.old; mv new sub")
+    assert subjects(done.denials) == ["sub/.envrc"]
+    assert not (box.workspace / "sub/.envrc").exists()
+    assert (box.workspace / "sub.old/.envrc").read_text() == "mine"
+
+
 def test_a_link_in_place_of_a_guarded_folder_makes_nothing_elsewhere(box: Box) -> None:
     """Bubblewrap makes missing mount points, and follows links to where it makes them."""
     box.repository(template="")

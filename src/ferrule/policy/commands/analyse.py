@@ -16,7 +16,7 @@ from ferrule.policy.commands.words import expansion_end, fields, is_assignment, 
 from ferrule.policy.commands.wrappers import FEEDERS, SHELLS, Unwrapped, unwrap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from tree_sitter import Node
 
@@ -226,6 +226,13 @@ def _grammar() -> Callable[[bytes], Node]:
     return lambda text: parser.parse(text).root_node
 
 
+# Builtins that take a word for a variable, a number or a prompt, and run what is in its subscript: `x[$(…)]`.
+_EVALUATES = frozenset(
+    names("test [ [[ printf let declare typeset local export readonly read unset mapfile readarray wait")
+)
+_HOLDS_CODE = re.compile(r"\$\(|`")
+
+
 class _Reading:
     """Goes through a command in order and gathers what it finds."""
 
@@ -288,6 +295,10 @@ class _Reading:
             self._add(_said(node), [], tuple(_said(child) for child in _assignments(node)), literal=False)
         elif kind == "function_definition":
             self._function(node)
+        elif _said(node).startswith("(("):
+            self._inside_statement(node, fed=fed)
+            for quoted in _quoted(node):
+                self._substitutions(quoted)
         else:
             self._inside_statement(node, redirects if kind == "list" else (), fed=fed)
 
@@ -433,7 +444,12 @@ class _Reading:
         if len(self._wrappers) > _DEEPEST_WRAPPING:
             raise ValueError(f"it wraps a command more than {_DEEPEST_WRAPPING} times")
         name = likely_name(words)
+        if name.startswith("git-") and "/git-core/" in words[0]:
+            words = ["git", name.removeprefix("git-"), *words[1:]]
+            name = "git"
         self.dangers += [Danger(_brief(text), why) for why in dangers_of(words)]
+        if name in _EVALUATES:
+            self._evaluated(words[1:])
         self._recursion(name, text)
         inner = unwrap(words) if words else Unwrapped()
         if inner.unknown:
@@ -452,6 +468,14 @@ class _Reading:
             else:
                 self._call(_joined(one.words), one.words, literal, fed=fed)
         self._wrappers = wrappers
+
+    def _evaluated(self, words: list[str]) -> None:
+        """What a builtin runs of its literal words."""
+        for flag, word in pairwise(["", *words]):
+            if flag == "-C":  # `mapfile` calls it for every few lines
+                self._nested(word)
+            elif _HOLDS_CODE.search(word) and not isinstance(word, Guess):
+                self._substitutions(word)
 
     def _add(self, text: str, words: list[str], typed: tuple[str, ...], *, literal: bool, fed: bool = False) -> None:
         typed = self._typed if self._typed is not None else typed
@@ -483,6 +507,9 @@ class _Reading:
                 words = [word for raw in listed for word in fields(raw, self._values)]
             except ValueError:
                 continue
+            for word in words:  # where the variable is a number or a prompt later, this runs
+                if _HOLDS_CODE.search(word) and not isinstance(word, Guess):
+                    self._substitutions(word)
             self._values[name.rstrip("+").partition("[")[0]] = " ".join(words)
 
     # -- redirections
@@ -555,6 +582,15 @@ def _joined(words: list[str]) -> str:
 
 def _said(node: Node) -> str:
     return (node.text or b"").decode("utf-8", "replace")
+
+
+def _quoted(node: Node) -> Iterator[str]:
+    """The texts in single quotes below a node."""
+    for child in node.children:
+        if child.type == "raw_string":
+            yield _said(child)[1:-1]
+        else:
+            yield from _quoted(child)
 
 
 def _assignments(node: Node) -> list[Node]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from ferrule.policy.commands.parts import Guess, likely_name, names
 from ferrule.policy.commands.words import is_assignment
@@ -202,10 +203,15 @@ def _past_options(arguments: list[str], short: str, long: list[str]) -> int:
     return at
 
 
+_SPLIT = re.compile(r"-[a-zA-Z0]*S(.*)", re.DOTALL)
+
+
 def _env(arguments: list[str]) -> Unwrapped:
     at = _past_options(arguments, "uCSP", ["unset", "chdir", "split-string", "argv0"])
-    split = _values(arguments[:at], ("-S", "--split-string"))
-    split += [word[2:] for word in arguments[:at] if word.startswith("-S")]
+    split = _values(arguments[:at], ("--split-string",))
+    for word, following in zip_longest(arguments[:at], arguments[1 : at + 1], fillvalue=""):
+        if (found := _SPLIT.fullmatch(word)) is not None:
+            split.append(found[1] or following)
     unknown = _any_guess(arguments[:at])
     while at < len(arguments) and "=" in arguments[at]:
         unknown = unknown or (isinstance(arguments[at], Guess) and "=" not in getattr(arguments[at], "start", ""))

@@ -402,8 +402,10 @@ class Sweep:
             moved = {mark.number: mark for mark in before.marks.values()}
             for path in sorted(after.marks):
                 mark = after.marks[path]
-                if before.marks.get(path) == mark or _same(moved.get(mark.number), mark):
+                if before.marks.get(path) == mark:
                     continue
+                if _same(moved.get(mark.number), mark) and _top(path) not in before.folders:
+                    continue  # the folder that it is in has another name now; one that was there before has not
                 if self._is_mounted(one, path):
                     continue
                 if not _may_stay(one, path, before):
@@ -471,13 +473,18 @@ def _same(known: Mark | None, mark: Mark) -> bool:
     return known is not None and known.kind == mark.kind and known.changes == mark.changes
 
 
+def _top(path: str) -> str:
+    """The folder that settings are for: of `.github/workflows` where `.github` lies."""
+    parent, _, name = path.rpartition("/")
+    return parent if name in SETTINGS else parent.rpartition("/")[0]
+
+
 def _may_stay(one: Watched, path: str, before: Found) -> bool:
     parent, _, name = path.rpartition("/")
     if path in one.hidden or one.tree.forbids(parent, (name,)):
         return False
     if path not in one.tree.named and settings_among(parent, (name,)):
-        top = parent if name in SETTINGS else parent.rpartition("/")[0]  # of `.github/workflows` where `.github` lies
-        return top not in before.folders  # what a fresh clone brings is for its reader to judge
+        return _top(path) not in before.folders  # what a fresh clone brings is for its reader to judge
     if name in OF_GIT or name == ".git":
         return _runs_nothing(one.tree, path, name)
     return False
