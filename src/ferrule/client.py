@@ -26,7 +26,6 @@ from ferrule.service.messages import (
     AuditPage,
     AuditVerification,
     Batch,
-    Call,
     CallPage,
     DailyUsage,
     DefinitionList,
@@ -36,6 +35,7 @@ from ferrule.service.messages import (
     NewApiKey,
     ProblemDetails,
     RoleList,
+    StoredCall,
     Tenant,
     TenantList,
     TenantRole,
@@ -134,12 +134,12 @@ def _body(**given: Any) -> dict[str, Any]:
 def _call(
     tool: str, arguments: Mapping[str, Any] | str | None, *, version: str | None, session: str | None,
     timeout: float | None, metadata: Mapping[str, str] | None, key: str | None, wait: float | None,
-) -> _Request[Call]:  # fmt: skip
+) -> _Request[StoredCall]:  # fmt: skip
     body = _body(
         tool=tool, arguments=arguments if arguments is not None else {}, version=version, session=session,
         timeout=timeout, metadata=dict(metadata) if metadata else None,
     )  # fmt: skip
-    return _Request("POST", "/v1/calls", Call, body, headers=_headers(key, wait))
+    return _Request("POST", "/v1/calls", StoredCall, body, headers=_headers(key, wait))
 
 
 def _batch(
@@ -256,7 +256,7 @@ class Client:
         self, tool: str, arguments: Mapping[str, Any] | str | None = None, *, version: str | None = None,
         session: str | None = None, timeout: float | None = None, metadata: Mapping[str, str] | None = None,
         key: str | None = None, wait: float | None = None,
-    ) -> Call:  # fmt: skip
+    ) -> StoredCall:  # fmt: skip
         """Call a tool and wait for its end, for `wait` seconds at most where given."""
         until = None if wait is None else monotonic() + wait
         request = _call(
@@ -284,15 +284,15 @@ class Client:
             batch = self._send(_Request("GET", f"/v1/batches/{batch.id}", Batch, query=query))
         return batch
 
-    def get_call(self, call: str, *, wait: float = 0.0) -> Call:
-        return self._send(_Request("GET", f"/v1/calls/{call}", Call, query={"wait": int(wait)}))
+    def get_call(self, call: str, *, wait: float = 0.0) -> StoredCall:
+        return self._send(_Request("GET", f"/v1/calls/{call}", StoredCall, query={"wait": int(wait)}))
 
     def calls(self, *, cursor: str | None = None, limit: int | None = None, **filters: str) -> CallPage:
         """A page of calls, newest first: by `status`, `tool`, `session`, `user`, `batch`."""
         return self._send(_Request("GET", "/v1/calls", CallPage, query={"cursor": cursor, "limit": limit, **filters}))
 
-    def cancel(self, call: str) -> Call:
-        return self._send(_Request("POST", f"/v1/calls/{call}/cancel", Call))
+    def cancel(self, call: str) -> StoredCall:
+        return self._send(_Request("POST", f"/v1/calls/{call}/cancel", StoredCall))
 
     def stream(
         self, tool: str, arguments: Mapping[str, Any] | str | None = None, *, version: str | None = None,
@@ -321,7 +321,7 @@ class Client:
         """Events of a call after a number, until its end."""
         return self._events(None, call, after)
 
-    def _events(self, request: _Request[Call] | None, call: str, after: int) -> Iterator[Event]:
+    def _events(self, request: _Request[StoredCall] | None, call: str, after: int) -> Iterator[Event]:
         method, path, sent = _stream_of(request, call, after)
         lines = _EventLines()
         with self._http.stream(method, path, **sent) as response:
@@ -474,7 +474,7 @@ class AsyncClient:
         self, tool: str, arguments: Mapping[str, Any] | str | None = None, *, version: str | None = None,
         session: str | None = None, timeout: float | None = None, metadata: Mapping[str, str] | None = None,
         key: str | None = None, wait: float | None = None,
-    ) -> Call:  # fmt: skip
+    ) -> StoredCall:  # fmt: skip
         """Call a tool and wait for its end, for `wait` seconds at most where given."""
         until = None if wait is None else monotonic() + wait
         request = _call(
@@ -502,8 +502,8 @@ class AsyncClient:
             batch = await self._send(_Request("GET", f"/v1/batches/{batch.id}", Batch, query=query))
         return batch
 
-    async def get_call(self, call: str, *, wait: float = 0.0) -> Call:
-        return await self._send(_Request("GET", f"/v1/calls/{call}", Call, query={"wait": int(wait)}))
+    async def get_call(self, call: str, *, wait: float = 0.0) -> StoredCall:
+        return await self._send(_Request("GET", f"/v1/calls/{call}", StoredCall, query={"wait": int(wait)}))
 
     async def calls(self, *, cursor: str | None = None, limit: int | None = None, **filters: str) -> CallPage:
         """A page of calls, newest first: by `status`, `tool`, `session`, `user`, `batch`."""
@@ -511,8 +511,8 @@ class AsyncClient:
             _Request("GET", "/v1/calls", CallPage, query={"cursor": cursor, "limit": limit, **filters})
         )
 
-    async def cancel(self, call: str) -> Call:
-        return await self._send(_Request("POST", f"/v1/calls/{call}/cancel", Call))
+    async def cancel(self, call: str) -> StoredCall:
+        return await self._send(_Request("POST", f"/v1/calls/{call}/cancel", StoredCall))
 
     async def stream(
         self, tool: str, arguments: Mapping[str, Any] | str | None = None, *, version: str | None = None,
@@ -541,7 +541,7 @@ class AsyncClient:
         """Events of a call after a number, until its end."""
         return self._events(None, call, after)
 
-    async def _events(self, request: _Request[Call] | None, call: str, after: int) -> AsyncIterator[Event]:
+    async def _events(self, request: _Request[StoredCall] | None, call: str, after: int) -> AsyncIterator[Event]:
         method, path, sent = _stream_of(request, call, after)
         lines = _EventLines()
         async with self._http.stream(method, path, **sent) as response:
@@ -635,7 +635,7 @@ class AsyncClient:
         return await self._send(_Request("GET", "/v1/usage", DailyUsage, query={"day": day}))
 
 
-def _stream_of(request: _Request[Call] | None, call: str, after: int) -> tuple[str, str, dict[str, Any]]:
+def _stream_of(request: _Request[StoredCall] | None, call: str, after: int) -> tuple[str, str, dict[str, Any]]:
     if request is not None:
         sent = request.sent
         sent["headers"]["Accept"] = "text/event-stream"

@@ -9,11 +9,11 @@ import pytest
 
 from ferrule.app.settings import PermissionSettings
 from ferrule.client import AsyncClient, ServiceError
-from ferrule.service.messages import ApprovalRecord, Call
+from ferrule.service.messages import ApprovalRecord, StoredCall
 from tests.service.serving import running, started
 
 
-async def asked(client: AsyncClient, text: str) -> tuple[Call, ApprovalRecord]:
+async def asked(client: AsyncClient, text: str) -> tuple[StoredCall, ApprovalRecord]:
     """A call that waits for its approval."""
     call = await client.call("note", {"text": text}, wait=0)
     assert call.status == "awaiting_approval"

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from ferrule.client import AsyncClient, ServiceError
-from ferrule.service.access import AREAS
+from ferrule.service.messages import AREAS
 from ferrule.service.tables import metadata
 from tests.service.serving import Running, running
 

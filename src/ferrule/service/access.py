@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.pipeline.authorise import Mode, Verdict
 from ferrule.policy import RulePolicy
 from ferrule.policy.rules import RuleSet, parse_rules
+from ferrule.service.messages import ADMIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,13 +19,6 @@ if TYPE_CHECKING:
     from ferrule.policy.rules import Rule
     from ferrule.registry.registry import ToolSource
     from ferrule.service.directory import Directory, Principal
-
-ADMIN = "Admin"
-"""The name that rules about administration have in front of their brackets."""
-AREAS = (
-    "tenants", "users", "roles", "keys", "tools", "calls", "audit", "usage", "metrics", "approve own", "approve others",
-)  # fmt: skip
-"""What stands in the brackets: `Admin(keys)`, `Admin(approve *)`; `Admin` alone is all of it."""
 
 # From the most that runs without asking to the least.
 _MODES = (Mode.BYPASS, Mode.ACCEPT_EDITS, Mode.DEFAULT, Mode.DONT_ASK, Mode.PLAN)

@@ -20,8 +20,7 @@ from sqlalchemy import delete, insert, select, update
 from ferrule.pipeline.authorise import Verdict
 from ferrule.policy import RuleError
 from ferrule.policy.rules import parse_rules
-from ferrule.service.access import ADMIN, AREAS
-from ferrule.service.messages import SCOPES, LimitValues, check_name
+from ferrule.service.messages import ADMIN, AREAS, SCOPES, LimitValues, check_name
 from ferrule.service.tables import (
     api_keys,
     audit_heads,

@@ -12,7 +12,6 @@ import logging
 import re
 import secrets
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import count
 from math import ceil
 from time import perf_counter
@@ -259,15 +258,6 @@ class HttpApp:
         self.endpoints = endpoints
         self._fixed = {(one.method, one.path): one for one in endpoints if "{" not in one.path}
         self._patterns = [(compile_path(one.path)[0], one) for one in endpoints if "{" in one.path]
-        self.counts: dict[tuple[str, int], int] = {}
-        """Requests by endpoint and status."""
-
-    @cached_property
-    def openapi(self) -> str:
-        """The document that describes all of it."""
-        from ferrule.service.openapi import openapi_document
-
-        return json.dumps(openapi_document(self.endpoints))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -289,7 +279,8 @@ class HttpApp:
             response = self._worded(error, request_id).response(request_id)
         response.raw_headers.append((b"x-request-id", request_id.encode()))
         counted = (endpoint.path if endpoint is not None else "(none)", response.status_code)
-        self.counts[counted] = self.counts.get(counted, 0) + 1
+        requests = self._service.requests
+        requests[counted] = requests.get(counted, 0) + 1
         if access_log.isEnabledFor(logging.INFO):
             _log(scope, response.status_code, perf_counter() - began, request, request_id)
         try:

@@ -17,6 +17,12 @@ Status = Literal[
 ]  # fmt: skip
 FINISHED = frozenset({"succeeded", "failed", "cancelled", "expired", "lost"})
 Scope = Literal["tools", "calls", "approvals", "admin"]
+ADMIN = "Admin"
+"""The name that rules about administration have in front of their brackets."""
+AREAS = (
+    "tenants", "users", "roles", "keys", "tools", "calls", "audit", "usage", "metrics", "approve own", "approve others",
+)  # fmt: skip
+"""What stands in the brackets: `Admin(keys)`, `Admin(approve *)`; `Admin` alone is all of it."""
 SCOPES: tuple[Scope, ...] = ("tools", "calls", "approvals", "admin")
 
 MOST_BATCH = 100
@@ -90,7 +96,7 @@ class CallResult(Received):
     attachments: list[dict[str, Any]] = []
 
 
-class Call(Received):
+class StoredCall(Received):
     id: str
     tool: str
     version: str | None
@@ -112,11 +118,11 @@ class Call(Received):
 
 class Batch(Received):
     id: str
-    calls: list[Call]
+    calls: list[StoredCall]
 
 
 class CallPage(Received):
-    calls: list[Call]
+    calls: list[StoredCall]
     next: str | None = Field(description="Give it as `cursor` to read on; null at the end.")
 
 

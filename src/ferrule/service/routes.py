@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
@@ -22,11 +23,11 @@ from ferrule.service.messages import (
     ApprovalRecord,
     Batch,
     BatchRequest,
-    Call,
     CallPage,
     CallRequest,
     DecisionRequest,
     Identity,
+    StoredCall,
     ToolDetail,
     ToolList,
     ToolSwitch,
@@ -266,7 +267,14 @@ async def show_metrics(request: ServiceRequest) -> Response:
 
 
 async def show_openapi(request: ServiceRequest) -> Response:
-    return json_response(request.service.app.openapi)
+    return json_response(_openapi())
+
+
+@cache
+def _openapi() -> str:
+    from ferrule.service.openapi import openapi_document
+
+    return json.dumps(openapi_document(ENDPOINTS))
 
 
 _WHOLE = {"type": "integer", "minimum": 0}
@@ -278,8 +286,8 @@ _PREFER = Parameter("Prefer", "`wait=30` waits that many seconds; `respond-async
 _LAST = Parameter("Last-Event-ID", "Resume after this event.", where="header")
 
 ENDPOINTS: tuple[ApiRoute, ...] = (
-    ApiRoute("POST", "/v1/calls", create_call, "Call a tool.", "calls", None, CallRequest, {200: Call, 202: Call},
-             (_KEY_HEADER, _PREFER), (409, 413, 422, 429)),
+    ApiRoute("POST", "/v1/calls", create_call, "Call a tool.", "calls", None, CallRequest,
+             {200: StoredCall, 202: StoredCall}, (_KEY_HEADER, _PREFER), (409, 413, 422, 429)),
     ApiRoute("POST", "/v1/calls/batch", create_batch, "Make many calls that may use each other's results.", "calls",
              None, BatchRequest, {200: Batch, 202: Batch}, (_KEY_HEADER, _PREFER), (409, 413, 422, 429)),
     ApiRoute("GET", "/v1/batches/{id}", show_batch, "Show the calls of a batch.", "calls", None, None,
@@ -290,9 +298,9 @@ ENDPOINTS: tuple[ApiRoute, ...] = (
               Parameter("user", "Only of this user."), Parameter("batch", "Only of this batch."),
               Parameter("cursor", "Read on from `next`."), _LIMIT)),
     ApiRoute("GET", "/v1/calls/{id}", show_call, "Show a call, or wait for its end.", "calls", None, None,
-             {200: Call, 202: Call}, (_WAIT,), (404,)),
-    ApiRoute("POST", "/v1/calls/{id}/cancel", cancel_call, "Stop a call.", "calls", None, None, {200: Call, 202: Call},
-             (), (404, 409)),
+             {200: StoredCall, 202: StoredCall}, (_WAIT,), (404,)),
+    ApiRoute("POST", "/v1/calls/{id}/cancel", cancel_call, "Stop a call.", "calls", None, None,
+             {200: StoredCall, 202: StoredCall}, (), (404, 409)),
     ApiRoute("GET", "/v1/calls/{id}/events", show_events, "Follow a call.", "calls", None, None,
              {200: "text/event-stream"}, (_LAST, Parameter("after", "As `Last-Event-ID`.", _WHOLE)), (404,)),
     ApiRoute("GET", "/v1/tools", list_tools, "List the tools that the caller may use.", "tools", None, None,

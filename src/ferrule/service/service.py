@@ -21,9 +21,7 @@ from ferrule.service.approvals import CallApprovals
 from ferrule.service.calls import Calls
 from ferrule.service.database import Database, DatabaseProblem
 from ferrule.service.directory import Directory, prepare_first_start
-from ferrule.service.http import HttpApp
 from ferrule.service.limits import CallLimits, FairGate
-from ferrule.service.routes import ENDPOINTS
 from ferrule.service.sessions import UserSessions, require_apart
 from ferrule.service.tables import HEAD
 from ferrule.service.tenant_records import TenantRecorder, metrics_page
@@ -67,7 +65,8 @@ class Service:
         self._lock: _InstanceLock | None = None
         self._all_settings = settings
         self._folder = folder
-        self.app = HttpApp(self, ENDPOINTS)
+        self.requests: dict[tuple[str, int], int] = {}
+        """HTTP requests by endpoint and status."""
 
     @property
     def notes(self) -> list[str]:
@@ -176,7 +175,7 @@ class Service:
             own = {name: counts for name, counts in statistics.items() if name == principal.tenant}
             return metrics_page(own, registry_size=size)
         running = Counter(live.tenant for live in self.calls.live.values())
-        return metrics_page(statistics, registry_size=size, requests=self.app.counts, running=running)
+        return metrics_page(statistics, registry_size=size, requests=self.requests, running=running)
 
     async def drain(self) -> None:
         """Take no more calls, and wait for those that run; after `drain_seconds` they are stopped."""

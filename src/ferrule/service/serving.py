@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from ferrule.core.loops import no_more_on_signal, on_signal
+from ferrule.service.http import HttpApp
+from ferrule.service.routes import ENDPOINTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -57,7 +59,7 @@ async def serve(
     listening = _listen(host, port)
     try:
         config = uvicorn.Config(
-            service.app,
+            HttpApp(service, ENDPOINTS),
             http="httptools",
             ws="none",
             lifespan="off",
