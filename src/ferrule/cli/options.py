@@ -83,7 +83,7 @@ SINCE = Since()
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _FLAGS = "ferrule.flags"
-_MODES = ("default", "plan", "accept-edits", "dont-ask", "bypass")
+MODES = ("default", "plan", "accept-edits", "dont-ask", "bypass")
 
 
 def workspace_option(command: F) -> F:
@@ -99,7 +99,7 @@ def permission_options(command: F) -> F:
     """--mode, --allow, --ask and --deny."""
     return _with(
         command,
-        _setting("permissions", "mode", "--mode", type=click.Choice(_MODES), help=_("How much runs without asking.")),
+        _setting("permissions", "mode", "--mode", type=click.Choice(MODES), help=_("How much runs without asking.")),
         _setting(
             "permissions", "allow", "--allow", multiple=True, metavar="RULE",
             help=_("Run this without asking. Repeatable."),

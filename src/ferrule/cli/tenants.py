@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from ferrule.cli.options import PlainError, json_option, permission_options, settings_for
+from ferrule.cli.options import MODES, PlainError, json_option, settings_for
 from ferrule.cli.output import print_table, write, write_json
 from ferrule.cli.serve import database_option, missing_service
 from ferrule.cli.words import _, said_of
@@ -281,7 +281,10 @@ def list_roles(database: str | None, tenant: str, as_json: bool = False) -> None
     epilog=_("Administration is `Admin`, or a part of it: `Admin(keys)`, `Admin(users)`, `Admin(approve others)` …"),
 )
 @click.argument("name")
-@permission_options
+@click.option("--mode", type=click.Choice(MODES), help=_("How much runs without asking."))
+@click.option("--allow", multiple=True, metavar="RULE", help=_("Run this without asking. Repeatable."))
+@click.option("--ask", multiple=True, metavar="RULE", help=_("Always ask about this. Repeatable."))
+@click.option("--deny", multiple=True, metavar="RULE", help=_("Never run this. Repeatable."))
 @json_option
 @store_options
 def set_role(
