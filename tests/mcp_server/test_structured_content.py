@@ -250,7 +250,7 @@ def files() -> st.SearchStrategy[bytes]:
 
 
 @settings(
-    max_examples=8, phases=[Phase.explicit, Phase.reuse, Phase.generate], suppress_health_check=[HealthCheck.too_slow]
+    max_examples=15, phases=[Phase.explicit, Phase.reuse, Phase.generate], suppress_health_check=[HealthCheck.too_slow]
 )
 @given(
     contents=st.lists(files(), min_size=1, max_size=3),

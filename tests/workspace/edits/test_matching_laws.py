@@ -59,7 +59,7 @@ def _as_the_file_ends_lines(text: str, old: str, new: str) -> str:
 
 
 @given(st.data(), st.sampled_from(sorted(ENCODINGS)), ENDINGS)
-@settings(max_examples=200, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=400, suppress_health_check=[HealthCheck.filter_too_much])
 def test_what_stands_there_once_is_replaced_to_the_letter(data: st.DataObject, form: str, ending: str):
     """Whatever the new text looks like, in every encoding; no byte beside it changes."""
     text, old, new = data.draw(an_exact_edit(ending, "éü" if form == "latin-1" else "é中"))
@@ -136,7 +136,7 @@ def _looks_the_same(edit: TrueEdit, damage: Damage, result: str, old: str, new: 
 
 
 @given(a_true_edit(), a_damage(), st.booleans(), st.booleans())
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 def test_a_damaged_copy_does_what_the_undamaged_would_or_nothing(
     edit: TrueEdit, damage: Damage, crlf: bool, copied_with_endings: bool
 ):

@@ -351,7 +351,7 @@ def plant(root: Path, nodes: list[tuple[str, str, str, str]]) -> None:
         path.chmod(int(mode, 8))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(nodes=st.lists(NODES, max_size=8), operations=st.lists(OPERATIONS, min_size=1, max_size=8))
 def test_applying_a_layer_is_running_for_real_and_undo_and_redo_are_exact(
     nodes: list[tuple[str, str, str, str]], operations: list[str]

@@ -218,7 +218,7 @@ OPERATIONS = st.one_of(
 SCRIPTS = st.lists(st.lists(OPERATIONS, min_size=1, max_size=4).map("; ".join), min_size=1, max_size=4)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(before=st.lists(OPERATIONS, min_size=1, max_size=5).map("; ".join), scripts=SCRIPTS)
 @example("mkdir -p c/b", ["echo a > a; rm -rf c; mkdir -p c", "echo a > a; mkdir -p c/b"])
 def test_commands_one_after_the_other_see_what_they_would_see_for_real(before: str, scripts: list[str]) -> None:

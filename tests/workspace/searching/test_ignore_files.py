@@ -50,7 +50,7 @@ RULES = st.dictionaries(
 
 
 @given(RULES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_it_agrees_with_ripgrep(tmp_path_factory: pytest.TempPathFactory, rules: dict[str, str]) -> None:
     root = tmp_path_factory.mktemp("ignore")
     plant(root, rules)

@@ -56,7 +56,7 @@ def test_groups_are_read_as_regex_tools_write_them(given: str, text: str, groups
         "".join
     )
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_ripgrep_writes_what_was_read(given_text: str) -> None:
     """The law behind the table: what is read is what an engine of another make puts in."""
     read = read_replacement(given_text)

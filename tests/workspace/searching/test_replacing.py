@@ -28,7 +28,7 @@ INLINE = st.lists(PIECES.filter(lambda one: one.strip("\r\n") != ""), min_size=1
 MARKS = st.sampled_from([b"", b"", codecs.BOM_UTF8])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(texts=st.lists(st.tuples(MARKS, TEXTS), min_size=1, max_size=4), old=INLINE, new=TEXTS)
 def test_plain_text_is_replaced_as_python_replaces_it(texts: list[tuple[bytes, str]], old: str, new: str) -> None:
     """Issue 3: bytes outside the edited span never change, over random line endings."""
@@ -47,7 +47,7 @@ def test_plain_text_is_replaced_as_python_replaces_it(texts: list[tuple[bytes, s
             assert after.get(f"{number}.txt", mark + text.encode()) == expected
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     text=TEXTS,
     mark=MARKS,

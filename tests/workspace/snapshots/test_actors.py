@@ -238,7 +238,7 @@ def played(events: list[tuple[int, str, str, str]]) -> Generator[World]:
         remove_tree(folder)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     events=st.lists(
         st.integers(0, 2).flatmap(
@@ -260,7 +260,7 @@ def test_undoing_all_of_one_leaves_exactly_what_the_others_did(events: list[tupl
         assert files_in(world.root) == others | before
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     events=st.lists(st.tuples(st.integers(0, 2), st.sampled_from([*KINDS, "rm -r"]), PATHS, PATHS), max_size=16),
     last=st.integers(0, 2),

@@ -307,7 +307,7 @@ async def test_a_call_that_does_not_meet_it_leaves_it_to_the_next(tmp_path: Path
     assert after.metadata["notes"] == [REMOVED]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(
         st.sampled_from(["write", "batch", "batch removed", "remove", "undo", "redo", "restart"]),

@@ -125,7 +125,7 @@ OPERATIONS = st.one_of(
 )
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scripts=st.lists(st.lists(OPERATIONS, min_size=1, max_size=6), min_size=1, max_size=4))
 @example(scripts=[["mkdir -p d", "echo 1 > d/e", "chmod 555 d"], ["chmod 755 d", "rm -rf d"]])
 @example(scripts=[["echo 1 > a", "ln -f a b"], ["sed -i s/1/2/ a"]])

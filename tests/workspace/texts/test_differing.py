@@ -25,7 +25,7 @@ def test_texts_that_are_the_same_or_empty() -> None:
     assert differing("", "a\n", 3) == Differing([], ["a\n"])
 
 
-@settings(max_examples=200)
+@settings(max_examples=500)
 @given(PIECES, PIECES, PIECES, PIECES, st.integers(0, 3))
 def test_the_changes_are_those_of_the_whole(start: str, old: str, new: str, end: str, around: int) -> None:
     before, after = start + old + end, start + new + end
