@@ -33,7 +33,7 @@ def test_what_is_wrong_with_each_is_said_in_a_sentence() -> None:
             "call_back": "`call_back`: `callback` is a Callable, which has no JSON form, and a model can only send JSON. Give it another type, or leave it out of the parameters.",
             "make_type": "`make_type`: `kind` is a type, which has no JSON form, and a model can only send JSON. Give it another type, or leave it out of the parameters.",
             "use_socket": "`use_socket`: `connection` is a socket, which has no JSON form, and a model can only send JSON. Give it another type, or leave it out of the parameters.",
-            "use_unknown": "`use_unknown`: a parameter's type is not known here: name 'Nowhere' is not defined. Define it above the function, or import it for real and not for type checkers alone.",
+            "use_unknown": "`use_unknown`: a parameter's type is not known here: name 'Nowhere' is not defined. Define it above the function, or import it at run time, not only for type checkers.",
             "use_broken": "`use_broken`: its parameters cannot be read: KeyError: 'boom'.",
             "use_broken_form": "`use_broken_form`: `thing` has no JSON Schema: ZeroDivisionError: boom.",
             "CallClass": "`CallClass`: `callback` is a Callable, which has no JSON form, and a model can only send JSON. Give it another type, or leave it out of the parameters.",
@@ -117,7 +117,7 @@ def test_a_call_of_it_fails_in_words_and_the_others_of_its_batch_run(bad: Tool[A
     wrong, right = asyncio.run(runtime.batch(calls))
     assert right.data == "Hello, Ada!"
     assert wrong.error is not None
-    assert wrong.error.message.startswith((f"The tool `{bad.name}` is defined wrongly", "The arguments of"))
+    assert wrong.error.message.startswith((f"The tool `{bad.name}` is not defined correctly", "The arguments of"))
 
 
 @bad_one

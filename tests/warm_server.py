@@ -83,7 +83,7 @@ def _pieces(orders: socket.socket, length: int) -> list[bytes]:
 
 
 def _tell(report: int, number: int) -> None:
-    with suppress(BrokenPipeError):  # nobody waits for it any more
+    with suppress(BrokenPipeError):  # nothing waits for it any more
         os.write(report, f"{number}\n".encode())
 
 

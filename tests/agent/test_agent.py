@@ -54,9 +54,9 @@ async def test_one_turn_at_a_time() -> None:
     first = agent.run("one")
     await anext(first)
     assert agent.working
-    with pytest.raises(RuntimeError, match="`steer` says something more"):
+    with pytest.raises(RuntimeError, match="use `steer` to add a message"):
         await anext(agent.run("two"))
-    with pytest.raises(RuntimeError, match="cannot change under it"):
+    with pytest.raises(RuntimeError, match="cannot be changed now"):
         await agent.compact()
     await first.aclose()
     assert not agent.working

@@ -83,18 +83,18 @@ def test_what_stands_for_the_old_part_has_what_was_said_and_which_files_were_use
     after = summarised(messages, tail_start(messages), "## Task\nRead everything.")
     assert isinstance(after[1], UserMessage)
     assert after[1].text == snapshot("""\
-[The conversation so far was too long to keep whole. This stands for 11 earlier messages.]
+[The conversation so far was too long to keep in full. This summary replaces 11 earlier messages.]
 
 ## Task
 Read everything.
 
-What the person said in them, word for word:
+What the user said in them, word for word:
 - Only Python 3.11,
   please.
 
 Files used in them: `0.py`, `1.py`, `2.py`, `3.py`
 
-[End of the summary. Look again where you are not certain.]\
+[End of the summary. Check again where you are not certain.]\
 """)
 
 

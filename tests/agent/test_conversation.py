@@ -64,7 +64,7 @@ def test_what_no_provider_takes_is_told_apart() -> None:
     asked, told = AssistantMessage("", (one,)), ToolResults((cancelled(one, ""),))
     assert well_formed([]) is None
     assert well_formed([UserMessage("a"), asked, told, UserMessage("b")]) is None
-    assert well_formed([asked, told]) == "it does not start with what the person said"
+    assert well_formed([asked, told]) == "it does not start with a user message"
     assert well_formed([UserMessage("a"), asked, UserMessage("b")]) == "calls have no results"
-    assert well_formed([UserMessage("a"), told]) == "results do not belong to the calls before them"
+    assert well_formed([UserMessage("a"), told]) == "some results do not match the calls before them"
     assert well_formed([UserMessage("a"), asked, ToolResults((cancelled(other, ""),))]) is not None

@@ -27,7 +27,7 @@ async def test_a_stream_without_an_end_names_the_model() -> None:
     async def torn(request: ModelRequest) -> AsyncIterator[ModelEvent]:
         yield TextDelta("half")
 
-    with pytest.raises(ModelError, match="The answer of `scripted/test` ended before it was whole"):
+    with pytest.raises(ModelError, match="The answer from `scripted/test` ended early"):
         await Hearing(lambda event: None).listen(ScriptedModel([torn]), REQUEST)
 
 

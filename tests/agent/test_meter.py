@@ -25,7 +25,7 @@ def test_one_step_is_one_step() -> None:
     meter.steps = 1
     assert meter.problem() == (
         "The turn had 1 step, which is its limit.",
-        "Nothing is lost: say how to go on, or raise the limit (--max-steps).",
+        "Nothing is lost: say how to continue, or raise the limit (--max-steps).",
     )
 
 

@@ -36,5 +36,5 @@ async def test_a_model_that_fails_is_the_tool_s_failure_in_words() -> None:
     agent, _ = agent_with([call("guess", {"about": "it"}), error, "Never mind."], guess)
     await turn(agent)
     assert shown(agent.conversation.messages)[2] == (
-        "result: Error (execution_error): The model could not be asked: Busy.\n\nSuggestion: Wait."
+        "result: Error (execution_error): The request to the model failed: Busy.\n\nSuggestion: Wait."
     )

@@ -40,4 +40,4 @@ def test_a_change_that_worked_begins_the_count_anew_and_one_that_failed_does_not
 
 def test_the_note_says_what_to_do() -> None:
     assert NOTED < ENDED
-    assert note(3).endswith("try another approach, or say what holds you up.]")
+    assert note(3).endswith("try another approach, or say what is blocking you.]")

@@ -86,7 +86,7 @@ def test_calls_that_a_crash_cut_off_are_settled_when_the_session_goes_on(tmp_pat
     session.close()
     _, conversation = load(path)
     assert well_formed(conversation.messages) is None
-    assert "whether it ran is not known" in shown(conversation.messages)[-1]
+    assert "whether it ran is unknown" in shown(conversation.messages)[-1]
 
 
 def test_a_process_that_is_killed_loses_nothing_that_was_said(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_line_damaged_in_the_middle_is_refused_with_its_number(tmp_path: Path)
     lines = path.read_text().splitlines()
     lines[1] = lines[1][:10]
     path.write_text("\n".join(lines) + "\n")
-    with pytest.raises(SessionProblem, match=r"damaged in line 2.*Begin a new session"):
+    with pytest.raises(SessionProblem, match=r"damaged in line 2.*Start a new session"):
         load(path)
 
 

@@ -62,7 +62,7 @@ async def test_it_asks_for_nothing_itself_and_its_calls_are_refused_as_any_other
         [task(tools="all"), call("keep", {"text": "x"}), "Refused.", "So be it."], policy=RulePolicy()
     )
     await turn(agent)
-    assert "there is nobody to ask" in shown(model.requests[2].messages)[-1]
+    assert "approval isn't available here" in shown(model.requests[2].messages)[-1]
     assert shown(agent.conversation.messages)[2] == "result: Refused."
 
 

@@ -180,7 +180,7 @@ async def test_an_answer_that_never_ends_is_given_up_on_and_says_so() -> None:
     agent, model = agent_with([say("x", stop="length")] * 4)
     happened = await turn(agent)
     assert (happened.ended.ending, happened.ended.text) == (Ending.DONE, "xxxx")
-    assert "may not be whole" in happened.of(Noted)[0].text
+    assert "may be incomplete" in happened.of(Noted)[0].text
     model.check()
 
 
@@ -191,7 +191,7 @@ async def test_calls_of_a_cut_off_answer_are_not_run_because_they_may_be_torn() 
     happened = await turn(agent)
     assert happened.ended.ending is Ending.DONE
     assert "kept" not in where.session.state
-    assert "may not be whole" in shown(agent.conversation.messages)[2]
+    assert "may be incomplete" in shown(agent.conversation.messages)[2]
     assert [(one.tool, one.outcome) for one in records.all] == [("keep", "validation_error")]
 
 
@@ -246,7 +246,7 @@ async def test_a_stream_without_an_end_is_an_error_in_words() -> None:
         yield TextDelta("half")
 
     agent, _ = agent_with([torn])
-    assert "ended before it was whole" in (await turn(agent)).ended.problem
+    assert "ended early" in (await turn(agent)).ended.problem
 
 
 async def test_a_fault_in_the_program_ends_the_turn_and_never_raises() -> None:
@@ -255,7 +255,7 @@ async def test_a_fault_in_the_program_ends_the_turn_and_never_raises() -> None:
 
     agent, _ = agent_with([broken, "fine"])
     happened = await turn(agent)
-    assert happened.ended.problem == "The program failed while it worked with the model: ZeroDivisionError."
+    assert happened.ended.problem == "An internal error stopped the turn: ZeroDivisionError."
     assert (await turn(agent)).ended.text == "fine"
 
 
@@ -354,7 +354,7 @@ async def test_an_interrupt_cancels_running_calls_and_keeps_what_was_done() -> N
     assert waiting.cancelled
     assert shown(agent.conversation.messages)[2:] == [
         "result: 2",
-        "result: Error (cancelled_error): `wait` did not finish. The person stopped it.",
+        "result: Error (cancelled_error): `wait` did not finish. The user stopped it.",
     ]
     assert [(one.tool, one.outcome) for one in records.all] == [("add", "success"), ("wait", "cancelled_error")]
 

@@ -50,7 +50,7 @@ async def test_it_knows_where_it_is_and_has_the_standard_tools(workspace: Path) 
     assert {"Read", "Edit", "Bash", "Task"} <= set(names)
     assert not {"readFile", "listFiles", "searchFiles", "executeCommand"} & set(names)
     assert {"getGitInfo", "getCurrentDateTime"} <= set(names)
-    for words in ("- Git branch: trunk", f"- Workspace: {workspace}", "Use tabs.", "Nobody can be asked now"):
+    for words in ("- Git branch: trunk", f"- Workspace: {workspace}", "Use tabs.", "Approval isn't available now"):
         assert words in request.system
     assert model.closed
 

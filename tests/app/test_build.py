@@ -315,7 +315,7 @@ async def test_no_tool_writes_what_would_be_loaded_without_a_question(
         await app.runtime.run("Read", {"file_path": name})
         refused = await app.runtime.run("Write", {"file_path": name, "content": "import os"})
         assert refused.error is not None
-        assert "holds what other programs run or obey" in refused.error.message
+        assert "contains what other programs run or obey" in refused.error.message
         assert (await app.runtime.run("Write", {"file_path": "other/new.py", "content": "import os"})).success
         assert (await app.runtime.run("Write", {"file_path": "mine/notes.txt", "content": "notes"})).success
 

@@ -57,7 +57,9 @@ def test_only_the_settings_turn_the_sandbox_off(tmp_path: Path) -> None:
 
 
 def test_a_host_that_is_none_is_an_error_at_the_start(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"`sandbox.hosts`: 'https://example.org/x' .*A host is `example.org`"):
+    with pytest.raises(
+        SettingsError, match=r"`sandbox.hosts`: 'https://example.org/x' .*Write a host as `example.org`"
+    ):
         App(settings(SandboxSettings(hosts=["https://example.org/x"])), tmp_path)
 
 

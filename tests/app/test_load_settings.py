@@ -123,7 +123,7 @@ def test_a_workspace_cannot_hold_up_every_command_with_a_file_that_is_none(
 ) -> None:
     files[1].unlink(missing_ok=True)
     made(files[1])
-    with pytest.raises(SettingsError, match="could not be read: it is no ordinary file"):
+    with pytest.raises(SettingsError, match="could not be read: it is not a regular file"):
         load_settings(files[1].parent)
 
 
@@ -198,7 +198,7 @@ def test_a_workspace_cannot_switch_on_what_the_person_switched_off(files: tuple[
 def test_a_file_that_was_named_must_be_there(files: tuple[Path, Path]) -> None:
     person, project = files
     person.unlink()
-    with pytest.raises(SettingsError, match=r"FERRULE_CONFIG names .*person.toml, and there is no such file"):
+    with pytest.raises(SettingsError, match=r"FERRULE_CONFIG points to .*person.toml, which does not exist"):
         load_settings(project.parent)
 
 

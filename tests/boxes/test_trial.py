@@ -244,7 +244,7 @@ async def test_a_question_warns_of_names_that_an_unapproved_command_changed(root
         await at.bash("mkfifo queue")
         await at.bash("curl https://example.org")
         await at.bash("echo x > c.txt")
-    said = "An unapproved command changed `GIT_PAGER`, `ls`, `umask` in this shell, so the words of the command may not mean what they say."
+    said = "An unapproved command changed `GIT_PAGER`, `ls`, `umask` in this shell, so the command may not do what it says."
     assert [question.warning for question in at.asked] == [said, said, None]
 
 

@@ -115,7 +115,7 @@ Error (validation_error): `file` is a file, not a folder.
 Suggestion: The shell is in `.`; relative paths start there. Nothing was run.\
 """)
         assert await desk.bash("echo until then; sleep 600", timeout=500) == snapshot("""\
-Error (timeout_error): The command did not finish within 0.5 s and was ended, with all that it had started.
+Error (timeout_error): The command did not finish within 0.5 s and was stopped, with everything it had started.
 
 Suggestion: Give it more time with `timeout`, or start it with `run_in_background`.
 
@@ -128,15 +128,15 @@ until then\
         assert await desk.bash("touch /etc/x") == snapshot("""\
 touch: cannot touch '/etc/x': Read-only file system
 [Exit code 1.]
-[The sandbox kept the command from writing `/etc/x`: only the workspace and `/tmp` are writable. Write inside the workspace or below `/tmp`, or ask the person to add the folder to `writable` of `[sandbox]` in their settings.]\
+[The sandbox kept the command from writing `/etc/x`: only the workspace and `/tmp` are writable. Write inside the workspace or below `/tmp`, or ask the user to add the folder to `writable` of `[sandbox]` in their settings.]\
 """)
         assert await desk.bash("curl -s https://example.org") == snapshot("""\
 [Exit code 6.]
-[The sandbox kept the command from reaching `example.org`: it has no network. Do without the network, or ask the person to allow `example.org` in `hosts` of `[sandbox]` in their settings.]\
+[The sandbox kept the command from reaching `example.org`: it has no network. Do without the network, or ask the user to allow `example.org` in `hosts` of `[sandbox]` in their settings.]\
 """)
         assert await desk.bash("a\0b") == snapshot("""\
 Error (validation_error): The arguments of `Bash` have 1 problem:
-- `command`: it holds a NUL byte, which no command can
+- `command`: it contains a NUL byte, which no command can
 
 Suggestion: Call `Bash` again with {"command": string, "description": string (optional, default ""), "timeout": integer (optional, default 120000), "run_in_background": boolean (optional, default false), "working_directory": string | null (optional, default null), "background_on_timeout": boolean (optional, default false), "terminal": boolean (optional, default false)}.\
 """)
@@ -146,16 +146,16 @@ async def test_one_that_waits_for_input_without_a_terminal_says_what_to_do(tmp_p
     editor = "python3 -c 'import os, select; os.dup2(2, 0); print(\"editing\"); select.select([0], [], [])'"
     async with shell_desk(tmp_path) as desk:
         assert await desk.bash(editor) == snapshot("""\
-Error (execution_error): The command waited for someone to type, and was ended: it has no terminal, so nothing can be typed.
+Error (execution_error): The command waited for input and was stopped: it has no terminal, so nothing can be typed.
 
-Suggestion: Give it what it asks for in the command itself (`git commit -m`, `--yes`, a file to read), or run it with `terminal` and answer with BashInput.
+Suggestion: Pass what it asks for in the command itself (`git commit -m`, `--yes`, a file to read), or run it with `terminal` and answer with BashInput.
 
 editing\
 """)
         assert await desk.words("executeCommand", command=editor) == snapshot("""\
-Error (execution_error): The command waited for someone to type, and was ended: it has no terminal, so nothing can be typed.
+Error (execution_error): The command waited for input and was stopped: it has no terminal, so nothing can be typed.
 
-Suggestion: Give it in the command itself what it asks for, as `git commit -m` does.
+Suggestion: Pass what it asks for in the command itself, as `git commit -m` does.
 
 editing\
 """)

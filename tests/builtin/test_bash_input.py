@@ -37,7 +37,7 @@ name? \n\
 [It waits for input after `name? `. Answer with BashInput.]\
 """)
         assert await desk.bash("echo too soon", terminal=True) == snapshot("""\
-Error (validation_error): The command before this one still waits for input.
+Error (validation_error): The previous command is still waiting for input.
 
 Suggestion: Answer it, or send it Ctrl-C, before running another.\
 """)
@@ -57,13 +57,13 @@ Bob is 7
 async def test_bad_cases(tmp_path: Path) -> None:
     async with shell_desk(tmp_path) as desk:
         assert await desk.words("BashInput", text="x\n") == snapshot("""\
-Error (validation_error): No command waits for input.
+Error (validation_error): No command is waiting for input.
 
 Suggestion: Run the command again.\
 """)
         await desk.bash("read x; sleep 600", terminal=True)
         assert await desk.words("BashInput", text="x\n", timeout=300) == snapshot("""\
-Error (timeout_error): The command did not finish within 0.3 s and was ended, with all that it had started.
+Error (timeout_error): The command did not finish within 0.3 s and was stopped, with everything it had started.
 
 Suggestion: Run it again with more time.
 
@@ -71,9 +71,9 @@ x\
 """)
     async with shell_desk(tmp_path, policy=RulePolicy()) as desk:
         assert await desk.words("BashInput", text="x\n") == snapshot("""\
-Error (permission_error): `BashInput` was not run: a tool that executes something asks first, and there is nobody to ask.
+Error (permission_error): `BashInput` was not run: a tool that executes something asks first, and approval isn't available here.
 
-Suggestion: The person can allow it: `--allow 'BashInput'` on the command line, or that rule in their settings.\
+Suggestion: The user can allow it: `--allow 'BashInput'` on the command line, or that rule in their settings.\
 """)
 
 

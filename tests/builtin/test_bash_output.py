@@ -51,13 +51,13 @@ two
 """)
         assert await desk.words("BashOutput", shell_id="bash_1", wait_for="three", timeout=50) == snapshot("""\
 (nothing new)
-[No line holds `three`. It has not come yet.]
+[No line contains `three`. It has not come yet.]
 [`bash_1` is still running.]\
 """)
         await desk.bash("echo end >other")
         assert await desk.words("BashOutput", shell_id="bash_1", wait_for="three") == snapshot("""\
 (nothing new)
-[No line holds `three`. The command ended without it.]
+[No line contains `three`. The command ended without it.]
 [`bash_1` has ended with exit code 4.]\
 """)
         assert re.sub(r"\d+ s", "N s", await desk.words("BashOutput")) == snapshot(
@@ -89,11 +89,11 @@ async def test_bad_cases(tmp_path: Path) -> None:
         assert await desk.words("BashOutput", shell_id="nope") == snapshot("""\
 Error (not_found_error): There is no background command `nope`.
 
-Suggestion: Those there are: none.\
+Suggestion: Background commands: none.\
 """)
         await desk.bash("true", run_in_background=True)
         assert await desk.words("BashOutput", shell_id="bash_2") == snapshot("""\
 Error (not_found_error): There is no background command `bash_2`.
 
-Suggestion: Those there are: `bash_1`.\
+Suggestion: Background commands: `bash_1`.\
 """)

@@ -107,7 +107,7 @@ def test_two_processes_with_a_command_each_have_each_their_own_changes(place: Pl
     assert list(place.owners().values()) == [["g"], ["f", "h"]]
     assert place.ferrule("undo", "--to", "0") == snapshot("""\
 2 changes undone:
-  h — there again
+  h — restored
   f — as before
   g — as before
 """)
@@ -253,9 +253,9 @@ async def test_a_command_beside_another_does_not_change_what_is_guarded(tmp_path
         await desk.bash("sleep 600", run_in_background=True)
         told = await desk.bash("echo 1 > a; echo '[alias] x = !sh' >> .git/config")
         assert told == snapshot("""\
-Error (permission_error): The command changed `.git/config`, which is guarded: it makes other programs run things. Nothing that it changed was kept.
+Error (permission_error): The command changed `.git/config`, which is guarded: it can make other programs run commands. None of its changes were kept.
 
-Suggestion: Do without it, or run it again once the other command here has ended.
+Suggestion: Do without it, or run it again once the other command here has finished.
 
 [Done; it wrote nothing.]\
 """)
@@ -295,7 +295,7 @@ async def test_without_layers_what_several_may_have_changed_is_on_record_once_wi
         assert [path.name for path in mine.paths] == ["g"]
         assert mine.others == (of_background.origin,)
         assert told.replace(of_background.origin.call, "CALL") == snapshot(
-            "[Another command ran at the same time (`CALL`) and may have made some of its changes; undo takes all.]"
+            "[Another command ran at the same time (`CALL`) and may have made some of its changes; undo reverts all of them.]"
         )
 
 

@@ -46,7 +46,7 @@ IMPORTANT:
                     "type": "string",
                 },
                 "old_string": {
-                    "description": "The text to replace, exactly as it stands in the file.",
+                    "description": "The text to replace, exactly as it appears in the file.",
                     "type": "string",
                 },
                 "new_string": {
@@ -95,12 +95,12 @@ def test_each_error_in_its_own_words(desk: Desk) -> None:
     assert refused(desk.edit("f.py", "x", "x"), "identical").llm_content == snapshot("""\
 Error (validation_error): The old and the new text are the same, so there is nothing to change.
 
-Suggestion: Give the text as it should become as the new text.\
+Suggestion: Give the changed text as the new text.\
 """)
     assert refused(desk.edit("f.py", "", "x"), "empty").llm_content == snapshot("""\
 Error (validation_error): The old text is empty, so there is no place to change.
 
-Suggestion: Give the text to find, or use Write to make the whole file.\
+Suggestion: Give the text to find, or use Write to create the whole file.\
 """)
     assert refused(desk.edit("f.py", "return True", "return 1"), "several").llm_content == snapshot("""\
 Error (execution_error): The old text is found 2 times: on lines 4, 9.
@@ -130,7 +130,7 @@ def test_what_is_no_text_file_is_said_so(desk: Desk) -> None:
     assert refused(desk.edit("a.bin", "a", "b"), "binary").llm_content == snapshot("""\
 Error (execution_error): `a.bin` is not a text file, and is not edited.
 
-Suggestion: Write it whole, or change it with a command made for its kind.\
+Suggestion: Write the whole file, or change it with a command made for its type.\
 """)
     assert refused(desk.edit("folder", "a", "b"), "directory").llm_content == snapshot("""\
 Error (execution_error): `folder` is a directory, not a file.
@@ -141,7 +141,7 @@ Suggestion: List it instead.\
         """\
 Error (not_found_error): There is no file at `nosuch.py`.
 
-Suggestion: No name in `.` is like it; list the folder to see what is there.\
+Suggestion: No name in `.` is similar; list the folder to see what is there.\
 """
     )
 
@@ -219,7 +219,7 @@ Suggestion: To create it, use Write.\
 def test_what_no_text_file_holds_is_refused(desk: Desk) -> None:
     desk.seen("f.c", "char c = 'a';\n")
     assert refused(desk.edit("f.c", "a'", "\0'"), "nul").llm_content == snapshot("""\
-Error (validation_error): The new text holds a NUL character, and text files have none. Nothing was changed.
+Error (validation_error): The new text contains a NUL character, and text files have none. Nothing was changed.
 
 Suggestion: Write it as an escape of the file's language, such as `\\0` or `\\x00`.\
 """)
@@ -243,7 +243,7 @@ Error (execution_error): The old text fits on line 2, but it is a whole line wit
      2	'two'
 (· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
 
-Suggestion: To take the line away, end the old text with its line ending; to leave an empty line, end both with one.\
+Suggestion: To remove the line, end the old text with its line ending; to leave an empty line, end both with one.\
 """)
     assert desk.bytes_of("f") == b"one\n'two'\nthree\n"
 
@@ -263,11 +263,11 @@ Read shows the cells, but the file is JSON, and an edit changes that: each line 
 Suggestion: Copy the old text from these lines, with their spaces and tabs, and try again.\
 """)
     assert refused(desk.edit("n.ipynb", "print(x)", 'print("x")'), "notebook").llm_content == snapshot("""\
-Error (execution_error): After this change the file would not be a notebook any more. Nothing was changed.
+Error (execution_error): After this change the file would no longer be a notebook. Nothing was changed.
 
 Read shows the cells, but the file is JSON, and an edit changes that: each line of a cell is a string there, in quotes, with `\\"` for a quote and `\\n` at its end.
 
-Suggestion: Give the new text as it must stand in the JSON.\
+Suggestion: Give the new text as it must appear in the JSON.\
 """)
     assert desk.bytes_of("n.ipynb").decode() == cells
     assert desk.edit("n.ipynb", "print(x)", 'print(\\"x\\")').success

@@ -83,12 +83,12 @@ Suggestion: Call `executeCommand` again with {"command": string, "cwd": string |
             """\
 touch: cannot touch '/usr/x': Read-only file system
 [Exit code 1.]
-[The sandbox kept the command from writing `/usr/x`: only the workspace and `/tmp` are writable. Write inside the workspace or below `/tmp`, or ask the person to add the folder to `writable` of `[sandbox]` in their settings.]\
+[The sandbox kept the command from writing `/usr/x`: only the workspace and `/tmp` are writable. Write inside the workspace or below `/tmp`, or ask the user to add the folder to `writable` of `[sandbox]` in their settings.]\
 """
         )
         monkeypatch.setattr(module, "_SECONDS", 0.3)
         assert await desk.words("executeCommand", command="echo a; sleep 600") == snapshot("""\
-Error (timeout_error): The command did not finish within 0.3 s and was ended, with all that it had started.
+Error (timeout_error): The command did not finish within 0.3 s and was stopped, with everything it had started.
 
 Suggestion: Do it in smaller steps.
 
@@ -101,5 +101,5 @@ async def test_rules_for_bash_hold_for_it(tmp_path: Path) -> None:
         assert await desk.words("executeCommand", command="git push origin") == snapshot("""\
 Error (permission_error): `executeCommand` was not run: `Bash(git push *)` from the program denies `git push origin`.
 
-Suggestion: Do not try the same call again; try another approach, or ask the person.\
+Suggestion: Do not try the same call again; try another approach, or ask the user.\
 """)

@@ -386,9 +386,9 @@ Error (validation_error): `$name` in `replace_with` refers to the group `name`, 
 Suggestion: Put parentheses around the part of the pattern to keep, or use `$0` for the whole match. For the text `$name` itself write `$$name`.\
 """)
     assert run(desk, "x*", "y", preview_only=False).llm_content == snapshot("""\
-Error (validation_error): The pattern matches without taking any text in line 1 of `a.txt`; what would be put there cannot be told for sure. Nothing was changed.
+Error (validation_error): The pattern matches without taking any text in line 1 of `a.txt`; what would be put there is not certain. Nothing was changed.
 
-Suggestion: Let it match at least one character (`+` for `*`), and repeat what shall stay with `$0`: to put `# ` before lines, replace `^.` with `# $0`.\
+Suggestion: Let it match at least one character (`+` for `*`), and keep what should stay with `$0`: to put `# ` before lines, replace `^.` with `# $0`.\
 """)
     assert run(desk, r"[\n]", " ", multiline=True, preview_only=False).llm_content == snapshot("""\
 Error (validation_error): The pattern matches half of a `\\r\\n` line ending in line 1 of `win.txt`. Nothing was changed.
@@ -396,7 +396,7 @@ Error (validation_error): The pattern matches half of a `\\r\\n` line ending in 
 Suggestion: Match the whole ending: `\\r?\\n` for `\\n`, which fits either kind of file.\
 """)
     assert run(desk, "one\ntwo", "x", preview_only=False).llm_content == snapshot("""\
-Error (validation_error): The pattern cannot be searched for: it holds a line break, and lines are searched one at a time.
+Error (validation_error): The pattern cannot be searched for: it contains a line break, and lines are searched one at a time.
 
 Suggestion: Set `multiline` to true to search across.\
 """)
@@ -416,8 +416,8 @@ Suggestion: Give the folder as `path`, and the glob below it.\
     assert run(desk, "a\0", "b\0").llm_content.splitlines()[:3] == snapshot(
         [
             "Error (validation_error): The arguments of `FileSearch` have 2 problems:",
-            "- `pattern`: it holds a NUL byte; to search for one, write \\x00",
-            "- `replace_with`: it holds a NUL byte, and text files have none",
+            "- `pattern`: it contains a NUL byte; to search for one, write \\x00",
+            "- `replace_with`: it contains a NUL byte, and text files have none",
         ]
     )
     assert files(desk.workspace) == before

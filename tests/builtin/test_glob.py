@@ -99,7 +99,7 @@ Error (validation_error): The glob `../**` leads out with `..`.
 Suggestion: Give the folder as `path`, and the glob below it.\
 """)
     assert words(glob, root, {"pattern": "/etc/*"}) == snapshot("""\
-Error (validation_error): The glob `/etc/*` does not lie in `.`.
+Error (validation_error): The glob `/etc/*` is not in `.`.
 
 Suggestion: Write it from the folder given as `path`.\
 """)

@@ -146,7 +146,7 @@ Error (validation_error): The pattern cannot be searched for: repetition quantif
 Suggestion: To search for the text as it stands, escape it: `interface\\{\\}`.\
 """)
     assert words(grep, root, {"pattern": "a\nb"}) == snapshot("""\
-Error (validation_error): The pattern cannot be searched for: it holds a line break, and lines are searched one at a time.
+Error (validation_error): The pattern cannot be searched for: it contains a line break, and lines are searched one at a time.
 
 Suggestion: Set `multiline` to true to search across.\
 """)
@@ -177,7 +177,7 @@ Suggestion: Types are names such as `py`, `js`, `ts`, `rust`, `go` and `md`. Or 
 """)
     assert words(grep, root, {"pattern": "a\0b"}) == snapshot("""\
 Error (validation_error): The arguments of `Grep` have 1 problem:
-- `pattern`: it holds a NUL byte; to search for one, write \\x00
+- `pattern`: it contains a NUL byte; to search for one, write \\x00
 
 Suggestion: Call `Grep` again with {"pattern": string, "path": string (optional, default "."), "glob": string | null (optional, default null), "type": string | null (optional, default null), "output_mode": "content" | "files_with_matches" | "count" (optional, default "files_with_matches"), "-A": integer (optional, default 0), "-B": integer (optional, default 0), "-C": integer (optional, default 0), "-i": boolean (optional, default false), "-n": boolean (optional, default true), "multiline": boolean (optional, default false), "head_limit": integer (optional, default 200)}.\
 """)

@@ -34,15 +34,15 @@ async def test_it_ends_all_that_the_command_started_and_nothing_else(tmp_path: P
         await desk.bash(f"setsid sleep {mark} & trap '' TERM; sleep {mark}; sleep {mark}", run_in_background=True)
         await desk.bash(f"sleep {other}", run_in_background=True)
         assert await desk.words("KillShell", shell_id="bash_1") == snapshot(
-            "Stopped `bash_1` and all that it had started."
+            "Stopped `bash_1` and everything it had started."
         )
         assert not alive(mark)
         assert alive(other)
-        assert await desk.words("KillShell", bash_id="bash_1") == snapshot("`bash_1` had ended already.")
+        assert await desk.words("KillShell", bash_id="bash_1") == snapshot("`bash_1` had already ended.")
         assert await desk.words("KillShell", shell_id="bash_9") == snapshot("""\
 Error (not_found_error): There is no background command `bash_9`.
 
-Suggestion: Those there are: `bash_1`, `bash_2`.\
+Suggestion: Background commands: `bash_1`, `bash_2`.\
 """)
     assert not alive(other)
 
@@ -51,10 +51,10 @@ async def test_it_asks_nobody_but_plan_mode_ends_nothing(tmp_path: Path) -> None
     """It reaches only what Bash, which was asked about, has started in this session; a plan leaves even that alone."""
     async with shell_desk(tmp_path, policy=RulePolicy(allow=["Bash"])) as desk:
         await desk.bash("sleep 600", run_in_background=True)
-        assert await desk.words("KillShell", shell_id="bash_1") == "Stopped `bash_1` and all that it had started."
+        assert await desk.words("KillShell", shell_id="bash_1") == "Stopped `bash_1` and everything it had started."
     async with shell_desk(tmp_path, policy=RulePolicy(mode="plan")) as desk:
         assert await desk.words("KillShell", shell_id="bash_1") == snapshot("""\
-Error (permission_error): `KillShell` was not run: mode plan runs read-only tools alone.
+Error (permission_error): `KillShell` was not run: mode plan runs only read-only tools.
 
-Suggestion: Do not try the same call again; try another approach, or ask the person.\
+Suggestion: Do not try the same call again; try another approach, or ask the user.\
 """)

@@ -50,7 +50,7 @@ def test_good_cases(tmp_path: Path) -> None:
 [1 ignored entry left out.]\
 """)
     (root / "empty").mkdir()
-    assert words(list_directory, root, {"path": "empty"}) == snapshot("`empty` holds nothing to list")
+    assert words(list_directory, root, {"path": "empty"}) == snapshot("`empty` has nothing to list")
     assert words(list_directory, root, {"path": "build"}) == snapshot("""\
 `build` holds 1 file:
   out.txt  7 B\

@@ -30,7 +30,7 @@ IMPORTANT:
                     "description": "One of the changes.",
                     "properties": {
                         "old_string": {
-                            "description": "The text to replace, exactly as it stands after the edits before this one.",
+                            "description": "The text to replace, exactly as it appears after the edits before this one.",
                             "title": "Old String",
                             "type": "string",
                         },
@@ -120,19 +120,19 @@ def test_one_that_fails_undoes_none_because_none_was_made(desk: Desk, wrong: int
 def test_errors_say_which_edit_it_was(desk: Desk) -> None:
     desk.seen("f.txt", "one\ntwo\ntwo\n")
     assert desk.multi_edit("f.txt", ("one", "1"), ("two", "2")).llm_content == snapshot("""\
-Error (execution_error): Edit 2 of 2 failed, so none was made. The old text is found 2 times: on lines 2, 3.
+Error (execution_error): Edit 2 of 2 failed, so no edit was made. The old text is found 2 times: on lines 2, 3.
 
 Suggestion: Add lines before or after it until it is found once, or set `replace_all` to change every one.\
 """)
     assert desk.multi_edit("f.txt", ("one", "1"), ("one", "2")).llm_content == snapshot("""\
-Error (not_found_error): Edit 2 of 2 failed, so none was made. The old text is not in the file, nor anything like it.
+Error (not_found_error): Edit 2 of 2 failed, so no edit was made. The old text is not in the file, nor anything like it.
 
 Suggestion: Read the file again and copy the text to change from it.\
 """)
     assert desk.multi_edit("f.txt", ("one", "one")).llm_content == snapshot("""\
-Error (validation_error): Edit 1 of 1 failed, so none was made. The old and the new text are the same, so there is nothing to change.
+Error (validation_error): Edit 1 of 1 failed, so no edit was made. The old and the new text are the same, so there is nothing to change.
 
-Suggestion: Give the text as it should become as the new text.\
+Suggestion: Give the changed text as the new text.\
 """)
     assert not desk.call("MultiEdit", "f.txt", edits=[]).success
 

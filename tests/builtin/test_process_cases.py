@@ -222,7 +222,7 @@ CASES: dict[str, Case] = {
     ),
     # Places
     "outside nothing is written": Case(
-        ["echo x >/etc/made-by-ferrule"], says("The sandbox kept the command from writing", "ask the person to add")
+        ["echo x >/etc/made-by-ferrule"], says("The sandbox kept the command from writing", "ask the user to add")
     ),
     "programs cannot be replaced": Case(["touch /usr/bin/made"], says("The sandbox kept", "`/usr/bin/made`")),
     "the folder above cannot be written": Case(

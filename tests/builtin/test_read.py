@@ -189,10 +189,10 @@ def test_a_picture_is_attached(desk: Desk, kind: str) -> None:
 def test_pictures_in_words(desk: Desk) -> None:
     desk.put("a.png", PNG)
     desk.put("big.png", PNG + b"\0" * 5_000_000)
-    assert desk.read("a.png").llm_content == snapshot("`a.png` is a picture (image/png, 67 bytes).")
-    assert desk.read("a.png").display_content == snapshot("picture, 67 bytes")
+    assert desk.read("a.png").llm_content == snapshot("`a.png` is an image (image/png, 67 bytes).")
+    assert desk.read("a.png").display_content == snapshot("image, 67 bytes")
     assert desk.read("big.png").llm_content == snapshot("""\
-Error (execution_error): `big.png` is a picture of 5,000,067 bytes; at most 5,000,000 are shown.
+Error (execution_error): `big.png` is an image of 5,000,067 bytes; the limit is 5,000,000.
 
 Suggestion: Make a smaller copy of it and read that.\
 """)
@@ -204,14 +204,14 @@ def test_half_a_picture_is_not_sent(desk: Desk, kind: str) -> None:
     desk.put("a picture", WHOLE[kind][: len(WHOLE[kind]) * 2 // 3])
     result = desk.read("a picture")
     assert (result.success, result.attachments) == (True, [])
-    assert "whose end is missing" in result.llm_content
+    assert "that is truncated" in result.llm_content
 
 
 def test_half_a_picture_in_words(desk: Desk) -> None:
     desk.put("a.png", PNG[:-12])
     assert desk.read("a.png").llm_content == snapshot(
-        "`a.png` is a picture (image/png, 55 bytes) whose end is missing, so it is not shown. Make or download it "
-        "again; if a program is still writing it, read it when that has ended."
+        "`a.png` is an image (image/png, 55 bytes) that is truncated, so it is not shown. Create or download it "
+        "again; if a program is still writing it, read it once that has finished."
     )
 
 

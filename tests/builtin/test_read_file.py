@@ -63,11 +63,11 @@ def test_what_it_cannot_read_is_said_in_words(desk: Desk) -> None:
         """\
 Error (execution_error): `a.bin` is a binary file (application/x-executable, 260 bytes).
 
-Suggestion: Use a tool made for its kind; Read shows pictures.\
+Suggestion: Use a tool made for its type; Read shows images.\
 """
     )
     assert desk.call("readFile", "big.log").llm_content == snapshot("""\
-Error (execution_error): `big.log` has 64,000,001 bytes, too many to read whole.
+Error (execution_error): `big.log` has 64,000,001 bytes, too many to read at once.
 
 Suggestion: Use Read, page by page.\
 """)
@@ -80,7 +80,7 @@ Suggestion: List it instead.\
         """\
 Error (not_found_error): There is no file at `none`.
 
-Suggestion: No name in `.` is like it; list the folder to see what is there.\
+Suggestion: No name in `.` is similar; list the folder to see what is there.\
 """
     )
     assert refused(desk.call("readFile", "../x"), "outside").llm_content == snapshot("""\

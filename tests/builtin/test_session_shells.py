@@ -55,9 +55,9 @@ async def test_where_nothing_confines_every_command_asks_before_it_runs(tmp_path
     async with shell_desk(tmp_path, policy=RulePolicy()) as desk:
         (desk.workspace / "a").write_text("content\n")
         assert await desk.bash("cat a") == snapshot("""\
-Error (permission_error): The command was not run: it met a limit: No sandbox works on this machine, so the command runs with all rights of the user, and there is nobody to ask.
+Error (permission_error): The command was not run: it hit a limit: No sandbox works on this machine, so the command runs with all of the user's permissions, and approval isn't available here.
 
-Suggestion: The person can allow it: `--allow 'Bash(cat *)'` on the command line, or that rule in their settings. bubblewrap: there is no `bwrap` program.\
+Suggestion: The user can allow it: `--allow 'Bash(cat *)'` on the command line, or that rule in their settings. bubblewrap: there is no `bwrap` program.\
 """)
         assert "not run" in await desk.bash("touch made", run_in_background=True)
         assert "not run" in await desk.bash("touch made", terminal=True)
@@ -81,7 +81,7 @@ async def test_without_bubblewrap_landlock_holds(tmp_path: Path) -> None:
         assert "Permission denied" in await desk.bash(f"touch {tmp_path}/outside")
         assert await desk.bash("curl -s http://192.0.2.1") == snapshot("""\
 [Exit code 7.]
-[The sandbox kept the command from reaching `192.0.2.1`: it has no network. Do without the network, or ask the person to allow `192.0.2.1` in `hosts` of `[sandbox]` in their settings.]\
+[The sandbox kept the command from reaching `192.0.2.1`: it has no network. Do without the network, or ask the user to allow `192.0.2.1` in `hosts` of `[sandbox]` in their settings.]\
 """)
         assert not (tmp_path / "outside").exists()
 
@@ -94,7 +94,7 @@ async def test_what_landlock_cannot_hide_is_refused_whole(tmp_path: Path) -> Non
         assert await desk.bash("touch made") == snapshot("""\
 Error (permission_error): Without bubblewrap the sandbox cannot hide `.env`, which a rule denies reading.
 
-Suggestion: Ask the person to install bubblewrap, or to turn the sandbox off for this.\
+Suggestion: Ask the user to install bubblewrap, or to turn the sandbox off for this.\
 """)
         assert not (desk.workspace / "made").exists()
 
@@ -169,7 +169,7 @@ Found 1 matching line in 1 file.
                 {"pattern": "the end", "path": file, "replace_with": "x", "preview_only": False},
             ),
         ):
-            assert "can be read and not changed" in await desk.words(tool, **arguments), tool
+            assert "can be read but not changed" in await desk.words(tool, **arguments), tool
         assert (await desk.bash(f"echo x >>{file} || echo refused")).startswith("bash: line 1:")
         assert Path(file).read_text().endswith("the end\n")
         assert "outside" in await desk.words("Read", file_path=f"{folder}/../x")

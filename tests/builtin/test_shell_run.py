@@ -47,7 +47,7 @@ def test_a_folder_is_quoted_whatever_its_name(folder: str) -> None:
 
 def test_what_is_no_command() -> None:
     assert [problem.message for problem in problems_of("a\0")] == snapshot(
-        ["it holds a NUL byte, which no command can"]
+        ["it contains a NUL byte, which no command can"]
     )
     assert [problem.message for problem in problems_of(" \n\t")] == snapshot(["it is empty"])
     assert problems_of("ls") == []
@@ -143,9 +143,9 @@ async def test_a_hook_that_crashes_lets_nothing_run(tmp_path: Path) -> None:
     )
     result = await runtime.run("Bash", {"command": "touch made"})
     assert result.llm_content == snapshot("""\
-Error (permission_error): `Bash` was not run: the hook `checks` failed (RuntimeError: out of order), and a hook that does not work refuses.
+Error (permission_error): `Bash` was not run: the hook `checks` failed (RuntimeError: out of order), and a failing hook refuses the call.
 
-Suggestion: The person must mend or remove the hook; another call will not help.\
+Suggestion: The user must fix or remove the hook; another call will not help.\
 """)
     assert not (tmp_path / "made").exists()
 

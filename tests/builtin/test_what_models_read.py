@@ -129,7 +129,7 @@ Suggestion: Give the path alone, without `file://`.\
     assert model.told("Read", file_path="．．/secret.txt") == snapshot("""\
 Error (not_found_error): There is no file at `．．/secret.txt`, and no folder `．．`.
 
-Suggestion: The path holds U+FF0E FULLWIDTH FULL STOP, which only looks like a slash or a dot. The nearest folder that exists is `.`.\
+Suggestion: The path contains U+FF0E FULLWIDTH FULL STOP, which only looks like a slash or a dot. The nearest folder that exists is `.`.\
 """)
 
 
@@ -153,7 +153,7 @@ def test_write(model: Model) -> None:
 
 def test_write_to_a_name_that_misleads(model: Model) -> None:
     assert model.told("Write", file_path="src\\new.py", content="x") == snapshot("""\
-Error (validation_error): `src\\new.py` holds a backslash, which other systems take for a slash.
+Error (validation_error): `src\\new.py` contains a backslash, which other systems take for a slash.
 
 Suggestion: Write `/` between folders.\
 """)
@@ -163,14 +163,14 @@ Error (validation_error): `notes.txt.` ends with a dot, which some systems drop.
 Suggestion: Use `notes.txt`.\
 """)
     assert model.told("Write", file_path="no\u200btes.txt", content="x") == snapshot("""\
-Error (validation_error): `no\\u200btes.txt` holds U+200B ZERO WIDTH SPACE, which misleads.
+Error (validation_error): `no\\u200btes.txt` contains U+200B ZERO WIDTH SPACE, which is misleading.
 
 Suggestion: Write the name with ordinary characters.\
 """)
     assert model.told("Write", file_path="new/", content="x") == snapshot("""\
 Error (validation_error): `new/` is the name of a folder.
 
-Suggestion: Give the name of a file; the folders on its way are made.\
+Suggestion: Give the name of a file; missing folders are created.\
 """)
 
 

@@ -39,7 +39,7 @@ IMPORTANT:
                     "description": "The file, relative to the working directory or absolute.",
                     "type": "string",
                 },
-                "content": {"description": "All that the file shall hold.", "type": "string"},
+                "content": {"description": "The whole new content of the file.", "type": "string"},
             },
             "required": ["file_path", "content"],
             "type": "object",
@@ -93,9 +93,9 @@ def test_one_that_is_cancelled_on_a_slow_disk_is_made_whole_and_can_be_undone(
 
     monkeypatch.setattr(atomic.os, "fsync", slow)
     assert asyncio.run(cancelled()).llm_content == snapshot("""\
-Error (cancelled_error): `Write` was cancelled. It returned before it could be stopped, so what it was to do may be done.
+Error (cancelled_error): `Write` was cancelled. It returned before it could be stopped, so it may have done its work.
 
-Suggestion: Look whether it is done before you do it again.\
+Suggestion: Check whether it is done before you do it again.\
 """)
     assert desk.bytes_of("a") == b"new\n"
     desk.files.history.undo()
@@ -173,7 +173,7 @@ Error (validation_error): `f.txt.` ends with a dot, which some systems drop.
 Suggestion: Use `f.txt`.\
 """)
     assert desk.write("a\u202egpj.exe", "x").llm_content == snapshot("""\
-Error (validation_error): `a\\u202egpj.exe` holds U+202E RIGHT-TO-LEFT OVERRIDE, which misleads.
+Error (validation_error): `a\\u202egpj.exe` contains U+202E RIGHT-TO-LEFT OVERRIDE, which is misleading.
 
 Suggestion: Write the name with ordinary characters.\
 """)
@@ -208,7 +208,7 @@ def test_a_path_that_ends_as_a_folder_is_no_file(desk: Desk) -> None:
     assert refused(desk.write("new/", "x"), "name").llm_content == snapshot("""\
 Error (validation_error): `new/` is the name of a folder.
 
-Suggestion: Give the name of a file; the folders on its way are made.\
+Suggestion: Give the name of a file; missing folders are created.\
 """)
     assert desk.names() == []
 

@@ -90,7 +90,7 @@ class Done:
 
 
 class Command:
-    """The `ferrule` command in a folder of its own, with the test's tools in the person's settings."""
+    """The `ferrule` command in a folder of its own, with the test's tools in the user's settings."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -108,7 +108,7 @@ def test_a_disguise_is_made_visible_and_said(capsys: pytest.CaptureFixture[str])
     show(question("rm \u202exrf\u202c -- a\x1b[2Kb", rule=""))
     shown = capsys.readouterr().err
     assert "rm \\u{202e}xrf\\u{202c} -- a\\u{1b}[2Kb" in shown
-    assert "Warning: it holds characters that cannot be seen or that turn the order of the text" in shown
+    assert "Warning: it contains invisible characters or ones that reverse the text" in shown
 
 
 def test_no_line_of_a_call_can_pass_for_the_prompt(capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,14 +169,14 @@ def test_a_saved_always_lets_the_same_command_run_unasked(ferrule: Command) -> N
     shown, status = at_a_terminal(ferrule, call, "s\n")
     assert "Always" in shown
     assert status == 0
-    assert ferrule(*call, stdin="").err.count("there is nobody to ask") == 0
+    assert ferrule(*call, stdin="").err.count("approval isn't available here") == 0
     assert ferrule("call", "Bash", '{"command": "chmod 600 made"}').code == 3
 
 
 def test_a_reason_goes_to_the_model(ferrule: Command) -> None:
     shown, status = at_a_terminal(ferrule, ["call", "save_note", '{"text": "x"}'], "n use the wiki\n")
     assert status == 3
-    assert "the person said no. They said: use the wiki" in shown
+    assert "the user denied it. They said: use the wiki" in shown
 
 
 def test_yes_is_for_this_call_only() -> None:

@@ -38,7 +38,7 @@ def test_what_is_denied_names_the_rule_and_its_file(ferrule: Command) -> None:
     assert done.code == 3
     file = str(ferrule.workspace / "ferrule.toml")
     assert f"deny: `Edit(/src/**)` denies it ({file})" in done.out
-    assert f"Needed: Nothing but taking `Edit(/src/**)` out of {file}" in done.out
+    assert f"Needed: Remove `Edit(/src/**)` from {file}" in done.out
     document = ferrule("explain", "Write", arguments, "--json").json
     assert (document["verdict"], document["rule"], document["file"]) == ("deny", "Edit(/src/**)", file)
     assert document["parts"][1]["what"] == "write src/a.py"
@@ -47,7 +47,7 @@ def test_what_is_denied_names_the_rule_and_its_file(ferrule: Command) -> None:
 def test_what_would_ask_says_what_rule_would_help(ferrule: Command) -> None:
     done = ferrule("explain", "Write", '{"file_path": "src/a.py", "content": ""}')
     assert done.code == 3
-    assert f"Needed: A yes, or an allow rule: Edit(/{ferrule.workspace}/src/**)" in done.out
+    assert f"Needed: Approval, or an allow rule: Edit(/{ferrule.workspace}/src/**)" in done.out
     allowed = ferrule("explain", "Write", '{"file_path": "src/a.py", "content": ""}', "--allow", "Edit(/src/**)")
     assert allowed.code == 0
 

@@ -372,7 +372,7 @@ def test_the_question_of_a_call_is_in_the_persons_language_and_the_document_is_n
         assert "运行吗？" in terminal.text
         terminal.type("n\n")
         assert terminal.ended() == 3
-    assert error_of(file.read_text())["message"] == "`save_note` was not run: the person said no."
+    assert error_of(file.read_text())["message"] == "`save_note` was not run: the user denied it."
 
 
 def test_numbers_without_a_form_in_json_are_words(capsys: pytest.CaptureFixture[str]) -> None:

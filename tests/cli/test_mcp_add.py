@@ -89,7 +89,7 @@ def test_an_address_in_capitals_is_one_too_and_one_that_is_wrong_is_said(ferrule
 
 def test_an_option_of_ours_after_the_command_is_warned_of(ferrule: Command) -> None:
     done = ferrule("mcp", "add", "x", "cat", "--env", "A=b")
-    assert "--env comes after the command, so it is an argument of cat. Ours come before the name." in done.err
+    assert "--env comes after the command, so it is passed to cat. Put Ferrule's options before the name." in done.err
     assert servers(ferrule) == {"x": {"command": "cat", "args": ["--env", "A=b"]}}
     assert ferrule("mcp", "add", "y", "run-it", "--", "--env").err == ""
 
@@ -97,17 +97,17 @@ def test_an_option_of_ours_after_the_command_is_warned_of(ferrule: Command) -> N
 def test_a_server_that_is_replaced_is_said_to_be(ferrule: Command) -> None:
     for place in ([], ["--project"]):
         assert ferrule("mcp", "add", *place, "x", "one").err == ""
-        assert "x was there already, and is replaced." in ferrule("mcp", "add", *place, "x", "two").err
+        assert "x existed already and was replaced." in ferrule("mcp", "add", *place, "x", "two").err
 
 
 def test_what_has_no_place_is_not_dropped(ferrule: Command) -> None:
     done = ferrule("mcp", "add", "--project", "--timeout", "5", "x", "one")
-    assert (done.code, ".mcp.json` has no place for --timeout" in done.err) == (2, True)
+    assert (done.code, ".mcp.json` cannot store a time limit" in done.err) == (2, True)
     assert ferrule("mcp", "add", "x", "ftp://example.org").code == 2
     assert not servers(ferrule)
 
 
 def test_a_name_that_tools_cannot_have_is_said_as_they_have_it(ferrule: Command) -> None:
     done = ferrule("mcp", "add", "my server", "run-it")
-    assert "In the names of its tools it is called my_server-" in done.err
+    assert "Its tools are named with my_server-" in done.err
     assert done.out.endswith("ferrule mcp test 'my server'\n")

@@ -41,11 +41,11 @@ def test_what_changed_is_shown_before_it_is_trusted_and_when_it_is(ferrule: Comm
         "  - folder: a",
         "  + folder: b",
         "  + variable: LD_PRELOAD",
-        "  ~ variable: LEVEL (what is not shown of it changed)",
+        "  ~ variable: LEVEL (a part that is not shown changed)",
         "  - variable: OLD",
-        "  ~ variable: TOKEN (what is not shown of it changed)",
-        "  + gets of yours: ${AWS_SECRET}",
-        "  - gets of yours: ${MY_TOKEN}",
+        "  ~ variable: TOKEN (a part that is not shown changed)",
+        "  + your values: ${AWS_SECRET}",
+        "  - your values: ${MY_TOKEN}",
     ]
     lines = trusted.out.splitlines()
     assert lines[0].startswith("theirs has changed since you trusted it on 20")
@@ -64,7 +64,7 @@ def test_from_a_program_to_an_address(ferrule: Command) -> None:
         "  - command: serve",
         "  + address: https://example.org/mcp",
         "  + header: X-Key",
-        "  + gets of yours: ${KEY}",
+        "  + your values: ${KEY}",
     ]
 
 
@@ -79,7 +79,7 @@ def test_no_secret_is_kept_or_shown_of_what_was_before(ferrule: Command) -> None
     bring(ferrule, command="serve", args=["--token", "sk-ant-api03-another2another2another2"])
     head, *changes = ferrule("mcp", "trust", "theirs").out.splitlines()
     assert "has changed" in head
-    assert changes[0] == "  ~ command: serve --token [redacted] (what is not shown of it changed)"
+    assert changes[0] == "  ~ command: serve --token [redacted] (a part that is not shown changed)"
     assert "hunter2" not in "".join(changes)
 
 
@@ -95,7 +95,7 @@ def test_what_would_steer_the_terminal_or_pass_for_a_line_of_ours_is_spelled_out
         "  + variable: X⏎theirs is as it was when you trusted it.",
     ]
     assert said.splitlines()[4] == "theirs may be started: serve '\\u{1b}[2J\\u{202e}b' 'a⏎+ command: harmless'"
-    assert said.splitlines()[5] == "It is given: X⏎theirs is as it was when you trusted it."
+    assert said.splitlines()[5] == "It receives: X⏎theirs is as it was when you trusted it."
 
 
 def test_one_that_was_trusted_before_there_were_records_is_not_called_new(ferrule: Command) -> None:
@@ -108,7 +108,7 @@ def test_one_that_was_trusted_before_there_were_records_is_not_called_new(ferrul
     kept.write_text('{"odd": 3}')
     bring(ferrule, command="serve")
     first = ferrule("mcp", "trust", "theirs").out.splitlines()[0]
-    assert first == "theirs is new here, or was trusted when nothing was kept to compare it with."
+    assert first == "theirs is new here, or was trusted before there was a record to compare it with."
 
 
 def test_one_that_the_person_added_to_the_project_is_compared_with_what_they_added(ferrule: Command) -> None:

@@ -33,7 +33,7 @@ def test_servers_that_work_are_counted_with_the_file_that_names_them(ferrule: Co
     """O7."""
     add(ferrule, "one")
     add(ferrule, "two")
-    said = f"{TOOLS} tools; it is plain 1 2025-11-25, named in {ferrule.settings}"
+    said = f"{TOOLS} tools; it is plain 1 2025-11-25, from {ferrule.settings}"
     assert mcp(ferrule) == {"mcp one": ("ok", said), "mcp two": ("ok", said)}
     assert len(pids(ferrule)) == 2, "each was started once, by nobody else but this check"
     assert not any(alive(pid) for pid in pids(ferrule))
@@ -56,7 +56,7 @@ def test_a_workspaces_server_is_never_started_before_it_is_trusted(ferrule: Comm
     assert said.endswith(f"({file}). If that is right: ferrule mcp trust theirs")
     assert started(ferrule) == 0
     ferrule("mcp", "trust", "theirs")
-    assert mcp(ferrule)["mcp theirs"] == ("ok", f"{TOOLS} tools; it is plain 1 2025-11-25, named in {file}")
+    assert mcp(ferrule)["mcp theirs"] == ("ok", f"{TOOLS} tools; it is plain 1 2025-11-25, from {file}")
     file.write_text(file.read_text().replace('"x"', '"y"'))
     state, said = mcp(ferrule)["mcp theirs"]
     assert (state, said.split(",")[0]) == ("note", "changed since you trusted it")
@@ -79,7 +79,7 @@ def test_a_workspaces_server_is_never_started_before_it_is_trusted(ferrule: Comm
         (
             'command = "ls"\nenv = { A = "${keyring:oops}" }',
             "fail",
-            "a place for a secret is written `${{keyring:service/user}}`. Give it a value, or change {file}.",
+            "write a reference to a secret as `${{keyring:service/user}}`. Give it a value, or change {file}.",
         ),
         ('command = "ls"\nenabled = false', "note", "switched off in {file}"),
         (
@@ -100,7 +100,7 @@ def test_a_secret_that_the_keyring_lacks_is_named_and_none_is_shown(ferrule: Com
     (ferrule.folder / "keyring.py").write_text("def get_password(service, user):\n    return None\n")
     ferrule("mcp", "add", "--env", "A=${keyring:vault/ann}", "peer", "ls")
     python_path = f"{ferrule.folder}:{ferrule.environment.get('PYTHONPATH', '')}"
-    assert mcp(ferrule, PYTHONPATH=python_path)["mcp peer"][1].startswith("the keyring holds nothing for vault/ann.")
+    assert mcp(ferrule, PYTHONPATH=python_path)["mcp peer"][1].startswith("the keyring has nothing for vault/ann.")
 
 
 def test_a_keyring_that_waits_for_its_person_holds_nobody_up(ferrule: Command) -> None:
@@ -121,7 +121,7 @@ def test_an_address_that_nobody_answers_at_and_one_that_wants_a_sign_in(ferrule:
     state, said = found["mcp gone"]
     assert state == "fail"
     assert said.startswith("127.0.0.1:9 cannot be reached: ")
-    assert said.endswith(f"Look at your network, and at the address in {ferrule.settings}.")
+    assert said.endswith(f"Check your network, and the address in {ferrule.settings}.")
 
 
 def test_a_mute_server_is_given_a_few_seconds_and_the_others_are_told_as_ever(ferrule: Command) -> None:
@@ -143,7 +143,7 @@ def test_one_that_says_something_else_than_messages_is_quoted(ferrule: Command) 
     state, said = mcp(ferrule)["mcp odd"]
     assert state == "note"
     sample = "'Usage: server [OPTIONS]'"
-    assert said.endswith(f"test odd. Its output holds what is no message of the protocol: {sample}")
+    assert said.endswith(f"test odd. Its output contains something that is not a protocol message: {sample}")
 
 
 def test_while_it_waits_it_says_so_and_ctrl_c_ends_it_with_nothing_left(ferrule: Command) -> None:

@@ -87,7 +87,7 @@ def test_a_tool_that_there_is_not_is_said_so(ferrule: Command) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--http", "127.0.0.1:port"], "'port' is no port"),
+        (["--http", "127.0.0.1:port"], "'port' is not a port"),
         (["--http", "192.0.2.1:1"], "192.0.2.1:1 cannot be served on"),
     ],
 )

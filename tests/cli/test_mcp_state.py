@@ -34,7 +34,7 @@ def test_a_mute_server_keeps_nobody_from_seeing_the_other_tools(ferrule: Command
     assert "mcp__peer__echo" in done.out
     assert done.err == (
         "Warning: The MCP server mute had not answered after 5 s, so its tools are not shown. "
-        "To give it all its time: ferrule mcp test mute\n"
+        "To wait longer: ferrule mcp test mute\n"
     )
     pids = [int(line.split()[1]) for line in (ferrule.folder / "notes").read_text().splitlines() if "started" in line]
     assert len(pids) == 2

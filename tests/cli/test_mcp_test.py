@@ -22,7 +22,7 @@ def test_why_one_fails_is_shown_with_what_it_said(ferrule: Command) -> None:
     assert (done.code, done.out) == (1, "")
     assert done.err.splitlines() == [
         "The MCP server peer cannot be used: it ended with exit code 3.",
-        "It says (standard error):",
+        "Its standard error:",
         "  no configuration",
     ]
 
@@ -35,7 +35,10 @@ def test_what_one_wrote_instead_of_messages_is_shown(ferrule: Command) -> None:
     done = ferrule("mcp", "test", "peer")
     assert (done.code, done.out) == (1, "")
     sample = "'Usage: server [OPTIONS]'"
-    assert f"it did not answer within 1 s (its output holds what is no message of the protocol: {sample})." in done.err
+    assert (
+        f"it did not answer within 1 s (its output contains something that is not a protocol message: {sample})."
+        in done.err
+    )
 
 
 def test_one_that_is_not_trusted_is_not_started(ferrule: Command) -> None:

@@ -18,7 +18,7 @@ def test_a_workspaces_server_starts_once_it_is_trusted(ferrule: Command) -> None
     assert started(ferrule) == 0
     done = ferrule("mcp", "trust", "theirs")
     assert done.code == 0
-    assert done.out.splitlines()[2] == "It is given: TOKEN"
+    assert done.out.splitlines()[2] == "It receives: TOKEN"
     assert ferrule(*CALL).out == "hello\n"
     assert "trusted_mcp_servers" in ferrule.settings.read_text()
 
@@ -45,6 +45,6 @@ def test_what_a_workspaces_server_would_get_is_said_before_it_is_trusted(ferrule
         ferrule("mcp", "trust", "theirs").out,
     ):
         assert "It starts in: sub" in said
-        assert "It is given: KEY, LD_PRELOAD" in said
-        assert "It gets of yours: ${MY_KEY}" in said
+        assert "It receives: KEY, LD_PRELOAD" in said
+        assert "It receives your values of: ${MY_KEY}" in said
         assert "x.so" not in said

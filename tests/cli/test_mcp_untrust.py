@@ -16,7 +16,7 @@ def test_a_server_that_is_not_trusted_any_more_is_not_started(ferrule: Command) 
     assert ferrule(*CALL).code == 0
     done = ferrule("mcp", "untrust", "theirs")
     assert (done.code, done.err) == (0, "")
-    assert done.out == "theirs is not started any more, until: ferrule mcp trust theirs\n"
+    assert done.out == "theirs will not be started again, until: ferrule mcp trust theirs\n"
     assert ferrule.settings.read_text().strip() == before.strip()
     assert "not trusted yet" in ferrule(*CALL).err
     assert started(ferrule) == 1
@@ -41,7 +41,7 @@ def test_one_that_somebody_took_out_of_the_file_can_be_forgotten_too(ferrule: Co
     ferrule("mcp", "trust", "theirs")
     (ferrule.workspace / ".mcp.json").unlink()
     done = ferrule("mcp", "untrust", "theirs")
-    assert (done.code, done.out) == (0, "theirs is not there any more, and not trusted any more.\n")
+    assert (done.code, done.out) == (0, "theirs no longer exists, and is no longer trusted.\n")
     assert "trusted_mcp_servers" not in ferrule.settings.read_text()
     again = ferrule("mcp", "untrust", "theirs")
     assert again.code == 2

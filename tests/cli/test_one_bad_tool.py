@@ -87,7 +87,7 @@ def test_the_others_can_be_called(mixed: Command) -> None:
     assert mixed("call", "greet_person", '{"name": "Ada"}').out == "Hello, Ada!\n"
     wrong = mixed("call", "call_back", '{"callback": 1}')
     assert wrong.code == 1
-    assert "The tool `call_back` is defined wrongly and cannot be called." in wrong.err
+    assert "The tool `call_back` is not defined correctly and cannot be called." in wrong.err
 
 
 async def test_an_mcp_client_is_offered_the_others(mixed: Command) -> None:

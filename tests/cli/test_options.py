@@ -70,5 +70,5 @@ def test_what_the_organisation_overrules_is_put_down_to_it(
     monkeypatch.setattr("ferrule.app.settings.ORGANISATION_FILE", organisation)
     assert with_flags(ferrule, "--no-sandbox").sandbox.enabled
     said = capsys.readouterr().err
-    why = f"because {organisation} of your organisation is stricter"
+    why = f"because your organisation's {organisation} is stricter"
     assert said == f"Warning: sandbox.enabled = False: not applied, {why}.\n"

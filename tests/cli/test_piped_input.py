@@ -40,7 +40,7 @@ def test_a_pipe_that_somebody_forgot_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(piped_input, "_PATIENCE", 0.01)
     assert piped_context() == ""
-    assert "Nothing came from standard input for 0.01 s" in capsys.readouterr().err
+    assert "Nothing arrived on standard input for 0.01 s" in capsys.readouterr().err
     os.close(pipe)
 
 
@@ -52,7 +52,7 @@ def test_a_file_is_read_and_a_long_one_cut(
         monkeypatch.setattr("sys.stdin", stdin)
         text = piped_context()
     assert len(text) < MOST_CHARACTERS + 200
-    assert "characters in its middle are left out" in capsys.readouterr().err
+    assert "characters in the middle were left out" in capsys.readouterr().err
 
 
 def test_null_and_closed_input_are_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,13 +74,13 @@ def test_what_the_sandbox_cannot_open_is_named(tmp_path: Path) -> None:
     opened = SandboxSettings(hosts=["a b"], writable=[Path("gone")])
     failed = [message for state, message in found(tmp_path, "sandbox", sandbox=opened) if state == "fail"]
     assert "`sandbox.hosts`: 'a b' is not the name of a host" in failed[0]
-    assert f"{tmp_path}/gone: named in `sandbox.writable`, and not there" in failed
+    assert f"{tmp_path}/gone: listed in `sandbox.writable`, but does not exist" in failed
 
 
 def test_a_machine_that_does_not_understand_commands_is_told_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert found(tmp_path, "commands") == [("ok", "commands are understood before they run")]
+    assert found(tmp_path, "commands") == [("ok", "commands are analysed before they run")]
     monkeypatch.setitem(__import__("sys").modules, "tree_sitter_bash", None)
     monkeypatch.setattr("ferrule.policy.commands.analyse.analyse", _not_understood)
     ((state, message),) = found(tmp_path, "commands")
@@ -118,5 +118,5 @@ def test_each_hook_is_looked_for(tmp_path: Path) -> None:
     assert "it cannot be executed" in closed[1]
     (tmp_path / "mine").chmod(0o755)
     assert found(tmp_path, "hooks", hooks=hooks[2:])[0] == (
-        "note", "after *: ./mine: it lies in the workspace, where an agent may change it",
+        "note", "after *: ./mine: it is in the workspace, where an agent may change it",
     )  # fmt: skip

@@ -11,6 +11,6 @@ if TYPE_CHECKING:
 def test_what_was_undone_is_made_again(ferrule: Command) -> None:
     ferrule("call", "Write", '{"file_path": "a.txt", "content": "one"}', "--yes")
     ferrule("undo")
-    assert ferrule("redo").out == "Change 1 redone:\n  a.txt — there again\n"
+    assert ferrule("redo").out == "Change 1 redone:\n  a.txt — restored\n"
     assert (ferrule.workspace / "a.txt").read_text() == "one"
     assert ferrule("redo").out == "Nothing to redo.\n"

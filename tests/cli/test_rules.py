@@ -108,7 +108,7 @@ def test_claude_codes_permissions_are_taken_over(ferrule: Command) -> None:
     assert ferrule.settings.read_text() == before
     done = ferrule("rules", "import", HOME=str(ferrule.folder))
     assert done.code == 0
-    assert "not taken over: allow `Task(x)`: Ferrule has no `Task`" in done.out
+    assert "not imported: allow `Task(x)`: Ferrule has no `Task`" in done.out
     assert f"2 rules were added to {ferrule.settings}." in done.out
     assert "permissions.mode" in done.out
     assert {rule["rule"] for rule in ferrule("rules", "list", "--json").json["rules"]} == {

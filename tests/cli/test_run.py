@@ -73,7 +73,7 @@ def test_what_is_piped_in_is_context_and_never_an_answer(ferrule: Command) -> No
     events = [json.loads(line) for line in done.out.splitlines()]
     assert events[1]["text"] == "keep this\n\n<stdin>\nyes\n\n</stdin>"
     (result,) = [event["result"] for event in events if event["type"] == "call_done"]
-    assert "there is nobody to ask" in result["llm_content"]
+    assert "approval isn't available here" in result["llm_content"]
     assert done.code == 3
 
 
@@ -118,9 +118,9 @@ def test_a_failure_is_told_in_words(ferrule: Command) -> None:
         (["run"], "REQUEST"),
         (["run", "  "], "The request is empty"),
         (["run", "x", "--model=scripted:nowhere.json"], "could not be read"),
-        (["run", "x", "--continue"], "no session of this folder"),
+        (["run", "x", "--continue"], "no session in this folder"),
         (["run", "x", "--resume", "abc"], "No saved session begins with `abc`"),
-        (["run", "x", "--resume", "abc", "--continue"], "exclude each other"),
+        (["run", "x", "--resume", "abc", "--continue"], "Use either --continue or --resume"),
         (["run", "x", "--max-cost", "0"], "--max-cost"),
     ],
 )

@@ -41,8 +41,8 @@ def test_only_the_answer_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> Non
     assert err.splitlines() == [
         "I look.",
         "✓ reading `a.py`: read 1 line",
-        "trying again in 2 s: busy",
-        "the conversation was made shorter",
+        "retrying in 2 s: busy",
+        "the conversation was shortened",
         "Warning: Mind this.",
     ]
 

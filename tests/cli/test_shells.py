@@ -71,9 +71,9 @@ def test_another_programs_commands_are_listed_read_and_stopped(ferrule: Command)
         assert "bash_2" in table
         assert ferrule("shells", "output", "bash_1").out == "ready\n"
         done = ferrule("shells", "stop", first["id"])
-        assert (done.code, done.out) == (0, f"{first['id']} was ended, with all that it had started.\n")
+        assert (done.code, done.out) == (0, f"{first['id']} was stopped, with everything it had started.\n")
         assert gone(mark)
-        assert "has ended already" in ferrule("shells", "stop", "bash_2").out
+        assert "has already ended" in ferrule("shells", "stop", "bash_2").out
         assert program.stdin is not None
         assert program.stdout is not None
         print(file=program.stdin, flush=True)
@@ -104,7 +104,7 @@ def test_what_a_killed_program_left_is_neither_shown_nor_kept(ferrule: Command) 
 
 
 def test_a_command_that_is_not_there_is_said_with_those_that_are(ferrule: Command) -> None:
-    assert "There is no command bash_1. There is: none" in ferrule("shells", "stop", "bash_1").err
+    assert "There is no command bash_1. Running: none" in ferrule("shells", "stop", "bash_1").err
     with agent(ferrule, "echo ready; sleep 600"), agent(ferrule, "echo ready; sleep 600"):
         ids = [one["id"] for one in ferrule("shells", "--json").json]
         done = ferrule("shells", "output", "bash_1")

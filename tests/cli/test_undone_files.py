@@ -20,10 +20,10 @@ def test_each_file_is_named_with_what_became_of_it(ferrule: Command) -> None:
     head, *rows = ferrule("undo").out.splitlines()
     assert (head, sorted(rows)) == (
         "Change 1 undone:",
-        ["  kept — as before", "  new — removed", "  old — there again"],
+        ["  kept — as before", "  new — removed", "  old — restored"],
     )
     head, *rows = ferrule("redo").out.splitlines()
-    expected = ["  kept — changed again", "  new — there again", "  old — removed"]
+    expected = ["  kept — changed again", "  new — restored", "  old — removed"]
     assert (head, sorted(rows)) == ("Change 1 redone:", expected)
 
 

@@ -231,9 +231,9 @@ def test_a_check_that_says_something_else_is_a_wrong_definition(make: Make, chec
     result = asyncio.run(Runtime([made]).run("greet_city", {"city": "Oslo"}))
     assert result.llm_content == snapshot(
         """\
-Error (execution_error): The tool `greet_city` is defined wrongly and cannot be called.
+Error (execution_error): The tool `greet_city` is not defined correctly and cannot be called.
 
-Suggestion: Use another tool; its author has to mend this one.\
+Suggestion: Use another tool; its author has to fix this one.\
 """
     )
     assert result.error is not None

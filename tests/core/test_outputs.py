@@ -212,7 +212,7 @@ def test_what_does_not_fit_is_the_tools_fault(annotation: Any, value: Any, told:
     )
     assert result.error.suggestion == (
         "This is a bug in the tool, not a problem with the arguments. "
-        "What it did is done; calling it again would do it again."
+        "It has already taken effect; calling it again would repeat it."
     )
 
 

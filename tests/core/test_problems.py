@@ -88,11 +88,11 @@ def test_invalid_params_carry_everything_and_read_as_one_line() -> None:
         ('{"a": 1} // why', snapshot('JSON has no comments (after `{"a": …}`)')),
         (
             '{"a": "\\x"}',
-            snapshot('a string holds a `\\` that starts no escape; write `\\\\` for a backslash (after `{"a": ……`)'),
+            snapshot('a string contains a `\\` that starts no escape; write `\\\\` for a backslash (after `{"a": ……`)'),
         ),
         (
             '{"a": "\\ud800"}',
-            snapshot('a string holds a \\u escape that is half of a surrogate pair (after `{"a": …`)'),
+            snapshot('a string contains a \\u escape that is half of a surrogate pair (after `{"a": …`)'),
         ),
         ('{"a": 01}', snapshot('a number is malformed (after `{"a": …`)')),
         (

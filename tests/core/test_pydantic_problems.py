@@ -157,7 +157,7 @@ def test_whatever_a_before_validator_does_to_the_value_paths_stay_inside_it() ->
 
 def test_half_a_surrogate_pair_is_words_and_not_a_crash() -> None:
     assert problems('{"code": "\ud800"}') == [
-        "json arguments: a string holds half of a surrogate pair, which is not text"
+        "json arguments: a string contains half of a surrogate pair, which is not text"
     ]
 
 

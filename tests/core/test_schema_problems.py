@@ -114,7 +114,7 @@ def test_the_words_of_each_problem(field: str, value: Any, words: list[str]):
         ({"contains": {"type": "string"}}, [1], snapshot(["arguments | value | too few or too many of its items are of the kind it must contain"])),
         ({"propertyNames": {"pattern": "^[a-z]+$"}}, {"A": 1}, snapshot(['arguments | value | the key "A" must match "^[a-z]+$"'])),
         ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, snapshot(["b | missing | required, but missing"])),
-        ({"prefixItems": [{}], "items": False}, [1, 2], snapshot(["[1] | length | one item too many; nothing may stand here"])),
+        ({"prefixItems": [{}], "items": False}, [1, 2], snapshot(["[1] | length | one item too many; none is allowed here"])),
         ({"prefixItems": [{}], "unevaluatedItems": False}, [1, 2], snapshot(["arguments | length | items not allowed: 2"])),
         ({"properties": {"first": {}}, "unevaluatedProperties": False}, {"frist": 1}, snapshot(["frist | unknown | unknown field. Did you mean `first`?"])),
         ({"oneOf": [{"type": "integer"}, {"minimum": 1}]}, 2, snapshot(["arguments | union | fits more than one of the forms allowed here; exactly one must fit"])),

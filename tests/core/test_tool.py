@@ -169,8 +169,8 @@ def test_parameters_are_compiled_once() -> None:
     [
         ({"kind": "readwrite"}, 'kind must be one of "readonly", "write", "execute", not \'readwrite\''),
         ({"colour": "red"}, "there is no tool option `colour`"),
-        ({"tags": "files"}, "tags takes several words; write tags=('files',)"),
-        ({"roles": "admin"}, "roles takes several words"),
+        ({"tags": "files"}, "tags takes several texts; write tags=('files',)"),
+        ({"roles": "admin"}, "roles takes several texts"),
         ({"needs": ["money"]}, "needs ['money']; a context has only ['model', 'role', 'tenant', 'user']"),
         ({"timeout": 0}, "the time limit must be more than 0 seconds, not 0"),
         ({"timeout": float("nan")}, "the time limit must be more than 0 seconds"),
@@ -180,12 +180,12 @@ def test_parameters_are_compiled_once() -> None:
         ({"max_result": 1.5}, "max_result must be a number of characters, not 1.5"),
         ({"version": 2}, "version must be text, not 2"),
         ({"category": None}, "category must be text"),
-        ({"tags": [1, 2]}, "tags takes words, and"),
-        ({"tags": 5}, "tags takes words, and 5 is none"),
+        ({"tags": [1, 2]}, "tags takes text, not"),
+        ({"tags": 5}, "tags takes text, not 5"),
         ({"description": 5}, "description must be text or a Description, not 5"),
         ({"description": str}, "description must be text or a Description"),
         ({"doing": "reading {"}, "doing is not a pattern"),
-        ({"cache": -1}, "results are kept for some seconds or 0 for never, not -1.0"),
+        ({"cache": -1}, "`cache` must be at least 0 seconds, not -1.0"),
     ],
 )
 def test_a_wrong_declaration_is_told_to_its_author(options: dict[str, Any], words: str) -> None:
@@ -207,7 +207,7 @@ def test_parameters_must_be_said() -> None:
     class Number(Tool[int]):
         def run(self, params: int, context: ToolContext) -> None: ...
 
-    with pytest.raises(DefinitionError, match="does not say its parameters"):
+    with pytest.raises(DefinitionError, match="does not declare its parameters"):
         _ = Nameless().params
     with pytest.raises(DefinitionError, match=r"a int cannot be its parameters\. Make it a pydantic model"):
         _ = Number().params

@@ -41,7 +41,7 @@ async def ask(context: Context) -> str | InputRequiredResult:
 
 @server.tool()
 async def form(schema: dict[str, Any], context: Context) -> str | InputRequiredResult:
-    """Ask the person to fill in a form."""
+    """Ask the user to fill in a form."""
     if context.input_responses is None:
         params = ElicitRequestFormParams(message="Please fill this in.", requested_schema=schema)
         return InputRequiredResult(input_requests={"form": ElicitRequest(params=params)}, request_state="kept")
@@ -51,7 +51,7 @@ async def form(schema: dict[str, Any], context: Context) -> str | InputRequiredR
 
 @server.tool()
 async def address(url: str, context: Context) -> str | InputRequiredResult:
-    """Ask the person to open an address."""
+    """Ask the user to open an address."""
     if context.input_responses is None:
         params = ElicitRequestURLParams(message="Please pay.", url=url)
         return InputRequiredResult(input_requests={"pay": ElicitRequest(params=params)}, request_state="kept")

@@ -36,7 +36,7 @@ async def test_a_changed_tool_asks_again_whatever_rule_allowed_it(tmp_path: Path
         result = await used.call("echo", text="not fine")
         assert refused(result)
         assert result.llm_content == snapshot("""\
-Error (permission_error): `mcp__peer__echo` was not run: `mcp__peer__echo` is not the tool that was allowed: its server changed its description or its schema, and there is nobody to ask.
+Error (permission_error): `mcp__peer__echo` was not run: `mcp__peer__echo` is not the tool that was allowed: its server changed its description or its schema, and approval isn't available here.
 
 Suggestion: The user can look at it and accept it as it is now: `ferrule mcp trust peer`.\
 """)  # noqa: E501
@@ -113,14 +113,14 @@ async def test_a_deny_rule_and_plan_mode_come_first(tmp_path: Path) -> None:
         assert (await used.call("echo", text="x")).llm_content == snapshot("""\
 Error (permission_error): `mcp__peer__echo` was not run: `mcp__peer__echo` from the program denies it.
 
-Suggestion: Do not try the same call again; try another approach, or ask the person.\
+Suggestion: Do not try the same call again; try another approach, or ask the user.\
 """)
         assert (await used.call("add", a=1, b=1)).success
     async with using(tmp_path, plain(), mode="plan") as used:
         assert (await used.call("echo", text="x")).llm_content == snapshot("""\
-Error (permission_error): `mcp__peer__echo` was not run: mode plan runs read-only tools alone.
+Error (permission_error): `mcp__peer__echo` was not run: mode plan runs only read-only tools.
 
-Suggestion: Do not try the same call again; try another approach, or ask the person.\
+Suggestion: Do not try the same call again; try another approach, or ask the user.\
 """)
 
 
@@ -128,9 +128,9 @@ async def test_without_a_rule_every_tool_asks_whatever_it_claims(tmp_path: Path)
     async with using(tmp_path, plain(), allow=[]) as used:
         result: Any = await used.call("echo", text="x")
         assert result.llm_content == snapshot("""\
-Error (permission_error): `mcp__peer__echo` was not run: a tool that executes something asks first, and there is nobody to ask.
+Error (permission_error): `mcp__peer__echo` was not run: a tool that executes something asks first, and approval isn't available here.
 
-Suggestion: The person can allow it: `--allow 'mcp__peer__echo'` on the command line, or that rule in their settings.\
+Suggestion: The user can allow it: `--allow 'mcp__peer__echo'` on the command line, or that rule in their settings.\
 """)  # noqa: E501
 
 

@@ -42,7 +42,7 @@ async def test_an_answer_of_millions_of_values_is_not_read(tmp_path: Path, kind:
     with peer(many) as (config, _):
         async with using(tmp_path, config) as used:
             assert (await used.call("get")).llm_content == snapshot("""\
-Error (execution_error): The MCP server `peer` gave no result for `get` that can be used: the answer holds more than 500,000 values, which are not read.
+Error (execution_error): The MCP server `peer` gave no usable result for `get`: the answer contains more than 500,000 values, which are not read.
 
 Suggestion: Ask for less at once, if the tool can; the same call would fail the same way.\
 """)  # noqa: E501

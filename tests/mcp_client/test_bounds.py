@@ -27,7 +27,7 @@ async def test_a_result_of_100_mb_is_refused_and_the_server_stays(tmp_path: Path
         before = memory()
         result = await used.call("echo", text="x")
         assert result.llm_content == snapshot("""\
-Error (execution_error): The MCP server `peer` gave no result for `echo` that can be used: the answer takes 100,000,082 bytes; more than 33,554,432 are not read.
+Error (execution_error): The MCP server `peer` gave no usable result for `echo`: the answer takes 100,000,082 bytes; more than 33,554,432 are not read.
 
 Suggestion: Ask for less at once, if the tool can; the same call would fail the same way.\
 """)  # noqa: E501
@@ -39,7 +39,7 @@ async def test_a_result_of_ten_million_values_is_refused_before_any_is_made(tmp_
     async with using(tmp_path, plain("bomb")) as used:
         before = memory()
         result = await used.call("echo", text="x")
-        assert "the answer holds more than 500,000 values, which are not read" in result.llm_content
+        assert "the answer contains more than 500,000 values, which are not read" in result.llm_content
         assert memory() - before < MEMORY
 
 
@@ -55,18 +55,18 @@ async def test_a_message_that_never_ends_takes_no_memory_and_ends_with_its_call(
 async def test_a_message_that_is_cut_off_ends_the_call(tmp_path: Path) -> None:
     async with using(tmp_path, plain("cut")) as used:
         assert (await used.call("echo", text="x")).llm_content == snapshot("""\
-Error (execution_error): The MCP server `peer` ended while the call ran: it ended with exit code 0 in the middle of a message. Whether the call was done is not known.
+Error (execution_error): The MCP server `peer` ended while the call ran: it ended with exit code 0 in the middle of a message. Whether the call took effect is unknown.
 
-Suggestion: Look at what was done before you call it again; the next call starts the server anew.\
+Suggestion: Check what was done before you call it again; the next call starts the server again.\
 """)  # noqa: E501
 
 
 async def test_an_answer_that_is_garbage_ends_the_call(tmp_path: Path) -> None:
     async with using(tmp_path, plain("garbage-answer")) as used:
         assert (await used.call("echo", text="x")).llm_content == snapshot("""\
-Error (execution_error): The MCP server `peer` gave no result for `echo` that can be used: the answer is not a message of the protocol: '{"jsonrpc":"2.0","id":1000000000,"result":oops}'.
+Error (execution_error): The MCP server `peer` gave no usable result for `echo`: the answer is not a protocol message: '{"jsonrpc":"2.0","id":1000000000,"result":oops}'.
 
-Suggestion: Its author has to mend this. The call may have run: look at what was done before you call it again.\
+Suggestion: Its author has to fix this. The call may have run: check what was done before you call it again.\
 """)  # noqa: E501
 
 
@@ -74,9 +74,9 @@ async def test_an_answer_that_is_cut_before_its_id_ends_the_only_call_there_is(t
     """R6: no time limit is set, so a call that waited would never end."""
     async with using(tmp_path, plain("cut-answer")) as used:
         assert (await used.call("echo", text="x")).llm_content == snapshot("""\
-Error (execution_error): The MCP server `peer` gave no result for `echo` that can be used: the answer is not a message of the protocol: '{"jsonrpc":"2.0","result":{"content":[{"type":"text","te'.
+Error (execution_error): The MCP server `peer` gave no usable result for `echo`: the answer is not a protocol message: '{"jsonrpc":"2.0","result":{"content":[{"type":"text","te'.
 
-Suggestion: Its author has to mend this. The call may have run: look at what was done before you call it again.\
+Suggestion: Its author has to fix this. The call may have run: check what was done before you call it again.\
 """)  # noqa: E501
 
 
@@ -94,7 +94,7 @@ async def test_what_was_written_instead_of_an_answer_is_said_when_time_is_up(
         result = await used.call("echo", text="x")
         assert result.error is not None
         assert result.error.kind is ErrorKind.TIMEOUT
-        said = "was stopped. Meanwhile the server wrote what is no message of the protocol: "
+        said = "was stopped. Meanwhile the server wrote something that is not a protocol message: "
         assert f"{said}'{sample}" in result.error.message
 
 
@@ -111,14 +111,14 @@ async def test_a_server_that_mumbles_and_answers_is_heard(tmp_path: Path) -> Non
 async def test_one_that_never_starts_to_answer_is_quoted(tmp_path: Path) -> None:
     async with using(tmp_path, plain("says-usage", start_timeout=3)) as used:
         assert used.problem() == snapshot(
-            "it did not answer within 3 s (its output holds what is no message of the protocol: 'Usage: server [OPTIONS]')"  # noqa: E501
+            "it did not answer within 3 s (its output contains something that is not a protocol message: 'Usage: server [OPTIONS]')"  # noqa: E501
         )
 
 
 async def test_a_server_that_only_writes_garbage_is_given_up(tmp_path: Path) -> None:
     async with using(tmp_path, plain("garbage")) as used:
         assert used.problem() == snapshot(
-            "it wrote more than 1,000 lines that nobody can read (its output holds what is no message of the protocol: 'Welcome to my server!')"  # noqa: E501
+            "it wrote more than 1,000 lines that are not protocol messages (its output contains something that is not a protocol message: 'Welcome to my server!')"  # noqa: E501
         )
 
 
@@ -187,16 +187,16 @@ async def test_absurd_schemas_are_left_out_and_the_others_work(tmp_path: Path) -
         )
         assert (await used.call("echo", text="fine")).success
         assert (await used.call("wrong", a=1)).llm_content == snapshot("""\
-Error (execution_error): The tool `mcp__peer__wrong` is defined wrongly and cannot be called.
+Error (execution_error): The tool `mcp__peer__wrong` is not defined correctly and cannot be called.
 
-Suggestion: Use another tool; its author has to mend this one.\
+Suggestion: Use another tool; its author has to fix this one.\
 """)
         deep = "{}"
         for _ in range(100):
             deep = '{"a":' + deep + "}"
         looped = await used.runtime.run(RawCall(used.named("loop"), deep))
         assert looped.llm_content.splitlines()[0] == snapshot(
-            "Error (validation_error): The arguments of `mcp__peer__loop` were not accepted: they are nested 101 deep, where at most 64 is taken."  # noqa: E501
+            "Error (validation_error): The arguments of `mcp__peer__loop` were not accepted: they are nested 101 deep, where at most 64 is allowed."  # noqa: E501
         )
 
 
@@ -210,14 +210,14 @@ async def test_a_schema_that_is_too_deep_is_left_out(tmp_path: Path) -> None:
 
 async def test_a_list_that_no_parser_follows_is_an_error(tmp_path: Path) -> None:
     async with using(tmp_path, plain("abyss")) as used:
-        said = "its tools could not be listed: it answered: the answer is not a message of the protocol: '{"
+        said = "its tools could not be listed: it answered: the answer is not a protocol message: '{"
         assert used.problem().startswith(said)
 
 
 async def test_a_list_that_is_none_is_an_error(tmp_path: Path) -> None:
     async with using(tmp_path, plain("odd-list")) as used:
         assert used.problem() == snapshot(
-            "its tools could not be listed: it does not keep to the protocol: `tools`: Input should be a valid list"
+            "its tools could not be listed: it does not follow the protocol: `tools`: Input should be a valid list"
         )
 
 

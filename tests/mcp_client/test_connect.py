@@ -44,9 +44,9 @@ async def test_without_the_extra_it_is_named(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("header", "value", "said"),
     [
-        ("X", "${KEY}", "the value for the header `X` holds a line end, which no header takes"),
-        ("X", "clé ${NAME}", f"the value for the header `X` holds {OUTSIDE}, which no header takes"),
-        ("X Y", "z", "`X Y` is no name of a header"),
+        ("X", "${KEY}", "the value for the header `X` contains a line end, which no header may"),
+        ("X", "clé ${NAME}", f"the value for the header `X` contains {OUTSIDE}, which no header may"),
+        ("X Y", "z", "`X Y` is not a valid header name"),
     ],
 )  # fmt: skip
 async def test_a_header_that_cannot_be_sent_is_named_and_its_value_never_shown(

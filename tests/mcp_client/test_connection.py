@@ -75,7 +75,7 @@ async def test_a_task_that_nobody_asked_for_is_no_result(tmp_path: Path) -> None
         assert (await used.call("echo")).llm_content == snapshot("""\
 Error (execution_error): `echo` of the MCP server `peer` gave a result that does not fit the protocol: it answered with `task`, which was not asked for, instead of a result.
 
-Suggestion: What it did is done; calling it again would do it again. Its author has to mend this.\
+Suggestion: It has already taken effect; calling it again would repeat it. Its author has to fix this.\
 """)  # noqa: E501
 
 

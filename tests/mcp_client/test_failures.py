@@ -46,7 +46,7 @@ def test_what_was_said_instead_of_messages_is_shown() -> None:
     error = cannot_be_used("peer", NotYet(with_garbage("it ended", log), 6.2), log)
     assert (error.message, error.suggestion) == snapshot(
         (
-            "The MCP server `peer` cannot be used: it ended (its output holds what is no message of the protocol: 'Usage: server [OPTIONS]'). It last said: 'trouble'.",  # noqa: E501
+            "The MCP server `peer` cannot be used: it ended (its output contains something that is not a protocol message: 'Usage: server [OPTIONS]'). It last said: 'trouble'.",  # noqa: E501
             "It is tried again in 7 s. The user can see more with `ferrule mcp test peer`.",
         )
     )

@@ -122,7 +122,7 @@ async def test_an_answer_of_100_mb_is_not_read(tmp_path: Path) -> None:
     with peer(huge) as (config, _):
         async with using(tmp_path, config) as used:
             assert (await used.call("get")).llm_content == snapshot("""\
-Error (execution_error): The MCP server `peer` gave no result for `get` that can be used: the answer takes more than 33,554,432 bytes, which are not read.
+Error (execution_error): The MCP server `peer` gave no usable result for `get`: the answer takes more than 33,554,432 bytes, which are not read.
 
 Suggestion: Ask for less at once, if the tool can; the same call would fail the same way.\
 """)  # noqa: E501
@@ -160,9 +160,9 @@ async def test_garbage_is_a_clear_error(tmp_path: Path) -> None:
     with peer(lambda handler, message: handler.send_body(b"<html>", "text/html")) as (config, _):
         async with using(tmp_path, config) as used:
             assert (await used.call("get")).llm_content == snapshot("""\
-Error (execution_error): The MCP server `peer` gave no result for `get` that can be used: the answer is not a message of the protocol (unexpected content type: text/html).
+Error (execution_error): The MCP server `peer` gave no usable result for `get`: the answer is not a protocol message (unexpected content type: text/html).
 
-Suggestion: Its author has to mend this. The call may have run: look at what was done before you call it again.\
+Suggestion: Its author has to fix this. The call may have run: check what was done before you call it again.\
 """)  # noqa: E501
 
 
@@ -259,14 +259,14 @@ def cut(handler: Peer, asked: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        (lambda handler, asked: handler.send_body(b'{"jsonrpc": "2.0", "id'), "is not a message of the protocol"),
+        (lambda handler, asked: handler.send_body(b'{"jsonrpc": "2.0", "id'), "is not a protocol message"),
         (answer(id=lambda asked: asked["id"] + 1000, result={}), "is to another request (its id is 100"),
         (answer(id=None, result={}), "is to another request (its id is null, "),
         (answer(id=None, error={"code": 1, "message": "cannot read it"}), "cannot read it"),
         (answer(method="notifications/message", params={}), "is a message of its own, and none to what was asked"),
         (answer(id=lambda asked: asked["id"], method="ping"), "is a message of its own, and none to what was asked"),
         (cut, "its answer could not be read: peer closed connection"),
-        (events("data: {oops"), "is not a message of the protocol"),
+        (events("data: {oops"), "is not a protocol message"),
         (events(), "stream ended without a response"),
         (events("event: error\ndata: broken"), "stream ended without a response"),
         (events("id: 1\nretry: 10\ndata: "), "stream ended and reconnection attempts were exhausted"),
@@ -294,7 +294,7 @@ async def test_an_answer_that_is_no_message_is_said_in_our_words(tmp_path: Path,
     with peer(lambda handler, message: handler.send_body(body)) as (config, _):
         async with using(tmp_path, config) as used:
             assert (await used.call("get")).llm_content == snapshot("""\
-Error (execution_error): The MCP server `peer` gave no result for `get` that can be used: the answer is not a message of the protocol.
+Error (execution_error): The MCP server `peer` gave no usable result for `get`: the answer is not a protocol message.
 
-Suggestion: Its author has to mend this. The call may have run: look at what was done before you call it again.\
-""")  # noqa: E501
+Suggestion: Its author has to fix this. The call may have run: check what was done before you call it again.\
+""")

@@ -43,9 +43,9 @@ def remembered(used_before: Path, config: ServerConfig, *more: Definition) -> No
 async def test_a_server_that_dies_in_a_call_is_back_for_the_next(tmp_path: Path) -> None:
     async with using(tmp_path, plain()) as used:
         assert (await used.call("die")).llm_content == snapshot("""\
-Error (execution_error): The MCP server `peer` ended while the call ran: it ended with exit code 7. It last said: 'a bug ate me'. Whether the call was done is not known.
+Error (execution_error): The MCP server `peer` ended while the call ran: it ended with exit code 7. It last said: 'a bug ate me'. Whether the call took effect is unknown.
 
-Suggestion: Look at what was done before you call it again; the next call starts the server anew.\
+Suggestion: Check what was done before you call it again; the next call starts the server again.\
 """)  # noqa: E501
         assert (await used.call("echo", text="back")).llm_content == "back"
 
@@ -79,9 +79,9 @@ async def test_a_server_that_is_killed_in_a_call_is_back_for_the_next(tmp_path: 
         os.kill(pid, signal.SIGKILL)
         result = await call
         assert result.llm_content == snapshot("""\
-Error (execution_error): The MCP server `peer` ended while the call ran: it was ended by signal 9. Whether the call was done is not known.
+Error (execution_error): The MCP server `peer` ended while the call ran: it was ended by signal 9. Whether the call took effect is unknown.
 
-Suggestion: Look at what was done before you call it again; the next call starts the server anew.\
+Suggestion: Check what was done before you call it again; the next call starts the server again.\
 """)  # noqa: E501
         assert (await used.call("echo", text="back")).llm_content == "back"
 
@@ -212,14 +212,14 @@ async def test_a_tool_that_changed_since_it_was_known_is_not_run_on_the_old_leav
         used.call("add", a=1, b=2), used.runtime.run(RawCall(went, {})), return_exceptions=False
     )
     assert changed.llm_content == snapshot("""\
-Error (permission_error): `add` of the MCP server `peer` is not what it was when this call was allowed. Nothing was run.
+Error (permission_error): `add` of the MCP server `peer` has changed since this call was allowed. Nothing was run.
 
-Suggestion: Look at the tool's description and parameters as they are now, and call it again.\
+Suggestion: Read the tool's current description and parameters, and call it again.\
 """)
     assert vanished.llm_content == snapshot("""\
-Error (not_found_error): The MCP server `peer` does not offer `gone` any more. Nothing was run.
+Error (not_found_error): The MCP server `peer` no longer offers `gone`. Nothing was run.
 
-Suggestion: Use another tool; its tools are listed anew.\
+Suggestion: Use another tool; its list of tools was refreshed.\
 """)
     assert (await used.call("add", a=1, b=2)).llm_content == "3"
     await used.servers.close()

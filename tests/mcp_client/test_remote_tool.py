@@ -97,7 +97,7 @@ async def test_an_odd_block_is_an_error() -> None:
     assert (await run(made({"content": [{"type": "hologram"}]}))).llm_content == snapshot("""\
 Error (execution_error): `do` of the MCP server `peer` gave a result that does not fit the protocol: content[0]: a block of the type 'hologram'; expected text, image, audio, resource or resource_link.
 
-Suggestion: What it did is done; calling it again would do it again. Its author has to mend this.\
+Suggestion: It has already taken effect; calling it again would repeat it. Its author has to fix this.\
 """)  # noqa: E501
 
 

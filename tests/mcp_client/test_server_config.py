@@ -79,7 +79,7 @@ def test_a_file_that_is_none_is_said(tmp_path: Path, text: str) -> None:
 def test_a_file_that_is_a_device_or_a_pipe_holds_nothing_up(tmp_path: Path, made: Callable[[Path], None]) -> None:
     made(tmp_path / ".mcp.json")
     assert read_mcp_json(tmp_path / ".mcp.json").problems == [
-        f"{tmp_path}/.mcp.json could not be read: it is no ordinary file."
+        f"{tmp_path}/.mcp.json could not be read: it is not a regular file."
     ]
 
 
@@ -120,7 +120,7 @@ def test_a_secret_in_ones_own_command_is_not_shown_and_a_workspaces_command_is_s
     "url", ["http://", "http://:80/mcp", "https://[::1", "http://a:99999", "http://a:b/mcp", "http://a:0"]
 )
 def test_an_address_that_is_none_is_said_when_it_is_added(url: str) -> None:
-    with pytest.raises(ConfigProblem, match="`x`: `url` is no address: "):
+    with pytest.raises(ConfigProblem, match="`x`: `url` is not an address: "):
         ServerConfig("x", url=url)
 
 

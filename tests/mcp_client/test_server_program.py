@@ -102,9 +102,9 @@ async def test_a_program_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("./folder", "`./folder` is a folder, and no program"),
-        ("./notes.txt", "`./notes.txt` may not be executed; if it is a program: chmod +x"),
-        ("py -m x", "there is no program `py -m x`; a command's arguments are given one by one, and not in its name"),
+        ("./folder", "`./folder` is a folder, not a program"),
+        ("./notes.txt", "`./notes.txt` is not executable; if it is a program: chmod +x"),
+        ("py -m x", "there is no program `py -m x`; give its arguments separately, not as part of its name"),
         ("./none", "there is no program `./none`"),
     ],
 )  # fmt: skip

@@ -54,17 +54,17 @@ Suggestion: Change the arguments to what the message asks for, or try another ap
         assert (await used.call("lie")).llm_content == snapshot("""\
 Error (execution_error): `mcp__peer__lie` ran, but what it returned does not fit its declared type: `sum`: expected number, got string "four".
 
-Suggestion: This is a bug in the tool, not a problem with the arguments. What it did is done; calling it again would do it again.\
+Suggestion: This is a bug in the tool, not a problem with the arguments. It has already taken effect; calling it again would repeat it.\
 """)  # noqa: E501
         assert (await used.call("promise")).llm_content == snapshot("""\
 Error (execution_error): `mcp__peer__promise` ran, but what it returned does not fit its declared type: expected object, got null.
 
-Suggestion: This is a bug in the tool, not a problem with the arguments. What it did is done; calling it again would do it again.\
+Suggestion: This is a bug in the tool, not a problem with the arguments. It has already taken effect; calling it again would repeat it.\
 """)  # noqa: E501
         assert (await used.call("nonsense")).llm_content == snapshot("""\
 Error (execution_error): `nonsense` of the MCP server `peer` gave a result that does not fit the protocol: content: expected an object or a list, got string "this is not a list".
 
-Suggestion: What it did is done; calling it again would do it again. Its author has to mend this.\
+Suggestion: It has already taken effect; calling it again would repeat it. Its author has to fix this.\
 """)  # noqa: E501
         assert (await used.call("echo")).llm_content == snapshot("""\
 Error (validation_error): The arguments of `mcp__peer__echo` have 1 problem:

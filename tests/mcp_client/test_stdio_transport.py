@@ -72,7 +72,7 @@ async def test_a_message_that_nobody_thought_of_ends_the_connection_and_no_call_
             await read.receive()
         with pytest.raises(MCPError, match="Connection closed"):
             await waiting
-    assert ends == ["it sent what could not be taken (OverflowError)"]
+    assert ends == ["it sent a message that could not be handled (OverflowError)"]
 
 
 async def test_an_end_is_noticed_while_a_child_holds_the_output(tmp_path: Path) -> None:

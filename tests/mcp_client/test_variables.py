@@ -43,7 +43,7 @@ def test_the_keyring_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     variables = Variables({})
     assert variables.fill("${keyring:github/me}") == "from the ring"
     assert variables.masked("from the ring") == "[keyring:github/me]"
-    with pytest.raises(MissingValue, match="holds nothing for github/you"):
+    with pytest.raises(MissingValue, match="has nothing for github/you"):
         variables.fill("${keyring:github/you}")
     with pytest.raises(MissingValue, match=r"is written `\$\{keyring:service/user\}`"):
         variables.fill("${keyring:github}")

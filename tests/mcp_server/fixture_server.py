@@ -193,7 +193,7 @@ async def test_elicitation_sep1034_defaults() -> str:
 
 @served()
 async def test_elicitation_sep1330_enums() -> str:
-    """Ask the person to choose."""
+    """Ask the user to choose."""
     options, titles = ["option1", "option2", "option3"], ["First Option", "Second Option", "Third Option"]
     titled = [{"const": f"value{at + 1}", "title": title} for at, title in enumerate(titles)]
     properties = {

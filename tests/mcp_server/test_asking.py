@@ -36,7 +36,7 @@ def test_the_person_sees_what_hides_and_what_always_means() -> None:
     assert message_of(asked) == snapshot("""\
 a tool that writes asks first:
   save_note {"text":"a\\u{202e}b\\n\\u001b[31mc"}
-Warning: it holds characters that cannot be seen or that turn the order of the text
+Warning: it contains invisible characters or ones that reverse the text
 Warning: Careful.
 "Always" would mean, in this session: save_note(x *)
   it covers: save_note x 1
@@ -129,7 +129,7 @@ def test_a_forms_choices_are_titled_where_the_revision_knows_that() -> None:
                         {"const": "no", "title": "Do not run it"},
                     ],
                 },
-                "reason": {"type": "string", "title": "If not: why?", "description": "Told to the model."},
+                "reason": {"type": "string", "title": "If not: why?", "description": "Sent to the model."},
             },
             "required": ["answer"],
         }
@@ -144,7 +144,7 @@ def test_a_forms_choices_are_titled_where_the_revision_knows_that() -> None:
                     "enum": ["once", "no"],
                     "enumNames": ["Run it once", "Do not run it"],
                 },
-                "reason": {"type": "string", "title": "If not: why?", "description": "Told to the model."},
+                "reason": {"type": "string", "title": "If not: why?", "description": "Sent to the model."},
             },
             "required": ["answer"],
         }
@@ -203,7 +203,7 @@ def test_a_declined_form_may_be_nobodys_no() -> None:
     assert (stopped.message, stopped.suggestion) == snapshot(
         (
             "`save_note` was not run: a tool that writes asks first, and the answer was no, from the user or from a client that runs without one.",
-            "Do not try the same call again; try another approach. If nobody was asked: The user can allow it where Ferrule is started: `ferrule mcp --allow save_note`, or with the same in settings. `--mode accept-edits` lets every edit inside the workspace run.",
+            "Do not try the same call again; try another approach. If the user was not asked: The user can allow it where Ferrule is started: `ferrule mcp --allow save_note`, or with the same in settings. `--mode accept-edits` lets every edit inside the workspace run.",
         )
     )
 

@@ -56,7 +56,7 @@ def test_a_tool_that_goes_between_pages_moves_no_other() -> None:
 
 @pytest.mark.parametrize("cursor", ["?", "é", "a", "////", "_w=="])
 def test_a_cursor_that_no_page_gave_is_refused(cursor: str) -> None:
-    with pytest.raises(BadCursor, match="Begin again without one"):
+    with pytest.raises(BadCursor, match="Start again without one"):
         Definitions(Registry([raw("a")])).page(cursor)
 
 

@@ -169,10 +169,10 @@ def test_a_token_is_asked_for_where_there_is_one(home: Path) -> None:
         status, answered, words = post(url, message, **headers)
         assert (status, answered["www-authenticate"]) == (401, "Bearer")
         assert json.loads(words)["error"]["message"] == snapshot(
-            "This server wants its token as a bearer token in the header Authorization, and none was sent."
+            "This server needs its bearer token in the header Authorization, and none was sent."
         )
         status, _, words = post(url, message, **headers, Authorization=f"Bearer {token}x")
-        assert (status, "Authorization is another" in words) == (401, True)
+        assert (status, "is not the one this server needs" in words) == (401, True)
         assert post(url, message, **headers, Authorization=token)[0] == 401
         assert post(url, message, **headers, Authorization=f"Bearer {token}")[0] == 200
 
@@ -207,9 +207,9 @@ def test_addresses() -> None:
             (ListenAddress(host="example.org", port=5), False, "http://example.org:5/mcp"),
         ]
     )
-    with pytest.raises(BadAddress, match="is no port"):
+    with pytest.raises(BadAddress, match="is not a port"):
         ListenAddress.parse("localhost:x")
-    with pytest.raises(BadAddress, match="is no port"):
+    with pytest.raises(BadAddress, match="is not a port"):
         ListenAddress.parse("localhost:70000")
 
 

@@ -51,14 +51,14 @@ def test_what_is_no_message_is_told_why() -> None:
     ]
     assert [refused(line) for line in lines] == snapshot(
         [
-            (None, -32700, "This line is no JSON that can be read: Expecting value: line 1 column 1 (char 0)."),
+            (None, -32700, "This line is not valid JSON: Expecting value: line 1 column 1 (char 0)."),
             (
                 None,
                 -32700,
-                "This line is no JSON that can be read: Expecting ',' delimiter: line 1 column 40 (char 39).",
+                "This line is not valid JSON: Expecting ',' delimiter: line 1 column 40 (char 39).",
             ),
-            (None, -32600, "Batches are not taken. Send each message by itself."),
-            (None, -32600, "Batches are not taken. Send each message by itself."),
+            (None, -32600, "Batches are not accepted. Send each message by itself."),
+            (None, -32600, "Batches are not accepted. Send each message by itself."),
             (None, -32600, "A message is a JSON object."),
             (1, -32600, '`jsonrpc` must be "2.0".'),
             (1, -32600, "`method` must be a string."),
@@ -67,9 +67,9 @@ def test_what_is_no_message_is_told_why() -> None:
             (None, -32600, "`id` must be a string or an integer."),
             (None, -32600, "`id` must be a string or an integer."),
             (3, -32600, "This is neither a request, nor a notification, nor a response."),
-            (None, -32700, "This line is no JSON that can be read: it is nested too deeply."),
-            (4, -32700, "It holds half a character (a lone surrogate such as `\\ud800`), which no text may."),
-            (None, -32700, "It holds half a character (a lone surrogate such as `\\ud800`), which no text may."),
+            (None, -32700, "This line is not valid JSON: it is nested too deeply."),
+            (4, -32700, "It contains half a character (a lone surrogate such as `\\ud800`), which no text may."),
+            (None, -32700, "It contains half a character (a lone surrogate such as `\\ud800`), which no text may."),
         ]
     )
     assert too_long(10).error.message == snapshot("A message may have at most 10 bytes. This one was skipped.")

@@ -34,7 +34,7 @@ def test_a_message_of_millions_of_values_is_refused_before_they_are_made(tmp_pat
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ([{"jsonrpc": "2.0", "id": 1, "method": "ping"}], "Batches are not taken. Send each message by itself."),
+        ([{"jsonrpc": "2.0", "id": 1, "method": "ping"}], "Batches are not accepted. Send each message by itself."),
         ({"jsonrpc": "2.0", "id": 1.5, "method": "ping"}, "`id` must be a string or an integer."),
         ({"jsonrpc": "2.0", "id": None, "method": "ping"}, "`id` must be a string or an integer."),
         ({"jsonrpc": "2.0", "id": True, "method": "ping"}, "`id` must be a string or an integer."),

@@ -171,7 +171,7 @@ async def test_data_that_does_not_fit_its_schema_is_an_error_that_says_it_ran() 
     assert sent["content"][0]["text"] == snapshot("""\
 Error (execution_error): `measure_it` ran, but what it returned does not fit its declared type: `size`: expected integer, got string "large".
 
-Suggestion: This is a bug in the tool, not a problem with the arguments. What it did is done; calling it again would do it again.\
+Suggestion: This is a bug in the tool, not a problem with the arguments. It has already taken effect; calling it again would repeat it.\
 """)
 
 
@@ -186,7 +186,7 @@ async def test_data_that_is_too_long_to_be_sent_whole_is_an_error_with_both_ends
     assert sent["content"][0]["text"] == snapshot("""\
 Error (execution_error): `list_much` ran, but its result cannot be sent as its output schema promises: it is too long to be sent whole.
 
-Suggestion: What it did is done; calling it again would do it again. Ask for less where that is possible.\
+Suggestion: It has already taken effect; calling it again would repeat it. Ask for less if you can.\
 """)
     assert "characters left out" in sent["content"][1]["text"]
 

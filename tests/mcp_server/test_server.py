@@ -156,9 +156,9 @@ async def test_a_no_is_a_refusal_with_the_persons_reason(era: str) -> None:
         result = await client.call_tool("save_note", {"text": "a"})
     assert result.is_error
     assert text_of(result) == snapshot("""\
-Error (permission_error): `save_note` was not run: the person said no. They said: not on a Friday
+Error (permission_error): `save_note` was not run: the user denied it. They said: not on a Friday
 
-Suggestion: Do not try the same call again; try another approach, or ask the person.\
+Suggestion: Do not try the same call again; try another approach, or ask the user.\
 """)
 
 
@@ -272,7 +272,7 @@ async def test_a_question_that_is_answered_twice_runs_the_call_once() -> None:
         again = params.model_copy(update={"input_responses": yes, "request_state": asked.request_state})
         done = await client.session.send_request(types.CallToolRequest(params=again), types.CallToolResult)
         assert text_of(done) == "saved a"
-        with pytest.raises(MCPError, match="waits for no answer any more"):
+        with pytest.raises(MCPError, match="no longer waiting for an answer"):
             await client.session.send_request(types.CallToolRequest(params=again), types.CallToolResult)
 
 

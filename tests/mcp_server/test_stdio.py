@@ -77,7 +77,7 @@ def test_wrong_types_are_refused_and_harm_nothing(tmp_path: Path) -> None:
         assert server.request(1, "tools/call", name=5)["error"]["code"] == -32602
         assert server.request(2, "tools/call", name="echo_text", arguments=[])["error"]["code"] == -32602
         assert server.request(3, "tools/list", cursor="?")["error"] == snapshot(
-            {"code": -32602, "message": "'?' is no cursor that this list gave. Begin again without one."}
+            {"code": -32602, "message": "'?' is not a cursor of this list. Start again without one."}
         )
         wrong = server.call(4, "echo_text", text=7, more=True)["result"]
         assert wrong["isError"]
@@ -124,7 +124,7 @@ def test_an_id_that_is_in_use_is_refused_and_the_first_request_goes_on(tmp_path:
                 "id": None,
                 "error": {
                     "code": -32600,
-                    "message": "The id 1 is that of a request which still runs. This one was not taken.",
+                    "message": "The id 1 is that of a request which still runs. This one was not accepted.",
                 },
             }
         )

@@ -22,9 +22,9 @@ def test_what_is_wrong_with_a_request_is_said(tmp_path: Path) -> None:
     assert {one["code"] for one in found} == {-32602}
     assert [one["message"] for one in found] == snapshot(
         [
-            "`tools/list` was not taken: this connection has had no `initialize` yet. Send that first.",
-            "`tools/call` was not taken: `params.arguments`: Input should be a valid dictionary.",
-            "`tools/call` was not taken: `params.name`: Field required.",
-            "`tools/list` was not taken: `params.cursor`: Input should be a valid string.",
+            "`tools/list` was not accepted: this connection has had no `initialize` yet. Send that first.",
+            "`tools/call` was not accepted: `params.arguments`: Input should be a valid dictionary.",
+            "`tools/call` was not accepted: `params.name`: Field required.",
+            "`tools/list` was not accepted: `params.cursor`: Input should be a valid string.",
         ]
     )

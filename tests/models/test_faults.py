@@ -87,7 +87,7 @@ def test_the_words() -> None:
         "Check OPENAI_API_KEY: it may be mistyped, expired or for another service."
     )
     assert str(error(429, {"error": {"message": "slow down"}})) == snapshot(
-        "OpenAI has too many requests (429): slow down. Wait a little and try again, or choose another model:"
+        "OpenAI is getting too many requests (429): slow down. Wait a little and try again, or choose another model:"
         " `ferrule models`."
     )
     assert str(error(404, {"error": "not found"}, faults=NEAR)) == snapshot(
@@ -106,7 +106,7 @@ def test_the_words() -> None:
         "(HTTPS_PROXY), then try again."
     )
     assert str(NEAR.no_connection("refused")) == snapshot(
-        "Ollama does not run on this machine, or not at this address (127.0.0.1). Start Ollama, or choose "
+        "Ollama is not running on this machine, or not at this address (127.0.0.1). Start Ollama, or choose "
         "another model: `ferrule models`."
     )
     assert str(FAR.no_connection("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed")) == snapshot(

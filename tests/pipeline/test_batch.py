@@ -260,7 +260,7 @@ def test_a_call_whose_source_failed_is_not_run_and_says_why() -> None:
         """\
 Error (validation_error): `show` was not run: it uses the result of `f`, which failed.
 
-Suggestion: Mend that call first, then make both again.\
+Suggestion: Fix that call first, then make both calls again.\
 """
     )
 

@@ -99,9 +99,9 @@ def test_no_goes_to_the_model_with_its_reason() -> None:
     (result,) = calls(Person(Answer(Choice.NO, "not on a Friday")), "/a/x")
     assert result.llm_content == snapshot(
         """\
-Error (permission_error): `edit` was not run: the person said no. They said: not on a Friday
+Error (permission_error): `edit` was not run: the user denied it. They said: not on a Friday
 
-Suggestion: Do not try the same call again; try another approach, or ask the person.\
+Suggestion: Do not try the same call again; try another approach, or ask the user.\
 """
     )
     assert result.metadata == {"stage": "confirm"}
@@ -131,7 +131,7 @@ def test_where_there_is_nobody_to_ask_it_is_refused() -> None:
     (result,) = calls(None, "/a/x")
     assert result.llm_content == snapshot(
         """\
-Error (permission_error): `edit` was not run: a tool that writes asks first, and there is nobody to ask.
+Error (permission_error): `edit` was not run: a tool that writes asks first, and approval isn't available here.
 
 Suggestion: The program can give its Runtime an `ask` function, or policy=RulePolicy(allow=['edit']).\
 """
@@ -362,9 +362,9 @@ def test_what_changed_while_the_person_was_asked_is_not_run(said: str) -> None:
     runtime = Runtime([edit], ask=ask)
     result = asyncio.run(runtime.run("edit", {"path": "src/a.py"}))
     assert result.llm_content == snapshot("""\
-Error (permission_error): `edit` was not run: what it would do is not what the person was shown any more.
+Error (permission_error): `edit` was not run: what it would do has changed since the user was shown it.
 
-Suggestion: Make the call again, so that the person sees what it would do now.\
+Suggestion: Make the call again, so that the user sees what it would do now.\
 """)
 
 

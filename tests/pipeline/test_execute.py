@@ -206,15 +206,15 @@ async def test_whoever_cuts_short_what_has_done_its_work_is_told_so(tmp_path: Pa
     assert await asyncio.to_thread(becomes, begun(tmp_path / "a").exists)
     assert runtime.cancel(call.id)
     assert (await task).llm_content.replace(name, "write") == snapshot("""\
-Error (cancelled_error): `write` was cancelled. It returned before it could be stopped, so what it was to do may be done.
+Error (cancelled_error): `write` was cancelled. It returned before it could be stopped, so it may have done its work.
 
-Suggestion: Look whether it is done before you do it again.\
+Suggestion: Check whether it is done before you do it again.\
 """)
     late = await runtime.run(name, {"file": str(tmp_path / "b")}, timeout=0.05)
     assert late.llm_content.replace(name, "write") == snapshot("""\
-Error (timeout_error): `write` ran longer than its time limit of 0.05 s. It returned before it could be stopped, so what it was to do may be done.
+Error (timeout_error): `write` ran longer than its time limit of 0.05 s. It returned before it could be stopped, so it may have done its work.
 
-Suggestion: Look whether it is done before you do it again.\
+Suggestion: Check whether it is done before you do it again.\
 """)
     assert {one.name for one in tmp_path.iterdir() if one.suffix != ".begun"} == {"a", "b"}
     assert error_kind(late) == "timeout_error"

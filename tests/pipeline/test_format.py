@@ -107,7 +107,7 @@ def test_a_render_that_fails_says_that_the_work_is_done() -> None:
         """\
 Error (execution_error): `give` ran, but its `render` failed. KeyError: 'missing'
 
-Suggestion: What it did is done; calling it again would do it again.\
+Suggestion: It has already taken effect; calling it again would repeat it.\
 """
     )
 
@@ -139,7 +139,7 @@ def test_words_that_are_no_text_say_that_the_work_is_done() -> None:
     for bad in wrong:
         assert bad.error is not None
         assert bad.metadata == {"stage": "format"}
-        assert bad.error.suggestion == "What it did is done; calling it again would do it again."
+        assert bad.error.suggestion == "It has already taken effect; calling it again would repeat it."
 
 
 def test_a_value_without_json_form_says_that_the_work_is_done() -> None:
@@ -149,7 +149,7 @@ def test_a_value_without_json_form_says_that_the_work_is_done() -> None:
         """\
 Error (execution_error): `give` ran, but gave a list (holding itself) that has no JSON form.
 
-Suggestion: What it did is done; calling it again would do it again.\
+Suggestion: It has already taken effect; calling it again would repeat it.\
 """
     )
 
@@ -356,7 +356,7 @@ def test_a_value_that_does_not_fit_its_declared_type_is_the_same_error_however_i
         assert result.llm_content == snapshot("""\
 Error (execution_error): `measure` ran, but what it returned does not fit its declared type: `[1].size`: expected integer, got string "large".
 
-Suggestion: This is a bug in the tool, not a problem with the arguments. What it did is done; calling it again would do it again.\
+Suggestion: This is a bug in the tool, not a problem with the arguments. It has already taken effect; calling it again would repeat it.\
 """)  # noqa: E501
         assert result.error is not None
         assert result.error.details == snapshot(

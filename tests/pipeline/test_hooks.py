@@ -61,7 +61,7 @@ async def test_a_hook_can_refuse_and_the_model_reads_why():
     assert result.llm_content == snapshot("""\
 Error (permission_error): `look` was not run: the hook `guard` refused it: not on Sundays.
 
-Suggestion: Do not try the same call again; try another approach, or ask the person.\
+Suggestion: Do not try the same call again; try another approach, or ask the user.\
 """)
 
 
@@ -102,7 +102,7 @@ async def test_a_hook_after_a_call_can_hold_its_result_back():
     assert result.llm_content == snapshot("""\
 Error (permission_error): `look` ran, but the hook `leak guard` held its result back: it holds a secret.
 
-Suggestion: Do not run it again to see the result; go on without it, or ask the person.\
+Suggestion: Do not run it again to see the result; go on without it, or ask the user.\
 """)
 
 
@@ -127,7 +127,7 @@ async def test_a_hook_that_does_not_work_refuses(hook: Hook, words: str):
     result = await ask(hook)
     assert RAN == []
     assert words in result.llm_content
-    assert "a hook that does not work refuses" in result.llm_content
+    assert "a failing hook refuses" in result.llm_content
 
 
 async def test_no_mode_overrides_a_hook():

@@ -36,17 +36,17 @@ def test_sound_text_passes(text: str) -> None:
 def test_brackets_inside_strings_do_not_count_as_depth() -> None:
     assert problem('{"a": "[[[[[[[[[["}') is None
     assert problem('{"a": "\\"[[[[[[[[[["}') is None
-    assert problem('{"a": [[[]]]}') == "they are nested 4 deep, where at most 3 is taken"
+    assert problem('{"a": [[[]]]}') == "they are nested 4 deep, where at most 3 is allowed"
 
 
 def test_digits_inside_strings_do_not_count_as_numbers() -> None:
     assert problem('{"a": "12345678901234567890"}') is None
-    assert problem('{"a": -12345678901}') == "a number has 12 digits, where at most 10 are taken"
+    assert problem('{"a": -12345678901}') == "a number has 12 digits, where at most 10 are allowed"
 
 
 def test_doubled_keys_are_found_at_any_depth_and_also_when_escaped() -> None:
     for text in ('{"a": 1, "a": 1}', '[{"b": {"a": 1, "a": 2}}]', '{"a": 1, "\\u0061": 2}'):
-        assert problem(text) == "the key `a` stands twice in one object; give it once"
+        assert problem(text) == "the key `a` appears twice in one object; give it once"
         assert problem(text.encode()) is not None
     assert problem('{"a": 1, "a": 1}', duplicates=False) is None
 
@@ -110,7 +110,7 @@ def test_hostile_text_takes_no_time() -> None:
 def test_why_values_have_no_json_form() -> None:
     assert plain_problem({}, RecursionError()).code == "limit"
     assert plain_problem({}, ValueError("Circular reference")).code == "limit"
-    assert plain_problem({}, ValueError("surrogates not allowed")).message.startswith("a string holds half")
+    assert plain_problem({}, ValueError("surrogates not allowed")).message.startswith("a string contains half")
     assert plain_problem({}, ValueError("?")).message == "they are object values that have no JSON form"
 
 

@@ -351,7 +351,7 @@ def test_a_tool_may_call_another_under_the_same_rules() -> None:
     async def sly(context: ToolContext) -> str:
         return (await context.call("save")).llm_content
 
-    assert "there is nobody to ask" in asyncio.run(Runtime([save, sly]).run("sly")).llm_content
+    assert "approval isn't available here" in asyncio.run(Runtime([save, sly]).run("sly")).llm_content
 
 
 def test_tools_that_call_themselves_without_end_are_stopped() -> None:
@@ -518,7 +518,7 @@ def test_sessions_of_their_own_share_tools_policy_records_and_hooks_and_wait_for
         hook = Hook("note", before=lambda invocation, session: hooked.append(session.id))
         shared = Runtime([save], recorders=[keeper], hooks=[hook])
         one, two = (shared.for_session(Session(id=name), ask=yes) for name in ("one", "two"))
-        assert not (await shared.run("save", {"wait": False})).success  # there is nobody to ask
+        assert not (await shared.run("save", {"wait": False})).success  # approval isn't available here
         waiting = asyncio.create_task(one.run("save", {"wait": True}))
         assert (await two.run("save", {"wait": False})).success
         release.set()

@@ -134,21 +134,21 @@ def test_values_without_json_form_are_refused_in_words() -> None:
 
 def test_half_a_surrogate_pair_in_text_is_explained() -> None:
     assert refusal('{"colour": "\\ud800"}').split("\n")[0] == snapshot(
-        'The arguments of `order` were not accepted: they are not valid JSON: a string holds a \\u escape that is half of a surrogate pair (after `{"colour": …`).'  # noqa: E501
+        'The arguments of `order` were not accepted: they are not valid JSON: a string contains a \\u escape that is half of a surrogate pair (after `{"colour": …`).'  # noqa: E501
     )
-    assert "a string holds half of a surrogate pair" in refusal('{"colour": "\ud800"}')
+    assert "a string contains half of a surrogate pair" in refusal('{"colour": "\ud800"}')
 
 
 def test_a_key_that_stands_twice_is_refused() -> None:
     assert refusal('{"items": [], "colour": "red", "colour": "blue"}').split("\n")[0] == snapshot(
-        "The arguments of `order` were not accepted: the key `colour` stands twice in one object; give it once."
+        "The arguments of `order` were not accepted: the key `colour` appears twice in one object; give it once."
     )
     assert "`name` stands twice" in refusal('{"items": [{"name": "a", "name": "b", "price": 1}], "colour": "red"}')
 
 
 def test_more_arguments_than_are_taken_are_refused_before_they_are_read() -> None:
     assert refusal("x" * 101, Limits(argument_bytes=100)).split("\n")[0] == snapshot(
-        "The arguments of `order` were not accepted: 101 bytes of arguments, where at most 100 are taken."
+        "The arguments of `order` were not accepted: 101 bytes of arguments, where at most 100 are allowed."
     )
 
 
@@ -156,11 +156,11 @@ def test_more_arguments_than_are_taken_are_refused_before_they_are_read() -> Non
 @pytest.mark.parametrize("depth", [65, 500, 100_000])
 def test_arguments_nested_too_deep_are_refused(opener: str, depth: int) -> None:
     text = '{"items": ' + opener * depth + "1" + ("}" if opener[0] == "{" else "]") * depth + "}"
-    assert f"they are nested {depth + 1} deep, where at most 64 is taken" in refusal(text)
+    assert f"they are nested {depth + 1} deep, where at most 64 is allowed" in refusal(text)
 
 
 def test_a_number_with_too_many_digits_is_refused() -> None:
-    assert "a number has 500 digits, where at most 400 are taken" in refusal('{"count": ' + "1" * 500 + "}")
+    assert "a number has 500 digits, where at most 400 are allowed" in refusal('{"count": ' + "1" * 500 + "}")
 
 
 def test_many_problems_are_counted_and_the_first_are_told() -> None:
@@ -228,9 +228,9 @@ def test_a_tool_that_is_defined_wrongly_is_its_authors_problem() -> None:
     result = asyncio.run(Runtime([broken]).run("broken", {"thing": 1}))
     assert result.llm_content == snapshot(
         """\
-Error (execution_error): The tool `broken` is defined wrongly and cannot be called.
+Error (execution_error): The tool `broken` is not defined correctly and cannot be called.
 
-Suggestion: Use another tool; its author has to mend this one.\
+Suggestion: Use another tool; its author has to fix this one.\
 """
     )
 
@@ -291,7 +291,7 @@ def test_a_validator_that_breaks_is_the_tools_fault_and_not_the_programs() -> No
         """\
 Error (execution_error): `halve` was not run: its own check of the arguments failed. KeyError: 0
 
-Suggestion: Try other arguments or another tool; its author has to mend this one.\
+Suggestion: Try other arguments or another tool; its author has to fix this one.\
 """
     )
     calls = [

@@ -66,7 +66,7 @@ def test_installed_packages_bring_their_tools(tmp_path: Path, monkeypatch: pytes
     assert reasons == {
         "pack_broken": "SystemExit: no",
         "pack_missing": "AttributeError: module 'pack_missing' has no attribute 'nothing_here'",
-        "pack_empty": "LookupError: it holds no tools",
+        "pack_empty": "LookupError: it contains no tools",
     }
 
 
@@ -146,7 +146,7 @@ def test_things_that_are_no_tools_are_reported_and_the_others_work() -> None:
     broken: list[BrokenModule] = []
     read = tool(lambda: 1, name="read_x")
     assert as_plugin([1, read], "x", "", "x.py", broken).tools == [read]
-    assert broken == [BrokenModule("x.py", "it holds 1, which is not a tool")]
+    assert broken == [BrokenModule("x.py", "it contains 1, which is not a tool")]
     assert isinstance(as_plugin(read, "x", "", "x", []).tools[0], Tool)
 
 

@@ -50,7 +50,7 @@ def test_rules_are_taken_over_and_what_is_not_is_said(tmp_path: Path):
             ("deny 5", "it is not a text"),
             (
                 "allow `Bash(cd x && npm *)`",
-                "each part of a command is looked at on its own, so none ever holds `&&`, `|`, `;` or `>`; write a rule for each part, and `Edit(path)` for what is written to",  # noqa: E501
+                "each part of a command is matched on its own, so none ever contains `&&`, `|`, `;` or `>`; write a rule for each part, and `Edit(path)` for what is written to",  # noqa: E501
             ),
             ("allow `Task(explore)`", "Ferrule has no `Task`"),
             ("additionalDirectories '../docs'", "a workspace is one folder; run ferrule there, or above both"),

@@ -65,7 +65,7 @@ def test_a_denial_names_the_rule_and_where_it_stands(session: Session):
         """\
 Error (permission_error): `Bash` was not run: `Bash(rm *)` from the project's `ferrule.toml` denies `rm x`.
 
-Suggestion: Do not try the same call again; try another approach, or ask the person.\
+Suggestion: Do not try the same call again; try another approach, or ask the user.\
 """
     )
 
@@ -75,14 +75,14 @@ def test_where_there_is_nobody_to_ask_the_rule_that_would_help_is_named(session:
     call = {"command": "git commit -m x", "terminal": True}
     assert asyncio.run(runtime.run("Bash", call)).llm_content == snapshot(
         """\
-Error (permission_error): `Bash` was not run: no rule allows `git commit -m x`, and there is nobody to ask.
+Error (permission_error): `Bash` was not run: no rule allows `git commit -m x`, and approval isn't available here.
 
-Suggestion: The person can allow it: `--allow 'Bash(git commit *)'` on the command line, or that rule in their settings.\
-"""  # noqa: E501
+Suggestion: The user can allow it: `--allow 'Bash(git commit *)'` on the command line, or that rule in their settings.\
+"""
     )
     assert asyncio.run(runtime.run("Bash", {"command": "rm -rf x"})).llm_content == snapshot(
         """\
-Error (permission_error): `Bash` was not run: `rm -rf x` is dangerous: it removes folders with all that they hold, without asking, and there is nobody to ask.
+Error (permission_error): `Bash` was not run: `rm -rf x` is dangerous: it removes folders and everything in them, without asking, and approval isn't available here.
 
 Suggestion: No rule can pre-approve this. Try another approach, or ask the user to run it where they can answer.\
 """  # noqa: E501

@@ -29,7 +29,7 @@ def test_each_part_its_effect_and_why_and_the_rule_and_file_that_decided(session
         {
             "tool": "Bash",
             "verdict": "deny",
-            "reason": "`Bash(rm *)` from the person's `ferrule.toml` denies `rm x`",
+            "reason": "`Bash(rm *)` from the user's `ferrule.toml` denies `rm x`",
             "rule": "Bash(rm *)",
             "file": "/home/ada/ferrule.toml",
             "parts": [
@@ -47,7 +47,7 @@ def test_each_part_its_effect_and_why_and_the_rule_and_file_that_decided(session
                     "effect": "runs",
                     "why": "",
                     "verdict": "allow",
-                    "because": "`Bash(git push *)` from the person's `ferrule.toml` allows it",
+                    "because": "`Bash(git push *)` from the user's `ferrule.toml` allows it",
                     "rule": "Bash(git push *)",
                     "file": "/home/ada/ferrule.toml",
                 },
@@ -62,7 +62,7 @@ def test_each_part_its_effect_and_why_and_the_rule_and_file_that_decided(session
                 },
             ],
             "dangers": [],
-            "needed": "Nothing but taking `Bash(rm *)` out of /home/ada/ferrule.toml; no other rule or mode lifts a denial.",  # noqa: E501
+            "needed": "Remove `Bash(rm *)` from /home/ada/ferrule.toml; no other rule or mode overrides a denial.",
             "box": None,
             "box_why": "",
         }
@@ -73,10 +73,10 @@ def test_each_part_its_effect_and_why_and_the_rule_and_file_that_decided(session
     ("command", "lists", "needed"),
     [
         ("ls", {"mode": "bypass"}, ""),
-        ("git commit -m x", {}, "To keep its changes without a question: Bash(git commit *)"),
-        ("git push", {}, "A yes, or an allow rule: Bash(git push)"),
+        ("git commit -m x", {}, "To keep its changes without being asked: Bash(git commit *)"),
+        ("git push", {}, "Approval, or an allow rule: Bash(git push)"),
         ("git commit -m x", {"mode": "plan"}, "Another mode: plan changes nothing."),
-        ("git commit -m x", {"mode": "dont-ask"}, "To keep its changes without a question: Bash(git commit *)"),
+        ("git commit -m x", {"mode": "dont-ask"}, "To keep its changes without being asked: Bash(git commit *)"),
     ],
 )
 def test_what_would_be_needed(session: Session, command: str, lists: dict[str, Any], needed: str):
@@ -109,11 +109,11 @@ def test_a_denial_and_an_ask_rule_are_lifted_by_taking_them_out_alone(session: S
 
 def test_a_danger_is_named_with_its_switch(session: Session):
     found = explained(session, "rm -rf x", allow=["Bash"])
-    assert found["dangers"] == ["rm -rf x: it removes folders with all that they hold, without asking"]
+    assert found["dangers"] == ["rm -rf x: it removes folders and everything in them, without asking"]
     assert "permissions.dangerous" in found["needed"]
 
 
 def test_what_ferrule_itself_denies_is_said_so(session: Session):
     found = explain(policy(), invoke(write, session, file_path="ferrule.toml", content=""), session)
     assert found.verdict == "deny"
-    assert found.needed == "Nothing lifts it: `Edit(**/ferrule.toml)` is a rule of Ferrule itself."
+    assert found.needed == "Nothing overrides it: `Edit(**/ferrule.toml)` is a rule of Ferrule itself."

@@ -41,7 +41,7 @@ def test_a_path_with_a_nul_byte_is_said_to_be_none(session: Session):
 
     with pytest.raises(Stopped) as stopped:
         Requests().of(invoke(act, session), session)
-    assert (stopped.value.kind, stopped.value.message) == (ErrorKind.VALIDATION, "The path holds a NUL byte.")
+    assert (stopped.value.kind, stopped.value.message) == (ErrorKind.VALIDATION, "The path contains a NUL byte.")
 
 
 def test_a_tool_that_says_nothing_may_write_anything(session: Session):

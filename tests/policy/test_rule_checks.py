@@ -37,8 +37,8 @@ def test_an_error_names_the_file_the_rule_and_what_to_do(tmp_path: Path):
     with pytest.raises(RuleError) as raised:
         checks(tmp_path).read([Written(Verdict.DENY, "Bash()", FILE)])
     assert str(raised.value) == (
-        "/home/ada/ferrule.toml: the deny rule `Bash()` cannot work: nothing stands in the brackets; write `Bash` to "
-        "mean every call of it. Nothing runs until it is mended or removed: ferrule rules remove 'Bash()'"
+        "/home/ada/ferrule.toml: the deny rule `Bash()` cannot work: the brackets are empty; write `Bash` to "
+        "mean every call of it. Nothing runs until it is fixed or removed: ferrule rules remove 'Bash()'"
     )
 
 
@@ -52,7 +52,7 @@ def test_a_rule_of_the_command_line_is_not_to_be_removed_from_a_file(tmp_path: P
     assert told == snapshot(
         [
             (
-                "the command line: the allow rule `Bash()` cannot work: nothing stands in the brackets; write `Bash` "
+                "the command line: the allow rule `Bash()` cannot work: the brackets are empty; write `Bash` "
                 "to mean every call of it."
             ),
             (
@@ -69,7 +69,7 @@ def test_a_rule_of_the_command_line_is_not_to_be_removed_from_a_file(tmp_path: P
         ("save_noet", "did you mean `save_note`"),
         ("Raed(.env)", "did you mean `Read`"),
         ("bash(ls)", "did you mean `Bash`"),
-        ("save_note(x)", "says nothing of its calls"),
+        ("save_note(x)", "has nothing that brackets could match"),
     ],
 )
 def test_a_name_that_is_nearly_a_tools_is_an_error(tmp_path: Path, text: str, said: str):

@@ -33,8 +33,8 @@ def test_what_a_rule_looks_at(text: str, about: About):
     [
         ("", "is no rule"),
         (5, "is no rule"),
-        ("Bash()", "nothing stands in the brackets"),
-        ("Bash( )", "nothing stands in the brackets"),
+        ("Bash()", "the brackets are empty"),
+        ("Bash( )", "the brackets are empty"),
         ("Bash(ls", "is not written as"),
         ("Bash ls", "is not written as"),
         ("Bash(ls) x", "is not written as"),

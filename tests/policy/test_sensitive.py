@@ -153,7 +153,7 @@ def test_what_only_looks_alike_is_written_as_the_mode_says(session: Session, pat
 
 def test_the_question_says_why_it_is_asked(session: Session):
     decision = policy(mode="bypass").decide(invoke(write, session, file_path=".envrc", content="x"), session)
-    assert decision.reason == "`.envrc` holds what other programs run or obey, so writing it asks first"
+    assert decision.reason == "`.envrc` contains what other programs run or obey, so writing it asks first"
 
 
 @pytest.mark.parametrize("mode", ["default", "accept-edits", "bypass", "dont-ask"])

@@ -9,7 +9,7 @@ from ferrule.policy.rules import BUILT_IN, SESSION, Source, SourceKind
 
 def test_a_model_is_not_told_where_a_person_keeps_their_settings():
     source = Source(SourceKind.USER, Path("/home/ada/.config/ferrule/ferrule.toml"))
-    assert source.words == "the person's `ferrule.toml`"
+    assert source.words == "the user's `ferrule.toml`"
     assert source.place == "/home/ada/.config/ferrule/ferrule.toml"
 
 

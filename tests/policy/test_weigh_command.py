@@ -230,7 +230,7 @@ def test_a_denial_of_what_is_not_known_says_what_to_do(session: Session):
         """\
 Error (permission_error): `Bash` was not run: `Bash(git push *)` from the program may deny `git $verb`: not all of its words are known before it runs; write them out.
 
-Suggestion: Do not try the same call again; try another approach, or ask the person.\
+Suggestion: Do not try the same call again; try another approach, or ask the user.\
 """  # noqa: E501
     )
 

@@ -132,7 +132,7 @@ def test_what_it_would_do_is_said_in_one_sentence(session: Session):
         [
             "it would change 2 files and delete 1 file",
             "it would create 1 file, change 1,200 files and rename 1 file",
-            "it would change the mode of 1 file, it tried to reach a.org, it tried to read `.env`, which is hidden, it tried to write `.git/config`, which is protected, its trial timed out, it met a limit: It wrote more than 2 GB",  # noqa: E501
+            "it would change the mode of 1 file, it tried to reach a.org, it tried to read `.env`, which is hidden, it tried to write `.git/config`, which is protected, its trial timed out, it hit a limit: It wrote more than 2 GB",  # noqa: E501
         ]
     )
 
@@ -144,8 +144,8 @@ def test_through_the_pipeline_a_yes_keeps_and_a_no_drops(session: Session):
             results = [asyncio.run(runtime.run("Bash", {"command": "touch a"})) for _ in range(max(1, len(answers)))]
             return [result.llm_content for result in results]
 
-    assert said("once", "no") == snapshot(["kept a: once", "dropped a: the person said no"])
-    assert said() == snapshot(["dropped a: it would create 1 file, and there is nobody to ask"])
+    assert said("once", "no") == snapshot(["kept a: once", "dropped a: the user denied it"])
+    assert said() == snapshot(["dropped a: it would create 1 file, and approval isn't available here"])
     assert said(mode="plan") == snapshot(["dropped a: mode plan tries commands and keeps none of their changes"])
     assert said(mode="accept-edits") == snapshot(
         ["kept a: mode accept-edits keeps changes in the workspace that git can restore"]

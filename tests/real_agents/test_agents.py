@@ -216,7 +216,7 @@ def test_a_long_result_arrives_as_we_cut_it(agent: Agent, tmp_path: Path) -> Non
 def test_a_picture_arrives_whole(agent: Agent, tmp_path: Path) -> None:
     (given,) = run(agent, tmp_path, Call("Read", {"file_path": "red.png"})).endpoint.results
     assert given.pictures == [b64encode(picture()).decode()]
-    assert "`red.png` is a picture" in given.text
+    assert "`red.png` is an image" in given.text
 
 
 @each_agent
@@ -231,8 +231,8 @@ def test_a_call_that_asks_is_refused_with_what_would_allow_it_where_nobody_is_th
     expected = {
         CLAUDE.name: "the question was closed without an answer",
         CODEX.name: "that of a client which runs without one",
-        GEMINI.name: "this client cannot ask the person",
-        OPENCODE.name: "this client cannot ask the person",
+        GEMINI.name: "this client cannot ask the user",
+        OPENCODE.name: "this client cannot ask the user",
     }
     assert expected[agent.name] in given.text
 

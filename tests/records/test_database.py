@@ -308,7 +308,7 @@ def test_the_words_for_a_person(path: Path, tmp_path: Path) -> None:
         said(open_for_reading, tmp_path / "none.db"),
     ] == snapshot(
         [
-            "…/notes.txt is damaged or not an audit log (file is not a database). It was left as it is: move it away, for it may be evidence, and start again, or choose another file.",
+            "…/notes.txt is damaged or not an audit log (file is not a database). It was left as it is: move it away, since it may be evidence, and start again, or choose another file.",
             "…/other.db is the database of another program. Choose another file for the audit log.",
             "…/audit.db was written by a newer Ferrule (format 7; this one knows 4). Update Ferrule, or choose another file.",
             "Cannot open the audit log …: Is a directory. Choose another place for it.",

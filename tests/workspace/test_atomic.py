@@ -234,7 +234,7 @@ def test_a_file_where_a_folder_is_needed_is_said_so(paths: Paths, tmp_path: Path
     (tmp_path / "a").write_bytes(b"old")
     with pytest.raises(PathProblem) as problem:
         write_whole(paths, place, b"new")
-    assert problem.value.message == snapshot("`a/b/c` cannot be written: a file stands where a folder is needed.")
+    assert problem.value.message == snapshot("`a/b/c` cannot be written: a file is where a folder is needed.")
 
 
 def test_a_folder_that_became_a_link_out_is_not_written_or_deleted_through(tmp_path: Path) -> None:

@@ -230,9 +230,9 @@ def test_plan_mode_changes_nothing(desk: Desk) -> None:
         assert result.error is not None
         assert result.error.kind == "permission_error"
     assert planning.write("new.txt", "x").llm_content == snapshot("""\
-Error (permission_error): `Write` was not run: mode plan runs read-only tools alone.
+Error (permission_error): `Write` was not run: mode plan runs only read-only tools.
 
-Suggestion: Do not try the same call again; try another approach, or ask the person.\
+Suggestion: Do not try the same call again; try another approach, or ask the user.\
 """)
     assert (desk.names(), desk.bytes_of("f.txt")) == (["f.txt"], b"one\n")
 
@@ -316,9 +316,9 @@ def test_a_change_that_is_made_although_it_was_cancelled_says_so(desk: Desk, mon
 
     monkeypatch.setattr(Journal, "finish", slowly)
     assert asyncio.run(main()).llm_content == snapshot("""\
-Error (cancelled_error): `Write` was cancelled. It returned before it could be stopped, so what it was to do may be done.
+Error (cancelled_error): `Write` was cancelled. It returned before it could be stopped, so it may have done its work.
 
-Suggestion: Look whether it is done before you do it again.\
+Suggestion: Check whether it is done before you do it again.\
 """)
     assert desk.bytes_of("a.txt") == b"1"
     assert [str(one.changes[0].path.name) for one in desk.files.history.recent()] == ["a.txt"]

@@ -19,13 +19,13 @@ def test_a_file_is_read_also_through_a_link(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["/dev/zero", "/dev/null"])
 def test_a_device_is_not_read(tmp_path: Path, target: str) -> None:
     (tmp_path / "link").symlink_to(target)
-    with pytest.raises(OSError, match="it is no ordinary file"):
+    with pytest.raises(OSError, match="it is not a regular file"):
         read_given(tmp_path / "link")
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="it is no ordinary file"):
+    with pytest.raises(OSError, match="it is not a regular file"):
         read_given(tmp_path / "pipe")
 
 

@@ -26,19 +26,19 @@ def test_a_path_as_another_system_writes_it_is_translated(tmp_path: Path) -> Non
     )
     assert words(tmp_path, "src\\none.py") == snapshot(("There is no file at `src\\none.py`.", "Did you mean `src`?"))
     assert words(tmp_path, "..\\etc") == snapshot(
-        ("There is no file at `..\\etc`.", "No name in `.` is like it; list the folder to see what is there.")
+        ("There is no file at `..\\etc`.", "No name in `.` is similar; list the folder to see what is there.")
     )
 
 
 def test_a_missing_name_is_never_left_without_a_next_step(tmp_path: Path) -> None:
     assert words(tmp_path, "qqq") == snapshot(
-        ("There is no file at `qqq`.", "No name in `.` is like it; list the folder to see what is there.")
+        ("There is no file at `qqq`.", "No name in `.` is similar; list the folder to see what is there.")
     )
     assert words(tmp_path, "a/b/c") == snapshot(
         ("There is no file at `a/b/c`, and no folder `a/b`.", "The nearest folder that exists is `.`.")
     )
     assert words(tmp_path, "two\nlines") == snapshot(
-        ('There is no file at `"two\\nlines"`.', "No name in `.` is like it; list the folder to see what is there.")
+        ('There is no file at `"two\\nlines"`.', "No name in `.` is similar; list the folder to see what is there.")
     )
 
 

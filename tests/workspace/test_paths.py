@@ -471,7 +471,7 @@ def test_nul_and_over_long_names_are_refused_in_words(desk: Desk) -> None:
     for path in ("f\0.txt", "\0", "f.txt\0/../../x", "x" * 256, "é" * 128, "/".join(["d" * 200] * 21), ""):
         denied(desk, path, "name")
     assert desk.read("f\0.txt").llm_content == snapshot("""\
-Error (validation_error): The path holds a NUL byte.
+Error (validation_error): The path contains a NUL byte.
 
 Suggestion: Remove it.\
 """)
@@ -527,12 +527,12 @@ def test_a_look_alike_is_named(desk: Desk) -> None:
     assert desk.read("src\u2215f.txt").llm_content == snapshot("""\
 Error (not_found_error): There is no file at `src∕f.txt`.
 
-Suggestion: The path holds U+2215 DIVISION SLASH, which only looks like a slash or a dot. Did you mean `src`?\
+Suggestion: The path contains U+2215 DIVISION SLASH, which only looks like a slash or a dot. Did you mean `src`?\
 """)
     assert desk.read("a\uff0eb").llm_content == snapshot("""\
 Error (not_found_error): There is no file at `a．b`.
 
-Suggestion: The path holds U+FF0E FULLWIDTH FULL STOP, which only looks like a slash or a dot. Did you mean `a.b`?\
+Suggestion: The path contains U+FF0E FULLWIDTH FULL STOP, which only looks like a slash or a dot. Did you mean `a.b`?\
 """)
 
 
@@ -560,7 +560,7 @@ Suggestion: The nearest folder that exists is `src`.\
     assert desk.read("src/qqq").llm_content == snapshot("""\
 Error (not_found_error): There is no file at `src/qqq`.
 
-Suggestion: No name in `src` is like it; list the folder to see what is there.\
+Suggestion: No name in `src` is similar; list the folder to see what is there.\
 """)
 
 

@@ -164,5 +164,5 @@ def test_nobody_is_asked_about_a_path_that_no_leave_opens(tool: str, arguments: 
     assert "is outside the workspace" in result.llm_content
     assert asked == []
     inside = {key: value.format(".") if isinstance(value, str) else value for key, value in arguments.items()}
-    assert "the person said no" in asyncio.run(runtime.run(tool, inside)).llm_content
+    assert "the user denied it" in asyncio.run(runtime.run(tool, inside)).llm_content
     assert len(asked) == 1

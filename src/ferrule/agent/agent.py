@@ -121,7 +121,7 @@ def _steps(most: int) -> str:
 
 
 def _go_on(option: str) -> str:
-    return phrase("Nothing is lost: say how to go on, or raise the limit ({option}).", option=option)
+    return phrase("Nothing is lost: say how to continue, or raise the limit ({option}).", option=option)
 
 
 logger = logging.getLogger("ferrule.agent")
@@ -129,8 +129,8 @@ logger = logging.getLogger("ferrule.agent")
 _MOST_GOING_ON = 3
 _MOST_EMPTY = 2
 
-INTERRUPTED = phrase("The person stopped it.")
-_OTHERWISE = phrase("Say it in other words, or choose another model.")
+INTERRUPTED = phrase("The user stopped it.")
+_OTHERWISE = phrase("Rephrase the request, or choose another model.")
 
 
 class Turn:
@@ -217,13 +217,11 @@ class Turn:
             self._keep_what_was_said()
             return self._failed(error)
         except Exception as error:
-            logger.exception("The turn broke")
+            logger.exception("The turn failed")
             self._keep_what_was_said()
             self.failure = error
-            problem = phrase("The program failed while it worked with the model: {kind}.", kind=type(error).__name__)
-            return self._ended(
-                Ending.FAILED, problem, phrase("The log says more. Nothing of the conversation is lost.")
-            )
+            problem = phrase("An internal error stopped the turn: {kind}.", kind=type(error).__name__)
+            return self._ended(Ending.FAILED, problem, phrase("See the log for details. The conversation is intact."))
 
     async def _steps(self) -> TurnEnded:
         empty = cut_off = 0
@@ -251,7 +249,7 @@ class Turn:
                 self._words = message.text
                 if await self._call(finished) >= ENDED:
                     problem = phrase("The model made the same call with the same result {count} times.", count=ENDED)
-                    return self._ended(Ending.LOOP, problem, phrase("Say what it should do instead."))
+                    return self._ended(Ending.LOOP, problem, phrase("Tell it what to do instead."))
                 cut_off = 0
                 continue
             self._words = self._words + message.text if cut_off else message.text
@@ -261,7 +259,7 @@ class Turn:
                     self._conversation.add(UserMessage(GO_ON))
                     continue
                 self._queue.put(
-                    Noted(phrase("The answer was cut off by the model's length limit, and may not be whole."))
+                    Noted(phrase("The answer was cut off by the model's length limit, and may be incomplete."))
                 )
             if not self._agent.steering:
                 return self._ended(Ending.DONE)
@@ -286,7 +284,7 @@ class Turn:
             self._queue.put(
                 Noted(
                     phrase(
-                        "The price of `{name}` is not known, so no cost limit can be held to.", name=agent.model.name
+                        "The price of `{name}` is unknown, so a cost limit cannot be enforced.", name=agent.model.name
                     )
                 )
             )
@@ -328,7 +326,7 @@ class Turn:
                 self._queue.put(
                     Noted(
                         phrase(
-                            "The same call of `{name}` came to the same result {times} times.",
+                            "The same call to `{name}` gave the same result {times} times.",
                             name=call.name,
                             times=times,
                         )
@@ -352,7 +350,7 @@ class Turn:
         if message.text.strip():
             self._conversation.add(AssistantMessage(message.text))
             self._words = message.text
-        said = phrase("`{name}` would not go on.", name=self._agent.model.name)
+        said = phrase("`{name}` declined to continue.", name=self._agent.model.name)
         return self._failed(ModelError(ModelFault.REFUSED, said, suggestion=_OTHERWISE))
 
     def _keep_what_was_said(self) -> None:
@@ -367,8 +365,8 @@ def _torn() -> Stopped:
     return Stopped(
         Stage.VALIDATE,
         ErrorKind.VALIDATION,
-        phrase("The call was not run: the answer was cut off by its length limit, so its arguments may not be whole."),
-        phrase("Make the call again with less in one answer, for example a long file in several parts."),
+        phrase("The call was not run: the answer was cut off by its length limit, so its arguments may be incomplete."),
+        phrase("Call it again with less in one answer, for example by writing a long file in several parts."),
     )
 
 
@@ -491,7 +489,7 @@ class Agent:
     async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> AsyncGenerator[AgentEvent, None]:
         """One turn; the last event is always `TurnEnded`. Closing the stream early stops the turn."""
         if self._turn is not None:
-            raise RuntimeError("This agent is working on a turn; `steer` says something more to it.")
+            raise RuntimeError("This agent is working on a turn; use `steer` to add a message to it.")
         turn = self._turn = Turn(self, text, attachments)
         events = turn.events()
         try:
@@ -518,7 +516,7 @@ class Agent:
     async def compact(self) -> Compacted | None:
         """Put the conversation into a summary now, between turns; None when there is nothing to leave out."""
         if self._turn is not None:
-            raise RuntimeError("This agent is working on a turn; its conversation cannot change under it.")
+            raise RuntimeError("This agent is working on a turn; its conversation cannot be changed now.")
         limit = self.room.limit(self.model, self.limits.context_tokens)
         return await self.room.make(self.model, self.system, limit, self._count, summarise=True)
 

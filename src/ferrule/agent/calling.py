@@ -91,7 +91,7 @@ def note(times: int) -> str:
     """What the model reads below a result that it had before."""
     return (
         f"\n\n[This call was made {times} times with the same arguments and the same result. Making it again changes "
-        "nothing: try another approach, or say what holds you up.]"
+        "nothing: try another approach, or say what is blocking you.]"
     )
 
 
@@ -111,7 +111,7 @@ class TurnModel:
             finished = await Hearing(lambda event: None).listen(self._model, ModelRequest([UserMessage(prompt)]))
         except ModelError as error:
             raise ToolError(
-                phrase("The model could not be asked: {message}", message=error.message),
+                phrase("The request to the model failed: {message}", message=error.message),
                 suggestion=error.suggestion or None,
             ) from None
         self._count(finished.usage)

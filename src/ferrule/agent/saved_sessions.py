@@ -61,7 +61,7 @@ def from_form(form: Mapping[str, Any]) -> Message:
         case "results":
             return ToolResults(tuple(_result(one) for one in form["results"]))
         case other:
-            raise ValueError(f"`{other}` is no kind of message")
+            raise ValueError(f"`{other}` is not a kind of message")
 
 
 def _with(form: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -120,7 +120,7 @@ logger = logging.getLogger("ferrule.agent")
 VERSION = 1
 _DAY = 86_400
 _SHOWN = 80
-_LOST = phrase("The program ended before this call did; whether it ran is not known. Look before you make it again.")
+_LOST = phrase("The program ended during this call; whether it ran is unknown. Check before you repeat it.")
 
 
 class SessionProblem(Exception):  # noqa: N818 - reads as what it is
@@ -200,7 +200,7 @@ class SavedSession:
             _write_all(self._file or 0, line + b"\n")
         except (OSError, SessionProblem) as error:
             self.problem = str(error)
-            logger.warning("Session %s is not saved any more: %s", self.id, error)
+            logger.warning("Session %s is no longer saved: %s", self.id, error)
 
 
 def load(path: Path) -> tuple[SavedSession, Conversation]:
@@ -236,7 +236,7 @@ def _read(path: Path, saved: SavedSession) -> Conversation:
         except (ValueError, TypeError, KeyError) as error:
             raise SessionProblem(
                 phrase(
-                    "{path} is damaged in line {number}: {error}. Begin a new session.",
+                    "{path} is damaged in line {number}: {error}. Start a new session.",
                     path=path,
                     number=number,
                     error=error,
@@ -244,7 +244,7 @@ def _read(path: Path, saved: SavedSession) -> Conversation:
             ) from None
     conversation = Conversation(messages, usage=usage, turn=turn)
     if (problem := well_formed(messages)) and problem != "the last calls have no results":
-        raise SessionProblem(phrase("{path} is damaged: {problem}. Begin a new session.", path=path, problem=problem))
+        raise SessionProblem(phrase("{path} is damaged: {problem}. Start a new session.", path=path, problem=problem))
     return conversation
 
 
@@ -328,7 +328,7 @@ def _lock(file: int, session_id: str) -> None:
     except OSError:
         raise SessionProblem(
             phrase(
-                "Session `{session_id}` is open in another process. End that one first, or begin a new session.",
+                "Session `{session_id}` is open in another process. Close it first, or start a new session.",
                 session_id=session_id[:8],
             )
         ) from None

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 NAME = "Task"
 _ROLE = (
-    "\n\n# Your part\nYou work on one task for another assistant, which sees nothing but your last answer. You cannot "
-    "ask anybody. End with all that was asked for, complete in itself: names of files with lines, and what you found."
+    "\n\n# Your part\nYou work on one task for another assistant, which sees nothing but your last "
+    "answer. You cannot ask anyone. End with everything that was asked for, complete in itself: "
+    "names of files with lines, and what you found."
 )
 BUDGET = AgentLimits(steps=40, tokens=1_000_000, seconds=1_800)
 
@@ -38,9 +39,9 @@ class TaskParams(BaseModel):
 
     model_config = ConfigDict(extra="forbid", defer_build=True)  # not at start-up, but when the tool is first used
 
-    description: str = Field(min_length=1, max_length=200, description="The task in a few words, for the person.")
+    description: str = Field(min_length=1, max_length=200, description="The task in a few words, for the user.")
     prompt: str = Field(
-        min_length=1, description="All that it must know: it sees nothing of this conversation. Say what to give back."
+        min_length=1, description="Everything it must know: it sees nothing of this conversation. Say what to return."
     )
     tools: Literal["read-only", "all"] = Field(
         "read-only", description="`all` lets it also change files and run commands, by the same rules as you."
@@ -74,7 +75,7 @@ class TaskTool(Tool[TaskParams]):
     may_block = False  # its agent belongs to the program's loop
     timeout = 3600.0
     grace = 60.0  # its model may have to be stopped, and its turn is put on record
-    doing = "working on «{description}»"
+    doing = 'working on "{description}"'
 
     def __init__(self, agent: Agent, budget: AgentLimits = BUDGET) -> None:
         super().__init__()
@@ -89,9 +90,7 @@ class TaskTool(Tool[TaskParams]):
 
     async def run(self, params: TaskParams, context: ToolContext) -> Output[TaskAnswer]:
         if context.lineage.count(NAME) > 1:  # it is not shown to them, but a tool of theirs may call it
-            raise ToolError(
-                phrase("A sub-agent has no sub-agents of its own."), suggestion=phrase("Do this part yourself.")
-            )
+            raise ToolError(phrase("A sub-agent cannot start sub-agents."), suggestion=phrase("Do this part yourself."))
         agent = self._sub_agent(context, self._tools(params))
         said = 0
         ended: TurnEnded | None = None
@@ -129,7 +128,7 @@ def _output(ended: TurnEnded | None) -> Output[TaskAnswer]:
         raise ToolError(phrase("The task was stopped."), kind=ErrorKind.CANCELLED)
     used = {"steps": ended.steps, "input_tokens": ended.usage.input_tokens, "output_tokens": ended.usage.output_tokens}
     if ended.ending is not Ending.DONE:
-        said = phrase("Its last words: {text}", text=ended.text) if ended.text else ""
+        said = phrase("Its last message: {text}", text=ended.text) if ended.text else ""
         raise ToolError(
             joined(" ", [phrase("The task was not finished: {problem}", problem=ended.problem), said]),
             suggestion=phrase("Give a smaller task, or do this part yourself."),

@@ -57,7 +57,7 @@ def known_providers(settings: Settings) -> dict[str, Provider]:
     custom: list[Provider] = []
     for name, given in settings.providers.items():
         if "/" in name or name != name.lower():
-            raise SettingsError(phrase("`providers.{name}`: a name is in small letters, without `/`.", name=name))
+            raise SettingsError(phrase("`providers.{name}`: names are lowercase, without `/`.", name=name))
         try:
             custom.append(
                 custom_provider(

@@ -176,8 +176,8 @@ def _require_hosts(hosts: Sequence[str]) -> None:
     except BadHost as error:
         raise SettingsError(
             phrase(
-                "`sandbox.hosts`: {error}. A host is `example.org`, `*.example.org` or `*`, also with a port: "
-                "`example.org:443`.",
+                "`sandbox.hosts`: {error}. Write a host as `example.org`, `*.example.org` or `*`, optionally with a "
+                "port: `example.org:443`.",
                 error=error,
             )
         ) from None

@@ -85,7 +85,8 @@ class ServerFile(SettingsDocument):
                 if document.unwrap() != values:
                     raise RuleError(
                         phrase(
-                            "{path} is written in a way that could not be kept. Nothing was changed.", path=self.path
+                            "{path} cannot be edited without losing its formatting. Nothing was changed.",
+                            path=self.path,
                         )
                     )
             elif fingerprint in listed:
@@ -148,14 +149,14 @@ class ServerJson:
                 phrase("{path} could not be read: {error}. Nothing was changed.", path=self.path, error=error)
             ) from None
         if not isinstance(found, dict) or not isinstance(cast("dict[str, Any]", found).get("mcpServers", {}), dict):
-            raise SettingsError(phrase('{path} holds no object "mcpServers". Nothing was changed.', path=self.path))
+            raise SettingsError(phrase('{path} has no "mcpServers" object. Nothing was changed.', path=self.path))
         return cast("dict[str, Any]", found)
 
     def _write(self, document: dict[str, Any]) -> None:
         if self._leads_out:
             raise SettingsError(
                 phrase(
-                    "{named} is a link that leads out, to {path}. Nothing was changed.",
+                    "{named} is a link that leads out of the workspace, to {path}. Nothing was changed.",
                     named=self._named,
                     path=self.path,
                 )

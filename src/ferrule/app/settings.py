@@ -393,7 +393,7 @@ def load_settings(workspace: Path, flags: Mapping[str, Any] | None = None) -> Lo
     user_file, project_file = user_settings_file(), workspace / PROJECT_FILE
     organisation_file = organisation_settings_file()
     if os.environ.get("FERRULE_CONFIG") and not user_file.exists():
-        raise SettingsError(phrase("FERRULE_CONFIG names {file}, and there is no such file.", file=user_file))
+        raise SettingsError(phrase("FERRULE_CONFIG points to {file}, which does not exist.", file=user_file))
     environment = _from_environment()
     merged: dict[str, Any] = {}
     files: list[Path] = []
@@ -488,7 +488,11 @@ def _from_environment() -> dict[str, Any]:
         names = [one.name for one in fields(shape)]
         if path not in names:
             raise SettingsError(
-                phrase("{variable} sets nothing. There is {names}.", variable=variable, names=_names_under(shape))
+                phrase(
+                    "{variable} is not a setting. Known settings: {names}.",
+                    variable=variable,
+                    names=_names_under(shape),
+                )
             )
         current = getattr(shape, path)
         here[path] = _listed(text) if isinstance(current, list) else text
@@ -629,7 +633,7 @@ def _check(given: Mapping[str, Any], source: str) -> Settings:
             hint = (
                 phrase("Did you mean `{name}`?", name=close[0])
                 if close
-                else phrase("There is {names}.", names=_names_under(shape))
+                else phrase("Known settings: {names}.", names=_names_under(shape))
             )
             raise SettingsError(
                 phrase("{source}: there is no setting `{place}`. {hint}", source=source, place=place, hint=hint)

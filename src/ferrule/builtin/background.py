@@ -64,7 +64,7 @@ async def bash_output(
         ),
     ] = None,
     wait_for: Annotated[
-        str | None, Field(max_length=1000, description="Wait until a line holds this text, or the command ends.")
+        str | None, Field(max_length=1000, description="Wait until a line contains this text, or the command ends.")
     ] = None,
     timeout: Annotated[int, Field(ge=1, le=600_000, description="Milliseconds to wait at most.")] = 30_000,
 ) -> Output[BackgroundOutput]:
@@ -88,7 +88,7 @@ async def bash_output(
         found = await kept.wait_for(wait_for, timeout=timeout / 1000, since=kept.cursor)
         if found is None:
             waited = "The command ended without it." if kept.status != "running" else "It has not come yet."
-            waited = f"No line holds `{wait_for}`. {waited}"
+            waited = f"No line contains `{wait_for}`. {waited}"
     read = kept.read_on()
     notes = [waited] if waited else []
     if read.left_out.bytes:
@@ -144,7 +144,7 @@ class StoppedCommand(TypedDict):
 def _render(stopped: StoppedCommand) -> str:
     name = stopped["shell_id"]
     return (
-        f"Stopped `{name}` and all that it had started." if stopped["was_running"] else f"`{name}` had ended already."
+        f"Stopped `{name}` and everything it had started." if stopped["was_running"] else f"`{name}` had already ended."
     )
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _NO_INPUT = phrase(
-    "Give it what it asks for in the command itself (`git commit -m`, `--yes`, a file to "
+    "Pass what it asks for in the command itself (`git commit -m`, `--yes`, a file to "
     "read), or run it with `terminal` and answer with BashInput."
 )
 _LONGER = phrase("Give it more time with `timeout`, or start it with `run_in_background`.")
@@ -144,7 +144,7 @@ async def _start(context: ToolContext, command: str, folder: str | None) -> Outp
 def _display(ran: CommandRun, told: Told) -> str:
     if ran["shell_id"]:
         name = ran["shell_id"]
-        return phrase("goes on as {id}", id=name) if ran["timed_out"] else phrase("started as {id}", id=name)
+        return phrase("continues as {id}", id=name) if ran["timed_out"] else phrase("started as {id}", id=name)
     if ran["waiting_for_input"] is not None:
         return phrase("waits for input")
     code, changed = ran["exit_code"], told.changed
@@ -245,7 +245,7 @@ async def execute_command(
     if ended.timed_out:
         return _failed(timed_out(context, ended, told, _SECONDS, phrase("Do it in smaller steps.")), command)
     if ended.starved:
-        asked = phrase("Give it in the command itself what it asks for, as `git commit -m` does.")
+        asked = phrase("Pass what it asks for in the command itself, as `git commit -m` does.")
         return _failed(starved(context, ended, told, asked), command)
     ran = command_run(ended, told)
     return Output(

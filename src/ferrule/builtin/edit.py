@@ -51,7 +51,7 @@ def write(
     file_path: Annotated[str, Field(description="The file, relative to the working directory or absolute.")],
     content: Annotated[
         str,
-        Field(validation_alias=AliasChoices("content", "contents"), description="All that the file shall hold."),
+        Field(validation_alias=AliasChoices("content", "contents"), description="The whole new content of the file."),
     ],
     context: ToolContext,
 ) -> Output[FileWritten]:
@@ -103,7 +103,7 @@ class FileEdited(TypedDict):
 )
 def edit(
     file_path: Annotated[str, Field(description="The file, relative to the working directory or absolute.")],
-    old_string: Annotated[str, Field(description="The text to replace, exactly as it stands in the file.")],
+    old_string: Annotated[str, Field(description="The text to replace, exactly as it appears in the file.")],
     new_string: Annotated[
         str, Field(description="The text to put in its place, literally: later lines need their whole indentation.")
     ],
@@ -134,7 +134,7 @@ class OneEdit(BaseModel):
 
     model_config = ConfigDict(extra="forbid", defer_build=True)  # not at start-up, but when the tool is first used
 
-    old_string: str = Field(description="The text to replace, exactly as it stands after the edits before this one.")
+    old_string: str = Field(description="The text to replace, exactly as it appears after the edits before this one.")
     new_string: str = Field(
         description="The text to put in its place, literally: later lines need their whole indentation."
     )

@@ -117,9 +117,9 @@ class FileSearch(Tool[FileSearchParams]):
 
     def check(self, params: FileSearchParams) -> Iterable[Problem]:
         if "\0" in params.pattern:
-            yield Problem(("pattern",), "value", phrase("it holds a NUL byte; to search for one, write \\x00"))
+            yield Problem(("pattern",), "value", phrase("it contains a NUL byte; to search for one, write \\x00"))
         if "\0" in (params.replace_with or ""):
-            yield Problem(("replace_with",), "value", phrase("it holds a NUL byte, and text files have none"))
+            yield Problem(("replace_with",), "value", phrase("it contains a NUL byte, and text files have none"))
 
     def describe(self, params: FileSearchParams, session: Session) -> CallInfo:
         only_reads = params.replace_with is None or params.preview_only

@@ -134,7 +134,7 @@ async def _endings(paths: Paths, place: Place) -> list[str]:
     """What the files there are, when none of them is what was looked for."""
     found = await find_files(paths, place, (), MOST, lambda names: None)
     if not found.total:
-        return [f"`{place}` holds no files, or all of them are ignored."]
+        return [f"`{place}` contains no files, or all of them are ignored."]
     counted = Counter(PurePosixPath(decoded(name)).suffix for name in found.names)
     listed = ", ".join(f"`*{ending}` ({count:,})" for ending, count in counted.most_common(5) if ending)
     return [f"Most files there are {listed}. What is ignored is not found."] if listed else []

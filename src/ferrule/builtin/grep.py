@@ -84,7 +84,7 @@ def _short(pattern: str) -> str:
 
 def _check(params: Any) -> list[Problem]:
     if "\0" in params.pattern:
-        return [Problem(("pattern",), "value", phrase("it holds a NUL byte; to search for one, write \\x00"))]
+        return [Problem(("pattern",), "value", phrase("it contains a NUL byte; to search for one, write \\x00"))]
     return []
 
 

@@ -68,7 +68,7 @@ def _summary(listing: Listing) -> str:
     folders = sum(entry["kind"] == "directory" for entry in entries)
     files = len(entries) - folders
     if not entries:
-        return f"`{listing['path']}` holds nothing to list"
+        return f"`{listing['path']}` has nothing to list"
     parts = [f"{number:,} {noun if number == 1 else several}" for number, noun, several in
              ((folders, "folder", "folders"), (files, "file", "files")) if number]  # fmt: skip
     return f"`{listing['path']}` holds {' and '.join(parts)}"

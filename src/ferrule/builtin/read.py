@@ -62,7 +62,7 @@ def _display(found: FileRead) -> str:
     if found["encoding"] is None:
         size = f"{found['size']:,}"
         is_picture = found["media_type"] in SHOWN_IMAGES
-        return phrase("picture, {n} bytes", n=size) if is_picture else phrase("binary file, {n} bytes", n=size)
+        return phrase("image, {n} bytes", n=size) if is_picture else phrase("binary file, {n} bytes", n=size)
     if not found["lines_read"] and found["media_type"] == _TEXT:
         return found["notes"][0]
     count = found["lines_read"]
@@ -170,7 +170,7 @@ def _picture(found: FileRead, place: Place, data: bytes) -> tuple[FileRead, list
     if len(data) > _MOST_IMAGE:
         raise ToolError(
             phrase(
-                "`{place}` is a picture of {count} bytes; at most {most} are shown.",
+                "`{place}` is an image of {count} bytes; the limit is {most}.",
                 place=place,
                 count=f"{len(data):,}",
                 most=f"{_MOST_IMAGE:,}",
@@ -180,11 +180,11 @@ def _picture(found: FileRead, place: Place, data: bytes) -> tuple[FileRead, list
     found["size"] = len(data)
     if is_cut_off(kind, data):
         found["notes"].append(
-            f"`{place}` is a picture ({kind}, {len(data):,} bytes) whose end is missing, so it is not shown. "
-            "Make or download it again; if a program is still writing it, read it when that has ended."
+            f"`{place}` is an image ({kind}, {len(data):,} bytes) that is truncated, so it is not shown. "
+            "Create or download it again; if a program is still writing it, read it once that has finished."
         )
         return found, []
-    found["notes"].append(f"`{place}` is a picture ({kind}, {len(data):,} bytes).")
+    found["notes"].append(f"`{place}` is an image ({kind}, {len(data):,} bytes).")
     return found, [Attachment(kind, data, name=place.path.name)]
 
 
@@ -245,7 +245,7 @@ def read_file(
     found = files.paths.stat(place)
     if found is not None and found.st_size > MOST_EDITABLE:
         raise ToolError(
-            phrase("`{place}` has {size} bytes, too many to read whole.", place=place, size=f"{found.st_size:,}"),
+            phrase("`{place}` has {size} bytes, too many to read at once.", place=place, size=f"{found.st_size:,}"),
             suggestion=phrase("Use Read, page by page."),
         )
     data = files.paths.read(place)
@@ -258,7 +258,7 @@ def read_file(
                 kind=media_type(data[:300]),
                 count=f"{len(data):,}",
             ),
-            suggestion=phrase("Use a tool made for its kind; Read shows pictures."),
+            suggestion=phrase("Use a tool made for its type; Read shows images."),
         )
     files.tracker.saw(place, data)
     notes = list(place.remarks)

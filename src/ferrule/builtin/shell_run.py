@@ -69,7 +69,7 @@ def command_text(command: str, folder: str | None) -> str:
 def problems_of(command: str) -> list[Problem]:
     """What keeps a text from being a command at all."""
     if "\0" in command:
-        return [Problem(("command",), "value", phrase("it holds a NUL byte, which no command can"))]
+        return [Problem(("command",), "value", phrase("it contains a NUL byte, which no command can"))]
     if not command.strip():
         return [Problem(("command",), "value", phrase("it is empty"))]
     return []
@@ -144,7 +144,7 @@ async def run(
 
 async def _require_approval(context: ToolContext, sandbox: Sandbox) -> None:
     """Where nothing can hold a command back, it asks before it runs."""
-    why = phrase("No sandbox works on this machine, so the command runs with all rights of the user.")
+    why = phrase("No sandbox works on this machine, so the command runs with all of the user's permissions.")
     approval = await context.approve(Effects(barriers=(Barrier("limit", "", why),)))
     if not approval.approved:
         raise ToolError(
@@ -260,12 +260,12 @@ def _refuse_guarded(files: Files, changes: Sequence[LayerChange], profile: Profi
             raise PathProblem(
                 "guarded",
                 phrase(
-                    "The command changed `{place}`, which is guarded: it makes other programs run things. "
-                    "Nothing that it changed was kept.",
+                    "The command changed `{place}`, which is guarded: it can make other programs run commands. "
+                    "None of its changes were kept.",
                     place=files.paths.show(one.path),
                 ),
                 kind=ErrorKind.PERMISSION,
-                suggestion=phrase("Do without it, or run it again once the other command here has ended."),
+                suggestion=phrase("Do without it, or run it again once the other command here has finished."),
             )
 
 
@@ -384,14 +384,14 @@ class _Trial:
         elif approval.refused:
             told.refused = approval
         else:
-            kept = "Nothing that it changed was kept"
+            kept = "None of its changes were kept"
             told.notes.append(f"{kept}: {approval.reason}. It would: {'; '.join(_effect_lines(told))}.")
         return ended, told
 
     def _barriers(self, ended: Ended, profile: Profile) -> tuple[Barrier, ...]:
         if ended.timed_out:
             why = phrase(
-                "It did not finish within {seconds} s while it was tried. Approved, it runs from the start for real.",
+                "Its trial run did not finish within {seconds} s. Once approved, it runs for real from the start.",
                 seconds=f"{self._seconds:g}",
             )
             return (Barrier("time", "", why),)
@@ -500,8 +500,8 @@ async def _begin(context: ToolContext, *, alone: bool = False) -> bool:
         return await _look_before(changes, origin_of(context), watchers_of(context.session), alone=alone)
     except (PathProblem, OSError) as problem:
         raise ToolError(
-            phrase("The command was not run, because what it changes could not be undone: {problem}", problem=problem),
-            suggestion=phrase("The user can make room on the disk, or repair the folder of the history."),
+            phrase("The command was not run, because its changes could not be undone: {problem}", problem=problem),
+            suggestion=phrase("The user can free disk space, or repair the history folder."),
         ) from problem
 
 
@@ -624,7 +624,7 @@ def timed_out(context: ToolContext, ended: Ended, told: Told, seconds: float, su
     error = ErrorInfo(
         ErrorKind.TIMEOUT,
         phrase(
-            "The command did not finish within {seconds} s and was ended, with all that it had started.",
+            "The command did not finish within {seconds} s and was stopped, with everything it had started.",
             seconds=f"{seconds:g}",
         ),
         details={"stdout": ended.stdout, "stderr": ended.stderr, "timed_out": True},
@@ -637,7 +637,7 @@ def starved(context: ToolContext, ended: Ended, told: Told, suggestion: str) -> 
     """The result of a command that waited for what could never come."""
     error = ErrorInfo(
         ErrorKind.EXECUTION,
-        phrase("The command waited for someone to type, and was ended: it has no terminal, so nothing can be typed."),
+        phrase("The command waited for input and was stopped: it has no terminal, so nothing can be typed."),
         details={"stdout": ended.stdout, "stderr": ended.stderr, "waited_for_input": True},
         suggestion=suggestion,
     )
@@ -658,7 +658,7 @@ def not_kept(context: ToolContext, ended: Ended, told: Told) -> ToolResult:
     error = ErrorInfo(
         ErrorKind.PERMISSION,
         phrase(
-            "The command was tried, and nothing that it changed was kept: {reason}. It would:\n{would}",
+            "The command was tried, and none of its changes were kept: {reason}. It would:\n{would}",
             reason=approval.reason,
             would=would,
         ),

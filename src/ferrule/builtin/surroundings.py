@@ -33,7 +33,7 @@ class CurrentDateTime(TypedDict):
     may_block=False,
     category="system",
     tags=("assistant", "time"),
-    doing="looking at the clock",
+    doing="checking the time",
     touches=NOTHING,
     display=lambda now: now["formatted"]["full"],
 )
@@ -75,7 +75,7 @@ class CurrentDirectory(TypedDict):
     may_block=False,
     category="files",
     tags=("assistant", "files"),
-    doing="looking where it is",
+    doing="checking the current folder",
     touches=NOTHING,
     display=lambda here: here["path"],
 )
@@ -127,7 +127,7 @@ def _summary(info: GitInfo) -> str:
     may_block=False,
     category="git",
     tags=("assistant", "git"),
-    doing="looking at git",
+    doing="checking git",
     timeout=60,
     touches=READS_ANYTHING,
     display=_summary,

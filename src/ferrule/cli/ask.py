@@ -120,7 +120,9 @@ def lines_of(question: Question) -> list[AnswerLine]:
     if question.effects is not None:
         lines += [AnswerLine(f"- {shown_row(localised(line))}", of_the_call=True) for line in question.effects.lines()]
     if found := disguises(question.summary):
-        lines.append(AnswerLine(_("it holds {what}").format(what=_(", ").join(_(one) for one in found)), warning=True))
+        lines.append(
+            AnswerLine(_("it contains {what}").format(what=_(", ").join(_(one) for one in found)), warning=True)
+        )
     if question.warning:
         lines.append(AnswerLine(localised(question.warning), warning=True))
     if question.rule:

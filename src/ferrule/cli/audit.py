@@ -50,7 +50,9 @@ _ARGUMENTS_COLUMNS = 80  # `show`, `export` and --json have the rest
     invoke_without_command=True,
     help=_("See, check and export the record of every call. Without a command: list the newest."),
 )
-@click.option("--file", type=click.Path(path_type=Path), help=_("Another audit log than the one in the settings."))
+@click.option(
+    "--file", type=click.Path(path_type=Path), help=_("Read this audit log instead of the one in the settings.")
+)
 @click.pass_context
 def audit_command(context: click.Context, file: Path | None) -> None:
     context.obj = file
@@ -104,8 +106,8 @@ def show(file: Path | None, which: str, as_json: bool) -> None:
             write(f"{key:18}{_in_full(key, value)}")
 
 
-@audit_command.command("verify", help=_("Check that no record was changed, removed or put in another order."))
-@click.option("--head", help=_("A head noted earlier (`SEQ:HASH`); shows that nothing since was cut off."))
+@audit_command.command("verify", help=_("Check that no record was changed, removed or reordered."))
+@click.option("--head", help=_("A head noted earlier (`SEQ:HASH`); proves that nothing was cut off since."))
 @json_option
 @click.pass_obj
 def verify_log(file: Path | None, head: str | None, as_json: bool) -> None:
@@ -137,7 +139,10 @@ def verify_log(file: Path | None, head: str | None, as_json: bool) -> None:
 @click.option("--format", "form", type=click.Choice(("jsonl", "csv")), default="jsonl", show_default=True)
 @click.option("--since", type=SINCE, help=_("Only calls since then: 2h, 3d, or 2026-01-31."))
 @click.option(
-    "--output", type=click.File("w", encoding="utf-8", atomic=True), default="-", help=_("A file; stdout by default.")
+    "--output",
+    type=click.File("w", encoding="utf-8", atomic=True),
+    default="-",
+    help=_("The file to write; stdout by default."),
 )
 @click.pass_obj
 def export(file: Path | None, form: Any, since: float | None, output: Any) -> None:
@@ -154,7 +159,7 @@ def _reader(file: Path | None) -> AuditReader:
 
     path = _log(file)
     if not path.exists():
-        raise click.UsageError(_("There is no audit log at {path} yet; the first call makes it.").format(path=path))
+        raise click.UsageError(_("There is no audit log at {path} yet; the first call creates it.").format(path=path))
     return AuditReader(path)
 
 
@@ -202,14 +207,16 @@ def _clock(seconds: Any) -> str:
 
 @click.command("stats", help=_("Show how often each tool ran, failed and was refused, and how long it took."))
 @click.option("--since", type=SINCE, help=_("Only calls since then: 2h, 3d, or 2026-01-31."))
-@click.option("--file", type=click.Path(path_type=Path), help=_("Another audit log than the one in the settings."))
+@click.option(
+    "--file", type=click.Path(path_type=Path), help=_("Read this audit log instead of the one in the settings.")
+)
 @json_option
 def stats_command(since: float | None, file: Path | None, as_json: bool) -> None:
     from ferrule.records.statistics import statistics_of
 
     path = file or audit_path(settings_for(Path()).settings)
     if not path.exists():
-        raise click.UsageError(_("There is no audit log at {path} yet; the first call makes it.").format(path=path))
+        raise click.UsageError(_("There is no audit log at {path} yet; the first call creates it.").format(path=path))
     usages = statistics_of(path) if since is None else statistics_of(path, since=since)
     if as_json:
         write_json([asdict(usage) for usage in usages])

@@ -54,7 +54,7 @@ EXIT_CODES = {
     epilog=_("`ferrule tools TOOL` shows what a tool takes.")
     + "\n\n"
     + _(
-        "Exit codes: 0 done, 1 the tool failed, 2 usage, 3 refused, 4 time-out, 5 done but not on record, "
+        "Exit codes: 0 done, 1 the tool failed, 2 usage, 3 refused, 4 timed out, 5 done but not on record, "
         "130 interrupted, 143 ended by SIGTERM."
     ),
 )
@@ -63,7 +63,7 @@ EXIT_CODES = {
 @workspace_option
 @permission_options
 @sandbox_options
-@click.option("--yes", is_flag=True, help=_("Answer every question with yes; what is denied stays denied."))
+@click.option("--yes", is_flag=True, help=_("Answer yes to every question; what is denied stays denied."))
 @click.option("--timeout", type=SECONDS, help=_("Seconds the call may run."))
 @json_option
 def call_command(
@@ -108,8 +108,8 @@ def call_command(
 def _without_record(call: RawCall, error: Exception) -> ToolResult:
     """A call that did not run because it could not have been recorded."""
     hint = _(
-        "Name a place that can be written with FERRULE_DATA or the setting `audit.path`, "
-        "or switch the log off: FERRULE_AUDIT_ENABLED=false."
+        "Set FERRULE_DATA or the setting `audit.path` to a place that can be written, or turn the "
+        "log off: FERRULE_AUDIT_ENABLED=false."
     )
     stopped = Stopped(Stage.RECORD, ErrorKind.UNKNOWN, said_by(error), hint)
     result = format_stopped(call.id, call.name, stopped)

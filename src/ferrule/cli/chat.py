@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 @click.command(
     "chat",
-    help=_("Talk with a model that works in this folder through the tools."),
-    epilog=_("`/help` lists the commands of a conversation. Ctrl-C stops a turn, twice leaves; Ctrl-D leaves."),
+    help=_("Chat with a model that works in this folder through the tools."),
+    epilog=_("`/help` lists the chat commands. Ctrl-C stops a turn; twice, it quits. Ctrl-D quits."),
 )
 @assistant_options
 @click.option("--plain", is_flag=True, help=_("Plain lines: no colours, no live rows, no escape codes."))
@@ -95,7 +95,7 @@ async def _chat(settings: Settings, workspace: Path, model: Model, resumed: Resu
     if resumed is not None:
         show_resumed(chat, resumed.saved.id, resumed.conversation)
     else:
-        words = _("{model} in {folder}, mode {mode}. `/help` lists commands; Ctrl-C stops a turn, Ctrl-D leaves.")
+        words = _("{model} in {folder}, mode {mode}. `/help` lists commands; Ctrl-C stops a turn, Ctrl-D quits.")
         folder = workspace.name or str(workspace)
         chat.say(words.format(model=model.name, folder=folder, mode=settings.permissions.mode), "faint")
     async with AsyncExitStack() as stack:

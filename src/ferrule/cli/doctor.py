@@ -93,7 +93,7 @@ def _sandbox(settings: Settings, workspace: Path) -> Iterator[Check]:
         yield Check("sandbox", "fail", _("none works: every command asks before it runs, and runs unconfined"))
     for folder in writable_folders(settings, workspace):
         if not folder.is_dir():
-            missing = _("{folder}: named in `sandbox.writable`, and not there").format(folder=folder)
+            missing = _("{folder}: listed in `sandbox.writable`, but does not exist").format(folder=folder)
             yield Check("sandbox", "fail", missing)
 
 
@@ -103,8 +103,8 @@ def _commands() -> Check:
 
     harmless, hidden = analyse("ls -l | head"), analyse('echo "$(env rm -rf /)"')
     if not harmless.unclear and hidden.dangers:
-        return Check("commands", "ok", _("commands are understood before they run"))
-    return Check("commands", "note", _("commands are not understood, so every one asks; pip install 'ferrule[shell]'"))
+        return Check("commands", "ok", _("commands are analysed before they run"))
+    return Check("commands", "note", _("commands cannot be analysed, so every one asks; pip install 'ferrule[shell]'"))
 
 
 def _rules(settings: Settings, workspace: Path) -> Iterator[Check]:
@@ -130,7 +130,7 @@ def _hooks(settings: Settings, workspace: Path) -> Iterator[Check]:
             refuses = _("so all these calls are refused")
             yield Check("hooks", "fail", f"{about}: {there}, {refuses}")
         elif Path(os.path.realpath(found)).is_relative_to(workspace):
-            yield Check("hooks", "note", f"{about}: " + _("it lies in the workspace, where an agent may change it"))
+            yield Check("hooks", "note", f"{about}: " + _("it is in the workspace, where an agent may change it"))
         else:
             yield Check("hooks", "ok", about)
 
@@ -239,13 +239,13 @@ def _outcome(one: KnownServer, tried: _Tried) -> tuple[str, str]:
         most = f"{one.config.start_timeout:g}"
         told = words.format(seconds=f"{_SECONDS:g}", most=most, name=_quoted(one))
         if tried.garbage:
-            wrote = _("Its output holds what is no message of the protocol: {sample}")
+            wrote = _("Its output contains something that is not a protocol message: {sample}")
             told = f"{told}. {wrote.format(sample=_one_row(repr(tried.garbage)))}"
         return "note", told
     if tried.problem:
         return _why_not(one, tried)
     count = _("1 tool") if tried.tools == 1 else _("{count} tools").format(count=tried.tools)
-    words = _("{count}; it is {who}, named in {file}")
+    words = _("{count}; it is {who}, from {file}")
     return "ok", words.format(count=count, who=_one_row(tried.who), file=_file(one))
 
 
@@ -257,7 +257,7 @@ def _why_not(one: KnownServer, tried: _Tried) -> tuple[str, str]:
     do = {
         Trouble.VALUE: _("Give it a value, or change {file}.").format(file=file),
         Trouble.PROGRAM: _("Install it, or correct {file}.").format(file=file),
-        Trouble.ADDRESS: _("Look at your network, and at the address in {file}.").format(file=file),
+        Trouble.ADDRESS: _("Check your network, and the address in {file}.").format(file=file),
         Trouble.SIGN_IN: "",  # the reason names the command
         Trouble.EXTRA: "",
     }.get(tried.trouble, _("See what it says: ferrule mcp test {name}").format(name=name))
@@ -285,15 +285,15 @@ def _one_row(text: str) -> str:
 
 _EXTRAS = {
     "files": ("charset_normalizer", "text in old encodings, and searching with ripgrep"),
-    "mcp": ("mcp", "tools of MCP servers, and being one"),
+    "mcp": ("mcp", "using and serving tools over MCP"),
     "schema": ("jsonschema_rs", "tools made from a raw JSON Schema"),
     "service": ("sqlalchemy", "serving tools over HTTP"),
-    "shell": ("tree_sitter_bash", "understanding shell commands before they run"),
+    "shell": ("tree_sitter_bash", "analysing shell commands before they run"),
     "telemetry": ("opentelemetry", "OpenTelemetry spans and metrics"),
 }
 
 
-@click.command("doctor", help=_("Check this installation, and what protects you here, by trying; say what to mend."))
+@click.command("doctor", help=_("Check this installation and its protections by trying them; say what to fix."))
 @json_option
 @workspace_option
 def doctor_command(as_json: bool, workspace: Path) -> None:
@@ -336,7 +336,7 @@ def _checks(workspace: Path) -> Iterator[Check]:
             )
             yield Check("settings", "note", aside)
         if loaded.overruled:
-            overruled = _("{keys}: not applied, because {file} of your organisation is stricter.").format(
+            overruled = _("{keys}: not applied, because your organisation's {file} is stricter.").format(
                 file=organisation_settings_file(), keys=", ".join(loaded.overruled)
             )
             yield Check("settings", "note", overruled)
@@ -368,7 +368,7 @@ def _files(settings: Settings, workspace: Path) -> Iterator[Check]:
     else:
         without = _(
             "this kernel has no Landlock: a folder swapped for a link in the middle of a search can lead it outside. "
-            "Do not let untrusted programs change the workspace meanwhile"
+            "Do not let untrusted programs change the workspace during a search"
         )
         yield Check("searches", "note", without)
     try:
@@ -377,7 +377,7 @@ def _files(settings: Settings, workspace: Path) -> Iterator[Check]:
         yield Check("ripgrep", "fail", f"{said_of(error)} {localised(error.suggestion or '')}")
     for folder in added_folders(settings, workspace):
         if not folder.is_dir():
-            missing = _("{folder}: named in `files.folders`, and not there").format(folder=folder)
+            missing = _("{folder}: listed in `files.folders`, but does not exist").format(folder=folder)
             yield Check("folders", "fail", missing)
 
 

@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 
 COMMANDS = {
-    "add": ("mcp_servers", "Add a server whose tools are to be used."),
+    "add": ("mcp_servers", "Add a server."),
     "list": ("mcp_servers", "List the servers whose tools are used."),
     "remove": ("mcp_servers", "Remove a server."),
     "serve": ("mcp", "Serve the tools to an MCP client."),
     "test": ("mcp_servers", "Start a server and show what it offers."),
-    "trust": ("mcp_servers", "Let a workspace's server start, and take its tools as they are."),
-    "untrust": ("mcp_servers", "Do not let a workspace's server start any more."),
+    "trust": ("mcp_servers", "Trust a workspace's server and its current tools."),
+    "untrust": ("mcp_servers", "Stop trusting a workspace's server."),
 }
 
 
@@ -63,8 +63,8 @@ mcp_command = McpGroup(
     COMMANDS,
     name="mcp",
     help=_(
-        "Use the tools of MCP servers, and be one for other agents: `ferrule mcp` alone serves on standard input and "
-        "output."
+        "Use the tools of MCP servers, or serve yours to other agents: `ferrule mcp` by itself serves on standard "
+        "input and output."
     ),
 )
 
@@ -79,18 +79,18 @@ TOKEN_VARIABLE = "FERRULE_MCP_TOKEN"  # noqa: S105 - the name of a variable
 @click.command(
     "serve",
     help=_("Serve the tools to an MCP client: on standard input and output, or with --http over the network."),
-    epilog=_("What would ask is asked through the client where it can show a form, and refused where it cannot."),
+    epilog=_("Calls that need approval ask through the client if it can show a form; otherwise they are refused."),
 )
 @workspace_option
 @permission_options
 @sandbox_options
-@click.option("--tools", multiple=True, metavar="NAMES", help=_("Serve these tools alone: names, also with `*`."))
+@click.option("--tools", multiple=True, metavar="NAMES", help=_("Serve only these tools; a name may contain `*`."))
 @click.option(
     "--http",
     is_flag=False,
     flag_value="127.0.0.1:8765",
     metavar="[HOST:PORT]",
-    help=_("Serve over HTTP; on 127.0.0.1:8765 unless said."),
+    help=_("Serve over HTTP; on 127.0.0.1:8765 by default."),
 )
 @click.option(
     "--token-variable",
@@ -202,7 +202,7 @@ async def _serve_http(app: App, where: str, token: str | None) -> None:
         write(_("Serving MCP on {url} (Ctrl-C ends it)").format(url=place), err=True)
         if token is None:
             variable = TOKEN_VARIABLE
-            words = _("Every program on this machine may use it; set {variable} to a token to change that.")
+            words = _("Every program on this machine can use it; to require a token, set {variable}.")
             write(words.format(variable=variable), err=True)
 
     async with app:

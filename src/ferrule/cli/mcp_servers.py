@@ -79,9 +79,9 @@ def given_to(config: ServerConfig) -> list[str]:
     if config.folder:
         lines.append(_("It starts in: {folder}").format(folder=shown_row(config.folder)))
     if names := sorted([*config.env, *config.headers]):
-        lines.append(_("It is given: {names}").format(names=", ".join(map(shown_row, names))))
+        lines.append(_("It receives: {names}").format(names=", ".join(map(shown_row, names))))
     if places := places_in(config.written):
-        lines.append(_("It gets of yours: {places}").format(places=", ".join(map(shown_row, places))))
+        lines.append(_("It receives your values of: {places}").format(places=", ".join(map(shown_row, places))))
     return lines
 
 
@@ -113,7 +113,7 @@ def _say_slow(names: list[str]) -> None:
     for name in names:
         words = _(
             "The MCP server {name} had not answered after {seconds} s, so its tools are not shown. "
-            "To give it all its time: ferrule mcp test {typed}"
+            "To wait longer: ferrule mcp test {typed}"
         )
         warn(words.format(name=shown_row(name), seconds=f"{_SECONDS_TO_LIST:g}", typed=shown_argument(name)))
 
@@ -154,7 +154,7 @@ def since_trusted(config: ServerConfig, settings: Settings) -> list[str]:
         return [_("{name} is as it was when you trusted it.").format(name=shown_row(config.name))]
     if set(settings.trusted_mcp_servers) - records.fingerprints():  # from before there were records
         return [
-            _("{name} is new here, or was trusted when nothing was kept to compare it with.").format(
+            _("{name} is new here, or was trusted before there was a record to compare it with.").format(
                 name=shown_row(config.name)
             )
         ]
@@ -176,7 +176,7 @@ def changed_since_trusted(config: ServerConfig) -> list[str]:
 def _lines(change: TrustChange) -> Iterator[str]:
     kind = _kind(change.kind)
     if change.hidden:
-        hidden = _("what is not shown of it changed")
+        hidden = _("a part that is not shown changed")
         yield f"~ {kind}: {shown_row(change.before or '')} ({hidden})"
         return
     if change.before is not None:
@@ -195,7 +195,7 @@ def _kind(kind: str) -> str:
         VARIABLE: _("variable"),
         HEADER: _("header"),
         SIGN_IN: _("signing in"),
-        OF_YOURS: _("gets of yours"),
+        OF_YOURS: _("your values"),
     }
     return words[kind]
 
@@ -226,7 +226,7 @@ def list_command(as_json: bool, workspace: Path) -> None:
             for line in changed_since_trusted(config):
                 write(line)
         write(
-            _("A workspace's server would start a program. Look at its command, then: ferrule mcp trust {name}").format(
+            _("A workspace's server would start a program. Check its command, then: ferrule mcp trust {name}").format(
                 name=shown_argument(waiting[0].name)
             )
         )
@@ -269,7 +269,7 @@ def _document(one: KnownServer) -> dict[str, object]:
 # `ferrule mcp test`: start a server, sign in where it asks for that, and show what it offers and what it says.
 
 
-@click.command("test", help=_("Start the server NAME, show what it offers and what it says, and end it."))
+@click.command("test", help=_("Start the server NAME, show its tools and its messages, and stop it."))
 @click.argument("name")
 @json_option
 @workspace_option
@@ -346,7 +346,7 @@ def _print(document: dict[str, Any]) -> None:
     for note in document["notes"]:
         warn(note)
     if document["log"].strip():
-        write(_("It says (standard error):"), err=True)
+        write(_("Its standard error:"), err=True)
         for line in document["log"].rstrip().split("\n"):
             write(f"  {line}", err=True)
 
@@ -384,7 +384,7 @@ class _OptionsBeforeTheCommand(click.Command):
     "add",
     cls=_OptionsBeforeTheCommand,
     help=_("Add the server NAME: a COMMAND with its arguments, or the address of one that speaks streamable HTTP."),
-    epilog=_("Secrets are best named and not written: --env TOKEN='${MY_TOKEN}', or '${keyring:service/user}'."),
+    epilog=_("Refer to secrets instead of writing them out: --env TOKEN='${MY_TOKEN}', or '${keyring:service/user}'."),
 )
 @click.option("--env", "-e", multiple=True, metavar="NAME=VALUE", help=_("A variable for the program. Repeatable."))
 @click.option("--header", "-H", multiple=True, metavar="NAME=VALUE", help=_("A header for the address. Repeatable."))
@@ -418,7 +418,9 @@ def add_command(
             raise click.UsageError(_("A command takes no --header; variables go with --env."))
         if "://" in command_or_url:
             raise click.UsageError(
-                _("`{given}` is no address of a web server: http:// or https://.").format(given=command_or_url)
+                _("`{given}` is not a web address; it must start with http:// or https://.").format(
+                    given=command_or_url
+                )
             )
         table["command"] = command_or_url
         if arguments:
@@ -427,21 +429,21 @@ def add_command(
         if env:
             table["env"] = _pairs(env)
     if timeout is not None and project:
-        raise click.UsageError(_("`.mcp.json` has no place for --timeout; leave one of --project and --timeout out."))
+        raise click.UsageError(_("`.mcp.json` cannot store a time limit; use either --project or --timeout."))
     if timeout is not None:
         table["timeout"] = timeout
     _check(name, table, timeout)
     file = workspace.resolve() / MCP_JSON if project else user_settings_file()
     replaced = _add_to_project(name, table, workspace) if project else ServerFile(file).add(name, table)
     if replaced:
-        warn(_("{name} was there already, and is replaced.").format(name=name))
+        warn(_("{name} existed already and was replaced.").format(name=name))
     from ferrule.mcp_client.remote_tool import server_slug
 
     if server_slug(name) != name:
-        words = _("In the names of its tools it is called {slug}: mcp__{slug}__…")
+        words = _("Its tools are named with {slug}: mcp__{slug}__…")
         write(words.format(slug=server_slug(name)), err=True)
     words = (
-        _("{name} is now in {file}. See what it offers, and sign in if it wants that: ferrule mcp test {name}")
+        _("{name} is now in {file}. See what it offers, and sign in if it asks you to: ferrule mcp test {name}")
         if "url" in table and "headers" not in table
         else _("{name} is now in {file}. See what it offers: ferrule mcp test {name}")
     )
@@ -454,7 +456,9 @@ def _warn_of_our_options(arguments: tuple[str, ...], program: str) -> None:
         if given == "--":
             return
         if given.partition("=")[0] in ("--env", "--header", "--project", "--timeout", "--workspace"):
-            words = _("{option} comes after the command, so it is an argument of {program}. Ours come before the name.")
+            words = _(
+                "{option} comes after the command, so it is passed to {program}. Put Ferrule's options before the name."
+            )
             warn(words.format(option=given.partition("=")[0], program=program))
 
 
@@ -486,10 +490,10 @@ def _pairs(given: tuple[str, ...]) -> dict[str, str]:
     for one in given:
         name, equals, value = one.partition("=")
         if not equals or not name:
-            raise click.UsageError(_("`{given}` is not written as NAME=VALUE.").format(given=name or one))
+            raise click.UsageError(_("`{given}` is not in the form NAME=VALUE.").format(given=name or one))
         if is_secret_name(name) and "${" not in value:
             warn(
-                _("{name} is written into the file as it is. Better name a variable: {name}='{place}'").format(
+                _("{name} is stored in the file as plain text. Better refer to a variable: {name}='{place}'").format(
                     name=name, place=f"${{{name.upper().replace('-', '_')}}}"
                 )
             )
@@ -510,7 +514,7 @@ def remove_command(name: str, workspace: Path) -> None:
     _settings, known = servers_for(workspace)
     found = must_find(known, name)
     if found.file is None or found.file == organisation_settings_file():
-        raise PlainError(_("{name} is set for everybody on this machine; you cannot remove it.").format(name=name))
+        raise PlainError(_("{name} is set for everyone on this machine; you cannot remove it.").format(name=name))
     file = ServerJson(found.file) if found.file.name == MCP_JSON else ServerFile(found.file)
     file.remove(name)
     DefinitionStore(mcp_folder() / "definitions").forget(found.config)
@@ -525,8 +529,8 @@ def remove_command(name: str, workspace: Path) -> None:
 
 @click.command(
     "trust",
-    help=_("Let the workspace's server NAME be started with the command it has now, and take its tools as they are."),
-    epilog=_("A command that changes afterwards has to be trusted again."),
+    help=_("Trust the workspace's server NAME with its current command and tools."),
+    epilog=_("If its command changes, it must be trusted again."),
 )
 @click.argument("name")
 @workspace_option
@@ -553,7 +557,7 @@ def trust_command(name: str, workspace: Path) -> None:
 
 @click.command(
     "untrust",
-    help=_("Do not let the workspace's server NAME be started any more, as it is now or as it was before."),
+    help=_("Stop trusting the workspace's server NAME, as it is now and as it was before."),
 )
 @click.argument("name")
 @workspace_option
@@ -571,9 +575,9 @@ def untrust_command(name: str, workspace: Path) -> None:
         must_find(known, name)
         write(_("{name} was not trusted.").format(name=shown_row(name)))
     elif found is None:
-        write(_("{name} is not there any more, and not trusted any more.").format(name=shown_row(name)))
+        write(_("{name} no longer exists, and is no longer trusted.").format(name=shown_row(name)))
     else:
-        words = _("{name} is not started any more, until: ferrule mcp trust {typed}")
+        words = _("{name} will not be started again, until: ferrule mcp trust {typed}")
         write(words.format(name=shown_row(name), typed=shown_argument(name)))
     _say_if_it_still_starts(name, workspace)
 

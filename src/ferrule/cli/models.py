@@ -48,7 +48,7 @@ def model_words(error: ModelError) -> str:
 _MOST_OF_ONE = 15
 
 
-@click.command("models", help=_("List the models that can be asked, or those that hold every word of QUERY."))
+@click.command("models", help=_("List the models you can use, or those that match every word of QUERY."))
 @click.argument("query", nargs=-1)
 @click.option("--all", "whole", is_flag=True, help=_("List every model of every provider."))
 @json_option
@@ -67,14 +67,14 @@ def models_command(query: tuple[str, ...], whole: bool, as_json: bool, workspace
         left_out += len(names) - len(shown)
         rows += [_row(one.provider, name) for name in shown]
     if rows:
-        print_table([_("NAME"), _("CONTEXT"), _("US$ PER MILLION TOKENS (READ / WRITTEN)")], rows)
+        print_table([_("NAME"), _("CONTEXT"), _("US$ PER MILLION TOKENS (INPUT / OUTPUT)")], rows)
         write("")
     elif query:
         click.echo(_("No model matches."), err=True)
     if left_out:
-        write(_("{count} more: give a word to look for, or --all.").format(count=f"{left_out:,}"))
+        write(_("{count} more: search for a word, or use --all.").format(count=f"{left_out:,}"))
     if any(known(row[0].partition("/")[0], row[0].partition("/")[2]) for row in rows):
-        write(_("List prices of {date}; your provider's page is right where they differ.").format(date=AS_OF))
+        write(_("List prices as of {date}; where they differ, your provider's page is right.").format(date=AS_OF))
     if not query:
         _print_providers(found, settings.model)
 
@@ -180,7 +180,7 @@ def offers(found: Iterable[FoundProvider]) -> list[tuple[str, str]]:
 
 
 def _picked(names: list[str]) -> str | None:
-    click.echo(_("Which one? A number, or provider/name; Enter leaves: "), nl=False)
+    click.echo(_("Which one? A number, or provider/name; Enter quits: "), nl=False)
     try:
         said = typed_line().strip()
     except EOFError:

@@ -117,7 +117,7 @@ def sandbox_options(command: F) -> F:
         command,
         _setting(
             "sandbox", "enabled", "--no-sandbox", is_flag=True, flag_value=False, default=None,
-            help=_("Run commands unconfined. Nothing holds them back then."),
+            help=_("Run commands unconfined, with all your permissions."),
         ),
         _setting(
             "sandbox", "hosts", "--allow-host", multiple=True, metavar="HOST",
@@ -134,7 +134,7 @@ def assistant_options(command: F) -> F:
         click.option("--model", default="", metavar="NAME", help=_("The model, as provider/name.")),
         _setting(
             "assistant", "max_steps", "--max-steps", type=click.IntRange(min=1),
-            help=_("Answers of the model the turn may have."),
+            help=_("Model answers the turn may take."),
         ),
         _setting(
             "assistant", "max_tokens", "--max-tokens", type=click.IntRange(min=1), help=_("Tokens the turn may use.")
@@ -144,8 +144,8 @@ def assistant_options(command: F) -> F:
             "assistant", "max_seconds", "--timeout", type=SECONDS,
             help=_("Seconds the turn may take, with all its calls."),
         ),
-        click.option("--continue", "go_on", is_flag=True, help=_("Go on with the last session of this folder.")),
-        click.option("--resume", metavar="ID", help=_("Go on with this session.")),
+        click.option("--continue", "go_on", is_flag=True, help=_("Continue the last session in this folder.")),
+        click.option("--resume", metavar="ID", help=_("Continue this session.")),
     )  # fmt: skip
 
 
@@ -209,7 +209,7 @@ def settings_for(workspace: Path, more: Mapping[str, Any] | None = None) -> Load
         )
     if loaded.overruled:
         warn(
-            _("{keys}: not applied, because {file} of your organisation is stricter.").format(
+            _("{keys}: not applied, because your organisation's {file} is stricter.").format(
                 file=organisation_settings_file(), keys=", ".join(loaded.overruled)
             )
         )
@@ -219,9 +219,11 @@ def settings_for(workspace: Path, more: Mapping[str, Any] | None = None) -> Load
 def warn_of_freedom(settings: Settings) -> None:
     """Say it when nothing holds a call back."""
     if settings.permissions.mode == "bypass":
-        warn(_("Mode bypass: all that is not denied runs without asking, but for dangerous commands and ask rules."))
+        warn(_("Mode bypass: whatever is not denied runs without asking, except dangerous commands and ask rules."))
     if not settings.sandbox.enabled:
-        warn(_("The sandbox is off: commands run unconfined, with all your rights, your network and your secrets."))
+        warn(
+            _("The sandbox is off: commands run unconfined, with all your permissions, your network and your secrets.")
+        )
 
 
 def report_broken(tools: Tools) -> None:
@@ -295,7 +297,7 @@ def piped_context() -> str:
         from ferrule.pipeline.format import head_and_tail
 
         text, left_out = head_and_tail(text, MOST_CHARACTERS)
-        warn(_("Standard input was too long: {count} characters in its middle are left out.").format(count=left_out))
+        warn(_("Standard input was too long: {count} characters in the middle were left out.").format(count=left_out))
     return text
 
 
@@ -306,7 +308,7 @@ def whole_input() -> str:
     text = _read()
     if len(text) > MOST_CHARACTERS:
         raise click.UsageError(
-            _("Standard input holds more than {most} characters; name a file instead.").format(most=MOST_CHARACTERS)
+            _("Standard input has more than {most} characters; name a file instead.").format(most=MOST_CHARACTERS)
         )
     return text
 
@@ -321,7 +323,7 @@ def given_arguments(typed: str | None, most: int) -> str | None:
     if len(given) > most:
         raise click.UsageError(
             _(
-                "Standard input holds more than {most} bytes of arguments. "
+                "Standard input has more than {most} bytes of arguments. "
                 "To take more, raise the setting `limits.argument_bytes` (FERRULE_LIMITS_ARGUMENT_BYTES)."
             ).format(most=most)
         )
@@ -360,7 +362,9 @@ def _something_comes() -> bool:
     except (OSError, ValueError):  # not on every system for every kind of file
         return True
     if not ready:
-        words = _("Nothing came from standard input for {seconds} s, so it is not read; `< /dev/null` spares the wait.")
+        words = _(
+            "Nothing arrived on standard input for {seconds} s, so it was not read; `< /dev/null` avoids the wait."
+        )
         warn(words.format(seconds=f"{_PATIENCE:g}"))
     return bool(ready)
 
@@ -369,6 +373,6 @@ def _read() -> str:
     given = sys.stdin.buffer.read(MOST_BYTES + 1)
     if len(given) > MOST_BYTES:
         raise click.UsageError(
-            _("Standard input holds more than {most} bytes; name a file instead.").format(most=MOST_BYTES)
+            _("Standard input has more than {most} bytes; name a file instead.").format(most=MOST_BYTES)
         )
     return given.decode("utf-8-sig", "replace")

@@ -129,9 +129,9 @@ def undone_files(report: Report, history: History) -> list[str]:
 
 def _now(operation: Operation, *, undone: bool) -> str:
     if operation is Operation.CREATE:
-        return _("removed") if undone else _("there again")
+        return _("removed") if undone else _("restored")
     if operation is Operation.DELETE:
-        return _("there again") if undone else _("removed")
+        return _("restored") if undone else _("removed")
     return _("as before") if undone else _("changed again")
 
 

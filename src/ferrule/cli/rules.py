@@ -51,7 +51,7 @@ def _to_project(command: Callable[..., None]) -> Callable[..., None]:
 @click.group(
     "rules",
     invoke_without_command=True,
-    help=_("See and change the rules of what may run. Without a command: list them."),
+    help=_("See and change the permission rules. Without a command: list them."),
 )
 @click.pass_context
 def rules_command(context: click.Context) -> None:
@@ -59,7 +59,7 @@ def rules_command(context: click.Context) -> None:
         context.invoke(list_rules)
 
 
-@rules_command.command("list", help=_("Every rule in force, and the file it stands in."))
+@rules_command.command("list", help=_("Every rule in force, and the file it comes from."))
 @json_option
 @workspace_option
 def list_rules(as_json: bool = False, workspace: Path = Path()) -> None:
@@ -94,7 +94,7 @@ def _document(rule: Written) -> dict[str, object]:
 
 @rules_command.command("add", help=_("Add RULE to your settings: `Tool`, or `Tool(specifier)`."))
 @click.argument("rule")
-@click.option("--to", "listed", type=_LISTS, default="allow", show_default=True, help=_("The list it goes into."))
+@click.option("--to", "listed", type=_LISTS, default="allow", show_default=True, help=_("The list to add it to."))
 @click.option("--match", multiple=True, help=_("An example that it must match. Repeatable."))
 @click.option("--no-match", multiple=True, help=_("An example that it must not match. Repeatable."))
 @_to_project
@@ -110,7 +110,7 @@ def add(
         added = RuleFile(file).add(parsed.text, verdict, match, no_match)
     except RuleError as error:
         raise SettingsError(said_by(error)) from None
-    said = _("{rule} is now in {listed} in {file}.") if added else _("{rule} was in {listed} in {file} already.")
+    said = _("{rule} is now in {listed} in {file}.") if added else _("{rule} is already in {listed} in {file}.")
     write(said.format(rule=parsed.text, listed=listed, file=file))
     if project and verdict is Verdict.ALLOW:
         warn(_("A project's allow rules count only in folders that you list in `trusted_folders`."))
@@ -131,18 +131,18 @@ def remove(rule: str, listed: str | None, project: bool, workspace: Path) -> Non
     if not found:
         there = "; ".join(others) or _("none")
         raise click.UsageError(
-            _("{rule} is not in {file}. There is: {there}").format(rule=rule, file=file, there=there)
+            _("{rule} is not in {file}. Its rules: {there}").format(rule=rule, file=file, there=there)
         )
     lists = ", ".join(verdict.value for verdict in found)
     write(_("{rule} was removed from {listed} in {file}.").format(rule=rule, listed=lists, file=file))
 
 
 @rules_command.command(
-    "test", help=_("Say whether RULE is about each SUBJECT: a command, a path, a host or a tool's name.")
+    "test", help=_("Say whether RULE matches each SUBJECT: a command, a path, a host or a tool's name.")
 )
 @click.argument("rule")
 @click.argument("subjects", nargs=-1, required=True)
-@click.option("--as", "listed", type=_LISTS, default="allow", show_default=True, help=_("The list it would stand in."))
+@click.option("--as", "listed", type=_LISTS, default="allow", show_default=True, help=_("The list it would be in."))
 @json_option
 @workspace_option
 def test(rule: str, subjects: tuple[str, ...], listed: str, as_json: bool, workspace: Path) -> None:
@@ -162,10 +162,10 @@ def test(rule: str, subjects: tuple[str, ...], listed: str, as_json: bool, works
 
 
 @rules_command.command(
-    "import", help=_("Take over the permissions of Claude Code, from FILES or from where it keeps them.")
+    "import", help=_("Import the permissions of Claude Code, from FILES or from where it keeps them.")
 )
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--dry-run", is_flag=True, help=_("Only say what would be taken over."))
+@click.option("--dry-run", is_flag=True, help=_("Only show what would be imported."))
 @_to_project
 @json_option
 @workspace_option
@@ -199,11 +199,11 @@ def _report(imported: Imported) -> None:
     for verdict, text in imported.rules:
         write(f"  {verdict.value:5}  {text}")
     for before, after in imported.changed:
-        write("  " + _("written otherwise: {before} is {after}").format(before=before, after=after))
+        write("  " + _("rewritten: {before} is now {after}").format(before=before, after=after))
     if imported.mode:
         write("  " + _("its mode is {mode}; set it yourself: permissions.mode").format(mode=imported.mode))
     for one in imported.not_carried:
-        write("  " + _("not taken over: {what}: {why}").format(what=one.what, why=one.why))
+        write("  " + _("not imported: {what}: {why}").format(what=one.what, why=one.why))
 
 
 def _imported(imported: Imported) -> dict[str, object]:

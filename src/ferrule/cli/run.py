@@ -61,7 +61,7 @@ EXIT_REFUSED = 3
 @click.command(
     "run",
     help=_("Give the assistant a REQUEST and print its answer; `-` reads the request from stdin."),
-    epilog=_("What is piped in is context for the request. Calls are shown on stderr; stdout has the answer alone.")
+    epilog=_("Piped input is context for the request. Calls are shown on stderr; stdout has only the answer.")
     + "\n\n"
     + _(
         "Exit codes: 0 done, 1 failed, 2 usage, 3 it gave up after a refusal, 4 a limit was reached, "
@@ -73,7 +73,7 @@ EXIT_REFUSED = 3
 @workspace_option
 @permission_options
 @sandbox_options
-@click.option("--yes", is_flag=True, help=_("Answer every question with yes; what is denied stays denied."))
+@click.option("--yes", is_flag=True, help=_("Answer yes to every question; what is denied stays denied."))
 @click.option("--quiet", "-q", is_flag=True, help=_("Do not show calls."))
 @click.option(
     "--stream-json", is_flag=True, is_eager=True, callback=promise, help=_("Print each event as a line of JSON.")
@@ -94,7 +94,7 @@ def run_command(
     from ferrule.core.model import ModelError
 
     if as_json and stream_json:
-        raise click.UsageError(_("--json and --stream-json exclude each other."))
+        raise click.UsageError(_("Use either --json or --stream-json, not both."))
     text = whole_input() if request == "-" else with_context(request, piped_context())
     if not text.strip():
         raise click.UsageError(_("The request is empty."))
@@ -210,7 +210,7 @@ def resumed_session(workspace: Path, go_on: bool, resume: str | None) -> Resumed
     if not go_on and resume is None:
         return None
     if go_on and resume is not None:
-        raise click.UsageError(_("--continue and --resume exclude each other."))
+        raise click.UsageError(_("Use either --continue or --resume, not both."))
     from ferrule.agent.saved_sessions import SessionProblem
     from ferrule.app.assistant import resume as resume_session
 
@@ -219,7 +219,7 @@ def resumed_session(workspace: Path, go_on: bool, resume: str | None) -> Resumed
     except SessionProblem as problem:
         raise click.UsageError(said_of(problem)) from None
     if resumed is None:
-        raise click.UsageError(_("There is no session of this folder to go on with."))
+        raise click.UsageError(_("There is no session in this folder to continue."))
     return resumed
 
 
@@ -263,13 +263,11 @@ class TextReport:
                     write(f"  {line}", err=True)
         elif isinstance(event, Retrying):
             write(
-                _("trying again in {seconds} s: {why}").format(
-                    seconds=f"{event.seconds:.0f}", why=localised(event.why)
-                ),
+                _("retrying in {seconds} s: {why}").format(seconds=f"{event.seconds:.0f}", why=localised(event.why)),
                 err=True,
             )
         elif isinstance(event, Compacted):
-            write(_("the conversation was made shorter"), err=True)
+            write(_("the conversation was shortened"), err=True)
         elif isinstance(event, Preparing):
             write(localised(event.text), err=True)
         elif isinstance(event, Noted):

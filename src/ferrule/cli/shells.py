@@ -49,7 +49,7 @@ def shells_command(context: click.Context, as_json: bool, workspace: Path) -> No
 
 
 @shells_command.command(
-    "stop", help=_("End the command ID and all that it started. `bash_1` will do where only one has it.")
+    "stop", help=_("Stop the command ID and everything it started. `bash_1` is enough where only one matches.")
 )
 @click.argument("id")
 @json_option
@@ -58,16 +58,16 @@ def stop(commands: list[NotedCommand], id: str, as_json: bool) -> None:  # noqa:
     chosen = _find(commands, id)
     running = chosen.status == "running"
     if running and not asyncio.run(chosen.stop()):
-        words = _("{id} could not be ended; it belongs to another user.").format(id=chosen.id)
+        words = _("{id} could not be stopped; it belongs to another user.").format(id=chosen.id)
         if not write_json_error("permission_error", words):
             write(as_error(words), err=True)
         sys.exit(1)
     if as_json:
         write_json({"id": chosen.id, "stopped": running})
     elif running:
-        write(_("{id} was ended, with all that it had started.").format(id=chosen.id))
+        write(_("{id} was stopped, with everything it had started.").format(id=chosen.id))
     else:
-        write(_("{id} has ended already.").format(id=chosen.id))
+        write(_("{id} has already ended.").format(id=chosen.id))
 
 
 @shells_command.command("output", help=_("Print what the command ID has written so far."))
@@ -93,7 +93,7 @@ def _pieces(chosen: NotedCommand) -> Iterator[str]:
             while piece := file.read(_AT_ONCE):
                 yield decoder.decode(piece)
     except FileNotFoundError:
-        raise click.UsageError(_("The output of {id} is not kept in a file any more.").format(id=chosen.id)) from None
+        raise click.UsageError(_("The output of {id} is no longer kept in a file.").format(id=chosen.id)) from None
 
 
 def _here(workspace: Path) -> list[NotedCommand]:
@@ -106,9 +106,7 @@ def _find(commands: list[NotedCommand], wanted: str) -> NotedCommand:
     if len(found) == 1:
         return found[0]
     there = ", ".join(one.id for one in found or commands) or _("none")
-    words = (
-        _("Several commands are called {id}: {there}") if found else _("There is no command {id}. There is: {there}")
-    )
+    words = _("Several commands are called {id}: {there}") if found else _("There is no command {id}. Running: {there}")
     raise click.UsageError(words.format(id=wanted, there=there))
 
 

@@ -84,7 +84,7 @@ _DIALECTS = ("openai", "openai-responses", "anthropic", "gemini", "mcp")
 
 
 @click.command(
-    "tools", help=_("List the tools, or those that hold every word of QUERY; a tool's exact name shows all of it.")
+    "tools", help=_("List the tools, or those that match every word of QUERY; a tool's exact name shows it in full.")
 )
 @click.argument("query", nargs=-1)
 @json_option
@@ -96,7 +96,7 @@ _DIALECTS = ("openai", "openai-responses", "anthropic", "gemini", "mcp")
     help=_("Print definitions in a provider's form, as JSON."),
 )
 @click.option(
-    "--mode", type=click.Choice(("default", "plan")), help=_("Show what a mode shows; plan: read-only tools.")
+    "--mode", type=click.Choice(("default", "plan")), help=_("Show the tools of a mode; plan: read-only tools.")
 )
 @click.option("--role", help=_("Show only what this role may use."))
 @workspace_option
@@ -189,7 +189,7 @@ def _known(_context: click.Context, _option: click.Parameter, rules: tuple[str, 
     multiple=True,
     metavar="RULE",
     callback=_known,
-    help=_("Leave out this rule. Repeatable."),
+    help=_("Skip this rule. Repeatable."),
 )
 @json_option
 @workspace_option

@@ -238,7 +238,7 @@ def _kept_from(barrier: Barrier) -> str:
         case "time":
             return phrase("its trial timed out")
         case _:
-            return phrase("it met a limit").because(barrier.message.rstrip("."))
+            return phrase("it hit a limit").because(barrier.message.rstrip("."))
 
 
 @dataclass(slots=True, frozen=True)

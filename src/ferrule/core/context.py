@@ -430,7 +430,9 @@ class ToolContext:
         The time that the user takes is not the call's.
         """
         if self._approve is None:
-            raise ToolError(phrase("This call was not tried with its effects held back; there is nothing to approve."))
+            raise ToolError(
+                phrase("This call had no trial run with its effects held back; there is nothing to approve.")
+            )
         return await self._at_home(self._approve(effects))
 
     async def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:

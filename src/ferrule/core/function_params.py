@@ -400,8 +400,8 @@ def compile_function(
         hints = hints_of(function, returned=False, local_names=local_names)
     except NameError as error:
         raise DefinitionError(
-            f"`{name}`: a parameter's type is not known here: {error}. Define it above the function, or import it for "
-            f"real and not for type checkers alone."
+            f"`{name}`: a parameter's type is not known here: {error}. Define it above the function, or import it at "
+            f"run time, not only for type checkers."
         ) from error
     if described is None:
         described = parse_docstring(doc_of(function)).params

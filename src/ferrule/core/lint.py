@@ -59,10 +59,10 @@ RULES: dict[str, LintRule] = {
         "Say what it does, with what, and when to use it.",
     ),
     "F013": LintRule(
-        "warning", "The description says when to use the tool.", "Add a sentence such as «Use it when …»."
+        "warning", "The description says when to use the tool.", 'Add a sentence such as "Use it when …".'
     ),
-    "F014": LintRule("error", "The description can be read.", "Until this is mended, no model is shown the tool."),
-    "F020": LintRule("error", "The parameters compile.", "Until this is mended, every call fails."),
+    "F014": LintRule("error", "The description can be read.", "Until this is fixed, no model is shown the tool."),
+    "F020": LintRule("error", "The parameters compile.", "Until this is fixed, every call fails."),
     "F021": LintRule(
         "warning",
         "The schema is of type object, as every provider asks.",
@@ -95,7 +95,7 @@ RULES: dict[str, LintRule] = {
     "F031": LintRule(
         "warning",
         "A tool with effects says what it touches.",
-        "Give it `touches`, so that other calls can run beside it and a person sees what it will change.",
+        "Give it `touches`, so that other calls can run beside it and the user sees what it will change.",
     ),
 }
 

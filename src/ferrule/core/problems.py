@@ -292,7 +292,7 @@ def _known_fields(known: tuple[str, ...]) -> Phrase:
     return phrase("unknown field. Known fields: {fields}", fields=fields)
 
 
-HALF_PAIR = phrase("a string holds half of a surrogate pair, which is not text")
+HALF_PAIR = phrase("a string contains half of a surrogate pair, which is not text")
 
 # Text that is no JSON. The parser's finding leads to the place; the words are our own.
 
@@ -312,9 +312,9 @@ _FINDINGS: tuple[tuple[str, str], ...] = (
     ("key must be a string", phrase("a key must be in double quotes")),
     ("trailing comma", phrase("a comma has nothing after it")),
     ("trailing characters", phrase("there is something after the end of the value")),
-    ("invalid escape", phrase("a string holds a `\\` that starts no escape; write `\\\\` for a backslash")),
-    ("hex escape", phrase("a string holds a \\u escape that is half of a surrogate pair")),
-    ("control character", phrase("a string holds a raw control character; write it as an escape such as `\\n`")),
+    ("invalid escape", phrase("a string contains a `\\` that starts no escape; write `\\\\` for a backslash")),
+    ("hex escape", phrase("a string contains a \\u escape that is half of a surrogate pair")),
+    ("control character", phrase("a string contains a raw control character; write it as an escape such as `\\n`")),
     ("invalid number", phrase("a number is malformed")),
     ("invalid unicode", phrase("they are not UTF-8 text")),
     ("expected", phrase("a value is malformed")),

@@ -426,7 +426,7 @@ RULES: dict[str, tuple[str, str]] = {
     "decimal_max_places": ("range", phrase("must have at most {decimal_places} after the decimal point")),
     "decimal_whole_digits": ("range", phrase("must have at most {whole_digits} before the decimal point")),
     "invalid_key": ("type", phrase("must have only strings as keys")),
-    "recursion_loop": ("value", phrase("must not hold itself")),
+    "recursion_loop": ("value", phrase("must not contain itself")),
     "payment_card_number_digits": ("format", phrase("must have only digits")),
     "payment_card_number_brand": ("length", phrase("must have {required_length} digits, as a {brand} card has")),
 }
@@ -491,7 +491,7 @@ class ErrorReader:
         if in_union:
             problems = _folded(found, value, self._schema, 0)
         if len(errors) > _READ:
-            said = phrase("and more problems than the {count} that were looked at", count=f"{_READ:,}")
+            said = phrase("and more problems than the {count} that were checked", count=f"{_READ:,}")
             problems.append(Problem((), "limit", said))
         return InvalidParams(problems, value)
 

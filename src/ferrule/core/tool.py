@@ -248,13 +248,13 @@ class Tool(Generic[P]):
                 f'`{name}`: only a read-only tool may be cached. Say kind="readonly", or leave out cache.'
             )
         if not 0 <= self.cache < float("inf"):
-            raise DefinitionError(f"`{name}`: results are kept for some seconds or 0 for never, not {self.cache!r}.")
+            raise DefinitionError(f"`{name}`: `cache` must be at least 0 seconds, not {self.cache!r}.")
         if unknown := self.needs - _NEEDS:
             raise DefinitionError(f"`{name}` needs {sorted(unknown)}; a context has only {sorted(_NEEDS)}.")
         if self.timeout is not None and not self.timeout > 0:
             raise DefinitionError(f"`{name}`: the time limit must be more than 0 seconds, not {self.timeout!r}.")
         if self.grace is not None and not 0 <= self.grace < float("inf"):
-            raise DefinitionError(f"`{name}`: it is given some seconds to stop, or 0, not {self.grace!r}.")
+            raise DefinitionError(f"`{name}`: `grace` must be at least 0 seconds, not {self.grace!r}.")
         if self.doing:
             _refuse_wrong_pattern(name, self.doing)
         said = options.get("description")
@@ -396,8 +396,8 @@ class Tool(Generic[P]):
                     )
                 return cast("Params[P]", ModelParams(cast("Any", model)))
         raise DefinitionError(
-            f"`{self.name}` does not say its parameters. Write `class {type(self).__name__}(Tool[ItsParams])`, where "
-            f"ItsParams is a pydantic model."
+            f"`{self.name}` does not declare its parameters. Write `class {type(self).__name__}(Tool[ItsParams])`, "
+            f"where ItsParams is a pydantic model."
         )
 
     def _describe(self) -> Description:
@@ -529,13 +529,13 @@ def _filled(tool: str, form: Any, params: Any) -> Any:
 
 def _words(name: str, key: str, said: Any) -> frozenset[str]:
     if isinstance(said, str):
-        raise DefinitionError(f"`{name}`: {key} takes several words; write {key}=({said!r},).")
+        raise DefinitionError(f"`{name}`: {key} takes several texts; write {key}=({said!r},).")
     try:
         words: frozenset[Any] = frozenset(said)
     except TypeError:
         words = frozenset({said})
     if wrong := [word for word in words if not isinstance(word, str)]:
-        raise DefinitionError(f"`{name}`: {key} takes words, and {wrong[0]!r} is none.")
+        raise DefinitionError(f"`{name}`: {key} takes text, not {wrong[0]!r}.")
     return cast("frozenset[str]", words)
 
 

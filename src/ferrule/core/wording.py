@@ -444,7 +444,7 @@ def _forbidden(error: ValidationError, path: Place, value: Any, schema: Any) -> 
         known = _dict(parent.get("properties"))
         return [_unknown(path, field, parent, value) for field in cast("dict[str, Any]", here) if field not in known]
     if path and isinstance(path[-1], int):
-        return [Problem(path, "length", phrase("one item too many; nothing may stand here"))]
+        return [Problem(path, "length", phrase("one item too many; none is allowed here"))]
     return [Problem(path, "unknown", phrase("not allowed here") if path else phrase("no arguments are allowed"))]
 
 

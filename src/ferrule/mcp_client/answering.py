@@ -156,7 +156,7 @@ class Answering:
             return None, "no call of this server was running"
         people = {id(one.elicitor): one.elicitor for one in calls}
         if len(people) > 1:
-            return None, "it could not be told whose call it belonged to"
+            return None, "it was not clear which call it belonged to"
         elicitor = next(iter(people.values())) or self._ports.elicitor
         return elicitor, "" if elicitor is not None else _NOBODY
 

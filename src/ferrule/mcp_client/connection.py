@@ -579,13 +579,15 @@ def _check_headers(headers: Mapping[str, str]) -> None:
     """Before anybody else finds them wrong, whose words would quote the value: more often than not a secret."""
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name):
-            raise Failed(phrase("`{name}` is no name of a header", name=name[:100]))
+            raise Failed(phrase("`{name}` is not a valid header name", name=name[:100]))
         if not _HEADER_VALUE.fullmatch(value):
             odd = (
-                phrase("a line end")
+                phrase("a line break")
                 if "\n" in value or "\r" in value
                 else phrase("a character outside ASCII or a blank at its ends")
             )
             raise Failed(
-                phrase("the value for the header `{name}` holds {odd}, which no header takes", name=name[:100], odd=odd)
+                phrase(
+                    "the value for the header `{name}` contains {odd}, which no header may", name=name[:100], odd=odd
+                )
             )

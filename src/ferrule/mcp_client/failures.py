@@ -25,13 +25,13 @@ _LONGEST_REASON = 300
 _PARSE_ERROR, _ADDRESS_FIRST = -32700, -32042
 _KINDS = {-32602: ErrorKind.VALIDATION, -32601: ErrorKind.NOT_FOUND, -32800: ErrorKind.CANCELLED}
 """Of the protocol's codes for wrong parameters, for what is not there, and for what was cancelled."""
-NO_MESSAGE = phrase("the answer is not a message of the protocol")
+NO_MESSAGE = phrase("the answer is not a protocol message")
 _CANNOT_ASK = "no back-channel"  # in the SDK's words
 _HTTP_REFUSED = re.compile(r"HTTP (?:40[13]|429|5\d\d)\b|Redirect to ")
 _SDK_COULD_NOT_PARSE = re.compile(r"Failed to parse [^:]+: \d+ validation error")
 _NOT_READ = "are not read"
 _TOO_MUCH = phrase("Ask for less at once, if the tool can; the same call would fail the same way.")
-_BROKEN = phrase("Its author has to mend this. The call may have run: look at what was done before you call it again.")
+_BROKEN = phrase("Its author has to fix this. The call may have run: check what was done before you call it again.")
 _SDK_ON_NO_ANSWER = re.compile(r"Unexpected content type:|server answered a request with 202")
 _SDK_ON_A_FAILED_BODY = re.compile(r"(?:Failed to parse [^:]+|SSE stream failed): ")
 
@@ -172,17 +172,17 @@ def _reason(error: BaseException) -> str:
         return said if said == words else words
     if name in ("OAuthRegistrationError", "OAuthTokenError"):
         return phrase(
-            "signing in did not work ({words}); one that takes a token gets it in the header `Authorization`",
+            "signing in failed ({words}); a server that takes a token needs it in the header `Authorization`",
             words=words,
         )
     if name in ("ConnectError", "ConnectTimeout"):
-        return phrase("{place} cannot be reached: {why}", place=_place(error), why=words or phrase("nobody answers"))
+        return phrase("{place} cannot be reached: {why}", place=_place(error), why=words or phrase("nothing answers"))
     if name == "ValidationError":
         return phrase(
-            "it does not keep to the protocol: {problem}", problem=first_problem(cast("ValidationError", error))
+            "it does not follow the protocol: {problem}", problem=first_problem(cast("ValidationError", error))
         )
     if name == "MCPError" and _SDK_COULD_NOT_PARSE.match(words):
-        return phrase("what it answered is not a message of the protocol")
+        return phrase("its answer is not a protocol message")
     if name == "MCPError":
         return phrase("it answered: {words}", words=words)
     if name == "RemoteProtocolError":  # said by whoever reads HTTP
@@ -227,27 +227,29 @@ def changed_meanwhile(server: str, tool: str, *, gone: bool) -> ToolError:
     """For a call of a tool that is not what it was when the call was allowed."""
     if gone:
         message = phrase(
-            "The MCP server `{server}` does not offer `{tool}` any more. Nothing was run.", server=server, tool=tool
+            "The MCP server `{server}` no longer offers `{tool}`. Nothing was run.", server=server, tool=tool
         )
-        return _error(server, message, phrase("Use another tool; its tools are listed anew."), ErrorKind.NOT_FOUND)
+        return _error(
+            server, message, phrase("Use another tool; its list of tools was refreshed."), ErrorKind.NOT_FOUND
+        )
     message = phrase(
-        "`{tool}` of the MCP server `{server}` is not what it was when this call was allowed. Nothing was run.",
+        "`{tool}` of the MCP server `{server}` has changed since this call was allowed. Nothing was run.",
         tool=tool,
         server=server,
     )
-    look = phrase("Look at the tool's description and parameters as they are now, and call it again.")
+    look = phrase("Read the tool's current description and parameters, and call it again.")
     return _error(server, message, look, ErrorKind.PERMISSION)
 
 
 def ended_in_call(server: str, reason: str, log: ServerLog, *, garbage: str = "") -> ToolError:
     """For a call whose server went away while it ran, and perhaps wrote what is no message meanwhile."""
     message = phrase(
-        "The MCP server `{server}` ended while the call ran: {reason}.{said} Whether the call was done is not known.",
+        "The MCP server `{server}` ended while the call ran: {reason}.{said} Whether the call took effect is unknown.",
         server=server,
         reason=reason,
         said=glued(" ", instead_of_answer(garbage)) if garbage else _last_said(log),
     )
-    look = phrase("Look at what was done before you call it again; the next call starts the server anew.")
+    look = phrase("Check what was done before you call it again; the next call starts the server again.")
     return _error(server, message, look)
 
 
@@ -263,7 +265,7 @@ def refused_call(server: str, tool: str, error: MCPError, log: ServerLog) -> Too
         elif _SDK_ON_NO_ANSWER.match(words):
             words = phrase("{what} ({why})", what=NO_MESSAGE, why=words[0].lower() + words[1:].rstrip(":"))
         message = phrase(
-            "The MCP server `{server}` gave no result for `{tool}` that can be used: {words}.",
+            "The MCP server `{server}` gave no usable result for `{tool}`: {words}.",
             server=server,
             tool=tool,
             words=words,
@@ -276,11 +278,11 @@ def refused_call(server: str, tool: str, error: MCPError, log: ServerLog) -> Too
             tool=tool,
             words=words,
         )
-        older = phrase('The user can make it able to, with `protocol = "2025-11-25"` for it in their settings.')
+        older = phrase('The user can enable that with `protocol = "2025-11-25"` for this server in their settings.')
         return _error(server, message, older, code=error.code)
     suggestion = phrase("Change the arguments to what the message asks for, or try another approach.")
     if _HTTP_REFUSED.match(words):
-        suggestion = phrase("The arguments are not at fault. Try it once more later, or try another approach.")
+        suggestion = phrase("The arguments are not at fault. Try again later, or try another approach.")
     if error.code == _ADDRESS_FIRST:
         suggestion = phrase(
             "The arguments are not at fault. Tell the user what the server waits for, or try another approach."
@@ -302,7 +304,7 @@ def malformed_result(server: str, tool: str, error: Any) -> ToolError:
         server=server,
         why=phrase("the protocol: {error}.", error=error),
     )
-    done = phrase("What it did is done; calling it again would do it again. Its author has to mend this.")
+    done = phrase("It has already taken effect; calling it again would repeat it. Its author has to fix this.")
     return _error(server, message, done)
 
 
@@ -319,7 +321,7 @@ def with_garbage(reason: str, log: ServerLog) -> str:
     if not garbage or NO_MESSAGE in reason:  # which has a sample already
         return reason
     return phrase(
-        "{reason} (its output holds what is no message of the protocol: {garbage})",
+        "{reason} (its output contains something that is not a protocol message: {garbage})",
         reason=reason,
         garbage=repr(garbage),
     )
@@ -327,7 +329,9 @@ def with_garbage(reason: str, log: ServerLog) -> str:
 
 def instead_of_answer(garbage: str) -> str:
     """A sentence on what a server wrote while a call waited for its answer."""
-    return phrase("Meanwhile the server wrote what is no message of the protocol: {garbage}.", garbage=repr(garbage))
+    return phrase(
+        "Meanwhile the server wrote something that is not a protocol message: {garbage}.", garbage=repr(garbage)
+    )
 
 
 def _last_said(log: ServerLog) -> str:

@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 # Answers that are bounded: in bytes as they come, and in values before anything is made of them.
 
 
-_TOO_MANY = f"the answer holds more than {MESSAGE_VALUES:,} values, {bounds.NOT_READ}"
+_TOO_MANY = f"the answer contains more than {MESSAGE_VALUES:,} values, {bounds.NOT_READ}"
 _TOO_LONG = f"the answer takes more than {bounds.MESSAGE_BYTES:,} bytes, {bounds.NOT_READ}"
-_NOBODY = "nobody waits for this answer any more"
+_NOBODY = "nothing waits for this answer any more"
 _END_OF_EVENT = re.compile(rb"(?>\r\n|\r|\n)(?>\r\n|\r|\n)")
 _LONGEST_END = 4
 _LONGEST_ID = 50
@@ -305,7 +305,7 @@ def _wants_sign_in(response: httpx2.Response) -> bool:
 _SECONDS_TO_SIGN_IN = 300.0
 _MOST_OF_REQUEST = 16 << 10
 _PAGE = "<!doctype html><meta charset=utf-8><title>Ferrule</title><p>You are signed in. You can close this page.</p>"
-_REFUSED = "<!doctype html><meta charset=utf-8><title>Ferrule</title><p>Signing in did not work: {why}</p>"
+_REFUSED = "<!doctype html><meta charset=utf-8><title>Ferrule</title><p>Signing in failed: {why}</p>"
 
 
 class TokenFile:
@@ -384,7 +384,7 @@ class SignIn:
     async def finish(self) -> AuthorizationCodeResult:
         """What the browser came back with."""
         if self._answer is None or self._server is None:
-            raise OAuthFlowError(phrase("signing in was not begun"))
+            raise OAuthFlowError(phrase("signing in was not started"))
         try:
             return await asyncio.wait_for(self._answer, _SECONDS_TO_SIGN_IN)
         except TimeoutError:
@@ -420,7 +420,7 @@ class SignIn:
 
         answer = self._answer
         if "code" not in given:
-            why = given.get("error_description") or given.get("error") or "the answer holds no code"
+            why = given.get("error_description") or given.get("error") or "the answer contains no code"
             if answer is not None and not answer.done():
                 answer.set_exception(OAuthFlowError(phrase("signing in was refused: {why}", why=why[:200])))
             return _REFUSED.format(why=escape(why[:200]))

@@ -74,7 +74,7 @@ class ServerConfig:
         if self.url and not self.url.lower().startswith(("http://", "https://", "${")):
             raise ConfigProblem(f"`{self.name}`: `url` must start with http:// or https://")
         if self.url and "${" not in self.url and (wrong := _wrong_address(self.url)):
-            raise ConfigProblem(f"`{self.name}`: `url` is no address: {wrong}")
+            raise ConfigProblem(f"`{self.name}`: `url` is not an address: {wrong}")
         if self.protocol not in ("", HANDSHAKE):
             raise ConfigProblem(f"`{self.name}`: `protocol` is `{HANDSHAKE}`, or left out")
         for what, value in (("timeout", self.timeout), ("start_timeout", self.start_timeout)):
@@ -164,7 +164,7 @@ def read_mcp_json(file: Path, *, scope: str = "") -> FoundServers:
         return found
     servers: Any = cast("dict[str, Any]", document).get("mcpServers") if isinstance(document, dict) else None
     if not isinstance(servers, dict):
-        found.problems.append(f'{file} has no object "mcpServers".')
+        found.problems.append(f'{file} has no "mcpServers" object.')
         return found
     for name, table in cast("dict[str, Any]", servers).items():
         try:
@@ -318,7 +318,7 @@ def _in_its_own_thread(function: Callable[[], T]) -> asyncio.Future[T]:
 def from_keyring(service: str, user: str) -> str:
     """A secret that the user's keyring holds."""
     if not service or not user:
-        raise MissingValue(phrase("a place for a secret is written `${keyring:service/user}`"))
+        raise MissingValue(phrase("write a reference to a secret as `${keyring:service/user}`"))
     try:
         keyring: Any = import_module("keyring")
     except ImportError:
@@ -328,7 +328,7 @@ def from_keyring(service: str, user: str) -> str:
     except Exception as error:  # noqa: BLE001 - every keyring fails in its own way, and the user must hear of it
         raise MissingValue(phrase("the keyring could not be read: {kind}", kind=type(error).__name__)) from None
     if value is None:
-        raise MissingValue(phrase("the keyring holds nothing for {service}/{user}", service=service, user=user))
+        raise MissingValue(phrase("the keyring has nothing for {service}/{user}", service=service, user=user))
     return str(value)
 
 

@@ -373,7 +373,7 @@ class RemoteServer:
 
     async def _check(self, connection: Connection) -> None:
         if connection.alive and not await connection.answers():
-            connection.ended_because = connection.ended_because or phrase("it does not answer any more")
+            connection.ended_because = connection.ended_because or phrase("it no longer answers")
             await connection.close()
 
 

@@ -191,12 +191,12 @@ def _why_not(command: str, folder: Path) -> str:
     if os.sep in command:
         path = folder / Path(command).expanduser()
         if path.is_dir():
-            return phrase("`{command}` is a folder, and no program", command=command)
+            return phrase("`{command}` is a folder, not a program", command=command)
         if path.exists():
-            return phrase("`{command}` may not be executed; if it is a program: chmod +x", command=command)
+            return phrase("`{command}` is not executable; if it is a program: chmod +x", command=command)
     if " " in command.strip():
         return phrase(
-            "there is no program `{command}`; a command's arguments are given one by one, and not in its name",
+            "there is no program `{command}`; give its arguments separately, not as part of its name",
             command=command,
         )
     return phrase("there is no program `{command}`", command=command)
@@ -255,7 +255,7 @@ class DirectCalls:
             self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
             return await answer
         except asyncio.CancelledError:
-            cancelled = {"requestId": number, "reason": "nobody waits for it any more"}
+            cancelled = {"requestId": number, "reason": "nothing waits for it any more"}
             self._send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled})
             raise
         finally:
@@ -278,7 +278,7 @@ class DirectCalls:
             code = told["code"] if isinstance(told.get("code"), int) else INTERNAL_ERROR
             answer.set_exception(MCPError(code, str(told.get("message") or ""), told.get("data")))
         else:
-            answer.set_exception(Malformed(phrase("the answer holds neither an object as its result nor an error")))
+            answer.set_exception(Malformed(phrase("the answer contains neither an object as its result nor an error")))
         return True
 
     def end(self) -> None:
@@ -411,7 +411,8 @@ class StdioTransport:
                 await self._take(line)
                 if self._log.garbage_lines > bounds.GARBAGE_LINES:
                     why = phrase(
-                        "it wrote more than {count} lines that nobody can read", count=f"{bounds.GARBAGE_LINES:,}"
+                        "it wrote more than {count} lines that are not protocol messages",
+                        count=f"{bounds.GARBAGE_LINES:,}",
                     )
                     break
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -421,7 +422,7 @@ class StdioTransport:
         except Exception as error:
             # Whatever it sent that nobody thought of: calls must not wait for answers that nobody reads any more.
             logger.exception("A message of an MCP server could not be taken")
-            why = phrase("it sent what could not be taken ({kind})", kind=type(error).__name__)
+            why = phrase("it sent a message that could not be handled ({kind})", kind=type(error).__name__)
         # How it ended, and its last words, say more than that it did.
         await asyncio.wait({self._box.ended, self._hearing}, timeout=_SECONDS_TO_HEAR_OF_THE_END)
         self._on_end(glued(self._exit or why, where))
@@ -455,7 +456,9 @@ class StdioTransport:
             why = f"the answer takes {line.size:,} bytes; more than {bounds.MESSAGE_BYTES:,} are not read"
             return self._failure(line.head, line.tail, why)
         if has_too_many_values(line):
-            return self._failure(line, line, f"the answer holds more than {MESSAGE_VALUES:,} values, {bounds.NOT_READ}")
+            return self._failure(
+                line, line, f"the answer contains more than {MESSAGE_VALUES:,} values, {bounds.NOT_READ}"
+            )
         if not line.strip():
             self.direct.idle_words += 1
             return None

@@ -250,7 +250,7 @@ class HandshakePeer(Peer):
         except (MCPError, NoBackChannelError) as error:
             raise ToolError(f"The client could not be asked: {error}") from None
         except ValidationError:
-            raise ToolError("The client answered what is no answer to this.") from None
+            raise ToolError("The client gave an answer that does not fit the question.") from None
 
 
 class StatelessPeer(Peer):
@@ -325,7 +325,7 @@ def message_of(question: Question, change: Sequence[str] = ()) -> str:
         lines += [f"  - {shown_row(line)}" for line in question.effects.lines()]
     lines += change
     if found := disguises(question.summary):
-        lines.append(f"Warning: it holds {', '.join(found)}")
+        lines.append(f"Warning: it contains {', '.join(found)}")
     if question.warning:
         lines.append(f"Warning: {question.warning}")
     if question.rule:
@@ -348,7 +348,7 @@ def form_of(question: Question, revision: str) -> dict[str, Any]:
         answer["oneOf"] = [{"const": word, "title": title} for word, title in choices.items()]
     else:
         answer |= {"enum": list(choices), "enumNames": list(choices.values())}
-    reason = {"type": "string", "title": "If not: why?", "description": "Told to the model."}
+    reason = {"type": "string", "title": "If not: why?", "description": "Sent to the model."}
     return {"type": "object", "properties": {"answer": answer, "reason": reason}, "required": ["answer"]}
 
 
@@ -373,7 +373,7 @@ def refusal(question: Question, why: str) -> Stopped:
 def declined(question: Question) -> Stopped:
     """A no to the whole form. Agents that run without a user say it by themselves, so it may be nobody's."""
     why = "the answer was no, from the user or from a client that runs without one"
-    helps = f"Do not try the same call again; try another approach. If nobody was asked: {_what_allows(question)}"
+    helps = f"Do not try the same call again; try another approach. If the user was not asked: {_what_allows(question)}"
     return _stopped(question, why, helps)
 
 

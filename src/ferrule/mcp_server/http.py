@@ -154,7 +154,7 @@ class ListenAddress:
             host, port = text, ""
         host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
         if port and not (port.isdecimal() and int(port) < 65_536):
-            raise BadAddress(f"{port!r} is no port; write HOST:PORT, such as 127.0.0.1:8765.")
+            raise BadAddress(f"{port!r} is not a port; write HOST:PORT, such as 127.0.0.1:8765.")
         return cls(host, int(port) if port else 8765)
 
     @property
@@ -223,21 +223,23 @@ class Guard:
         if scope["path"] != PATH:
             return PlainTextResponse(f"There is nothing here. The MCP endpoint is {PATH}.\n", 404)
         if self._strangers and b"origin" in headers:
-            return _error(403, "Requests from web pages are not taken.")
+            return _error(403, "Requests from web pages are not accepted.")
         if not self._strangers and not _PLACE.fullmatch(headers.get(b"host", b"")):
             # What comes after is compared by how it begins: nothing but a port may follow a name.
-            return _error(421, "The header `Host` is no name with a port, so this is not for this server.")
+            return _error(
+                421, "The header `Host` is not a host name with an optional port, so this is not for this server."
+            )
         if not self._strangers and not _PLACE.fullmatch(headers.get(b"origin", b"").partition(b"://")[2]):
-            return _error(403, "Requests from web pages are not taken.")
+            return _error(403, "Requests from web pages are not accepted.")
         if self._token is None:
             return None
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token):
             return None
         words = (
-            "This server wants its token, and what was sent in the header Authorization is another."
+            "The token in the header Authorization is not the one this server needs."
             if given
-            else "This server wants its token as a bearer token in the header Authorization, and none was sent."
+            else "This server needs its bearer token in the header Authorization, and none was sent."
         )
         return _error(401, words, {"WWW-Authenticate": "Bearer"})
 

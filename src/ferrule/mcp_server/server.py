@@ -68,10 +68,10 @@ async def word_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext) 
     try:
         return await call_next(ctx)
     except ValidationError as error:
-        raise MCPError(types.INVALID_PARAMS, f"`{ctx.method}` was not taken: {_problems(error)}.") from None
+        raise MCPError(types.INVALID_PARAMS, f"`{ctx.method}` was not accepted: {_problems(error)}.") from None
     except MCPError as error:
         if error.code == types.INVALID_PARAMS and error.message == _WORDLESS:
-            words = f"`{ctx.method}` was not taken: this connection has had no `initialize` yet. Send that first."
+            words = f"`{ctx.method}` was not accepted: this connection has had no `initialize` yet. Send that first."
             raise MCPError(types.INVALID_PARAMS, words) from None
         raise
 
@@ -143,7 +143,7 @@ class ListChanges:
             try:
                 await connection.send_tool_list_changed()
             except Exception:
-                logger.exception("A client could not be told that the tools changed")
+                logger.exception("A client could not be notified that the tools changed")
 
 
 def _registry_below(tools: ToolSource) -> Registry | None:
@@ -398,7 +398,7 @@ class McpServer:
     def _take_up(self, state: str, session: ClientSession) -> RunningCall:
         running = self._parked.get(state)
         if running is None or (running not in session.calls and not running.done):
-            raise MCPError(types.INVALID_PARAMS, "This call waits for no answer any more. Make it again.")
+            raise MCPError(types.INVALID_PARAMS, "This call is no longer waiting for an answer. Make the call again.")
         del self._parked[state]
         running.keep()
         return running

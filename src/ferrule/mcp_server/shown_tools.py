@@ -89,7 +89,7 @@ def call_result(
     error = ErrorInfo(
         ErrorKind.EXECUTION,
         f"`{result.tool}` ran, but its result cannot be sent as its output schema promises: {problem}.",
-        suggestion="What it did is done; calling it again would do it again. Ask for less where that is possible.",
+        suggestion="It has already taken effect; calling it again would repeat it. Ask for less if you can.",
     )
     kept: list[dict[str, Any]] = answer["content"] if too_long else []
     return {"resultType": "complete", "content": [{"type": "text", "text": error.words}, *kept], "isError": True}
@@ -320,4 +320,4 @@ def _read_cursor(cursor: str) -> str:
     try:
         return base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True).decode()
     except (binascii.Error, ValueError):
-        raise BadCursor(f"{cursor[:100]!r} is no cursor that this list gave. Begin again without one.") from None
+        raise BadCursor(f"{cursor[:100]!r} is not a cursor of this list. Start again without one.") from None

@@ -73,9 +73,9 @@ def _what_is_wrong(line: bytes) -> types.JSONRPCError:
         given: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        return RefusedMessage.of(types.PARSE_ERROR, f"This line is no JSON that can be read: {why[:200]}.")
+        return RefusedMessage.of(types.PARSE_ERROR, f"This line is not valid JSON: {why[:200]}.")
     if isinstance(given, list):
-        return RefusedMessage.of(types.INVALID_REQUEST, "Batches are not taken. Send each message by itself.")
+        return RefusedMessage.of(types.INVALID_REQUEST, "Batches are not accepted. Send each message by itself.")
     if not isinstance(given, dict):
         return RefusedMessage.of(types.INVALID_REQUEST, "A message is a JSON object.")
     message = cast("dict[str, Any]", given)
@@ -86,7 +86,7 @@ def _what_is_wrong(line: bytes) -> types.JSONRPCError:
         # An answer to a question of ours. It is answered by nothing, least of all under an id that may be another's.
         return _no_answer(known)
     if not _is_text(message):
-        words = "It holds half a character (a lone surrogate such as `\\ud800`), which no text may."
+        words = "It contains half a character (a lone surrogate such as `\\ud800`), which no text may."
         return RefusedMessage.of(types.PARSE_ERROR, words, known if _is_text(known) else None)
     if message.get("jsonrpc") != "2.0":
         why = '`jsonrpc` must be "2.0".'
@@ -175,7 +175,7 @@ class StdioPipe:
         if isinstance(message, types.JSONRPCRequest):
             key = coerce_request_id(message.id)
             if key in self._open:  # an answer under that id would pass for the other one's
-                words = f"The id {message.id!r} is that of a request which still runs. This one was not taken."
+                words = f"The id {message.id!r} is that of a request which still runs. This one was not accepted."
                 return RefusedMessage.of(types.INVALID_REQUEST, words)
             if len(self._open) >= _MOST_REQUESTS:
                 words = f"{_MOST_REQUESTS} requests run already. Wait for one of them, and send this again."

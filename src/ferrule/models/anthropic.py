@@ -153,7 +153,7 @@ class AnthropicReader:
             raise self._faults.from_body(data)
         if frame.event == "whole":
             if not isinstance(data.get("content"), list):
-                raise self._faults.garbled(phrase("it is no message"))
+                raise self._faults.garbled(phrase("it is not a message"))
             self._whole(data)
         elif kind == "message_start":
             self._count(an_item(data.get("message")).get("usage"))

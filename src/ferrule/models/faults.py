@@ -248,7 +248,7 @@ class Faults:
             return self._error(ModelFault.UNREACHABLE, message, suggestion)
         if self._endpoint.is_local:
             message = phrase(
-                "{label} does not run on this machine, or not at this address ({host}).",
+                "{label} is not running on this machine, or not at this address ({host}).",
                 label=label,
                 host=self._endpoint.host,
             )
@@ -264,7 +264,7 @@ class Faults:
         )
 
     def bad_address(self) -> ModelError:
-        message = phrase("The address of {label} is no address of a web server.", label=self._endpoint.label)
+        message = phrase("The address of {label} is not a web address.", label=self._endpoint.label)
         return self._error(
             ModelFault.REFUSED, message, phrase("Set a `base_url` that begins with https:// or http://.")
         )
@@ -272,12 +272,12 @@ class Faults:
     def bad_header(self) -> ModelError:
         where = self._endpoint.key_from or phrase("the headers in the settings")
         message = phrase(
-            "{where} cannot be sent to {label}: it holds characters that no key has.",
+            "{where} cannot be sent to {label}: it contains characters that no key has.",
             where=where,
             label=self._endpoint.label,
         )
         return self._error(
-            ModelFault.KEY, message, phrase("Set it again; perhaps a word or a line end was copied along.")
+            ModelFault.KEY, message, phrase("Set it again; a word or a line break may have been copied with it.")
         )
 
     def bad_environment(self, why: str) -> ModelError:
@@ -293,7 +293,7 @@ class Faults:
         """A web page where an answer was expected: a proxy's, or a wrong address."""
         return self._error(
             ModelFault.GARBLED,
-            phrase("{who} answered with a web page, which no model does.", who=self._who),
+            phrase("{who} answered with a web page, not as a model does.", who=self._who),
             phrase(
                 "Check the address of {label} (`base_url`), and that no proxy or login page is in between.",
                 label=self._endpoint.label,
@@ -325,12 +325,12 @@ class Faults:
             return self._error(
                 ModelFault.TOO_LONG,
                 phrase(
-                    "The conversation does not fit into {model} ({status}){quoted}",
+                    "The conversation is too long for {model} ({status}){quoted}",
                     model=self._model,
                     status=status,
                     quoted=quoted,
                 ),
-                phrase("Make it shorter (/compact or /clear in a chat), or choose a model that reads more."),
+                phrase("Make it shorter (/compact or /clear in a chat), or choose a model with a larger context."),
                 status,
             )
         if status in (400, 404, 422) and (_NO_MODEL.search(text) or status == 404):
@@ -341,15 +341,14 @@ class Faults:
             return self._error(
                 ModelFault.REFUSED,
                 phrase("{label} does not allow this request (403){quoted}", label=label, quoted=quoted),
-                phrase("The key may lack the right to this model, or the model is not offered where you are."),
+                phrase("The key may lack access to this model, or the model is not offered where you are."),
                 status,
             )
         if 300 <= status < 400:
             return self._error(
                 ModelFault.REFUSED,
                 phrase(
-                    "{label} wants to send the request elsewhere ({status}), which is not followed: "
-                    "a key would go along.",
+                    "{label} redirects the request ({status}), which is not followed: the key would be sent along.",
                     label=label,
                     status=status,
                 ),
@@ -373,7 +372,7 @@ class Faults:
         if status in _OVERLOAD:
             what = phrase("{label} is overloaded", label=label)
             if status in (409, 429):
-                what = phrase("{label} has too many requests", label=label)
+                what = phrase("{label} is getting too many requests", label=label)
             error = self._error(
                 ModelFault.BUSY,
                 phrase("{what} ({status}){quoted}", what=what, status=status, quoted=quoted),
@@ -384,7 +383,7 @@ class Faults:
             error = self._error(
                 ModelFault.UNREACHABLE,
                 phrase("{label} failed to answer ({status}){quoted}", label=label, status=status, quoted=quoted),
-                phrase("Try again later; the trouble is on the side of {label}.", label=label),
+                phrase("Try again later; the problem is on the side of {label}.", label=label),
                 status,
             )
         return error if retry == "false" else TryAgain(error, after)

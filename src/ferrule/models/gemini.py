@@ -147,7 +147,7 @@ class GeminiReader:
         if chunk.get("error"):
             raise self._faults.from_body(chunk)
         if not chunk.keys() & {"candidates", "usageMetadata", "promptFeedback"}:
-            raise self._faults.garbled(phrase("it is no answer of generateContent"))
+            raise self._faults.garbled(phrase("it is not an answer of generateContent"))
         if blocked := words(an_item(chunk.get("promptFeedback")).get("blockReason")):
             self._stop = "refused"
             self._answer.say(f"The request was blocked ({blocked}).")
@@ -156,7 +156,7 @@ class GeminiReader:
                 self._part(part)
             if reason := words(candidate.get("finishReason")):
                 if reason in _BOTCHED and not self._answer.calls:
-                    raise self._faults.garbled(phrase("the model botched a call ({reason})", reason=reason))
+                    raise self._faults.garbled(phrase("the model made a malformed call ({reason})", reason=reason))
                 self._stop = _STOPS.get(reason, "other")
         self._count(an_item(chunk.get("usageMetadata")))
 

@@ -426,7 +426,7 @@ class HttpModel:
     def _given_up(self, failed: TryAgain, attempt: int) -> ModelError:
         error = failed.error
         if failed.after is not None and attempt < self._tries.most:
-            why = phrase("It asks to wait {seconds} s, which is too long to wait for.", seconds=f"{failed.after:,.0f}")
+            why = phrase("It asks to wait {seconds} s, which is too long.", seconds=f"{failed.after:,.0f}")
         else:
             why = phrase("Tried {count} times.", count=attempt) if attempt > 1 else ""
         message = joined(" ", [error.message, why])

@@ -137,7 +137,7 @@ class ChatReader:
         if chunk.get("error"):
             raise self._faults.from_body(chunk)
         if not chunk or (frame.event == "whole" and not items(chunk.get("choices"))):
-            raise self._faults.garbled(phrase("it is no chat completion"))
+            raise self._faults.garbled(phrase("it is not a chat completion"))
         for choice in items(chunk.get("choices"))[:1]:
             self._choice(choice)
         self._count(chunk.get("usage") or an_item(chunk.get("x_groq")).get("usage"))
@@ -374,7 +374,7 @@ class ResponsesReader:
             if data.get("error"):
                 raise self._faults.from_body(data)
             if not isinstance(data.get("output"), list):
-                raise self._faults.garbled(phrase("it is no response"))
+                raise self._faults.garbled(phrase("it is not a response"))
             self._end(data)
         elif data.get("error") and "type" not in data:
             raise self._faults.from_body(data)

@@ -261,7 +261,7 @@ def how_to_give_a_key(provider: Provider) -> str:
 
 def _unknown(model: str, provider: str, bare: str, known: Mapping[str, Provider]) -> ModelError:
     if not provider:
-        message = phrase("`{model}` does not say whose model it is.", model=model)
+        message = phrase("`{model}` does not name a provider.", model=model)
         return ModelError(
             ModelFault.NOT_FOUND,
             message,
@@ -269,13 +269,15 @@ def _unknown(model: str, provider: str, bare: str, known: Mapping[str, Provider]
         )
     if provider in known:
         suggestion = phrase("Write it as `{provider}/NAME`; `ferrule models` lists what there is.", provider=provider)
-        return ModelError(ModelFault.NOT_FOUND, phrase("`{model}` names no model.", model=model), suggestion=suggestion)
+        return ModelError(
+            ModelFault.NOT_FOUND, phrase("`{model}` does not name a model.", model=model), suggestion=suggestion
+        )
     close = nearest(provider, [*known, *_OTHER_NAMES], most=1)
     if close:
         suggestion = phrase("Did you mean `{name}`?", name=f"{_OTHER_NAMES.get(close[0], close[0])}/{bare}")
     else:
         suggestion = phrase(
-            "There is {names}. Others go into the settings, under [providers.{provider}].",
+            "Known providers: {names}. Add others to the settings, under [providers.{provider}].",
             names=", ".join(known),
             provider=provider,
         )

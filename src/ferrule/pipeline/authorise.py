@@ -58,13 +58,11 @@ class Mode(StrEnum):
 
 READ_ONLY = Decision(Verdict.ALLOW, phrase("a read-only tool runs freely"))
 _ONLY_READS = Decision(Verdict.ALLOW, phrase("the tool can write, but this call only reads"))
-TENTATIVE = Decision(
-    Verdict.ALLOW, phrase("it is tried first, and asks before what it changes becomes real"), tentative=True
-)
-_NO_KIND = Decision(Verdict.ALLOW, phrase("the program brought the tool and gave it no kind"))
+TENTATIVE = Decision(Verdict.ALLOW, phrase("it is tried first, and asks before its changes are kept"), tentative=True)
+_NO_KIND = Decision(Verdict.ALLOW, phrase("the program provided the tool and gave it no kind"))
 BYPASS = Decision(Verdict.ALLOW, phrase("mode bypass allows everything that is not denied"))
 _EDITS = Decision(Verdict.ALLOW, phrase("mode accept-edits lets tools write"))
-PLAN = Decision(Verdict.DENY, phrase("mode plan runs read-only tools alone"))
+PLAN = Decision(Verdict.DENY, phrase("mode plan runs only read-only tools"))
 _ASK_DANGEROUS = Decision(Verdict.ASK, phrase("the tool is marked dangerous"))
 _ASK_PERMISSION = Decision(Verdict.ASK, phrase("the tool requires permission"))
 _ASK_WRITES = Decision(Verdict.ASK, phrase("the tool counts as read-only, but says that this call writes"))
@@ -98,7 +96,7 @@ class DefaultPolicy:
             if not (tool.kind_given or self._served):
                 return _NO_KIND
         if self._remembered and (session.id, tool, rule := invocation.always_rule) in self._remembered:
-            return Decision(Verdict.ALLOW, phrase("`{rule}` was always allowed in this session", rule=rule), rule)
+            return Decision(Verdict.ALLOW, phrase("`{rule}` is always allowed in this session", rule=rule), rule)
         return by_kind(invocation, Mode.DEFAULT)
 
 
@@ -148,7 +146,7 @@ def authorise(call: Call, policy: Policy) -> Verdict:
             Stage.AUTHORISE,
             ErrorKind.PERMISSION,
             phrase("`{name}` was not run: {reason}.", name=tool.name, reason=decision.reason),
-            phrase("Do not try the same call again; try another approach, or ask the person."),
+            phrase("Do not try the same call again; try another approach, or ask the user."),
         )
     if (problem := invocation.info.refusal) is not None:
         said = stopped_by(tool.name, problem, session.workspace, session.folders[1:])  # as if it had run
@@ -180,7 +178,7 @@ def _require_context(tool: Tool[Any], session: Session) -> None:
             Stage.AUTHORISE,
             ErrorKind.PERMISSION,
             phrase(
-                "`{name}` needs to know the {listed}, and the session does not say.",
+                "`{name}` needs the {listed}, which the session does not give.",
                 name=tool.name,
                 listed=" and the ".join(lacking),
             ),

@@ -520,7 +520,7 @@ class _Run:
                         name=call.name,
                         source=reference.source,
                     ),
-                    phrase("Mend that call first, then make both again."),
+                    phrase("Fix that call first, then make both calls again."),
                 )
             values[reference.source] = result.data
         try:

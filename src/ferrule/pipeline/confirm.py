@@ -172,8 +172,8 @@ async def confirm_effects(call: Call, effects: Effects, policy: Policy, asking: 
     record.answer = answer.choice.value
     if answer.choice is not Choice.NO:
         return Approval(True, answer.choice.value)
-    no = phrase("the person said no. They said: {reason}", reason=answer.reason) if answer.reason else _SAID_NO
-    return Approval(False, no, phrase("Do not try the same call again; try another approach, or ask the person."))
+    no = phrase("the user denied it. They said: {reason}", reason=answer.reason) if answer.reason else _SAID_NO
+    return Approval(False, no, phrase("Do not try the same call again; try another approach, or ask the user."))
 
 
 def _understood(tool: str, said: object) -> Answer:
@@ -186,7 +186,7 @@ def _understood(tool: str, said: object) -> Answer:
         raise Stopped(
             Stage.CONFIRM,
             ErrorKind.PERMISSION,
-            phrase("`{tool}` was not run: the answer {said} is none.", tool=tool, said=repr(said)),
+            phrase("`{tool}` was not run: {said} is not a valid answer.", tool=tool, said=repr(said)),
             phrase("The program that embeds Ferrule must answer with Answer(Choice.ONCE), Choice.ALWAYS or Choice.NO."),
         ) from None
 
@@ -200,8 +200,8 @@ def _changed(tool: str) -> Stopped:
     return Stopped(
         Stage.CONFIRM,
         ErrorKind.PERMISSION,
-        phrase("`{tool}` was not run: what it would do is not what the person was shown any more.", tool=tool),
-        phrase("Make the call again, so that the person sees what it would do now."),
+        phrase("`{tool}` was not run: what it would do has changed since the user was shown it.", tool=tool),
+        phrase("Make the call again, so that the user sees what it would do now."),
     )
 
 
@@ -211,10 +211,10 @@ def _refused(invocation: Invocation, answer: Answer) -> Stopped:
     return Stopped(
         Stage.CONFIRM,
         ErrorKind.PERMISSION,
-        phrase("`{name}` was not run: the person said no. They said: {reason}", name=name, reason=answer.reason)
+        phrase("`{name}` was not run: the user denied it. They said: {reason}", name=name, reason=answer.reason)
         if answer.reason
-        else phrase("`{name}` was not run: the person said no.", name=name),
-        phrase("Do not try the same call again; try another approach, or ask the person."),
+        else phrase("`{name}` was not run: the user denied it.", name=name),
+        phrase("Do not try the same call again; try another approach, or ask the user."),
     )
 
 
@@ -232,8 +232,8 @@ def _question(invocation: Invocation, decision: Decision, offer: Offer | None) -
     return Question(invocation, decision.reason, offer.rule, warning, offer.covers, offer.not_covers, offer.rules)
 
 
-_NOBODY = phrase("and there is nobody to ask")
-_SAID_NO = phrase("the person said no")
+_NOBODY = phrase("and approval isn't available here")
+_SAID_NO = phrase("the user denied it")
 
 
 def _nobody_to_ask(call: Call, policy: Policy) -> Stopped:
@@ -243,7 +243,7 @@ def _nobody_to_ask(call: Call, policy: Policy) -> Stopped:
         Stage.CONFIRM,
         ErrorKind.PERMISSION,
         phrase(
-            "`{tool}` was not run: {reason}, and there is nobody to ask.",
+            "`{tool}` was not run: {reason}, and approval isn't available here.",
             tool=invocation.tool.name,
             reason=call.decision.reason,
         ),
@@ -262,7 +262,7 @@ def _what_helps(invocation: Invocation, offer: Offer | None, policy: Policy) -> 
         return offer.instead
     if offer is not None and offer.rule:
         return phrase(
-            "The person can allow it: `--allow '{rule}'` on the command line, or that rule in their settings.",
+            "The user can allow it: `--allow '{rule}'` on the command line, or that rule in their settings.",
             rule=offer.rule,
         )
     return phrase(

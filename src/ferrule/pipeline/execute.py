@@ -39,8 +39,8 @@ _TURN_SECONDS = 0.005
 """How long quick sync tools, one after the other, may keep the loop from everything else."""
 _SECONDS_TO_BE_HEARD = 0.05
 """For a tool that has no time to stop: the calls that it has made must hear of it all the same, or go on for ever."""
-_RETURNED_ANYWAY = phrase("It returned before it could be stopped, so what it was to do may be done.")
-_LOOK_FIRST = phrase("Look whether it is done before you do it again.")
+_RETURNED_ANYWAY = phrase("It returned before it could be stopped, so it may have done its work.")
+_LOOK_FIRST = phrase("Check whether it is done before you do it again.")
 
 
 _ENDINGS = {

@@ -33,7 +33,7 @@ _DISPLAY = 200
 _ERROR = 20_000
 _LARGE = 10**400
 _SHOWN_PROBLEMS = 5
-_WORK_IS_DONE = phrase("What it did is done; calling it again would do it again.")
+_WORK_IS_DONE = phrase("It has already taken effect; calling it again would repeat it.")
 _PLAIN = frozenset({str, int, float, bool, dict, list, type(None)})
 
 
@@ -198,7 +198,9 @@ def _not_text(tool: str, what: str, said: Any) -> Stopped:
     )
 
 
-def unformattable(tool: str, error: Exception, why: str = phrase("its result could not be put into words")) -> Stopped:
+def unformattable(
+    tool: str, error: Exception, why: str = phrase("its result could not be turned into text")
+) -> Stopped:
     """The early exit of a call that ran, and whose result then broke the formatting."""
     message = phrase("`{tool}` ran, but {why}. {error}", tool=tool, why=why, error=clean_exception(error))
     return Stopped(Stage.FORMAT, ErrorKind.EXECUTION, message, _WORK_IS_DONE)

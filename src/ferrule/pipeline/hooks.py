@@ -108,7 +108,7 @@ class Hooks:
                         hook=hook.name,
                         why=said.deny or _NO_REASON,
                     ),
-                    phrase("Do not run it again to see the result; go on without it, or ask the person."),
+                    phrase("Do not run it again to see the result; go on without it, or ask the user."),
                 )
             added += _bounded(said.context)
         if not added:
@@ -171,7 +171,7 @@ def _refused(invocation: Invocation, hook: Hook, why: str) -> Stopped:
             hook=hook.name,
             why=why if why is _NO_REASON else why.strip().rstrip("."),
         ),
-        phrase("Do not try the same call again; try another approach, or ask the person."),
+        phrase("Do not try the same call again; try another approach, or ask the user."),
     )
 
 
@@ -180,10 +180,10 @@ def _broken(invocation: Invocation, hook: Hook, what: str) -> Stopped:
         Stage.AUTHORISE,
         ErrorKind.PERMISSION,
         phrase(
-            "`{name}` was not run: the hook `{hook}` {what}, and a hook that does not work refuses.",
+            "`{name}` was not run: the hook `{hook}` {what}, and a failing hook refuses the call.",
             name=invocation.tool.name,
             hook=hook.name,
             what=what,
         ),
-        phrase("The person must mend or remove the hook; another call will not help."),
+        phrase("The user must fix or remove the hook; another call will not help."),
     )

@@ -76,7 +76,7 @@ class Recording:
         self.recorders = tuple(recorders)
         for one in self.recorders:
             if not callable(getattr(one, "record", None)):
-                raise TypeError(f"{one!r} is no recorder: it has no method `record`.")
+                raise TypeError(f"{one!r} is not a recorder: it has no method `record`.")
         self.watchers = tuple(one for one in self.recorders if isinstance(one, Watcher))
         self._noting = tuple(one.notes for one in self.recorders if isinstance(one, Noting))
         self._pending: set[asyncio.Future[Any]] = set()

@@ -528,7 +528,7 @@ def _undescribed(call: RawCall, error: DefinitionError) -> Stopped:
         Stage.AUTHORISE,
         ErrorKind.EXECUTION,
         phrase("The tool `{name}` cannot say what this call would do, so it was not run.", name=call.name),
-        phrase("Use another tool; its author has to mend this one."),
+        phrase("Use another tool; its author has to fix this one."),
         {"reason": str(error)},
     )
 

@@ -99,7 +99,7 @@ def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, dupl
     openers = text.count("{") + text.count("[") if is_text else text.count(b"{") + text.count(b"[")
     if openers > limits.argument_depth and (depth := _depth(text)) > limits.argument_depth:
         said = phrase(
-            "they are nested {depth} deep, where at most {most} is taken", depth=depth, most=limits.argument_depth
+            "they are nested {depth} deep, where at most {most} is allowed", depth=depth, most=limits.argument_depth
         )
         raise InvalidParams([Problem((), "limit", said)])
     if len(text) > limits.number_digits:
@@ -155,7 +155,7 @@ def _check_numbers(text: str | bytes, digits: int) -> None:
     def measure(number: str) -> None:
         if len(number.lstrip("-")) > digits:
             size = f"{len(number):,}"
-            said = phrase("a number has {size} digits, where at most {most} are taken", size=size, most=digits)
+            said = phrase("a number has {size} digits, where at most {most} are allowed", size=size, most=digits)
             raise InvalidParams([Problem((), "limit", said)])
 
     try:
@@ -177,7 +177,7 @@ def _check_constants(text: str | bytes) -> None:
 def _check_floats(text: str | bytes) -> None:
     def refuse(number: str) -> None:
         if float(number) in (float("inf"), float("-inf")):
-            said = phrase("the number {number} is larger than any that can be kept", number=number[:20])
+            said = phrase("the number {number} is too large", number=number[:20])
             raise InvalidParams([Problem((), "limit", said)])
 
     try:
@@ -210,7 +210,7 @@ def _check_keys(text: str | bytes) -> None:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                said = phrase("the key `{key}` stands twice in one object; give it once", key=key[:200])
+                said = phrase("the key `{key}` appears twice in one object; give it once", key=key[:200])
                 raise InvalidParams([Problem((), "json", said)])
             seen.add(key)
 
@@ -438,7 +438,7 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
     text: str | bytes = arguments if is_text else as_json(tool, arguments)
     if len(text) > limits.argument_bytes:
         said = phrase(
-            "{size} bytes of arguments, where at most {most} are taken",
+            "{size} bytes of arguments, where at most {most} are allowed",
             size=f"{len(text):,}",
             most=f"{limits.argument_bytes:,}",
         )
@@ -491,7 +491,7 @@ def validate_around(tool: Tool[Any], arguments: Any, places: list[tuple[PathPart
             raise _check_failed(tool, error) from error
         else:
             return arguments
-    raise _invalid(tool, [Problem((), "value", phrase("they do not fit, whatever is mended"))])
+    raise _invalid(tool, [Problem((), "value", phrase("they do not fit, even after repairs"))])
 
 
 def _check_failed(tool: Tool[Any], error: Exception) -> Stopped:
@@ -504,7 +504,7 @@ def _check_failed(tool: Tool[Any], error: Exception) -> Stopped:
             name=tool.name,
             error=clean_exception(error),
         ),
-        phrase("Try other arguments or another tool; its author has to mend this one."),
+        phrase("Try other arguments or another tool; its author has to fix this one."),
     )
 
 
@@ -535,8 +535,8 @@ def _defined_wrongly(tool: Tool[Any], error: DefinitionError) -> Stopped:
     return Stopped(
         Stage.VALIDATE,
         ErrorKind.EXECUTION,
-        phrase("The tool `{name}` is defined wrongly and cannot be called.", name=tool.name),
-        phrase("Use another tool; its author has to mend this one."),
+        phrase("The tool `{name}` is not defined correctly and cannot be called.", name=tool.name),
+        phrase("Use another tool; its author has to fix this one."),
         {"reason": str(error)},
     )
 

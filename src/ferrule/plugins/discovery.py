@@ -273,7 +273,7 @@ def as_plugin(loaded: Any, name: str, version: str, source: str, broken: list[Br
     else:
         tools = list(_tools_among(loaded, source, broken))
     if not tools and len(broken) == before:
-        raise LookupError("it holds no tools")
+        raise LookupError("it contains no tools")
     return Plugin(name, version, tools, source=source)
 
 
@@ -285,4 +285,4 @@ def _tools_among(loaded: Any, source: str, broken: list[BrokenModule]) -> Iterab
         if isinstance(item, Tool):
             yield item
         else:
-            broken.append(BrokenModule(source, f"it holds {item!r}, which is not a tool"))
+            broken.append(BrokenModule(source, f"it contains {item!r}, which is not a tool"))

@@ -177,7 +177,7 @@ class RulePolicy:
             for analysis in request.commands:
                 findings += weigh_command(analysis, name, request, lists, names)
         if self._remembered and (session.id, invocation.tool, word := invocation.always_rule) in self._remembered:
-            _grant(findings, phrase("`{rule}` was always allowed in this session", rule=word))
+            _grant(findings, phrase("`{rule}` is always allowed in this session", rule=word))
         if self._doubts is not None and (why := self._doubts.about(invocation.tool)):
             findings[0].leave, findings[0].rule, findings[0].need = "", None, why
         judged = self._settled(invocation, request, lists, findings)
@@ -290,7 +290,7 @@ def _warned(decision: Decision, session: Session) -> Decision:
         return decision
     names = ", ".join(f"`{name}`" for name in tainted[:_MOST_NAMED]) + (" …" if len(tainted) > _MOST_NAMED else "")
     warning = phrase(
-        "An unapproved command changed {names} in this shell, so the words of the command may not mean what they say.",
+        "An unapproved command changed {names} in this shell, so the command may not do what it says.",
         names=names,
     )
     return replace(decision, warning=warning)

@@ -97,7 +97,7 @@ def _box(judged: Judgement) -> tuple[str, str]:
         return "", ""
     if decision.tentative:
         return "look", phrase(
-            "It is tried in the look box: no network, no secret files, and what it changes is held back until approved."
+            "It is tried in the look box: no network, no secret files, and its changes are held back until approved."
         )
     if decision.verdict is Verdict.ASK:
         return "work", phrase(
@@ -139,9 +139,9 @@ def _needed(policy: RulePolicy, invocation: Invocation, session: Session, judged
         return ""
     if by is not None and by.verdict is Verdict.DENY:
         if by.source.file is None:
-            return phrase("Nothing lifts it: `{text}` is a rule of {place}.", text=by.text, place=by.source.place)
+            return phrase("Nothing overrides it: `{text}` is a rule of {place}.", text=by.text, place=by.source.place)
         return phrase(
-            "Nothing but taking `{text}` out of {place}; no other rule or mode lifts a denial.",
+            "Remove `{text}` from {place}; no other rule or mode overrides a denial.",
             text=by.text,
             place=by.source.place,
         )
@@ -149,15 +149,15 @@ def _needed(policy: RulePolicy, invocation: Invocation, session: Session, judged
         return phrase("Another mode: plan changes nothing.")
     if by is not None:
         return phrase(
-            "A yes each time, or taking `{text}` out of {place}; an allow rule does not lift it.",
+            "Approval each time, or removing `{text}` from {place}; an allow rule does not override it.",
             text=by.text,
             place=by.source.place,
         )
     offer = policy.offer(invocation, session)
     if decision.tentative:
-        return phrase("To keep its changes without a question: {rule}", rule=offer.rule) if offer else ""
+        return phrase("To keep its changes without being asked: {rule}", rule=offer.rule) if offer else ""
     if offer is None and not judged.can_be_always:
         return phrase(
-            'A yes each time. No rule lifts the question; `permissions.dangerous = "allow"` does, for all commands.'
+            'Approval each time. No rule can pre-approve it; `permissions.dangerous = "allow"` does, for all commands.'
         )
-    return phrase("A yes, or an allow rule: {rule}", rule=offer.rule) if offer else phrase("A yes each time.")
+    return phrase("Approval, or an allow rule: {rule}", rule=offer.rule) if offer else phrase("Approval each time.")

@@ -80,7 +80,7 @@ class Requests:
                     raise Stopped(
                         Stage.AUTHORISE,
                         ErrorKind.VALIDATION,
-                        phrase("The path holds a NUL byte."),
+                        phrase("The path contains a NUL byte."),
                         phrase("Remove it."),
                     )
                 (writes if write else reads).append(os.path.realpath(session.directory / name))
@@ -124,7 +124,7 @@ def _default_analyser() -> Analyser:
 
 def _not_understood(command: str) -> Analysis:
     """Without its grammar nothing is known of a command's words."""
-    why = "commands cannot be read on this machine; `pip install 'ferrule[shell]'` mends that"
+    why = "commands cannot be read on this machine; `pip install 'ferrule[shell]'` fixes that"
     return Analysis(command, unclear=(why,))
 
 
@@ -217,7 +217,7 @@ def weigh_path(path: str, request: Request, lists: Lists, *, write: bool) -> Fin
 def guarded_words(path: str, *, write: bool) -> str:
     """Why Ferrule itself asks about a path."""
     if write:
-        return phrase("`{path}` holds what other programs run or obey, so writing it asks first", path=path)
+        return phrase("`{path}` contains what other programs run or obey, so writing it asks first", path=path)
     return phrase("`{path}` may hold secrets, so reading it asks first", path=path)
 
 

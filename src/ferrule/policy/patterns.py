@@ -223,17 +223,15 @@ def escape_path(path: str) -> str:
 
 def _refuse_impossible(body: str) -> None:
     if not body:
-        raise RuleError(
-            phrase("nothing stands in the brackets; leave them out to mean the tool, or write `**` for all paths")
-        )
+        raise RuleError(phrase("the brackets are empty; leave them out to mean the tool, or write `**` for all paths"))
     if "\0" in body:
-        raise RuleError(phrase("the path holds a NUL byte, which no path has"))
+        raise RuleError(phrase("the path contains a NUL byte, which no path can"))
     if body.startswith("!"):
-        raise RuleError(phrase("a rule has no exceptions with `!`; put what may be done in another list"))
+        raise RuleError(phrase("a rule cannot have `!` exceptions; put what is allowed in another list"))
     if body.startswith("~") and body != "~" and not body.startswith("~/"):
         raise RuleError(
             phrase(
-                "`{name}` is nobody's home here; write `~/…`, or `//` and the whole path", name=body.partition("/")[0]
+                "`{name}` is no user's home here; write `~/…`, or `//` and the whole path", name=body.partition("/")[0]
             )
         )
     if re.search(r"(?<!\\)[{}]", body):
@@ -241,7 +239,7 @@ def _refuse_impossible(body: str) -> None:
             phrase("`{a,b}` does not choose in a path; write a rule for each, or `[{]` for the brace itself")
         )
     if body.endswith("\\") and not body.endswith("\\\\"):
-        raise RuleError(phrase("it ends with a backslash, which has nothing to stand before"))
+        raise RuleError(phrase("it ends with a backslash that escapes nothing"))
     if "://" in body:
         raise RuleError(phrase("that is an address, not a path"))
     for opened in re.finditer(r"(?<!\\)\[", body):
@@ -342,7 +340,7 @@ class CommandPattern:
         self.text = text
         stripped = text.strip()
         if not stripped:
-            raise RuleError(phrase("nothing stands in the brackets; leave them out to mean every command"))
+            raise RuleError(phrase("the brackets are empty; leave them out to mean every command"))
         self._whole = _unescaped(stripped)
         self.exact = self._whole is not None
         body = stripped[:-2] + " *" if stripped.endswith(":*") and stripped != ":*" else stripped.removeprefix(":")

@@ -157,7 +157,9 @@ def _understood(output: str) -> HookReply | None:
         raise HookFailed(phrase("its output is {kind}, where an object is expected", kind=type(said).__name__))
     answer = cast("dict[str, Any]", said)
     if unknown := sorted(set(answer) - _KEYS):
-        raise HookFailed(phrase("its output has `{key}`; known are `deny`, `arguments` and `context`", key=unknown[0]))
+        raise HookFailed(
+            phrase("its output has `{key}`; the known keys are `deny`, `arguments` and `context`", key=unknown[0])
+        )
     if answer.get("arguments") is not None and not isinstance(answer["arguments"], dict):
         raise HookFailed(phrase("`arguments` is not an object"))
     for key in ("deny", "context"):

@@ -98,7 +98,7 @@ class RuleChecks:
                 if one.source.file is not None:  # one of the command line or a program stands nowhere else
                     quoted = shlex.quote(one.text)
                     mend = phrase(
-                        "Nothing runs until it is mended or removed: ferrule rules remove {quoted}", quoted=quoted
+                        "Nothing runs until it is fixed or removed: ferrule rules remove {quoted}", quoted=quoted
                     )
                     told = joined(" ", [told, mend])
                 raise RuleError(told) from None
@@ -153,7 +153,7 @@ class RuleChecks:
             if rule.about is About.CALL and not tool.has_signature:
                 raise RuleError(
                     phrase(
-                        "`{name}` says nothing of its calls that brackets could be compared with; write `{name}`",
+                        "`{name}` has nothing that brackets could match; write `{name}`",
                         name=name,
                     )
                 )
@@ -313,7 +313,7 @@ class SettingsDocument:
         except TOMLKitError as error:
             raise RuleError(
                 phrase(
-                    "{path} is not valid TOML: {error}. Nothing was changed; mend it in an editor.",
+                    "{path} is not valid TOML: {error}. Nothing was changed; fix it in an editor.",
                     path=self.path,
                     error=error,
                 )
@@ -326,7 +326,7 @@ class SettingsDocument:
         text = document.as_string()
         if tomllib.loads(text) != document.unwrap():
             raise RuleError(
-                phrase("{path} is written in a way that could not be kept. Nothing was changed.", path=self.path)
+                phrase("{path} cannot be edited without losing its formatting. Nothing was changed.", path=self.path)
             )
         if self.path.exists() and not self.path.is_file():  # /dev/null, which many name to have no settings
             raise RuleError(phrase("{path} is not a file that can be written to. Nothing was changed.", path=self.path))
@@ -408,7 +408,7 @@ class RuleFile(SettingsDocument):
         if not hasattr(section, "get"):
             raise RuleError(
                 phrase(
-                    "{path}: `{section}` is not a section. Nothing was changed; mend it in an editor.",
+                    "{path}: `{section}` is not a section. Nothing was changed; fix it in an editor.",
                     path=self.path,
                     section=_SECTION,
                 )

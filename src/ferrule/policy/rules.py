@@ -41,12 +41,12 @@ class SourceKind(StrEnum):
 
 _WITHOUT_FILE = {
     SourceKind.ORGANISATION: phrase("the organisation's settings"),
-    SourceKind.USER: phrase("the person's settings"),
+    SourceKind.USER: phrase("the user's settings"),
     SourceKind.PROJECT: phrase("the project's settings"),
     SourceKind.ENVIRONMENT: phrase("the environment"),
     SourceKind.FLAG: phrase("the command line"),
     SourceKind.PROGRAM: phrase("the program"),
-    SourceKind.SESSION: phrase("an earlier «always» of this session"),
+    SourceKind.SESSION: phrase('an earlier "always" in this session'),
     SourceKind.BUILT_IN: phrase("Ferrule itself"),
 }
 
@@ -74,7 +74,7 @@ class Source:
         if self.kind is SourceKind.ORGANISATION:
             return phrase("the organisation's `{file}`", file=name)
         if self.kind is SourceKind.USER:
-            return phrase("the person's `{file}`", file=name)
+            return phrase("the user's `{file}`", file=name)
         return joined(" ", [_WITHOUT_FILE[self.kind], f"`{name}`"])
 
     @property
@@ -141,7 +141,7 @@ def parse_rule(text: object, verdict: Verdict = Verdict.ALLOW, source: Source | 
     """Read a rule; raises `RuleError` for one that could never match."""
     source = source or Source()
     if not isinstance(text, str) or not text.strip():
-        raise RuleError(phrase("{text} is no rule; write `Tool` or `Tool(specifier)`", text=repr(text)))
+        raise RuleError(phrase("{text} is not a rule; write `Tool` or `Tool(specifier)`", text=repr(text)))
     text = text.strip()
     found = _FORM.fullmatch(text)
     if found is None:
@@ -152,15 +152,15 @@ def parse_rule(text: object, verdict: Verdict = Verdict.ALLOW, source: Source | 
     if inner is None:
         return Rule(verdict, text, tool, About.TOOL, source)
     if not inner.strip():
-        raise RuleError(phrase("nothing stands in the brackets; write `{tool}` to mean every call of it", tool=tool))
+        raise RuleError(phrase("the brackets are empty; write `{tool}` to mean every call of it", tool=tool))
     if "*" in tool:
-        raise RuleError(phrase("a name with `*` stands alone, without brackets"))
+        raise RuleError(phrase("a name with `*` takes no brackets"))
     if tool.startswith(_MCP):
         raise RuleError(phrase("a tool of an MCP server takes no brackets; write `{tool}`", tool=tool))
     if tool in _FILE_TOOLS:
         raise RuleError(
             phrase(
-                "rules for paths hold for every tool; write `{kind}({inner})`",
+                "rules for paths apply to every tool; write `{kind}({inner})`",
                 kind=_FILE_TOOLS[tool],
                 inner=inner,
             )
@@ -174,7 +174,7 @@ def parse_rule(text: object, verdict: Verdict = Verdict.ALLOW, source: Source | 
     if verdict is Verdict.ALLOW and command.spans_parts:
         raise RuleError(
             phrase(
-                "each part of a command is looked at on its own, so none ever holds `&&`, `|`, `;` or `>`; write a "
+                "each part of a command is matched on its own, so none ever contains `&&`, `|`, `;` or `>`; write a "
                 "rule for each part, and `Edit(path)` for what is written to"
             )
         )

@@ -55,7 +55,7 @@ def disguises(text: str) -> list[str]:
     found: list[str] = []
     characters = set(text)
     if any(_category(one) == "Cf" for one in characters):
-        found.append("characters that cannot be seen or that turn the order of the text")
+        found.append("invisible characters or ones that reverse the text")
     if any(_category(one) == "Cc" and one not in "\n\t" for one in characters):
         found.append("control characters")
     if any(_LETTERS.intersection(word) and _marked(word) != word for word in _WORD.findall(text)):
@@ -64,7 +64,7 @@ def disguises(text: str) -> list[str]:
     if characters & _MARKS or any(_is_wide_twin(one) and not (wide and _is_wide_mark(one)) for one in characters):
         found.append("marks that look like others")
     if _SPACES.search(text) or _NEWLINES.search(text):
-        found.append("long empty stretches")
+        found.append("long blank stretches")
     return found
 
 

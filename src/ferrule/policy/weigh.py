@@ -280,7 +280,7 @@ def needs_no_rule(part: Part) -> bool:
 
 def _unclear(analysis: Analysis, tool: str, lists: Lists, named: Rule | None) -> Finding:
     if not analysis.unclear:
-        return Finding(analysis.command, "unclear", need=phrase("it holds no command"))
+        return Finding(analysis.command, "unclear", need=phrase("it contains no command"))
     why = "; ".join(analysis.unclear)
     finding = Finding(analysis.command, "unclear", why, need=phrase("the command could not be read").because(why))
     # What it would start is not known, so it counts as touching every rule about commands.
@@ -393,7 +393,7 @@ def _outside(writes: list[Finding]) -> str:
 
 def _hosts(request: Request, lists: Lists) -> Iterator[Finding]:
     for host in request.hosts:
-        finding = Finding(phrase("reach {host}", host=host), "reaches", leave=phrase("the tool's own leave counts"))
+        finding = Finding(phrase("reach {host}", host=host), "reaches", leave=phrase("the tool's own approval counts"))
         finding.denied = lists.deny.concerning_host(host)
         finding.asked = lists.ask.concerning_host(host)
         finding.rule = next((rule for rules in lists.allow if (rule := rules.covering_host(host))), None)

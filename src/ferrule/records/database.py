@@ -253,8 +253,8 @@ def _words_for(problem: sqlite3.Error, path: Path) -> str:
     text = str(problem)
     if is_damage(problem):
         return phrase(
-            "{path} is damaged or not an audit log ({text}). It was left as it is: move it away, "
-            "for it may be evidence, and start again, or choose another file.",
+            "{path} is damaged or not an audit log ({text}). It was left as it is: move it away, since "
+            "it may be evidence, and start again, or choose another file.",
             path=path,
             text=text,
         )

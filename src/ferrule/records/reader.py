@@ -49,7 +49,7 @@ _JSON = ", ".join(
 _COLUMNS = ", ".join(COLUMNS)
 _ROWS_AT_ONCE = 100
 _FORMULA = frozenset("=+-@\t\r")
-_TAMPERED = "A time is no number."
+_TAMPERED = "A time is not a number."
 
 
 class AuditReader:

@@ -163,7 +163,7 @@ class _Chain:
         try:
             usage.add_rows([[row[one] for one in _NEEDED] for row in rows])
         except (TypeError, ValueError, OverflowError):
-            raise _Broken("Among the rows up to this one is a number that is none.", rows[-1][0]) from None
+            raise _Broken("One of the rows up to this one has an invalid number.", rows[-1][0]) from None
         kept = self.connection.execute("SELECT * FROM usage WHERE block = ? ORDER BY rowid", (number,)).fetchall()
         if [one for one in kept if one[5]] != usage.of_block(number):
             first, last = number * BLOCK + 1, (number + 1) * BLOCK

@@ -117,7 +117,7 @@ def _one(connection: sqlite3.Connection, query: str, *values: Any) -> tuple[Any,
     if row is None:
         from ferrule.records.database import AuditError
 
-        raise AuditError(phrase("The audit log lost a row it must have; `verify` says where."))
+        raise AuditError(phrase("The audit log is missing a row that it must have; `verify` says where."))
     return row
 
 
@@ -349,7 +349,7 @@ class Writer:
         if self._is_stopping():
             fate = phrase("are lost, because the log was closed")
         else:
-            fate = phrase("wait. Make room or repair it, and they will be written")
+            fate = phrase("are waiting. Free some space or repair it, and they will be written")
         error = AuditError(
             phrase(
                 "The audit log {path} cannot be written ({problem}); {count} records {fate}.",

@@ -176,7 +176,7 @@ def _open_folder(paths: Paths, place: Place, *, make: bool = True) -> int:
     except NotADirectoryError:
         os.close(here)
         raise PathProblem(
-            "folder", phrase("`{place}` cannot be written: a file stands where a folder is needed.", place=place)
+            "folder", phrase("`{place}` cannot be written: a file is where a folder is needed.", place=place)
         ) from None
     except OSError as error:
         os.close(here)
@@ -192,7 +192,7 @@ def _attributes(place: Place, folder: int, *, through_hard_links: bool, over_lin
     if stat.S_ISLNK(found.st_mode) and over_link:
         return None
     if stat.S_ISLNK(found.st_mode):
-        raise PathProblem("changed", phrase("`{place}` became a link meanwhile, and was not written.", place=place))
+        raise PathProblem("changed", phrase("`{place}` has become a link, and was not written.", place=place))
     if not stat.S_ISREG(found.st_mode):
         raise PathProblem("special", phrase("`{place}` is not a regular file, and was not written.", place=place))
     if found.st_nlink > 1 and not through_hard_links:
@@ -243,7 +243,9 @@ def _apply(opened: int, before: Attributes | None, mode: int | None) -> None:
             os.fchown(opened, before.owner, before.group)
         except PermissionError:
             raise PathProblem(
-                "owner", phrase("The file belongs to someone else, and would change hands."), kind=ErrorKind.PERMISSION
+                "owner",
+                phrase("The file belongs to another user, and its owner would change."),
+                kind=ErrorKind.PERMISSION,
             ) from None
     os.fchmod(opened, mode if mode is not None else before.mode)
     for key, value in before.extended:

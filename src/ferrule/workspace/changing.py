@@ -166,7 +166,7 @@ def _a_folder(given: str) -> PathProblem:
         "name",
         phrase("`{given}` is the name of a folder.", given=given),
         kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Give the name of a file; the folders on its way are made."),
+        suggestion=phrase("Give the name of a file; missing folders are created."),
     )
 
 
@@ -189,6 +189,6 @@ def require_text(place: str, text: Text | None) -> Text:
         raise PathProblem(
             "binary",
             phrase("`{place}` is not a text file, and is not edited.", place=place),
-            suggestion=phrase("Write it whole, or change it with a command made for its kind."),
+            suggestion=phrase("Write the whole file, or change it with a command made for its type."),
         )
     return text

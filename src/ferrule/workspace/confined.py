@@ -145,10 +145,10 @@ def read_given(file: Path, most: int = MOST) -> bytes:
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
         if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "it is no ordinary file", str(file))
+            raise OSError(errno.EINVAL, "it is not a regular file", str(file))
         found = opened.read(most + 1)
     if len(found) > most:
-        raise OSError(errno.EFBIG, f"it holds more than {most:,} bytes", str(file))
+        raise OSError(errno.EFBIG, f"it has more than {most:,} bytes", str(file))
     return found
 
 

@@ -154,7 +154,7 @@ def _refuse_special(git: Path) -> None:
         file = git / name
         if os.path.exists(file) and not os.path.isfile(file):  # noqa: PTH110, PTH113
             raise ToolError(
-                phrase("`.git/{name}` is not a regular file, so this is no repository that git can read.", name=name),
+                phrase("`.git/{name}` is not a regular file, so git cannot read this repository.", name=name),
                 suggestion=phrase("Go on without git, or ask the user to look at `.git`."),
             )
 
@@ -207,7 +207,7 @@ class _Git:
                 async for piece in child.output():
                     output += piece
                     if len(output) > _MOST_OUTPUT:
-                        raise ToolError(phrase("git gave more output than can be taken in."))
+                        raise ToolError(phrase("git gave more output than can be read."))
                 code = await child.ended()
         except TimeoutError:
             raise ToolError(

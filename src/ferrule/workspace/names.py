@@ -61,7 +61,7 @@ def check_text(given: str) -> None:
     if not given:
         raise _refused(phrase("The path is empty."), phrase("Give a path, or `.` for the working directory."))
     if "\0" in given:
-        raise _refused(phrase("The path holds a NUL byte."), phrase("Remove it."))
+        raise _refused(phrase("The path contains a NUL byte."), phrase("Remove it."))
     if url := _URL.match(given):
         raise _refused(
             phrase("`{given}` is a URL, not a path.", given=one_line(given)),
@@ -92,7 +92,7 @@ def check_new_names(names: Iterable[str]) -> None:
                 said = unicodedata.name(character, "CONTROL")
                 raise _refused(
                     phrase(
-                        "`{name}` holds U+{character} {said}, which misleads.",
+                        "`{name}` contains U+{character} {said}, which is misleading.",
                         name=escaped(name),
                         character=f"{ord(character):04X}",
                         said=said,
@@ -101,7 +101,7 @@ def check_new_names(names: Iterable[str]) -> None:
                 )
         if "\\" in name:
             raise _refused(
-                phrase("`{name}` holds a backslash, which other systems take for a slash.", name=name),
+                phrase("`{name}` contains a backslash, which other systems take for a slash.", name=name),
                 phrase("Write `/` between folders."),
             )
         if name.endswith((" ", ".")):

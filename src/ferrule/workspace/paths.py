@@ -132,7 +132,7 @@ def nothing_at(paths: Paths, given: str, place: Place) -> PathProblem:
                 given=escaped(given),
                 names=joined(" and ", [f"`{escaped(name)}`" for name in alike]),
             ),
-            phrase("Give the one that is meant exactly as it is written."),
+            phrase("Give the one you mean, exactly as it is written."),
             [paths.from_here(folder.path / name) for name in alike],
         )
     wanted = place.path.name
@@ -142,7 +142,7 @@ def nothing_at(paths: Paths, given: str, place: Place) -> PathProblem:
     if listed:
         suggestion = phrase("Did you mean {names}?", names=joined(" or ", [f"`{one_line(one)}`" for one in listed]))
     else:
-        suggestion = phrase("No name in `{folder}` is like it; list the folder to see what is there.", folder=folder)
+        suggestion = phrase("No name in `{folder}` is similar; list the folder to see what is there.", folder=folder)
     return _missing(
         phrase("There is no file at `{given}`.", given=one_line(given)),
         joined(" ", [_strange(given), suggestion]),
@@ -169,7 +169,7 @@ def _no_folder(paths: Paths, given: str, folder: Place) -> PathProblem:
 
 def _strange(given: str) -> str:
     found = look_alikes(given)
-    return phrase("The path holds {found}, which only looks like a slash or a dot.", found=found) if found else ""
+    return phrase("The path contains {found}, which only looks like a slash or a dot.", found=found) if found else ""
 
 
 def _is_folder(paths: Paths, place: Place) -> bool:

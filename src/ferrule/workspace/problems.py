@@ -39,7 +39,7 @@ def outside(path: str, suggestion: str) -> PathProblem:
 def only_read(path: str) -> PathProblem:
     return PathProblem(
         "outside",
-        phrase("`{path}` can be read and not changed.", path=path),
+        phrase("`{path}` can be read but not changed.", path=path),
         kind=ErrorKind.PERMISSION,
         suggestion=phrase("Write to a path inside the workspace."),
     )
@@ -57,7 +57,7 @@ def mounted(path: str, mount: str) -> PathProblem:
     return PathProblem(
         "mount",
         phrase(
-            "`{path}` lies on another file system, mounted at `{mount}`, which does not belong to the workspace.",
+            "`{path}` is on another file system, mounted at `{mount}`, which does not belong to the workspace.",
             path=path,
             mount=mount,
         ),

@@ -58,7 +58,7 @@ async def test_a_command_is_shown_exactly_with_what_hides_in_it(room: Room) -> N
         await chat._turn("go")
     shown = room.said()
     assert "  Bash touch a\\u{202e}b\n  rm x\n" in shown
-    assert "Warning: it holds characters that cannot be seen" in shown
+    assert "Warning: it contains invisible characters" in shown
 
 
 async def test_a_reason_goes_to_the_model(room: Room) -> None:

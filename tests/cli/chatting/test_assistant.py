@@ -70,7 +70,7 @@ async def test_a_model_is_loaded_while_the_person_types(room: Room, fails: bool)
         chat.assistant.agent.model = model
         chat.assistant.prepare_model(told.append)
         await asyncio.sleep(0)
-        assert told == ["the model is being loaded…", "Fetching it (93 MB) …"]
+        assert told == ["loading the model…", "Fetching it (93 MB) …"]
         model.loaded.set()
         while told[-1]:
             await asyncio.sleep(0)

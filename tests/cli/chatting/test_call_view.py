@@ -108,7 +108,7 @@ def test_each_ending_has_a_symbol_and_a_word(ended: ToolResult, row: str, plain:
 def test_what_the_person_refused_is_said_so() -> None:
     call = view("Bash", command="rm x")
     call.refused_because = "keep it"
-    ended = result("Bash", error=failed(ErrorKind.PERMISSION, "`Bash` was not run: the person said no."))
+    ended = result("Bash", error=failed(ErrorKind.PERMISSION, "`Bash` was not run: the user denied it."))
     assert call.final_rows(ended, 10, PLAIN) == ["[refused] Bash rm x — refused by you: keep it (0.0 s)"]
 
 

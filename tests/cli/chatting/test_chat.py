@@ -31,7 +31,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "edited": "edited (+1 −1)",
         "always": "Always",
         "stopped": "Stopped.",
-        "resumed": "Going on with",
+        "resumed": "Continuing",
     },
     "zh": {
         "paragraphs": [
@@ -222,7 +222,7 @@ def test_ctrl_c_twice_at_the_prompt_leaves_and_a_typed_line_only_goes_away(desk:
     chat.press(CTRL_C)
     chat.prompt(1)
     chat.press(CTRL_C)
-    chat.wait("Ctrl-C again leaves.")
+    chat.wait("Ctrl-C again quits.")
     chat.prompt(2)
     chat.press(CTRL_C)
     assert chat.ended() == 0

@@ -92,9 +92,8 @@ Done.
 
   A limit is near.
   » faster
-  Earlier messages were put into a
-  summary: about 9,000 tokens are 1,000
-  now.
+  Earlier messages were summarised:
+  about 9,000 tokens are now 1,000.
   10 tokens read, 2 written\
 """)
     assert screen.tail == []
@@ -116,14 +115,14 @@ def test_the_tail_is_what_goes_on_now() -> None:
 
 def test_an_answer_that_begins_again_is_said_to() -> None:
     screen, _ = printed(TextDelta("one\ntw"), Retrying(1, 2.0, "It is busy.", restarted=True), TextDelta("one\n"))
-    notes = ["  The answer broke off; it begins again.", "  It is busy. Trying again in 2 s."]
+    notes = ["  The answer broke off; it starts again.", "  It is busy. Retrying in 2 s."]
     assert screen.rows == ["one", "", *notes, "", "one"]
 
 
 def test_how_a_turn_ended_badly_is_said() -> None:
     screen, _ = printed(TurnEnded(Ending.FAILED, "", Usage(), 1, "No key.", "Set one."))
-    assert screen.rows == ["  It did not work. No key. Set one."]
-    for ending, words in ((Ending.INTERRUPTED, "Stopped."), (Ending.LIMIT, "limit"), (Ending.LOOP, "circles")):
+    assert screen.rows == ["  It failed. No key. Set one."]
+    for ending, words in ((Ending.INTERRUPTED, "Stopped."), (Ending.LIMIT, "limit"), (Ending.LOOP, "repeating")):
         assert words in " ".join(printed(TurnEnded(ending, "", Usage(), 1))[0].rows)
 
 
@@ -171,12 +170,12 @@ def test_a_plain_screen_says_once_that_a_call_takes_long() -> None:
 def test_whoever_waits_for_a_model_sees_what_it_does() -> None:
     screen, clock = Kept(), Clock()
     printer = EventPrinter(screen, clock)
-    printer.preparing("the model is being loaded…")
+    printer.preparing("loading the model…")
     printer.tick()
     assert screen.tail == []
     printer.handle(TurnStarted(1, ""))
     printer.tick()
-    assert "the model is being loaded…" in screen.tail[0]
+    assert "loading the model…" in screen.tail[0]
     printer.preparing("")
     printer.tick()
     assert "thinking…" in screen.tail[0]
@@ -185,10 +184,10 @@ def test_whoever_waits_for_a_model_sees_what_it_does() -> None:
 def test_plain_text_says_once_what_a_model_does() -> None:
     out = io.StringIO()
     printer = EventPrinter(PlainScreen(out))
-    printer.preparing("the model is being loaded…")
+    printer.preparing("loading the model…")
     printer.tick()
     assert out.getvalue() == ""
     printer.handle(TurnStarted(1, ""))
     printer.tick()
     printer.tick()
-    assert out.getvalue().count("the model is being loaded…") == 1
+    assert out.getvalue().count("loading the model…") == 1

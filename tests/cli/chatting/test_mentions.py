@@ -63,7 +63,7 @@ async def test_what_is_too_long_or_a_folder_is_pointed_at(room: Room) -> None:
         expanded = await expand("@big.txt @src", chat.assistant.app.runtime)
     assert "`big.txt` is too long to be shown here" in expanded.text
     assert "`src` is a folder." in expanded.text
-    assert expanded.notes == ["@big.txt is long; the model was only told where it is."]
+    assert expanded.notes == ["@big.txt is long; only its path was sent to the model."]
 
 
 async def test_a_picture_goes_along_as_one(room: Room) -> None:
@@ -79,4 +79,4 @@ async def test_a_rule_that_denies_reading_holds_for_a_mention_too(room: Room) ->
     async with room.open(settings=settings) as chat:
         expanded = await expand("see @secret.txt", chat.assistant.app.runtime)
     assert expanded.text == "see @secret.txt"
-    assert expanded.notes[0].startswith("@secret.txt was not sent along: ")
+    assert expanded.notes[0].startswith("@secret.txt was not attached: ")

@@ -37,7 +37,7 @@ def test_commands_and_files_are_completed_while_they_are_typed(desk: Desk) -> No
     chat = desk.chat(["Thanks."])
     chat.prompt(1)
     chat.type("/cost")
-    chat.wait("Nothing was used yet.")
+    chat.wait("Nothing used yet.")
     chat.prompt(2)
     chat.press("/und")
     chat.wait("Undo what the last turn changed")

@@ -34,7 +34,7 @@ FORM = {
     "required": ["name", "colour"],
 }
 WORDS = {
-    "en": {"asks": "The MCP server peer asks you something:", "short": "At least 2 characters are needed."},
+    "en": {"asks": "The MCP server peer asks you something:", "short": "At least 2 characters are required."},
     "zh": {"asks": "MCP 服务器 peer 向你提问：", "short": "至少需要 2 个字符。"},
 }
 
@@ -180,7 +180,7 @@ def test_a_pipe_is_nobody_to_ask(desk: Desk) -> None:
     done = run_warm(
         [PATIENT, "chat", "--model", model], desk.workspace, desk.environment, stdin="go\nAda\n", timeout=300
     )
-    assert "The MCP server peer asked you something. It was declined, because nobody can be asked here." in done.out
+    assert "The MCP server peer asked you something. It was declined: there is no terminal to answer at." in done.out
     assert done.err == ""
     said = results(desk)[0]
     assert said.startswith('{"action": "decline"}\n')
@@ -207,7 +207,7 @@ async def test_plain_text_asks_too(room: Room, monkeypatch: pytest.MonkeyPatch) 
 
 async def test_no_turn_no_question(room: Room) -> None:
     place = room.chat.place
-    assert place.shut_because == "the person was not waiting for anything"
+    assert place.shut_because == "the user was not waiting for anything"
     room.chat._working = True
     assert place.shut_because == ""
     room.by_person = False

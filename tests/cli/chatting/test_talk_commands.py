@@ -10,7 +10,7 @@ from ferrule.cli.chatting.commands import _session_choices, run_command
 async def test_cost_adds_up_all_turns(room: Room) -> None:
     async with room.open("One.", "Two.") as chat:
         await run_command(chat, "/cost")
-        assert "Nothing was used yet." in room.said()
+        assert "Nothing used yet." in room.said()
         await chat._turn("first")
         await chat._turn("second")
         room.said()
@@ -38,7 +38,7 @@ async def test_a_cleared_conversation_stays_saved_and_can_be_resumed(room: Room)
 async def test_sessions_are_listed_and_named(room: Room) -> None:
     async with room.open("One.", "Two.") as chat:
         await run_command(chat, "/sessions")
-        assert "No conversation of this folder is saved." in room.said()
+        assert "No conversation is saved for this folder." in room.said()
         await run_command(chat, "/resume")
         assert "No other conversation" in room.said()
         await chat._turn("remember me")
@@ -60,4 +60,4 @@ async def test_sessions_are_listed_and_named(room: Room) -> None:
 async def test_too_little_is_not_put_together(room: Room) -> None:
     async with room.open() as chat:
         await run_command(chat, "/compact")
-        assert "There is too little to put together." in room.said()
+        assert "There is too little to summarise." in room.said()

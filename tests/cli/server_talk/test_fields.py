@@ -46,8 +46,8 @@ def test_an_answer_is_read(schema: dict[str, Any], typed: str, value: Any) -> No
 @pytest.mark.parametrize(
     ("schema", "typed", "words"),
     [
-        ({"type": "string", "minLength": 3}, "ab", "At least 3 characters are needed."),
-        ({"type": "string", "maxLength": 1}, "ab", "At most 1 characters are taken."),
+        ({"type": "string", "minLength": 3}, "ab", "At least 3 characters are required."),
+        ({"type": "string", "maxLength": 1}, "ab", "At most 1 characters are allowed."),
         ({"type": "integer"}, "2.5", "That is not a whole number."),
         ({"type": "integer"}, "9" * 200, "That is not a whole number."),
         ({"type": "number"}, "nan", "That is not a number."),
@@ -72,7 +72,7 @@ def test_what_is_no_answer_is_told_in_words(schema: dict[str, Any], typed: str, 
 
 
 def test_a_pattern_is_kept_to() -> None:
-    with pytest.raises(Misread, match="The server does not take that: "):
+    with pytest.raises(Misread, match="The server does not accept that: "):
         field(type="string", pattern="^[a-z]+$").read("A1")
 
 

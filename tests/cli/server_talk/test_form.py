@@ -27,12 +27,12 @@ async def test_a_form_of_one_field_is_sent_with_its_answer() -> None:
     assert person.shown == snapshot("""\
 The MCP server peer asks you something:
 │ Who?
-What you type goes to peer: never a password, a key or a card number.
+What you type goes to peer. Never type a password, a key or a card number.
 `/no` declines, Esc or Ctrl-C cancels.
 │ Name
-(text; needed)
+(text; required)
 ? \n\
-  Warning: An answer is needed: text.
+  Warning: An answer is required: text.
 ? Ada\
 """)
 
@@ -43,16 +43,16 @@ async def test_a_longer_form_is_shown_whole_and_can_be_changed_before_it_is_sent
     assert person.shown == snapshot("""\
 The MCP server peer asks you something:
 │ Please.
-What you type goes to peer: never a password, a key or a card number.
+What you type goes to peer. Never type a password, a key or a card number.
 `/no` declines, Esc or Ctrl-C cancels.
 │ 1/2 Name
 │ First and last.
-(text; needed)
+(text; required)
 ? Ada
 │ 2/2 size
 │   1  S
 │   2  M
-(a number of the list; Enter means M)
+(a number from the list; Enter means M)
 ? \n\
 peer would get:
 │ 1  Name: Ada
@@ -67,7 +67,7 @@ Send it? Yes (y), a number to change that answer, or no (n)
 │ size
 │   1  S
 │   2  M
-(a number of the list; Enter means M)
+(a number from the list; Enter means M)
 ? 1
 peer would get:
 │ 1  Name: Ada
@@ -107,7 +107,7 @@ async def test_a_form_without_fields_is_agreed_to_or_not() -> None:
 async def test_a_secret_is_warned_of() -> None:
     person = Person("/no")
     await fill(person, "peer", "", {"properties": {"password": {"type": "string"}}})
-    warning = "«password» looks like a secret. No server may ask for one in this way: better decline."
+    warning = '"password" looks like a secret. No server may ask for one this way: better decline.'
     assert [one.words for one in person.lines if one.warning] == [warning]
 
 
@@ -115,4 +115,4 @@ async def test_what_cannot_be_asked_is_declined_with_the_reason() -> None:
     person = Person()
     said = await fill(person, "peer", "Nested.", {"properties": {"a": {"type": "object"}}})
     assert (said.action, said.why[:35]) == ("decline", "the field `a` of its form is no tex")
-    assert "It was declined, because its form cannot be asked here: the field `a`" in person.shown
+    assert "It was declined, because its form cannot be shown here: the field `a`" in person.shown

@@ -43,7 +43,7 @@ async def test_where_nobody_can_be_asked_it_is_declined_and_said() -> None:
     questions = ServerQuestions(desk)
     assert await questions.elicit("Who?", FORM, server="pe\ner") == Elicited("decline", why="there is no terminal")
     assert desk.notes == [
-        "The MCP server pe er asked you something. It was declined, because nobody can be asked here."
+        "The MCP server pe er asked you something. It was declined: there is no terminal to answer at."
     ]
     with pytest.raises(NotSigningIn, match="it wants you to sign in; at a terminal: ferrule mcp test peer"):
         await questions.show_url("peer", "https://sign.in/")
@@ -56,7 +56,7 @@ async def test_signing_in_is_agreed_to_or_not(monkeypatch: pytest.MonkeyPatch) -
     person = Person("y", "n")
     questions = ServerQuestions(Desk(person))
     await questions.show_url("peer", "https://sign.in/")
-    assert person.lines[-1].words == "Waiting until you have signed in there; Ctrl-C stops it."
+    assert person.lines[-1].words == "Waiting for you to sign in there; Ctrl-C stops it."
     with pytest.raises(NotSigningIn, match="you did not sign in; later: ferrule mcp test peer"):
         await questions.show_url("peer", "https://sign.in/")
 

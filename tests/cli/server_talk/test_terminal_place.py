@@ -44,7 +44,7 @@ def test_a_call_in_a_pipe_declines_and_says_so(ferrule: Command) -> None:
     note = "[The MCP server `peer` asked the user something while this ran: 'Who?'. It was declined: {why}.]"
     why = "there is no terminal to ask the user at"
     assert done.out.splitlines() == ['{"action": "decline"}', note.format(why=why)]
-    words = "The MCP server peer asked you something. It was declined, because nobody can be asked here."
+    words = "The MCP server peer asked you something. It was declined: there is no terminal to answer at."
     assert words in done.err
 
 
@@ -54,14 +54,14 @@ def test_a_run_in_a_pipe_declines_and_the_model_reads_it(ferrule: Command) -> No
     script.write_text(json.dumps([{"text": "", "calls": [{"name": "mcp__peer__ask", "arguments": {}}]}, "Declined."]))
     done = ferrule("run", "go", "--yes", "--model", f"scripted:{script}", "--json")
     assert "It was declined: there is no terminal to ask the user at." in done.out
-    assert "nobody can be asked here" in done.err
+    assert "there is no terminal to answer at" in done.err
 
 
 def test_testing_a_server_signs_in_at_a_terminal_and_says_what_to_run_elsewhere(ferrule: Command) -> None:
     opens, visited = browser(ferrule.folder)
     environment = {**ferrule.environment, **opens, "TERM": "linux"}
     with signing_in() as url:
-        assert "sign in if it wants that: ferrule mcp test guarded" in ferrule("mcp", "add", "guarded", url).out
+        assert "sign in if it asks you to: ferrule mcp test guarded" in ferrule("mcp", "add", "guarded", url).out
         piped = ferrule("mcp", "test", "guarded", **opens)
         assert piped.code == 1
         assert "it wants you to sign in; at a terminal: ferrule mcp test guarded." in piped.err

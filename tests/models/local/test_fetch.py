@@ -108,7 +108,7 @@ async def test_two_at_once_fetch_once(weights: Weights) -> None:
     said: list[str] = []
     await asyncio.gather(fetch(weights, said.append), fetch(weights, said.append))
     assert sum(one.startswith("Fetching") for one in said) == 1
-    assert "Another process fetches Tiny; waiting." in said
+    assert "Another process is fetching Tiny; waiting." in said
     assert left(weights) == ["tiny.gguf"]
 
 

@@ -71,7 +71,7 @@ def test_what_means_nothing_is_said_with_what_there_is() -> None:
     )
     with pytest.raises(ModelError) as caught:
         find_weights("no/such.gguf")
-    assert caught.value.message == snapshot("There is no file of weights at `no/such.gguf`.")
+    assert caught.value.message == snapshot("There is no weights file at `no/such.gguf`.")
     assert caught.value.suggestion == snapshot("Give the path of a GGUF, or one of: smollm2-135m, qwen2.5-coder-1.5b.")
 
 

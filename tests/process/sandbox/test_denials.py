@@ -85,7 +85,7 @@ def test_the_words(box: Box) -> None:
         {
             "echo x >/etc/foo": [
                 "The sandbox kept the command from writing `/etc/foo`: only the workspace and `/tmp` are writable.",
-                "Write inside the workspace or below `/tmp`, or ask the person to add the folder to `writable` of `[sandbox]` in their settings.",
+                "Write inside the workspace or below `/tmp`, or ask the user to add the folder to `writable` of `[sandbox]` in their settings.",
             ],
             "cat .env": [
                 "The sandbox hides `.env`: reading it needs approval, or a rule denies it.",
@@ -93,7 +93,7 @@ def test_the_words(box: Box) -> None:
             ],
             "curl https://example.org": [
                 "The sandbox kept the command from reaching `example.org`: it has no network.",
-                "Do without the network, or ask the person to allow `example.org` in `hosts` of `[sandbox]` in their settings.",
+                "Do without the network, or ask the user to allow `example.org` in `hosts` of `[sandbox]` in their settings.",
             ],
         }
     )

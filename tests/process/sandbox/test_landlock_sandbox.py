@@ -143,14 +143,14 @@ def test_what_it_cannot_hide_is_refused(tmp_path: Path) -> None:
     assert (refused.value.message, refused.value.suggestion) == snapshot(
         (
             "Without bubblewrap the sandbox cannot hide `.env`, which a rule denies reading.",
-            "Ask the person to install bubblewrap, or to turn the sandbox off for this.",
+            "Ask the user to install bubblewrap, or to turn the sandbox off for this.",
         )
     )
 
 
 def test_the_network_by_host_is_refused(tmp_path: Path) -> None:
     needs(kernel_version(), "a kernel with Landlock")
-    with pytest.raises(SandboxRefused, match="some hosts alone"):
+    with pytest.raises(SandboxRefused, match="only some hosts"):
         landlock().prepare(Profile((tmp_path,), tmp_path, hosts=("example.org",)), ["true"])
 
 

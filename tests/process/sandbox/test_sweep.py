@@ -156,8 +156,8 @@ def test_a_denial_says_what_happened_and_where_it_is_now(box: Box) -> None:
         Denial(
             kind="guarded",
             subject="ferrule.toml",
-            message="The command made or changed `ferrule.toml`, which is guarded: it makes other programs run things. It was moved to `PLACE`.",
-            suggestion="Do without it, or ask the person to make this change.",
+            message="The command made or changed `ferrule.toml`, which is guarded: it can make other programs run commands. It was moved to `PLACE`.",
+            suggestion="Do without it, or ask the user to make this change.",
         )
     )
 

@@ -172,7 +172,7 @@ def test_an_unknown_one_names_those_there_are(plain: Room) -> None:
 
     with pytest.raises(ToolError) as caught:
         plain.use(body)
-    assert caught.value.suggestion == "Those there are: `bash_1`."
+    assert caught.value.suggestion == "Background commands: `bash_1`."
 
 
 def test_waiting_ends_with_the_command_or_the_time(plain: Room) -> None:

@@ -116,10 +116,10 @@ def test_it_is_a_terminal_of_the_size_that_was_asked_for(room: Room) -> None:
 
 def test_only_one_command_can_wait(plain: Room) -> None:
     async def body(session: Kept) -> None:
-        with pytest.raises(ToolError, match="No command waits for input"):
+        with pytest.raises(ToolError, match="No command is waiting for input"):
             await session.answer("x\n")
         await session.run("cat", terminal=True)
-        with pytest.raises(ToolError, match="still waits for input"):
+        with pytest.raises(ToolError, match="is still waiting for input"):
             await session.run("echo no", terminal=True)
         assert (await session.answer("\x04", timeout=20)).exit_code == 0
 

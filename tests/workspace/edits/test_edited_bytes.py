@@ -60,7 +60,7 @@ def test_a_notebook_that_would_be_broken_is_left_alone():
     assert text is not None
     _, after = edited_bytes("n.ipynb", notebook, text, lambda whole: find_edit(whole, "x = 1", "x = 2"))
     assert after == notebook.replace(b"1", b"2")
-    with pytest.raises(PathProblem, match="not be a notebook"):
+    with pytest.raises(PathProblem, match="no longer be a notebook"):
         edited_bytes("n.ipynb", notebook, text, lambda whole: find_edit(whole, "x = 1", 'x = "a"'))
     with pytest.raises(PathProblem, match="the file is JSON"):
         edited_bytes("n.ipynb", notebook, text, lambda whole: find_edit(whole, "x = 3", "y"))

@@ -34,7 +34,7 @@ def test_a_copy_of_a_line_without_its_ending_is_not_taken_away_by_a_guess():
 
      2	'b'
 (· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
-Suggestion: To take the line away, end the old text with its line ending; to leave an empty line, end both with one.\
+Suggestion: To remove the line, end the old text with its line ending; to leave an empty line, end both with one.\
 """)
     assert edited("a\n'b'\nc\n", "‘b’\n", "")[1] == "a\nc\n"
 

@@ -41,7 +41,7 @@ Suggestion: Add lines before or after it until it is found once, or set `replace
 def test_the_same_text_twice_is_no_edit():
     assert words("a\n", "a", "a") == snapshot("""\
 [identical, validation_error] The old and the new text are the same, so there is nothing to change.
-Suggestion: Give the text as it should become as the new text.\
+Suggestion: Give the changed text as the new text.\
 """)
 
 
@@ -53,7 +53,7 @@ def test_an_empty_old_text_is_the_only_place_of_an_empty_file():
 def test_an_empty_old_text_is_no_place():
     assert words("a\n", "", "a") == snapshot("""\
 [empty, validation_error] The old text is empty, so there is no place to change.
-Suggestion: Give the text to find, or use Write to make the whole file.\
+Suggestion: Give the text to find, or use Write to create the whole file.\
 """)
 
 
@@ -290,12 +290,12 @@ class TestIndentation:
 
     def test_an_indentation_that_cannot_be_told_is_not_guessed(self):
         assert words("\ta()\n\tb()\n", "a()\nb()\n", "a()\nif x:\n    b()\nb()\n") == snapshot("""\
-[misfit, execution_error] The old text fits on line 1, but the indentation of its new lines cannot be told from it. Nothing was changed.
+[misfit, execution_error] The old text fits on line 1, but the indentation of its new lines is not clear from it. Nothing was changed.
 
      1	→a()
      2	→b()
 (· is a space, → a tab, ␍ a carriage return, ⍽ a no-break space)
-Suggestion: Give the old and the new text as whole lines, exactly as they stand in the file.\
+Suggestion: Give the old and the new text as whole lines, exactly as they appear in the file.\
 """)
 
     def test_a_line_without_its_indentation_is_exact_within_the_line(self):

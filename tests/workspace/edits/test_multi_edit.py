@@ -26,7 +26,7 @@ def test_one_that_fails_undoes_all_and_is_named():
         find_edits("a b\n", [("a", "x", False), ("a", "y", False)])
     assert raised.value.code == "missing"
     assert raised.value.message == snapshot(
-        "Edit 2 of 2 failed, so none was made. The old text is not in the file, nor anything like it."
+        "Edit 2 of 2 failed, so no edit was made. The old text is not in the file, nor anything like it."
     )
     assert raised.value.details == snapshot({"code": "missing", "edit": 2})
 

@@ -77,21 +77,21 @@ def test_what_is_not_whole_is_not_given(tmp_path: Path, monkeypatch: pytest.Monk
     with monkeypatch.context() as patched:
         patched.setattr(module, "MOST_MATCHES", 10)
         assert failure(tmp_path, "foo", "x") == snapshot("""\
-There are more than 10 matches, and a replacement is made whole or not at all. Nothing was changed.
-Narrow it with `path`, `file_glob` or `exclude`, and go on part by part.\
+There are more than 10 matches, and a replacement is made completely or not at all. Nothing was changed.
+Narrow it with `path`, `file_glob` or `exclude`, and work in parts.\
 """)
     with monkeypatch.context() as patched:
         patched.setattr(module, "SECONDS", 0.0)
         assert failure(tmp_path, "foo", "x") == snapshot("""\
-The search took longer than 0 s, and a replacement is made whole or not at all. Nothing was changed.
-Narrow it with `path`, `file_glob` or `exclude`, and go on part by part.\
+The search took longer than 0 s, and a replacement is made completely or not at all. Nothing was changed.
+Narrow it with `path`, `file_glob` or `exclude`, and work in parts.\
 """)
 
 
 def test_a_pattern_that_was_given_up_on_replaces_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("ab\n" + "a" * 40 + "c\n")
     assert failure(tmp_path, r"(?<!x)(?:a|aa)+$", "x") == snapshot("""\
-The pattern was given up on in 1 file: too many ways to match. Nothing was changed.
+The pattern was abandoned in 1 file: too many ways to match. Nothing was changed.
 Make it simpler: no repetition inside a repetition, as in `(a+)+`.\
 """)
 

@@ -113,8 +113,8 @@ def refusal(data: bytes, pattern: str, replacement: str, root: Path, **options: 
 
 def test_what_cannot_be_told_for_sure_is_refused(tmp_path: Path) -> None:
     assert refusal(b"one\nbar\n", "x*", "y", tmp_path) == snapshot("""\
-The pattern matches without taking any text in line 1 of `file.txt`; what would be put there cannot be told for sure. Nothing was changed.
-Let it match at least one character (`+` for `*`), and repeat what shall stay with `$0`: to put `# ` before lines, replace `^.` with `# $0`.\
+The pattern matches without taking any text in line 1 of `file.txt`; what would be put there is not certain. Nothing was changed.
+Let it match at least one character (`+` for `*`), and keep what should stay with `$0`: to put `# ` before lines, replace `^.` with `# $0`.\
 """)
     assert refusal(b"one\r\nbar\r\n", r"\n", ", ", tmp_path, multiline=True) == snapshot("""\
 The pattern matches half of a `\\r\\n` line ending in line 1 of `file.txt`. Nothing was changed.
@@ -200,7 +200,7 @@ def test_a_file_that_changed_before_the_write_stops_all(desk: Desk) -> None:
     with pytest.raises(PathProblem) as raised:
         apply(desk.files, files, Origin(), lambda position: None)
     assert raised.value.message == snapshot(
-        "`b/2.txt` has changed meanwhile, and was left as it is. No other file was changed either: a replacement is made whole or not at all."
+        "`b/2.txt` has changed meanwhile, and was left as it is. No other file was changed either: a replacement is made completely or not at all."
     )
     assert contents(desk) == [b"foo\n", b"mine\n", b"foo\n"]
     assert desk.files.history.recent() == []

@@ -103,7 +103,7 @@ def test_what_its_complaints_mean_to_a_model(tmp_path: Path) -> None:
             "a(b": "The pattern cannot be searched for: unclosed group: a `(` has no `)`. | To search for the text as it stands, escape it: `a\\(b`.",
             "[z-a]": "The pattern cannot be searched for: invalid character class range, the start must be <= the end, at character 2 (`z-a]`). | To search for the text as it stands, escape it: `\\[z-a\\]`.",
             "*x": "The pattern cannot be searched for: repetition operator missing expression, at character 1 (`*x`). | To search for the text as it stands, escape it: `\\*x`.",
-            "a\\nb": "The pattern cannot be searched for: it holds a line break, and lines are searched one at a time. | Set `multiline` to true to search across.",
+            "a\\nb": "The pattern cannot be searched for: it contains a line break, and lines are searched one at a time. | Set `multiline` to true to search across.",
             "x{1000}{1000}{1000}": "The pattern cannot be searched for: it is too large once its repetitions are written out. | Use smaller repetition counts.",
             "\\p{Nope}": "The pattern cannot be searched for: Unicode property not found, at character 1 (`\\p{Nope}`). | Put a backslash before each special character that is meant as it stands: `\\{`, `\\(`, `\\[`.",
         }
@@ -143,7 +143,7 @@ def test_files_that_cannot_be_read_stop_nothing() -> None:
     assert skipped.notes() == snapshot(
         [
             "2 places could not be read: permission denied.",
-            "The pattern was given up on in 1 file: too many ways to match. Make it simpler.",
+            "The pattern was abandoned in 1 file: too many ways to match. Make it simpler.",
             "1 file could not be read.",
         ]
     )

@@ -279,7 +279,7 @@ def test_an_expectation_that_does_not_hold_changes_nothing(room: Room) -> None:
         room.history.write(room.place("a"), b"2", expect=digest(b"other"))
     with pytest.raises(PathProblem, match="has changed meanwhile"):
         room.history.write(room.place("a"), b"2", expect=NOTHING)
-    with pytest.raises(PathProblem, match="does not exist any more"):
+    with pytest.raises(PathProblem, match="no longer exists"):
         room.history.apply([Write(room.place("b"), b"2", expect=digest(b"1"))])
     assert room.history.write(room.place("b"), b"2", expect=NOTHING) is not None
     assert room.read("a") == b"1"
@@ -449,7 +449,7 @@ def test_a_file_that_changes_while_a_batch_is_made_takes_it_all_back(room: Room,
         if position == 1:
             (room.tree / "c").write_bytes(b"mine") if change == "other" else (room.tree / "c").unlink()
 
-    words = "`c` has changed meanwhile" if change == "other" else "`c` does not exist any more"
+    words = "`c` has changed meanwhile" if change == "other" else "`c` no longer exists"
     with pytest.raises(PathProblem, match=words):
         room.history.apply([Write(room.place(name), b"2") for name in "abc"], before_each=meanwhile)
     assert [room.read(name) for name in "ab"] == [b"1"] * 2

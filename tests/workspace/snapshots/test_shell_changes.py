@@ -275,9 +275,9 @@ def test_a_command_that_still_runs_elsewhere_is_left_to_its_own_program(shop: Sh
 
 
 PAGE = 4096
-REBUILT = "The copy of the workspace that undo works from could not be read, and was made anew."
+REBUILT = "The copy of the workspace that undo works from could not be read, and was rebuilt."
 LOST = (
-    "The copy of the workspace that undo works from could not be read while it ran, and was made anew; what it changed "
+    "The copy of the workspace that undo works from could not be read while it ran, and was rebuilt; what it changed "
     "until then cannot be undone."
 )
 

@@ -71,7 +71,7 @@ class ChatAssistant:
         """Go on with a saved conversation: the one named, or the last but this; raises `SessionProblem`."""
         others = [one.id for one in self.sessions() if one.id != self.id]
         if not named and not others:
-            raise SessionProblem(_("No other conversation of this folder is saved."))
+            raise SessionProblem(_("No other conversation is saved for this folder."))
         if named and self.id.startswith(named):
             return
         found = resume(self.app.runtime.session.workspace, named or others[0])
@@ -110,7 +110,7 @@ class ChatAssistant:
             self._preparing = asyncio.create_task(self._prepare(self.agent.model))
 
     async def _prepare(self, model: Prepares) -> None:
-        self._tell(_("the model is being loaded…"))
+        self._tell(_("loading the model…"))
         try:
             await model.prepare(self._tell)
         except ModelError as error:
@@ -270,7 +270,7 @@ class Chat:
             if self._interrupts.again():
                 self.leaving = True
             else:
-                self.say(_("Ctrl-C again leaves."), "faint")
+                self.say(_("Ctrl-C again quits."), "faint")
             return
         if not said:
             return
@@ -285,7 +285,7 @@ class Chat:
         if saved is not None and saved.problem:
             self.say(_("The conversation could not be saved: {why}").format(why=saved.problem), "warned")
         elif saved is not None and self.assistant.agent.conversation.messages:
-            self.say(_("To go on later: ferrule chat --resume {id}").format(id=saved.id[:8]), "faint")
+            self.say(_("To continue later: ferrule chat --resume {id}").format(id=saved.id[:8]), "faint")
 
     async def _turn(self, said: str) -> None:
         agent = self.assistant.agent

@@ -50,7 +50,7 @@ def commands() -> Mapping[str, Command]:
     return {
         "help": Command(_("Show these commands and keys."), "", _help),
         "undo": Command(
-            _("Undo what the last turn changed, or the last N turns; `call` undoes the last change alone."),
+            _("Undo what the last turn changed, or the last N turns; `call` undoes only the last change."),
             "[N|call]",
             _undo,
             _undo_choices,
@@ -59,21 +59,21 @@ def commands() -> Mapping[str, Command]:
         "diff": Command(_("Show what this conversation has changed; N shows change N."), "[N]", _diff),
         "tools": Command(_("List the tools that the model may call."), "", _tools),
         "model": Command(
-            _("Show the model in use, or go on with another one."), "[NAME]", _model,
+            _("Show the model in use, or switch to another one."), "[NAME]", _model,
         ),
         "mode": Command(
             _("Show how much runs without asking, or change it."), "[MODE]", _mode,
             _mode_choices,
         ),
-        "cost": Command(_("Show the tokens and the money used so far."), "", _cost),
-        "compact": Command(_("Put earlier messages into a summary."), "", _compact),
-        "clear": Command(_("Begin a new conversation; the old one stays saved."), "", _clear),
-        "sessions": Command(_("List the saved conversations of this folder."), "", _sessions),
+        "cost": Command(_("Show the tokens and money used so far."), "", _cost),
+        "compact": Command(_("Summarise earlier messages."), "", _compact),
+        "clear": Command(_("Start a new conversation; the old one stays saved."), "", _clear),
+        "sessions": Command(_("List the saved conversations in this folder."), "", _sessions),
         "resume": Command(
-            _("Go on with a saved conversation, the last one unless named."), "[ID]", _resume,
+            _("Continue a saved conversation, the last one by default."), "[ID]", _resume,
             _session_choices,
         ),
-        "quit": Command(_("Leave; so does Ctrl-D."), "", _quit),
+        "quit": Command(_("Quit; so does Ctrl-D."), "", _quit),
     }  # fmt: skip
 
 
@@ -113,9 +113,9 @@ async def _help(chat: Chat, _rest: str) -> None:
         chat.say(f"{head}: {command.about}" if narrow else f"{ljust(head, widest)}{command.about}")
     chat.say("")
     for line in (
-        _("@FILE sends a file along. Alt-Enter, or a backslash at the end, begins another line."),
+        _("@FILE attaches a file. Alt-Enter, or a backslash at the end, starts another line."),
         _("While the model works, a line you type goes to it with the next results."),
-        _("Ctrl-C stops the turn; twice leaves."),
+        _("Ctrl-C stops the turn; twice, it quits."),
     ):
         chat.say(line)
 
@@ -238,10 +238,10 @@ async def _model(chat: Chat, rest: str) -> None:
 def _modes() -> dict[str, str]:
     return {
         Mode.DEFAULT: _("reading runs, the rest asks"),
-        Mode.PLAN: _("only what reads runs; the rest is refused"),
+        Mode.PLAN: _("only reading runs; the rest is refused"),
         Mode.ACCEPT_EDITS: _("files in the workspace are changed without asking"),
         Mode.DONT_ASK: _("what would ask is refused"),
-        Mode.BYPASS: _("all runs but what is denied, dangerous or asked about by a rule"),
+        Mode.BYPASS: _("everything runs but what is denied, dangerous or matched by an ask rule"),
     }
 
 
@@ -270,14 +270,14 @@ _LISTED = 20
 
 async def _cost(chat: Chat, _rest: str) -> None:
     conversation = chat.assistant.agent.conversation
-    chat.say(usage_words(conversation.usage) or _("Nothing was used yet."))
+    chat.say(usage_words(conversation.usage) or _("Nothing used yet."))
 
 
 async def _compact(chat: Chat, _rest: str) -> None:
-    chat.say(_("Putting earlier messages into a summary…"), "faint")
+    chat.say(_("Summarising earlier messages…"), "faint")
     compacted = await chat.assistant.agent.compact()
     if compacted is None:
-        chat.say(_("There is too little to put together."))
+        chat.say(_("There is too little to summarise."))
         return
     chat.printer.handle(compacted)
 
@@ -285,13 +285,13 @@ async def _compact(chat: Chat, _rest: str) -> None:
 async def _clear(chat: Chat, _rest: str) -> None:
     chat.assistant.begin()
     chat.notes_for_model.clear()
-    chat.say(_("A new conversation. `/sessions` lists the ones before."))
+    chat.say(_("Started a new conversation. `/sessions` lists the earlier ones."))
 
 
 async def _sessions(chat: Chat, _rest: str) -> None:
     listed = chat.assistant.sessions()[:_LISTED]
     if not listed:
-        chat.say(_("No conversation of this folder is saved."))
+        chat.say(_("No conversation is saved for this folder."))
     for one in listed:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.changed))
         chat.say(f"{one.id[:8]}  {when}  {one_line(one.request)}")
@@ -309,7 +309,7 @@ def _session_choices(chat: Chat) -> Sequence[str]:
 def show_resumed(chat: Chat, session: str, conversation: Conversation) -> None:
     """Where the conversation was left: the last thing that was said by either."""
     messages, turns = conversation.messages, conversation.turn
-    chat.say(_("Going on with {id}; turns so far: {turns}.").format(id=session[:8], turns=turns), "faint")
+    chat.say(_("Continuing {id}; turns so far: {turns}.").format(id=session[:8], turns=turns), "faint")
     asked = next((one for one in reversed(messages) if isinstance(one, UserMessage)), None)
     answered = next((one for one in reversed(messages) if isinstance(one, AssistantMessage) and one.text), None)
     if asked is not None:

@@ -123,7 +123,7 @@ class EventPrinter:
             self.note(f"» {event.text}", "strong")
         elif isinstance(event, Compacted):
             self.note(
-                _("Earlier messages were put into a summary: about {before} tokens are {after} now.").format(
+                _("Earlier messages were summarised: about {before} tokens are now {after}.").format(
                     before=f"{event.before_tokens:,}", after=f"{event.after_tokens:,}"
                 )
             )
@@ -134,9 +134,9 @@ class EventPrinter:
 
     def _retrying(self, event: Retrying) -> None:
         if event.restarted and self._answer.drop():
-            self.note(_("The answer broke off; it begins again."))
+            self.note(_("The answer broke off; it starts again."))
         seconds = f"{event.seconds:.0f}"
-        self.note(_("{why} Trying again in {seconds} s.").format(why=localised(event.why), seconds=seconds))
+        self.note(_("{why} Retrying in {seconds} s.").format(why=localised(event.why), seconds=seconds))
 
     def _ended(self, event: TurnEnded) -> None:
         self._say(self._answer.end(self._screen.width))
@@ -145,8 +145,8 @@ class EventPrinter:
         words = {
             Ending.INTERRUPTED: _("Stopped."),
             Ending.LIMIT: _("Stopped at a limit."),
-            Ending.LOOP: _("Stopped, because it went round in circles."),
-            Ending.FAILED: _("It did not work."),
+            Ending.LOOP: _("Stopped, because it kept repeating itself."),
+            Ending.FAILED: _("It failed."),
         }.get(event.ending)
         if words is not None:
             said = localised(joined(" ", [words, event.problem, event.suggestion]))

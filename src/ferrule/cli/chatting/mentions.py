@@ -128,16 +128,16 @@ async def expand(text: str, runtime: Runtime) -> Expanded:
         result = await runtime.run(RawCall("Read", {"file_path": name}))
         if not result.success:
             why = localised(result.error.message) if result.error is not None else result.display_content
-            expanded.notes.append(_("@{name} was not sent along: {why}").format(name=name, why=why))
+            expanded.notes.append(_("@{name} was not attached: {why}").format(name=name, why=why))
             continue
         if len(result.llm_content) > _MOST_CHARACTERS:
             parts.append(f"`{name}` is too long to be shown here; read what you need of it with Read.")
-            expanded.notes.append(_("@{name} is long; the model was only told where it is.").format(name=name))
+            expanded.notes.append(_("@{name} is long; only its path was sent to the model.").format(name=name))
             continue
         parts.append(f"`{name}`:\n{result.llm_content}")
         expanded.attachments += result.attachments
     if len(names) > _MOST_FILES:
-        expanded.notes.append(_("Only the first {n} files were sent along.").format(n=_MOST_FILES))
+        expanded.notes.append(_("Only the first {n} files were attached.").format(n=_MOST_FILES))
     if parts:
         expanded.text = "\n\n".join([text, "[The user mentioned these files, as they are now:]", *parts])
     return expanded

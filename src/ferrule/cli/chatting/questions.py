@@ -53,7 +53,7 @@ class QuestionPlace:
     def shut_because(self) -> str:
         if not self.person.by_person:
             return NO_TERMINAL
-        return "" if self._working() else "the person was not waiting for anything"
+        return "" if self._working() else "the user was not waiting for anything"
 
     @asynccontextmanager
     async def asking(self) -> AsyncGenerator[ChatTalk]:

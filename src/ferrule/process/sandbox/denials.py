@@ -144,12 +144,14 @@ def _about(path: str, profile: Profile, *, certain: bool) -> Denial | None:
                 "Ask the user to approve the command.",
             )
         forbidden = profile.forbidden is not None and any(profile.forbidden.concerns([whole]))
-        why = ": a rule denies writing it" if forbidden else ", which is guarded: it makes other programs run things"
+        why = (
+            ": a rule denies writing it" if forbidden else ", which is guarded: it can make other programs run commands"
+        )
         return Denial(
             "guarded",
             path,
             f"The sandbox kept the command from changing `{_shown(whole, roots)}`{why}.",
-            "Do without it, or ask the person to make this change.",
+            "Do without it, or ask the user to make this change.",
         )
     if certain:
         return _write(path, whole)
@@ -159,7 +161,7 @@ def _about(path: str, profile: Profile, *, certain: bool) -> Denial | None:
             "read",
             path,
             f"The sandbox hides `{whole}`: homes, keys and the sockets of services are not shown to commands.",
-            "Do without it, or ask the person for what you need from there.",
+            "Do without it, or ask the user for what you need from there.",
         )
     return None
 
@@ -198,7 +200,7 @@ def _write(path: str, whole: str) -> Denial:
         "write",
         path,
         f"The sandbox kept the command from writing {what}: only the workspace and `/tmp` are writable.",
-        "Write inside the workspace or below `/tmp`, or ask the person to add the folder to `writable` of `[sandbox]` "
+        "Write inside the workspace or below `/tmp`, or ask the user to add the folder to `writable` of `[sandbox]` "
         "in their settings.",
     )
 
@@ -226,7 +228,7 @@ def no_network(host: str, profile: Profile) -> Denial:
         message = f"The sandbox kept the command from reaching {what}. Allowed hosts, through its proxy: {allowed}."
     asked = f"`{host}`" if host else "the host it needs"
     return Denial(
-        "network", host, message, f"Do without the network, or ask the person to allow {asked} in {HOSTS_SETTING}."
+        "network", host, message, f"Do without the network, or ask the user to allow {asked} in {HOSTS_SETTING}."
     )
 
 

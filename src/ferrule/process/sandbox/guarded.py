@@ -375,7 +375,7 @@ class Watched:
                     path,
                     f"The command removed or changed `{path}`, which is guarded, and it could not be put back "
                     f"({error.strerror}).",
-                    "Tell the person, who should look at it before using the folder.",
+                    "Tell the user to look at it before using the folder.",
                 )
 
 
@@ -424,15 +424,15 @@ class Sweep:
         try:
             kept = self._quarantine.take(one.tree.descriptor, path)
         except OSError as error:
-            said = f"The command made or changed `{path}`, {why}. It could not be taken away ({error.strerror})."
-            return Denial("guarded", path, said, "Tell the person, who should look at it before using the folder.")
+            said = f"The command made or changed `{path}`, {why}. It could not be removed ({error.strerror})."
+            return Denial("guarded", path, said, "Tell the user to look at it before using the folder.")
         was_there = any(place == path or place.startswith(f"{path}/") for place in one.kept)
         outcome = f"It was moved to `{kept}`{', and what was there before put back' if was_there else ''}."
         return Denial(
             "guarded",
             path,
             f"The command made or changed `{path}`, {why}. {outcome}",
-            "Do without it, or ask the person to make this change.",
+            "Do without it, or ask the user to make this change.",
         )
 
 
@@ -440,7 +440,7 @@ def _why(one: Watched, path: str) -> str:
     parent, _, name = path.rpartition("/")
     if one.tree.forbids(parent, (name,)):
         return "which a rule says may not be written"
-    return "which is guarded: it makes other programs run things"
+    return "which is guarded: it can make other programs run commands"
 
 
 @contextlib.contextmanager

@@ -64,7 +64,7 @@ class LandlockSandbox:
         """Why it cannot be used here; None when it can be tried."""
         if kernel_version() < 1:
             return "this kernel has no Landlock"
-        return None if this_machine() is not None else "there is no filter of system calls for this kind of processor"
+        return None if this_machine() is not None else "there is no system call filter for this kind of processor"
 
     @property
     def confines(self) -> bool:
@@ -115,12 +115,12 @@ class LandlockSandbox:
     def _refuse_what_it_cannot(self, profile: Profile, roots: Sequence[str]) -> None:
         if profile.hosts is not None:
             raise SandboxRefused(
-                phrase("Without bubblewrap the sandbox cannot open the network to some hosts alone."), _INSTALL
+                phrase("Without bubblewrap the sandbox cannot open the network to only some hosts."), _INSTALL
             )
         if profile.look:
             if not self.confines:
                 raise SandboxRefused(
-                    phrase("This kernel's Landlock cannot keep files from being cut short, so nothing can be tried."),
+                    phrase("This kernel's Landlock cannot keep files from being truncated, so nothing can be tried."),
                     _INSTALL,
                 )
             return
@@ -140,7 +140,7 @@ class LandlockSandbox:
         return explain(exit_code, stderr_text, profile)
 
 
-_INSTALL = phrase("Ask the person to install bubblewrap, or to turn the sandbox off for this.")
+_INSTALL = phrase("Ask the user to install bubblewrap, or to turn the sandbox off for this.")
 
 
 def _watched(root: str, profile: Profile, closing: ExitStack) -> Watched:

@@ -374,7 +374,7 @@ def network(hosts: Sequence[str], command: Sequence[str]) -> Generator[Way]:
         except BadHost as error:
             raise SandboxRefused(
                 phrase("The allowed hosts cannot be used: {error}.", error=error),
-                phrase("Ask the person to mend them."),
+                phrase("Ask the user to fix them."),
             ) from None
         try:
             python = os.path.realpath(sys.executable)

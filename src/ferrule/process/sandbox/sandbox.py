@@ -124,7 +124,7 @@ def _host_refused(host: str) -> Denial:
         "network",
         host,
         f"The sandbox kept the command from reaching `{host}`, which is not an allowed host.",
-        f"Do without it, or ask the person to allow `{host}` in {HOSTS_SETTING}.",
+        f"Do without it, or ask the user to allow `{host}` in {HOSTS_SETTING}.",
     )
 
 
@@ -182,7 +182,7 @@ class NoSandbox:
     @property
     def notes(self) -> tuple[str, ...]:
         if self.off:
-            return ("the sandbox is turned off: commands may do whatever the person may",)
+            return ("the sandbox is turned off: commands may do whatever the user may",)
         return ("no sandbox works here: every command asks before it runs, and runs unconfined", *self._reasons)
 
     @property

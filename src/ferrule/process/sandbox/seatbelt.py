@@ -54,8 +54,8 @@ class Seatbelt:
         """Refuses the network by host, which it does not have."""
         if profile.hosts is not None:
             raise SandboxRefused(
-                phrase("On macOS the sandbox cannot open the network to some hosts alone."),
-                phrase("Do without the network, or ask the person to turn the sandbox off for this."),
+                phrase("On macOS the sandbox cannot open the network to only some hosts."),
+                phrase("Do without the network, or ask the user to turn the sandbox off for this."),
             )
         roots = writable_roots(profile.writable, PROGRAM)
         closing = ExitStack()

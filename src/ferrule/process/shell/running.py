@@ -463,4 +463,4 @@ def _bash() -> str:
     for path in ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"):
         if os.access(path, os.X_OK):
             return path
-    raise ToolError(phrase("There is no bash on this machine."), suggestion=phrase("Ask the person to install bash."))
+    raise ToolError(phrase("There is no bash on this machine."), suggestion=phrase("Ask the user to install bash."))

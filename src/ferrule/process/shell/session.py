@@ -104,7 +104,7 @@ class BackgroundCommands:
             raise ToolError(
                 phrase("There is no background command `{id}`.", id=id),
                 kind=ErrorKind.NOT_FOUND,
-                suggestion=phrase("Those there are: {known}.", known=known),
+                suggestion=phrase("Background commands: {known}.", known=known),
             )
         return listed[id]
 
@@ -264,7 +264,7 @@ class ShellSession:
             self.check_open()
             if terminal and self._waiting is not None:
                 raise ToolError(
-                    phrase("The command before this one still waits for input."),
+                    phrase("The previous command is still waiting for input."),
                     kind=ErrorKind.VALIDATION,
                     suggestion=phrase("Answer it, or send it Ctrl-C, before running another."),
                 )
@@ -281,7 +281,7 @@ class ShellSession:
             front = self._waiting
             if front is None:
                 raise ToolError(
-                    phrase("No command waits for input."),
+                    phrase("No command is waiting for input."),
                     kind=ErrorKind.VALIDATION,
                     suggestion=phrase("Run the command again."),
                 )

@@ -69,7 +69,7 @@ def identical() -> EditProblem:
         "identical",
         phrase("The old and the new text are the same, so there is nothing to change."),
         kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Give the text as it should become as the new text."),
+        suggestion=phrase("Give the changed text as the new text."),
     )
 
 
@@ -78,14 +78,14 @@ def empty() -> EditProblem:
         "empty",
         phrase("The old text is empty, so there is no place to change."),
         kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Give the text to find, or use Write to make the whole file."),
+        suggestion=phrase("Give the text to find, or use Write to create the whole file."),
     )
 
 
 def nul() -> EditProblem:
     return EditProblem(
         "nul",
-        phrase("The new text holds a NUL character, and text files have none. Nothing was changed."),
+        phrase("The new text contains a NUL character, and text files have none. Nothing was changed."),
         kind=ErrorKind.VALIDATION,
         suggestion=phrase("Write it as an escape of the file's language, such as `\\0` or `\\x00`."),
     )
@@ -137,7 +137,9 @@ def in_edit(number: int, count: int, problem: EditProblem) -> EditProblem:
     """The same problem, told as that of one edit among several."""
     return EditProblem(
         problem.code,
-        joined(" ", [phrase("Edit {n} of {count} failed, so none was made.", n=number, count=count), problem.message]),
+        joined(
+            " ", [phrase("Edit {n} of {count} failed, so no edit was made.", n=number, count=count), problem.message]
+        ),
         kind=problem.kind,
         suggestion=problem.suggestion,
         details={**(problem.details or {}), "edit": number},

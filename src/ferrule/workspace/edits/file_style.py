@@ -114,7 +114,7 @@ class Reindent:
             or bool(indentation and self._has_both)
         )
         if result is None or doubtful:
-            raise Unclear(phrase("the indentation of its new lines cannot be told from it"))
+            raise Unclear(phrase("the indentation of its new lines is not clear from it"))
         return result
 
     def _foreign(self, indentation: str) -> bool:
@@ -372,12 +372,12 @@ class Retype:
         """A stretch of a line that the copy shows nothing of."""
         stretch = line[start:end]
         if self._made_typographic and not self._in_prose and _IN_PROSE.search(stretch):
-            raise Unclear(phrase("whether an apostrophe or a dash in its new words is meant as typed cannot be told"))
+            raise Unclear(phrase("whether an apostrophe or a dash in its new words is meant as typed is not clear"))
         units = _UNITS.findall(stretch)
         around = [line[max(start - 1, 0) : start], *units, line[end : end + 1]]
         for at, unit in enumerate(units):
             if unit in _USUALLY_MEANT and (around[at], unit, around[at + 2]) in self._turned:
-                raise Unclear(phrase("whether a space or a dash in its new words is meant as typed cannot be told"))
+                raise Unclear(phrase("whether a space or a dash in its new words is meant as typed is not clear"))
         return "".join(
             self._unit(unit, around[at].isalpha() and around[at + 2].isalpha()) for at, unit in enumerate(units)
         )
@@ -413,7 +413,7 @@ class Retype:
                 return _PLAIN[unit][0]
         elif not self._made_plain or unit in _USUALLY_MEANT or not self._has_typographic(unit):
             return unit
-        raise Unclear(phrase("whether a new `{unit}` is meant as typed cannot be told from it", unit=unit))
+        raise Unclear(phrase("whether a new `{unit}` is meant as typed is not clear from it", unit=unit))
 
 
 def _quoted(lines: Iterable[Pieces]) -> dict[str, str]:

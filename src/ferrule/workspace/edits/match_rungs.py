@@ -40,7 +40,7 @@ class Adapted:
         if self.characters is not None:
             rest = self.characters.line(rest, partner)
         if self.gaps_may_be_tabs and any(len(gap) > 1 and "\t" not in gap for gap in _GAP.findall(rest)):
-            raise Unclear(phrase("whether the gaps in its new lines are tabs or spaces cannot be told from it"))
+            raise Unclear(phrase("whether the gaps in its new lines are tabs or spaces is not clear from it"))
         return self.indentation.line(before + rest) if self.indentation is not None else before + rest
 
 

@@ -269,8 +269,7 @@ def _check_old_without_ending(old: list[str], new: list[str]) -> None:
                 "an empty line should stay is not clear"
             ),
             phrase(
-                "To take the line away, end the old text with its line ending; to leave an empty "
-                "line, end both with one."
+                "To remove the line, end the old text with its line ending; to leave an empty line, end both with one."
             ),
         )
     if not new[-1]:
@@ -331,7 +330,7 @@ _ENDINGS = {"\n": "LF", "\r\n": "CRLF", "\r": "CR"}
 _LOOKED_AT = 100
 _MARK = "\ufeff"
 _LEFT_OUT = phrase("it leaves out the indentation there, so how far to indent the lines after it is not clear")
-_WHOLE_LINES = phrase("Give the old and the new text as whole lines, exactly as they stand in the file.")
+_WHOLE_LINES = phrase("Give the old and the new text as whole lines, exactly as they appear in the file.")
 
 
 def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> FoundText:

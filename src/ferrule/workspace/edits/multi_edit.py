@@ -48,9 +48,9 @@ def require_notebook(after: str) -> None:
             "notebook",
             joined(
                 "\n\n",
-                [phrase("After this change the file would not be a notebook any more. Nothing was changed."), _AS_JSON],
+                [phrase("After this change the file would no longer be a notebook. Nothing was changed."), _AS_JSON],
             ),
-            suggestion=phrase("Give the new text as it must stand in the JSON."),
+            suggestion=phrase("Give the new text as it must appear in the JSON."),
         )
 
 

@@ -359,8 +359,8 @@ def _with_spaces(lines: Sequence[str]) -> bool:
 
 
 _MOST_COMPARED = 4_000_000
-_EMPTY = phrase("how far to indent its empty lines cannot be told from it")
-_TRAILING = phrase("which blanks at the ends of its lines should stay cannot be told from it")
+_EMPTY = phrase("how far to indent its empty lines is not clear from it")
+_TRAILING = phrase("which blanks at the ends of its lines should stay is not clear from it")
 
 
 def rebuild(place: MatchPlace, new: list[str]) -> str:
@@ -381,7 +381,7 @@ def rebuild(place: MatchPlace, new: list[str]) -> str:
     forwards = _written(place, file, new, partners_of(place.old, new))
     backwards = _written(place, file, new, partners_of(place.old, new, backwards=True))
     if forwards != backwards:
-        raise Unclear(phrase("which of its equal lines are kept cannot be told from the new text"))
+        raise Unclear(phrase("which of its equal lines are kept is not clear from the new text"))
     return forwards
 
 

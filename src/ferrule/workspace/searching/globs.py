@@ -64,7 +64,7 @@ def glob_below(glob: str, place: Place) -> str:
             phrase("Use at most {most}.", most=f"{_LONGEST:,}"),
         )
     if "\0" in body:
-        raise _refused(glob.replace("\0", "\\0"), phrase("holds a NUL byte"), phrase("Remove it."))
+        raise _refused(glob.replace("\0", "\\0"), phrase("contains a NUL byte"), phrase("Remove it."))
     if ".." in body.split("/"):
         raise _refused(glob, phrase("leads out with `..`"), phrase("Give the folder as `path`, and the glob below it."))
     body = body.removeprefix("./")
@@ -92,7 +92,7 @@ def _relative(glob: str, body: str, place: Place) -> str:
     if not folder.is_relative_to(place.path):
         raise _refused(
             glob,
-            phrase("does not lie in `{folder}`", folder=place.name),
+            phrase("is not in `{folder}`", folder=place.name),
             phrase("Write it from the folder given as `path`."),
         )
     return "/".join(start.parts[len(place.path.parts) :]) or "**"

@@ -389,17 +389,17 @@ def _short_digest(data: bytes) -> bytes:
 
 def _too_much(why: str) -> ToolError:
     return ToolError(
-        phrase("{why}, and a replacement is made whole or not at all. Nothing was changed.", why=why),
-        suggestion=phrase("Narrow it with `path`, `file_glob` or `exclude`, and go on part by part."),
+        phrase("{why}, and a replacement is made completely or not at all. Nothing was changed.", why=why),
+        suggestion=phrase("Narrow it with `path`, `file_glob` or `exclude`, and work in parts."),
     )
 
 
 def _too_hard(files: int) -> ToolError:
     return ToolError(
-        phrase("The pattern was given up on in 1 file: too many ways to match. Nothing was changed.")
+        phrase("The pattern was abandoned in 1 file: too many ways to match. Nothing was changed.")
         if files == 1
         else phrase(
-            "The pattern was given up on in {count} files: too many ways to match. Nothing was changed.",
+            "The pattern was abandoned in {count} files: too many ways to match. Nothing was changed.",
             count=f"{files:,}",
         ),
         kind=ErrorKind.VALIDATION,

@@ -103,10 +103,10 @@ def prepare(
         if size > MOST_BYTES:
             raise ToolError(
                 phrase(
-                    "The files to change hold more than {most_bytes} bytes together. Nothing was changed.",
+                    "The files to change have more than {most_bytes} bytes together. Nothing was changed.",
                     most_bytes=f"{MOST_BYTES:,}",
                 ),
-                suggestion=phrase("Narrow it with `path`, `file_glob` or `exclude`, and go on part by part."),
+                suggestion=phrase("Narrow it with `path`, `file_glob` or `exclude`, and work in parts."),
             )
         result.files.append(ReplacedFile(place, before, after, count))
     return result
@@ -185,7 +185,7 @@ def apply(
                 " ",
                 [
                     problem.message,
-                    phrase("No other file was changed either: a replacement is made whole or not at all."),
+                    phrase("No other file was changed either: a replacement is made completely or not at all."),
                 ],
             ),
             kind=problem.kind,
@@ -200,7 +200,7 @@ def _changed_meanwhile(name: str) -> PathProblem:
     return PathProblem(
         "changed",
         phrase("`{name}` changed while it was searched. Nothing was changed here.", name=name),
-        suggestion=phrase("Try again. If another program changes it all the time, leave it out with `exclude`."),
+        suggestion=phrase("Try again. If another program keeps changing it, leave it out with `exclude`."),
     )
 
 
@@ -215,15 +215,15 @@ def _line(body: bytes, at: int) -> int:
 def _matches_nothing(name: str, body: bytes, one: Occurrence) -> ToolError:
     return ToolError(
         phrase(
-            "The pattern matches without taking any text in line {n} of `{name}`; what would be put there cannot be "
-            "told for sure. Nothing was changed.",
+            "The pattern matches without taking any text in line {n} of `{name}`; what would be put "
+            "there is not certain. Nothing was changed.",
             n=f"{_line(body, one.start):,}",
             name=name,
         ),
         kind=ErrorKind.VALIDATION,
         suggestion=phrase(
-            "Let it match at least one character (`+` for `*`), and repeat what shall "
-            "stay with `$0`: to put `# ` before lines, replace `^.` with `# $0`."
+            "Let it match at least one character (`+` for `*`), and keep what should stay with `$0`: to "
+            "put `# ` before lines, replace `^.` with `# $0`."
         ),
         details={"code": "empty_match"},
     )

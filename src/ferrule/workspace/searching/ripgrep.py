@@ -197,7 +197,7 @@ class FilesNotRead:
             said.append(f"{counted(self.denied, 'place')} could not be read: permission denied.")
         if self.too_hard:
             files = counted(self.too_hard, "file")
-            said.append(f"The pattern was given up on in {files}: too many ways to match. Make it simpler.")
+            said.append(f"The pattern was abandoned in {files}: too many ways to match. Make it simpler.")
         if self.other:
             said.append(f"{counted(self.other, 'file')} could not be read.")
         return said
@@ -237,7 +237,7 @@ def _failure(said: str, pattern: str, *, with_pcre2: bool) -> ToolError:
         return invalid_pattern(words.rpartition(": ")[2].strip(), escaping(pattern))
     if words.startswith("the literal"):
         return invalid_pattern(
-            phrase("it holds a line break, and lines are searched one at a time"),
+            phrase("it contains a line break, and lines are searched one at a time"),
             phrase("Set `multiline` to true to search across."),
         )
     if "exceeds size limit" in words:

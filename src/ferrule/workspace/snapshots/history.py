@@ -56,7 +56,7 @@ class ChangedMeanwhile(PathProblem):
     def __init__(self, place: Place, now: State | None) -> None:
         super().__init__(
             "changed",
-            phrase("`{place}` does not exist any more, and was left as it is.", place=place)
+            phrase("`{place}` no longer exists, and was left as it is.", place=place)
             if now is None
             else phrase("`{place}` has changed meanwhile, and was left as it is.", place=place),
             kind=ErrorKind.VALIDATION,
@@ -291,7 +291,7 @@ class History:
                 except ChangedMeanwhile:
                     continue  # another process was quicker
         raise PathProblem(
-            "busy", phrase("`{place}` is changed by another program all the time, and was not edited.", place=place)
+            "busy", phrase("`{place}` was not edited, because another program keeps changing it.", place=place)
         )
 
     def _apply(self, steps: Sequence[Step], origin: Origin, before_each: Callable[[int], None] | None) -> Group | None:

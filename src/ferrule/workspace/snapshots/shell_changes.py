@@ -389,10 +389,10 @@ def _is_folder(known: Known | None) -> bool:
 _Result = TypeVar("_Result")
 _UNSEEN = "The workspace was not looked at before it ran; what it changed cannot be undone."
 _LOST = (
-    "The copy of the workspace that undo works from could not be read while it ran, and was made anew; "
-    "what it changed until then cannot be undone."
+    "The copy of the workspace that undo works from could not be read while it ran, and was "
+    "rebuilt; what it changed until then cannot be undone."
 )
-_REBUILT = "The copy of the workspace that undo works from could not be read, and was made anew."
+_REBUILT = "The copy of the workspace that undo works from could not be read, and was rebuilt."
 _UNDER_WAY: dict[tuple[str, int], Origin] = {}
 """The commands of this process, by the folder of their history and their number in it."""
 
@@ -619,7 +619,10 @@ def _shared(group: Group | None) -> str:
     if group is None or not group.others:
         return ""
     calls = ", ".join(f"`{one_line(one.call)}`" for one in group.others)
-    return f"Another command ran at the same time ({calls}) and may have made some of its changes; undo takes all."
+    return (
+        f"Another command ran at the same time ({calls}) and may have made some of its changes; "
+        "undo reverts all of them."
+    )
 
 
 def _this_process() -> str:

@@ -135,7 +135,7 @@ class StoreLock:
                 "so nothing was changed.",
                 seconds=f"{self._patience:g}",
             ),
-            suggestion=phrase("Try again, or end the other Ferrule that works in this folder."),
+            suggestion=phrase("Try again, or stop the other Ferrule that works in this folder."),
         )
 
 
@@ -392,7 +392,7 @@ def unusable(error: Exception) -> PathProblem:
     return PathProblem(
         "history",
         phrase("The history of changes cannot be kept: {why}. Without it no file is changed.", why=why.lower()),
-        suggestion=phrase("The person can make room on the disk, or make the history's folder writable."),
+        suggestion=phrase("The user can free disk space, or make the history's folder writable."),
     )
 
 
