@@ -199,7 +199,7 @@ async def test_a_refusal_of_the_model_ends_the_turn_and_its_calls_do_not_run() -
     agent, _ = agent_with([say("No.", call("keep", {"text": "x"}), stop="refused"), "Yes."])
     happened = await turn(agent)
     assert happened.ended.ending is Ending.FAILED
-    assert "would not go on" in happened.ended.problem
+    assert "declined to continue" in happened.ended.problem
     assert happened.ended.text == "No."
     assert "kept" not in agent.session.state
     assert (await turn(agent, "Please?")).ended.text == "Yes."
@@ -313,7 +313,7 @@ async def test_time_that_is_up_stops_the_model_and_the_calls() -> None:
 
 async def test_a_cost_limit_for_a_model_without_a_price_is_said_not_to_hold() -> None:
     agent, _ = agent_with(["ok"], limits=AgentLimits(cost=1))
-    assert "price of `scripted/test` is not known" in (await turn(agent)).of(Noted)[0].text
+    assert "price of `scripted/test` is unknown" in (await turn(agent)).of(Noted)[0].text
 
 
 # Stopping and steering

@@ -38,7 +38,7 @@ def test_providers_of_the_settings_are_known(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("House", "small letters"), ("a/b", "small letters"), ("house", "needs a `base_url`")]
+    ("name", "words"), [("House", "lowercase"), ("a/b", "lowercase"), ("house", "needs a `base_url`")]
 )
 def test_a_provider_that_cannot_be_is_a_wrong_setting(name: str, words: str) -> None:
     with pytest.raises(SettingsError, match=words):

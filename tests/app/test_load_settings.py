@@ -173,7 +173,7 @@ def test_a_wrong_setting_is_named_with_its_file(files: tuple[Path, Path], which:
 
 def test_a_variable_that_sets_nothing_is_an_error(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FERRULE_LIMITS_TIMOUT", "5")
-    with pytest.raises(SettingsError, match="FERRULE_LIMITS_TIMOUT sets nothing"):
+    with pytest.raises(SettingsError, match="FERRULE_LIMITS_TIMOUT is not a setting"):
         load_settings(files[1].parent)
 
 

@@ -86,7 +86,7 @@ def test_a_doubled_key_is_found_wherever_it_is(value: Any, data: st.DataObject):
     original = json.JSONDecoder().raw_decode(text, place)[0]
     doubled = f"{text[: place + 1]}{key}: {json.dumps(original[pairs[0][0]])}, {text[place + 1 :]}"
     result = asyncio.run(Runtime([grow]).run("grow", doubled))
-    assert "stands twice" in result.llm_content
+    assert "appears twice" in result.llm_content
 
 
 class OwnCheck(BaseModel):

@@ -61,5 +61,5 @@ async def test_only_what_is_cancelled_is_let_go_of() -> None:
         await answers.see_request(request(harmless))
     await answers.see_request(request(b'{"method":"notifications/cancelled","params":{"requestId":2}}'))
     assert [piece async for piece in kept.stream] == [b": one\n\n"]  # type: ignore[union-attr]
-    with pytest.raises(httpx2.ReadError, match="nobody waits"):
+    with pytest.raises(httpx2.ReadError, match="nothing waits"):
         assert [piece async for piece in left.stream] == []  # type: ignore[union-attr]

@@ -45,7 +45,7 @@ def test_the_keyring_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert variables.masked("from the ring") == "[keyring:github/me]"
     with pytest.raises(MissingValue, match="has nothing for github/you"):
         variables.fill("${keyring:github/you}")
-    with pytest.raises(MissingValue, match=r"is written `\$\{keyring:service/user\}`"):
+    with pytest.raises(MissingValue, match=r"secret as `\$\{keyring:service/user\}`"):
         variables.fill("${keyring:github}")
 
 

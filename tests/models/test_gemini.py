@@ -86,8 +86,8 @@ def test_a_blocked_request_is_refused_in_words() -> None:
     assert (last.stop, last.message.text) == ("refused", "The request was blocked (SAFETY).")
 
 
-def test_a_botched_call_is_another_try() -> None:
-    with pytest.raises(TryAgain, match="botched"):
+def test_a_malformed_call_is_another_try() -> None:
+    with pytest.raises(TryAgain, match="malformed"):
         read(chunk({"text": "x"}, reason="MALFORMED_FUNCTION_CALL"))
 
 

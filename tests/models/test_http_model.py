@@ -338,7 +338,7 @@ async def test_after_all_tries_it_says_so() -> None:
         (400, "This model's maximum context length is 8192 tokens", ModelFault.TOO_LONG),
         (400, "something odd", ModelFault.REFUSED),
         (429, "You exceeded your current quota, insufficient_quota", ModelFault.MONEY),
-        (302, "elsewhere", ModelFault.REFUSED),
+        (302, "redirects", ModelFault.REFUSED),
     ],
 )
 async def test_what_another_try_does_not_mend_is_not_tried(

@@ -116,7 +116,7 @@ def test_why_values_have_no_json_form() -> None:
 
 @pytest.mark.parametrize("number", ["1e999", "-1E+400", "123.4e5000"])
 def test_a_number_beyond_every_float_is_refused_wherever_it_stands(number: str) -> None:
-    with pytest.raises(InvalidParams, match="larger than any"):
+    with pytest.raises(InvalidParams, match="too large"):
         check_text(f'{{"a": [{{"x": {number}}}]}}', None, Limits(), duplicates=True)
 
 

@@ -291,4 +291,4 @@ def test_a_doubled_key_beside_something_mended_is_still_refused() -> None:
     text = '{"inner": "{\\"x\\"\\u003a1}", "n": 1, "n": 2}'
     result = asyncio.run(Runtime([take]).run("take", text))
     assert result.error is not None
-    assert "stands twice" in result.error.message
+    assert "appears twice" in result.error.message

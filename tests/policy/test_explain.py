@@ -103,8 +103,8 @@ def test_it_says_which_box_a_command_would_get(session: Session, command: str, l
 def test_a_denial_and_an_ask_rule_are_lifted_by_taking_them_out_alone(session: Session):
     denied = explained(session, "rm x", deny=["Bash(rm *)"])
     assert (denied["rule"], denied["file"]) == ("Bash(rm *)", "/home/ada/ferrule.toml")
-    assert "taking `Bash(rm *)` out of /home/ada/ferrule.toml" in denied["needed"]
-    assert "taking `Bash(ls *)` out" in explained(session, "ls", ask=["Bash(ls *)"])["needed"]
+    assert "Remove `Bash(rm *)` from /home/ada/ferrule.toml" in denied["needed"]
+    assert "removing `Bash(ls *)` from" in explained(session, "ls", ask=["Bash(ls *)"])["needed"]
 
 
 def test_a_danger_is_named_with_its_switch(session: Session):

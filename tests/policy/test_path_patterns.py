@@ -70,9 +70,9 @@ def test_a_slash_starts_at_the_folder_of_the_projects_settings():
 @pytest.mark.parametrize(
     ("pattern", "said"),
     [
-        ("", "nothing stands"),
-        ("!a", "no exceptions"),
-        ("~bob/x", "nobody's home"),
+        ("", "brackets are empty"),
+        ("!a", "cannot have `!` exceptions"),
+        ("~bob/x", "no user's home"),
         ("src/{a,b}/*", "a rule for each"),
         ("src/[ab", "not closed"),
         ("https://example.org", "an address"),

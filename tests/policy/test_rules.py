@@ -31,14 +31,14 @@ def test_what_a_rule_looks_at(text: str, about: About):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "is no rule"),
-        (5, "is no rule"),
+        ("", "is not a rule"),
+        (5, "is not a rule"),
         ("Bash()", "the brackets are empty"),
         ("Bash( )", "the brackets are empty"),
         ("Bash(ls", "is not written as"),
         ("Bash ls", "is not written as"),
         ("Bash(ls) x", "is not written as"),
-        ("*(ls)", "stands alone"),
+        ("*(ls)", "takes no brackets"),
         ("mcp__github__push(x)", "takes no brackets"),
         ("Grep(src/**)", r"write `Read\(src/\*\*\)`"),
         ("MultiEdit(src/**)", r"write `Edit\(src/\*\*\)`"),

@@ -21,4 +21,4 @@ def test_only_a_projects_file_has_a_root_of_its_own():
 
 def test_sources_without_a_file_have_words():
     assert (Source(SourceKind.FLAG).place, BUILT_IN.words) == ("the command line", "Ferrule itself")
-    assert "«always»" in SESSION.words
+    assert '"always"' in SESSION.words

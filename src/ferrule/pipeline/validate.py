@@ -388,7 +388,7 @@ def _read_string_as(found: str, kind: str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        raise ValueError("a key stands twice, so there is more than one reading")
+        raise ValueError("a key appears twice, so there is more than one reading")
     return made
 
 

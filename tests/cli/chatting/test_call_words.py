@@ -116,7 +116,7 @@ def ran(**known: Any) -> Any:
         ({"exit_code": 0}, 1, "done, changed 1 file"),
         ({"exit_code": 3}, 2, "ended with code 3, changed 2 files"),
         ({"shell_id": "bash_1"}, None, "started as bash_1"),
-        ({"shell_id": "bash_1", "timed_out": True}, None, "goes on as bash_1"),
+        ({"shell_id": "bash_1", "timed_out": True}, None, "continues as bash_1"),
         ({"waiting_for_input": "Name:"}, None, "waits for input"),
     ],
 )

@@ -40,7 +40,7 @@ WORDS: dict[str, dict[str, Any]] = {
             "然后我想删除一些东西，也许你根本不希望我这样做，那么请告诉我原因。",
             "你说了不，所以文件夹留在原处，我继续做其余的事情😀。",
         ],
-        "refused": "你已拒绝：keep the folder",
+        "refused": "您已拒绝：keep the folder",
         "undone": "已撤销 1 处更改：",
         "read": "读取了 2 行",
         "edited": "已编辑",

@@ -35,7 +35,7 @@ FORM = {
 }
 WORDS = {
     "en": {"asks": "The MCP server peer asks you something:", "short": "At least 2 characters are required."},
-    "zh": {"asks": "MCP 服务器 peer 向你提问：", "short": "至少需要 2 个字符。"},
+    "zh": {"asks": "MCP 服务器 peer 向您提问：", "short": "至少需要 2 个字符。"},
 }
 
 

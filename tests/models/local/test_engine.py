@@ -72,7 +72,7 @@ async def test_one_whose_process_dies_says_so_and_starts_anew(gguf: Path) -> Non
     engine = Engine(gguf, context=256)
     await engine.start()
     os.kill(process_of(engine), signal.SIGKILL)
-    with pytest.raises(ModelError, match="ended in the middle") as caught:
+    with pytest.raises(ModelError, match="ended unexpectedly") as caught:
         await text_of(engine, SHORT)
         await text_of(engine, SHORT)
     assert caught.value.fault is ModelFault.UNREACHABLE
