@@ -84,7 +84,7 @@ def test_an_address_in_capitals_is_one_too_and_one_that_is_wrong_is_said(ferrule
     assert ferrule("mcp", "add", "x", "HTTPS://example.org/mcp").code == 0
     assert ferrule("mcp", "list", "--json").json[0]["url"] == "HTTPS://example.org/mcp"
     wrong = ferrule("mcp", "add", "y", "http://example.org:99999/mcp")
-    assert (wrong.code, "is not a web address" in wrong.err) == (2, True)
+    assert (wrong.code, "is not an address" in wrong.err) == (2, True)
 
 
 def test_an_option_of_ours_after_the_command_is_warned_of(ferrule: Command) -> None:

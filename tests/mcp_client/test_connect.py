@@ -44,7 +44,7 @@ async def test_without_the_extra_it_is_named(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("header", "value", "said"),
     [
-        ("X", "${KEY}", "the value for the header `X` contains a line end, which no header may"),
+        ("X", "${KEY}", "the value for the header `X` contains a line break, which no header may"),
         ("X", "clé ${NAME}", f"the value for the header `X` contains {OUTSIDE}, which no header may"),
         ("X Y", "z", "`X Y` is not a valid header name"),
     ],

@@ -143,7 +143,7 @@ def test_a_key_that_stands_twice_is_refused() -> None:
     assert refusal('{"items": [], "colour": "red", "colour": "blue"}').split("\n")[0] == snapshot(
         "The arguments of `order` were not accepted: the key `colour` appears twice in one object; give it once."
     )
-    assert "`name` stands twice" in refusal('{"items": [{"name": "a", "name": "b", "price": 1}], "colour": "red"}')
+    assert "`name` appears twice" in refusal('{"items": [{"name": "a", "name": "b", "price": 1}], "colour": "red"}')
 
 
 def test_more_arguments_than_are_taken_are_refused_before_they_are_read() -> None:

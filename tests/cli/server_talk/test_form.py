@@ -114,5 +114,5 @@ async def test_a_secret_is_warned_of() -> None:
 async def test_what_cannot_be_asked_is_declined_with_the_reason() -> None:
     person = Person()
     said = await fill(person, "peer", "Nested.", {"properties": {"a": {"type": "object"}}})
-    assert (said.action, said.why[:35]) == ("decline", "the field `a` of its form is no tex")
+    assert (said.action, said.why[:39]) == ("decline", "the field `a` of its form is not a text")
     assert "It was declined, because its form cannot be shown here: the field `a`" in person.shown

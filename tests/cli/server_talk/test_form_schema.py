@@ -25,7 +25,7 @@ def test_no_fields_are_a_form_too(properties: Any) -> None:
     ("properties", "why"),
     [
         ({"a": {"type": "object", "properties": {}}}, "the field `a` of its form is not a text, number, yes-or-no"),
-        ({"a": {"type": "array", "items": {"type": "object"}}}, "the field `a` of its form is no text"),
+        ({"a": {"type": "array", "items": {"type": "object"}}}, "the field `a` of its form is not a text"),
         ({"a": "text"}, "the field `a` of its form cannot be read"),
         ({"a": {"type": "string", "minLength": "x"}}, "the field `a` of its form cannot be read: "),
         ({"a": {"type": "string", "$ref": "https://example.org/x"}}, "the field `a` of its form cannot be read: "),
