@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,12 +45,14 @@ def clone(tmp_path: Path) -> Path:
     return folder
 
 
-def start(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def start(
+    program: Path, *arguments: str, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     python = next(folder for folder in program.parents if (folder / "python").is_file()) / "python"
-    environment = {**os.environ, "FERRULE_PYTHON": str(python)}
-    environment.pop("PYTHONPATH", None)
+    given = {**os.environ, "FERRULE_PYTHON": str(python), **(environment or {})}
+    given.pop("PYTHONPATH", None)
     return subprocess.run(
-        [str(program), *arguments], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [str(program), *arguments], env=given, capture_output=True, text=True, timeout=60, check=False
     )
 
 
@@ -145,3 +148,37 @@ def test_the_slow_tests_run_when_all_are_asked_for_and_when_they_are_named(clone
     assert "<-m> <not slow>" in start(clone / "test").stdout
     assert "not slow" not in start(clone / "test", "--all").stdout
     assert start(clone / "test", "tests/faults", "-q").stdout == "did pytest <-m> <pytest> <tests/faults> <-q>\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("many", "better", "code"),
+    [(2, True, 0), (2, False, 1), (6, True, 1)],
+    ids=["alone they pass", "alone they fail too", "too many to be chance"],
+)
+def test_what_failed_is_run_once_more_alone(clone: Path, many: int, better: bool, code: int) -> None:
+    """A test that depends on what runs beside it is named, and one that is simply wrong still fails the run."""
+    start(clone / "run")
+    binaries = clone / ".venv" / "bin"
+    for name in ("ruff", "pyright", "lint-imports"):
+        (binaries / name).write_text("#!/bin/sh\n")
+    (binaries / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (clone / "pyproject.toml").write_text("[tool.pytest.ini_options]\nmarkers = ['slow']\n")
+    (clone / "test_chance.py").write_text(
+        "import pathlib, pytest\n"
+        f"@pytest.mark.parametrize('number', range({many}))\n"
+        "def test_chance(number):\n"
+        "    once = pathlib.Path(f'once-{number}')\n"
+        "    there = once.exists()\n"
+        "    once.touch()\n"
+        f"    assert there and {better}\n"
+        "def test_sure():\n"
+        "    pass\n"
+    )
+    for stamp in (clone / ".venv").glob(".ferrule-*"):
+        shutil.copy(stamp, stamp.with_name(".ferrule-test"))
+    done = start(clone / "test", environment={"FERRULE_TEST_JOBS": "2"})
+    assert done.returncode == code, done.stdout + done.stderr
+    assert ("\nAll passed." in done.stdout) == (code == 0)
+    assert ("passed alone" in done.stdout) == (code == 0)
+    assert f"{many} failed, 1 passed" in done.stdout

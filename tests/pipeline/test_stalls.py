@@ -130,18 +130,19 @@ async def test_a_tool_is_not_blamed_for_the_call_that_it_made() -> None:
 def test_nobody_looks_on_while_no_call_waits() -> None:
     """A call that never waits costs no thread, and one that does leaves none behind that works."""
 
-    async def main() -> bool:
+    async def main() -> stalls.LoopWatch:
         runtime = Runtime(TOOLS)
         await runtime.run("nap", {"seconds": 0.01})
         watch = watch_of(asyncio.get_running_loop())
         for _ in range(200):
             if not watch.beating:
-                return True
+                break
             await asyncio.sleep(0.05)
-        return False
+        return watch
 
-    assert asyncio.run(main())
-    assert becomes(lambda: not stalls._watcher._watches)
+    watch = asyncio.run(main())
+    assert not watch.beating
+    assert becomes(lambda: watch not in stalls._watcher._watches)
 
 
 def test_loops_that_have_ended_are_forgotten() -> None:
