@@ -22,7 +22,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from _measure import Row, report
-from ferrule.process.box import open_box
+from ferrule.process.box import _texts, open_box
+from ferrule.process.launcher import _mount_layers, _unshare
 from ferrule.process.profile import LayerMount, Profile
 from ferrule.process.sandbox.choose import best_sandbox
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
@@ -70,7 +71,16 @@ class Boxes:
 
 
 def bare(launch: Launch, true: str) -> Callable[[], None]:
-    """Bubblewrap itself with the flags of a launch, and nothing of ours around it or inside."""
+    """Bubblewrap itself with the same mounts as a launch, and nothing of ours around it or inside.
+
+    This bubblewrap mounts no overlays: for a look box that is done before it starts, with the same two system calls.
+    """
+    overlays = [_texts(layer) for layer in launch.overlays]
+
+    def mount() -> None:
+        _unshare(mounts=True)
+        _mount_layers(overlays, list(launch.mounts))
+
     arguments = list(launch.arguments)
     flags = arguments[: arguments.index("--")]
     read = [int(flags[at + 1]) for at, flag in enumerate(flags) if flag in ("--seccomp", "--file", "--info-fd")]
@@ -78,8 +88,14 @@ def bare(launch: Launch, true: str) -> Callable[[], None]:
     def run() -> None:
         for descriptor in read:
             os.lseek(descriptor, 0, os.SEEK_SET)
+        for layer in launch.overlays:
+            shutil.rmtree(layer.work / "work", ignore_errors=True)  # the kernel mounts none that was not synced
         done = subprocess.run(
-            [*flags, "--", true], env=dict(launch.environment), pass_fds=launch.descriptors, stdin=subprocess.DEVNULL
+            [*flags, "--", true],
+            env=dict(launch.environment),
+            pass_fds=launch.descriptors,
+            stdin=subprocess.DEVNULL,
+            preexec_fn=mount if overlays else None,
         )
         assert done.returncode == 0
 
