@@ -89,7 +89,7 @@ class Repository:
 
 async def look_at_repository(paths: Paths) -> Repository | None:
     """The repository that the working directory lies in, as far as it lies in the workspace; None without one."""
-    from ferrule.process.child import find_program  # most runs of Ferrule start no program
+    from ferrule.process.sandbox.places import find_program  # most runs of Ferrule start no program
 
     top = _top(paths)
     if top is None:
@@ -189,8 +189,8 @@ class _Git:
     async def __call__(self, *arguments: str, may_fail: bool = False) -> str:
         import asyncio
 
-        from ferrule.process.child import Child
         from ferrule.process.landlock import Confinement, needed_by
+        from ferrule.workspace.child import Child
 
         command = [self._program, "--no-pager", "--no-optional-locks", "--literal-pathspecs", *arguments]
         # Naming both folders skips the search for a repository, the question of who owns it, and `core.worktree`.

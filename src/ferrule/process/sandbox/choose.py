@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.process.box import open_box
-from ferrule.process.child import find_program
 from ferrule.process.owned_folders import OwnedFolder
 from ferrule.process.profile import LayerMount, Profile
 from ferrule.process.sandbox.bubblewrap import Bubblewrap
 from ferrule.process.sandbox.denials import SandboxRefused
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 from ferrule.process.sandbox.limits import can_count_processes
+from ferrule.process.sandbox.places import find_program
 from ferrule.process.sandbox.sandbox import NoSandbox
 from ferrule.process.sandbox.seatbelt import Seatbelt
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 import sys
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 # Reads git's configuration files strictly, to tell one that only describes a repository from one that runs programs.
@@ -269,3 +270,18 @@ def _is_socket(path: str) -> bool:
         return stat.S_ISSOCK(os.lstat(path).st_mode)
     except OSError:
         return False
+
+
+def find_program(name: str, inside: Iterable[Path] = ()) -> str | None:
+    """A program on PATH, never one that lies in a workspace, where anyone may have put it."""
+    roots = [os.path.realpath(root) for root in inside]
+    safe: list[str] = []
+    for entry in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        real = os.path.realpath(entry)
+        if entry.startswith("/") and not any(real == root or real.startswith(root + "/") for root in roots):
+            safe.append(entry)
+    found = shutil.which(name, path=os.pathsep.join(safe)) if safe else None
+    if found is None:
+        return None
+    real = os.path.realpath(found)
+    return None if any(real.startswith(root + "/") for root in roots) else found

