@@ -106,7 +106,7 @@ def test_when_nothing_more_fits_record_raises(path: Path) -> None:
                 log.record(a_record(number))
             with pytest.raises(AuditError):
                 log.flush(10)
-            with pytest.raises(AuditError, match="3 records wait"):
+            with pytest.raises(AuditError, match="3 records are waiting"):
                 log.record(a_record(4))
         log.flush(10)
     assert len(AuditReader(path).list()) == 3

@@ -76,7 +76,7 @@ def test_a_log_that_cannot_be_written_says_so_and_catches_up_later(
     with AuditLog(path, patience=0.1) as log:
         with another_program_holds(path):
             log.record(a_record(1))
-            with pytest.raises(AuditError, match=r"cannot be written \(.*locked.*1 records wait"):
+            with pytest.raises(AuditError, match=r"cannot be written \(.*locked.*1 records are waiting"):
                 log.flush(10)
             assert [problem.waiting for problem in log.problems] == [1]
             log.record(a_record(2))

@@ -170,11 +170,7 @@ def _drops(arguments: list[str]) -> Iterator[str]:
 def _packages(arguments: list[str]) -> Iterator[str]:
     """Package managers of the system: all but looking changes the machine."""
     verbs = [word for word in arguments if not word.startswith("-")]
-    looks = names(
-        """
-            list show search policy depends rdepends showpkg info leaves deps outdated help doctor config
-        """
-    )
+    looks = names("list show search policy depends rdepends showpkg info leaves deps outdated help doctor config")
     if arguments and (
         not verbs or verbs[0] not in looks or any(re.match(r"-[oc]\b|--(option|config)", one) for one in arguments)
     ):
@@ -225,12 +221,7 @@ def _gh(arguments: list[str]) -> Iterator[str]:
 ELSEWHERE: dict[str, Callable[[list[str]], Iterator[str]]] = {
     "git": _git,
     **dict.fromkeys(
-        names(
-            """
-                docker podman nerdctl docker-compose podman-compose lxc lxd virsh multipass ctr crictl
-                runc
-            """
-        ),
+        names("docker podman nerdctl docker-compose podman-compose lxc lxd virsh multipass ctr crictl runc"),
         _docker,
     ),
     **dict.fromkeys(["kubectl", "oc", "k3s"], _kubectl),
@@ -255,12 +246,7 @@ ELSEWHERE: dict[str, Callable[[list[str]], Iterator[str]]] = {
     ),
     **dict.fromkeys(("dropdb", "dropuser"), _drops),
     **dict.fromkeys(
-        names(
-            """
-                apt apt-get aptitude yum dnf zypper pacman apk brew port snap flatpak emerge choco
-                winget scoop
-            """
-        ),
+        names("apt apt-get aptitude yum dnf zypper pacman apk brew port snap flatpak emerge choco winget scoop"),
         _packages,
     ),
     **dict.fromkeys(("dpkg", "rpm"), _dpkg),
@@ -340,11 +326,7 @@ _LATER = phrase("it runs a command later, unattended")
 _BEYOND_RECOVERY = phrase("it destroys the contents of files beyond recovery")
 _ALWAYS: dict[str, str] = {
     **dict.fromkeys(
-        names(
-            """
-                sudo doas pkexec sudoedit gosu su-exec run0 please dzdo su runuser sg capsh
-            """
-        ),
+        names("sudo doas pkexec sudoedit gosu su-exec run0 please dzdo su runuser sg capsh"),
         _OTHER_RIGHTS,
     ),
     **dict.fromkeys(names("shutdown reboot halt poweroff init telinit"), _STOPS),
@@ -432,20 +414,10 @@ _LOOKS: dict[str, tuple[re.Pattern[str], str]] = {
 }
 _DISK_LISTS = re.compile(r"(-l|--list|-V|--version|print)\b.*|.* print|list.*|status.*|get .*")
 _POWER = frozenset(
-    names(
-        """
-            poweroff reboot halt kexec suspend hibernate hybrid-sleep soft-reboot rescue emergency isolate
-        """
-    )
+    names("poweroff reboot halt kexec suspend hibernate hybrid-sleep soft-reboot rescue emergency isolate")
 )
 _WRITES_LAST = frozenset(names("cp mv ln install rsync scp gcp"))
-_WRITES_ALL = frozenset(
-    names(
-        """
-        tee rm grm rmdir unlink touch mkdir truncate shred mv chmod chown sponge
-    """
-    )
-)
+_WRITES_ALL = frozenset(names("tee rm grm rmdir unlink touch mkdir truncate shred mv chmod chown sponge"))
 
 
 class Arguments:
