@@ -148,7 +148,7 @@ async def test_what_cannot_be_is_refused_in_words(store: str, tmp_path: Path) ->
         assert said == [
             (404, "There is no role `nobody`."),
             (409, "There is a user `admin` already."),
-            (422, "The rule `Grep(x)` cannot work: rules for paths hold for every tool; write `Read(x)`."),
+            (422, "The rule `Grep(x)` cannot work: rules for paths apply to every tool; write `Read(x)`."),
             (422, "The rule `Admin(keys)` cannot work: administration never asks."),
             (422, f"The rule `Admin(kyes)` cannot work: there is {', '.join(f'`{area}`' for area in AREAS)}."),
             (409, "The role `admin` is held by `admin`. Give them another role first."),
