@@ -104,7 +104,7 @@ def test_verify_names_a_gap_and_does_not_call_it_tampering(ferrule: Command) -> 
     done = ferrule("audit", "--file", str(path), "verify")
     assert (done.code, done.err) == (0, "")
     first, second = done.out.splitlines()
-    assert first.startswith("2 records verified. Head: 2:")
+    assert first.startswith("Records verified: 2. Head: 2:")
     assert re.sub(r"\(.*?\)", "(…)", second) == (
         "Gap at row 1 (…): the log was removed or replaced while Ferrule was running. It ended at row 1, and the one "
         "in its place at row 0."

@@ -44,7 +44,7 @@ def test_the_built_ins_have_no_findings_at_all(ferrule: Command) -> None:
 def test_what_does_not_load_is_counted(ferrule: Command) -> None:
     bad = ferrule.folder / "tools" / "bad.py"
     bad.write_text("import no_such_module_anywhere\n")
-    assert "0 tools checked, 1 findings." in ferrule("lint", str(bad)).err
+    assert "Tools checked: 0. Findings: 1." in ferrule("lint", str(bad)).err
     every = ferrule("lint", "--json")
     assert every.code == 1
     assert str(bad) in [finding["where"] for finding in every.json if finding["rule"] == "load"]

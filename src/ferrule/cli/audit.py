@@ -126,7 +126,7 @@ def verify_log(file: Path | None, head: str | None, as_json: bool) -> None:
         }
         write_json(document)
     elif found.ok:
-        write(_("{rows} records verified. Head: {head}").format(rows=found.rows, head=found.head))
+        write(_("Records verified: {rows}. Head: {head}").format(rows=found.rows, head=found.head))
     else:
         write(_("Audit log verification failed: {why}").format(why=what_is_wrong(found)), err=True)
     if not as_json:

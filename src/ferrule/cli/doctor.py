@@ -423,6 +423,6 @@ def _records(settings: Settings, workspace: Path) -> Iterator[Check]:
         yield Check("audit", "fail", said_of(error))
         return
     if found.ok:
-        yield Check("audit", "ok", _("{path}: {rows} records verified").format(path=path, rows=found.rows))
+        yield Check("audit", "ok", _("{path}: records verified: {rows}").format(path=path, rows=found.rows))
     else:
         yield Check("audit", "fail", f"{path}: {what_is_wrong(found)}")

@@ -221,7 +221,7 @@ def lint_command(path: Path | None, ignore: tuple[str, ...], as_json: bool, work
             if finding.suggestion:
                 write(f"    {finding.suggestion}")
         click.echo(
-            _("{tools} tools checked, {findings} findings.").format(
+            _("Tools checked: {tools}. Findings: {findings}.").format(
                 tools=len(tools), findings=len(findings) + len(broken)
             ),
             err=True,
