@@ -120,15 +120,16 @@ def names_of_hidden(hidden: Sequence[Path], roots: Sequence[str]) -> list[str]:
     a hard link is as good as the file.
     """
     names = dict.fromkeys(os.path.realpath(path) for path in hidden)
-    linked: set[tuple[int, int]] = set()
-    for path in list(names):
-        for file in _files(path):
-            if file.st_nlink > 1:
-                linked.add((file.st_dev, file.st_ino))
-    if linked:
-        for root in roots:
-            names |= dict.fromkeys(_with_number(root, linked))
+    names |= dict.fromkeys(_other_names(names, roots))
     return [path for path in names if not any(path != other and is_within(path, other) for other in names)]
+
+
+def _other_names(places: Iterable[str], roots: Iterable[str]) -> list[str]:
+    """Under which names files in these places, given by their real paths, are known below the roots; none where no
+    file has a second name.
+    """
+    linked = {(file.st_dev, file.st_ino) for path in places for file in _files(path) if file.st_nlink > 1}
+    return [name for root in roots for name in _with_number(root, linked)] if linked else []
 
 
 def _files(path: str) -> Iterator[os.stat_result]:
@@ -336,9 +337,10 @@ class _Preparation:
             tree.locked = frozenset(one.mounted)
             tree.deepen(one.found)
             one.keep()
-            files = [Path(root, path) for path, mark in one.found.marks.items() if not stat.S_ISLNK(mark.kind)]
-            for path in below(root, map(Path, names_of_hidden(files, [root]))) - one.found.marks.keys():
-                self._mount(tree, path)  # another name of the same file
+            places = [f"{root}/{path}" for path, mark in one.found.marks.items() if not stat.S_ISLNK(mark.kind)]
+            for other in _other_names(places, [root]):
+                if not any(is_within(other, place) for place in places):
+                    self._mount(tree, other[len(root) + 1 :])
         return Sweep(watched)
 
     def _mount_target(self, tree: GuardedTree, path: str) -> None:
