@@ -52,7 +52,7 @@ def start(
     given = {**os.environ, "FERRULE_PYTHON": str(python), **(environment or {})}
     given.pop("PYTHONPATH", None)
     return subprocess.run(
-        [str(program), *arguments], env=given, capture_output=True, text=True, timeout=60, check=False
+        [str(program), *arguments], env=given, capture_output=True, text=True, timeout=600, check=False
     )
 
 
