@@ -22,7 +22,8 @@ AS_ORDINARY = ("setpriv", f"--reuid={ORDINARY}", f"--regid={ORDINARY}", "--clear
 def test_an_ordinary_user_has_the_same(module: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chown(folder, ORDINARY, ORDINARY)
-        command = [sys.executable, "-B", "-m", "pytest", "-q", "-n", "0", f"--basetemp={folder}/base", HERE / module]
+        command = [sys.executable, "-B", "-m", "pytest", "-q", "-n", "0", f"--basetemp={folder}/base"]
+        command += ["-o", f"cache_dir={folder}/cache", HERE / module]
         environment = {
             **os.environ,
             "HOME": folder,
