@@ -32,7 +32,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 def test_a_file_that_is_too_long_is_not_read_whole(tmp_path: Path) -> None:
     (tmp_path / "long").write_bytes(b"x" * 11)
     assert read_given(tmp_path / "long", 11) == b"x" * 11
-    with pytest.raises(OSError, match="it holds more than 10 bytes"):
+    with pytest.raises(OSError, match="it has more than 10 bytes"):
         read_given(tmp_path / "long", 10)
 
 
