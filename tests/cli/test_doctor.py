@@ -34,6 +34,28 @@ def test_each_thing_that_is_wrong_is_named(ferrule: Command) -> None:
     assert "Traceback" not in done.err
 
 
+def test_what_was_moved_out_of_the_way_is_named_with_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FERRULE_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert list(doctor._set_aside()) == []
+    aside, quarantine = tmp_path / "data/history/old-0123/set-aside", tmp_path / "ferrule-quarantine-x"
+    for one in (aside, quarantine):
+        one.mkdir(parents=True)
+        (one / "file").write_bytes(b"x" * 1_500_000)
+    assert [(one.name, one.state, one.message.replace(str(tmp_path), "")) for one in doctor._set_aside()] == [
+        (
+            "history",
+            "note",
+            "/data/history/old-0123/set-aside: a history that could not be read, 1.5 MB; it is removed after 30 days",
+        ),
+        (
+            "quarantine",
+            "note",
+            "/ferrule-quarantine-x: files that a command was not allowed to leave, 1.5 MB; removed after 30 days",
+        ),
+    ]
+
+
 def test_wrong_settings_do_not_keep_it_from_looking(ferrule: Command) -> None:
     ferrule.settings.write_text("this is not toml")
     done = ferrule("doctor")

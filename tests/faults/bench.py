@@ -19,7 +19,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias, TypeVar
@@ -42,6 +42,8 @@ from tests.faults.tracing import Fate, Followed, NotHere, follow
 Tree: TypeAlias = dict[str, tuple[str, int, bytes]]
 """What stands at each path: its kind, its mode, and its content or where it leads."""
 
+BALLAST = "node_modules/ballast"
+"""In a workspace: where neither a look at its files nor `tree` sees it."""
 _UNFINISHED = re.compile(r"\.ferrule-[0-9a-f]{16}")
 _SUBREAPER, _WITH_PARENT = 36, 1
 _NEW_USER, _NEW_MOUNTS, _PRIVATE, _DETACH = 0x10000000, 0x00020000, 0x44000, 2
@@ -176,6 +178,18 @@ class Bench:
         shutil.copytree(kept, folder, symlinks=True, dirs_exist_ok=True)
         return Disk(folder)
 
+    def one_disk(self, kibibytes: int = 16_384) -> Disk:
+        """Have the workspace, the data and the temporary files on one disk, which can be filled, by commands too."""
+        whole = self.folder / "disk"
+        whole.mkdir()
+        (self.workspace / BALLAST).parent.mkdir()
+        for name in ("workspace", "data", "temporary"):
+            old, new = getattr(self, name), whole / getattr(self, name).name
+            if old.exists():
+                old.rename(new)
+            setattr(self, name, new)
+        return replace(self.disk(whole, kibibytes), ballast=self.workspace / BALLAST)
+
     # What there is
 
     def tree(self) -> Tree:
@@ -253,7 +267,7 @@ class Bench:
         for group in groups:
             assert group["state"] in ("done", "undone", "dropped"), f"change {group['number']} is {group['state']}"
             assert all(change["covered"] for change in group["changes"]), group
-        listed = {group["call_id"] for group in groups}
+        listed = {call for group in groups for call in (group["call_id"], *group["may_be_of"])}
         for one in reports:
             if one.success and (one.metadata.get("change") or one.metadata.get("changed")):
                 assert one.id in listed, f"not in the history: {one}"
@@ -286,7 +300,8 @@ class Bench:
     def _unknown_data(self) -> Iterator[Path]:
         """What lies in the data folder and is neither a database, nor a content of the history, nor any output."""
         known = {one.name for one in databases(self.data)}
-        names = {"lock", "set-aside"} | {f"{one}{end}" for one in known for end in ("", "-wal", "-shm")}
+        names = {"lock", "set-aside", "reserve"}
+        names |= {f"{one}{end}" for one in known for end in ("", "-wal", "-shm", "-reserve")}
         contents = self.history / "contents"
         listed = self._listed_contents()
         for one in self.data.rglob("*"):
@@ -337,24 +352,29 @@ class Bench:
 @dataclass
 class Disk:
     folder: Path
+    ballast: Path | None = None
+    """The file that takes the room."""
 
     @property
     def free(self) -> int:
         found = os.statvfs(self.folder)
         return found.f_bavail * found.f_frsize
 
-    @property
-    def _ballast(self) -> Path:
-        return self.folder / ".ballast"
-
     def fill(self, leave: int) -> None:
         """Leave so many bytes free."""
-        with self._ballast.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, max(self.free - leave, 1))
+        with self._file.open("wb") as file:
+            while True:
+                with suppress(OSError):  # a program that runs was quicker
+                    os.posix_fallocate(file.fileno(), 0, max(self.free - leave, 1))
+                    break
         COUNTS["full disks"] += 1
 
     def empty(self) -> None:
-        self._ballast.unlink()
+        self._file.unlink(missing_ok=True)
+
+    @property
+    def _file(self) -> Path:
+        return self.ballast or self.folder / ".ballast"
 
 
 # Files
@@ -384,7 +404,7 @@ def tree(folder: Path) -> Tree:
     found: Tree = {}
     for one in sorted(folder.rglob("*")):
         path = str(one.relative_to(folder))
-        if path.startswith((".git/", ".ballast")) or path == ".git":
+        if path.startswith((".git/", ".ballast", "node_modules/")) or path == ".git":
             continue
         with suppress(FileNotFoundError):
             mode = stat.S_IMODE(one.lstat().st_mode)

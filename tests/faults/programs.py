@@ -22,6 +22,7 @@ from ferrule.cli.ask import say_yes
 from ferrule.cli.main import main
 from ferrule.cli.past import history_of
 from ferrule.core.call import RawCall
+from ferrule.workspace.problems import PathProblem
 
 Call: TypeAlias = tuple[str, dict[str, Any]]
 """A tool and its arguments; `undo` takes back what the program's last call changed."""
@@ -243,7 +244,10 @@ _made: list[str] = []
 
 def _undo_last() -> Report:
     """Undo what the last call of this program changed, as `ferrule undo --call` does."""
-    report = history_of(Path.cwd()).undo(call=_made.pop())
+    try:
+        report = history_of(Path.cwd()).undo(call=_made.pop())
+    except PathProblem as problem:
+        return Report("", False, str(problem), {})
     return Report("", report.refused is None and bool(report.groups), str(report), {})
 
 

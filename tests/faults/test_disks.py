@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from tests.faults.bench import COUNTS, Bench, differences, rounds
+from tests.faults.bench import BALLAST, COUNTS, Bench, differences, rounds
 from tests.faults.jobs import CHANGES, JOBS, TORN, begin, course_of
-from tests.faults.programs import Output, command_line, ready_then
+from tests.faults.programs import Call, Output, Report, command_line, ordered_session, ready_then
 from tests.faults.tracing import Fate
 
 pytestmark = pytest.mark.slow
@@ -60,7 +61,7 @@ def check_all(bench: Bench, origin: Any, kept: list[str]) -> None:
 
 
 @rounds(3)
-@pytest.mark.parametrize("full", ["work", "data", "audit", "temporary"])
+@pytest.mark.parametrize("full", ["work", "data", "audit", "temporary", "disk"])
 def test_a_full_disk_changes_nothing_by_halves(bench: Bench, chance: Random, full: str) -> None:
     """P1, P11: with no room for the file, its old content or its record, a call fails as a whole and says so, or is
     done and said to be done.
@@ -68,7 +69,8 @@ def test_a_full_disk_changes_nothing_by_halves(bench: Bench, chance: Random, ful
     origin = bench.tree()
     if full == "audit":
         bench.keep_audit_in(bench.folder / full)
-    disk = bench.disk(bench.folder / full)
+    disk = bench.one_disk() if full == "disk" else bench.disk(bench.folder / full)
+    origin = bench.tree()
     call(bench, "Read", {"file_path": "notes.txt"})
     disk.fill(chance.choice(LEFT))
     kept = change_all(bench, chance, [])
@@ -145,3 +147,108 @@ def test_a_disk_of_the_bench_can_be_full(bench: Bench, chance: Random) -> None:
     assert disk.free == 0
     with pytest.raises(OSError, match="No space left"):
         (bench.workspace / "more").write_bytes(b"x" * 10_000)
+
+
+# All on one disk
+
+FILLED = "head -c 100M /dev/zero > {ballast} 2> /dev/null; truncate -s -{leave} {ballast}"
+"""A command that leaves so many bytes free."""
+
+
+@rounds(4)
+@pytest.mark.parametrize("undone_by", ["the session", "another program"])
+def test_a_command_that_fills_the_disk_is_on_record_or_undo_says_that_it_is_not(
+    bench: Bench, chance: Random, undone_by: str
+) -> None:
+    """P11, O3: its result is given and says what is gone, its record is kept, and no older change is undone for it."""
+    disk = bench.one_disk()
+    origin = bench.tree()
+    program = bench.start(ordered_session(["Bash"]))
+    reports = [program.call(("Write", {"file_path": "older.txt", "content": "older\n"}))]
+    before = bench.tree()
+    large = chance.random() < 0.5  # more than the room that is kept for it
+    gone = ["windows.txt", "latin.txt", *(["random.bin"] if large else [])]
+    if large:
+        (bench.workspace / "random.bin").write_bytes(chance.randbytes(2_000_000))
+        origin, before = ({**one, "random.bin": bench.tree()["random.bin"]} for one in (origin, before))
+        assert program.call(("Bash", {"command": "true"})).success
+    fill = FILLED.format(ballast=BALLAST, leave=chance.choice([0, chance.randrange(65_536)]))
+    reports.append(program.call(("Bash", {"command": f"rm {gone[0]}; {fill}; rm {' '.join(gone[1:])}"})))
+    COUNTS["full disks"] += 1
+    told = reports[-1]
+    assert told.success, told.text
+    assert told.metadata["changed"] == len(gone), (told, program.text())
+    listed = told.id in {group["call_id"] for group in bench.groups()}
+    assert listed or all(name in told.text for name in gone), told.text
+    assert listed != ("not in the history yet" in told.text), told.text
+    assert listed or large, "there is room for what is small"
+    with_room = chance.random() < 0.5
+    if with_room:
+        disk.empty()
+    if undone_by == "another program":
+        done = bench.ferrule("undo", "--json")
+        assert not done.says_traceback, done
+        undone = done.json.get("done") or []
+        assert [one["call_id"] for one in undone] in ([], [told.id]), f"an older change was undone: {done}"
+        assert undone or done.code, done
+        succeeded = bool(undone)
+    else:
+        succeeded = program.call(("undo", {})).success
+    assert succeeded or not with_room
+    if succeeded:
+        assert not (wrong := differences(bench.tree(), before)), wrong
+    assert "older.txt" in bench.tree()
+    assert program.end_orders() == 0, program.text()
+    disk.empty()
+    bench.start_again()
+    bench.check_record(reports, origin)
+
+
+@rounds(6)
+@pytest.mark.parametrize("way", ["direct", "held back"])
+def test_whatever_is_done_on_one_disk_that_is_full_now_and_then(bench: Bench, chance: Random, way: str) -> None:
+    """P1, P11, O3: each call is done or not, each undo is that of the newest change or refused, nothing is lost."""
+    disk = bench.one_disk()
+    origin = bench.tree()
+    program = bench.start(ordered_session(["Bash"] if way == "direct" else []))
+    assert program.call(("Read", {"file_path": "notes.txt"})).success
+    states: list[tuple[str, Any]] = [("", origin)]
+    reports: list[Report] = []
+    for step in range(10):
+        disk.empty()
+        if chance.random() < 0.7:
+            disk.fill(chance.randrange(65_536))
+        before = bench.tree()
+        if chance.random() < 0.3:
+            done = bench.ferrule("undo", "--json")
+            assert not done.says_traceback, done
+            undone = [one["call_id"] for one in done.json.get("done") or []]
+            assert undone in ([], [states[-1][0]]), f"not the newest change: {undone} of {states[-1][0]}"
+            if undone:
+                states.pop()
+            assert not (wrong := differences(bench.tree(), states[-1][1])), f"after undo: {wrong}: {done}"
+            continue
+        one = program.call(_some_change(chance, step, bench.workspace))
+        reports.append(one)
+        after = bench.tree()
+        if after != before:
+            assert one.success or way == "direct", f"it failed, and changed something: {one.text}"
+            states.append((one.id, after))
+    assert program.end_orders() == 0, program.text()
+    disk.empty()
+    bench.start_again()
+    unrecorded = [one for one in reports if "unrecorded" in one.metadata]
+    bench.check_record([one for one in reports if one not in unrecorded], origin)
+
+
+def _some_change(chance: Random, step: int, workspace: Path) -> Call:
+    there = sorted(one.name for one in workspace.glob("*.txt") if one.name != "notes.txt")
+    name = chance.choice(there)
+    filled = FILLED.format(ballast=BALLAST, leave=chance.randrange(65_536))
+    return chance.choice([
+        ("Write", {"file_path": f"new-{step}/file.txt", "content": f"{step}\n" * chance.choice([1, 20_000])}),
+        ("FileSearch", {"pattern": "two", "path": "many", "replace_with": f"{step}", "preview_only": False}),
+        ("Bash", {"command": f"rm {name}; echo {step} > made-{step}.txt"}),
+        ("Bash", {"command": f"rm {name}; {filled}; chmod 700 run.sh; mkdir made-{step}"}),
+        ("Bash", {"command": f"cat {name} {name} > {step}.tmp; mv {step}.tmp {name}"}),
+    ])  # fmt: skip

@@ -194,3 +194,27 @@ def _make_repository(folder: Path) -> None:
 
 def _git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@rounds(3)
+def test_programs_at_once_on_a_disk_that_is_nearly_full(bench: Bench, chance: Random) -> None:
+    """P11, O3: some calls fail for want of room and say so, some programs are killed; the rest is whole, and what was
+    told is on record once there is room.
+    """
+    disk = bench.one_disk()
+    origin = bench.tree()
+    actors = [Actor.by_chance(f"actor{n}", chance, 4) for n in range(chance.randint(2, 6))]
+    programs = start(bench, actors, ["Bash"])
+    disk.fill(chance.randrange(65_536))
+    fates = {one.process: Fate(after=chance.uniform(0, 3)) if chance.random() < 0.3 else Fate() for one in programs}
+    bench.follow(fates)
+    bench.settle()
+    disk.empty()
+    bench.start_again()
+    reports = [report for one in programs for report in one.reports() if report.id]
+    for one in reports:
+        assert one.success or one.text.startswith("Error ("), one
+    assert not (bad := [one.text for one in programs if "Traceback" in one.text()]), bad
+    bench.check_history([one for one in reports if one.success], origin)
+    bench.check_audit(one for one in reports if "unrecorded" not in one.metadata)
+    bench.check_leftovers()

@@ -5,18 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
-from typing import TYPE_CHECKING
+import tempfile
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.records.record_samples import a_record, a_refusal
 
 from ferrule.core.context import ANYONE, Caller
 from ferrule.records.audit import AuditError, AuditLog
 from ferrule.records.reader import AuditReader
 from ferrule.records.row import COLUMNS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +88,27 @@ def test_an_export_as_csv_cannot_run_in_a_spreadsheet(path: Path) -> None:
     cell = table[5][COLUMNS.index("arguments")]
     assert cell.startswith("'=HYPERLINK")
     assert cell.endswith("中文")
+
+
+_ANYTHING = st.text(st.characters(codec="utf-8"), max_size=12) | st.text('=+-@\t\r\n,"\0a', max_size=6)
+
+
+@given(st.lists(st.tuples(_ANYTHING, _ANYTHING, _ANYTHING, st.floats(0, 1e9)), min_size=1, max_size=5))
+def test_an_export_as_csv_is_what_is_on_record(calls: list[tuple[str, str, str, float]]) -> None:
+    """O3: whatever a model sent and a tool said, each cell holds it, and no cell is a formula."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "audit.db"
+        with AuditLog(path) as log:
+            for arguments, reason, error, time in calls:
+                log.record(a_record(1, arguments=arguments, reason=reason, error=error, started=time))
+        _, *table = csv.reader(io.StringIO("".join(AuditReader(path).export("csv")), newline=""))
+        rows = list(AuditReader(path).rows())
+    assert table == [[_cell(value) for value in row] for row in rows]
+
+
+def _cell(value: object) -> str:
+    text = "" if value is None else str(value)
+    return f"'{text}" if isinstance(value, str) and text[:1] in tuple("=+-@\t\r") else text
 
 
 def test_an_export_since_a_time(path: Path) -> None:

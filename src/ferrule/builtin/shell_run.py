@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ferrule.workspace.layers.reading import LayerChange, LayerChanges
     from ferrule.workspace.paths import Paths
     from ferrule.workspace.snapshots.changes import Origin
-    from ferrule.workspace.snapshots.shell_changes import ShellChanges
+    from ferrule.workspace.snapshots.shell_changes import RecordedChanges, ShellChanges
 
 _BETWEEN_WORDS = re.compile(r"""[\s'"`;|&()<>=,:@{}$]+""")
 _MOST_NAMED = 5
@@ -529,15 +529,16 @@ async def _look_before(
         raise
 
 
-async def _record(context: ToolContext, told: Told, *, over: bool = True) -> None:
+async def _record(context: ToolContext, told: Told, *, over: bool = True) -> RecordedChanges:
     """Look again, and put what the command changed into the history; unless it is `over`, what it changed so far."""
     import asyncio
 
     changes = files_of(context.session).shell_changes
     looking = asyncio.to_thread(changes.end if over else changes.so_far, origin_of(context))
     recorded = await asyncio.shield(looking)
-    told.changed = len(recorded.group.changes) if recorded.group else 0
+    told.changed = recorded.count
     told.notes += [recorded.note] if recorded.note else []
+    return recorded
 
 
 def require_folder(session: Session, folder: str | None) -> None:
@@ -565,7 +566,9 @@ def record_when_over(context: ToolContext, kept: BackgroundCommand) -> None:
 
     async def record() -> None:
         await kept.over.wait()
-        await _record(context, Told())
+        recorded = await _record(context, Told())
+        if recorded.waiting:  # the next result says it: this command's own was given long ago
+            context.session.note(f"`{kept.id}` has ended. {recorded.note}")
 
     watchers = watchers_of(context.session)
     task = asyncio.create_task(record())

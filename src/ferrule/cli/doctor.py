@@ -345,6 +345,7 @@ def _checks(workspace: Path) -> Iterator[Check]:
     yield from mcp_checks(settings, workspace)
     yield from _tools(settings, workspace)
     yield from _records(settings, workspace)
+    yield from _set_aside()
 
 
 def _files(settings: Settings, workspace: Path) -> Iterator[Check]:
@@ -392,6 +393,26 @@ def _tools(settings: Settings, workspace: Path) -> Iterator[Check]:
     joined = tools.servers.joined.values() if tools.servers else ()
     remote = {tool.name for one in joined for tool in one.tools.values()}
     yield Check("tools", "ok", ", ".join(name for name in tools.registry.names() if name not in remote))
+
+
+def _set_aside() -> Iterator[Check]:
+    """What was moved out of the way, which a user may want to look at or remove before it goes by itself."""
+    from ferrule.process.sandbox.guarded import KEPT_DAYS, quarantines
+    from ferrule.workspace.snapshots.changes import Caps
+    from ferrule.workspace.snapshots.snapshot_store import histories_set_aside
+
+    days = int(Caps().age // 86_400)
+    for folder in histories_set_aside():
+        words = _("{folder}: a history that could not be read, {size}; it is removed after {days} days")
+        yield Check("history", "note", words.format(folder=folder, size=_size(folder), days=days))
+    for folder in quarantines():
+        words = _("{folder}: files that a command was not allowed to leave, {size}; removed after {days} days")
+        yield Check("quarantine", "note", words.format(folder=folder, size=_size(folder), days=KEPT_DAYS))
+
+
+def _size(folder: Path) -> str:
+    size = sum(os.lstat(os.path.join(top, one)).st_size for top, _folders, names in os.walk(folder) for one in names)  # noqa: PTH118
+    return f"{size / 1e6:.1f} MB"
 
 
 def _records(settings: Settings, workspace: Path) -> Iterator[Check]:

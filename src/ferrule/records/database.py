@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.phrases import phrase
+from ferrule.records.reserve import is_full
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -260,4 +261,6 @@ def _words_for(problem: sqlite3.Error, path: Path) -> str:
         )
     if "locked" in text:
         return phrase("Another program keeps the audit log {path} locked. Close it, or choose another file.", path=path)
+    if is_full(problem, path.parent):
+        return phrase("Cannot open the audit log {path}: the disk is full. Free some space first.", path=path)
     return phrase("Cannot open the audit log {path}: {text}.", path=path, text=text)

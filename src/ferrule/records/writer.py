@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.phrases import phrase
 from ferrule.records.database import AuditError, is_damage, open_for_writing
+from ferrule.records.reserve import Reserve, is_full
 from ferrule.records.row import INSERT, content_of, gap_content, retention_content, seal, unreadable_content
 from ferrule.records.statistics import BLOCK, add_missing_blocks
 
@@ -189,6 +190,8 @@ class Writer:
         """How many more records the queue may hold: its bound less what this thread holds back."""
         self._bound = room
         self._path = path
+        self._reserve = Reserve(path.with_name(f"{path.name}-reserve"))
+        self._used_reserve = False
         self._retention = retention
         self._patience = patience
         self._linger = linger
@@ -206,6 +209,7 @@ class Writer:
         self._file: os.stat_result | None = None
         # Opened by whoever makes the log, so that a bad file is their error and not a line in a log.
         self._known: tuple[int, str] = _head(self._open(patience)) or (0, "")
+        self._reserve.keep()
         self.thread = threading.Thread(target=self._run, name="ferrule-audit", daemon=True)
 
     def refuse(self) -> None:
@@ -218,8 +222,10 @@ class Writer:
             self._drain()
             self._write_held()
             self._apply_retention()
-        if self._connection is not None:
-            self._connection.close()
+        if self._used_reserve:  # the file beside the log is merged into it, which takes room too
+            self._reserve.give_up()
+        self._drop_connection()
+        self._take_back_reserve()
 
     def _wait_for_work(self) -> None:
         self._held.append(self.queue.get())
@@ -244,6 +250,9 @@ class Writer:
                 self._commit_some()
             except Exception as problem:  # noqa: BLE001 - whatever it is, it is told and this thread lives on
                 self._drop_connection()
+                if is_full(problem, self._path.parent) and self._reserve.give_up():
+                    self._used_reserve = True
+                    continue
                 if self.failing or is_damage(problem) or time.monotonic() - since >= self._patience:
                     self._report(problem)
                     if self._stopping:
@@ -258,6 +267,11 @@ class Writer:
                 self.failing, since, pause = None, time.monotonic(), _FIRST_PAUSE
                 self.room = self._bound - len(self._held)
                 self._sum_up()
+        self._take_back_reserve()
+
+    def _take_back_reserve(self) -> None:
+        if self._used_reserve:
+            self._reserve.take_back()
 
     def _is_stopping(self) -> bool:
         return any(isinstance(item, Stop) for item in self._held)

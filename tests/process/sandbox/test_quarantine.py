@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ferrule.process.sandbox.guarded import Quarantine
+from ferrule.process.sandbox.guarded import KEPT_DAYS, Quarantine, quarantines
 
 
 @pytest.fixture(params=["same file system", "another"])
@@ -63,3 +64,22 @@ def test_two_of_one_name_are_both_kept(root: int, tmp_path: Path) -> None:
         (tmp_path / "ws/x").write_text(text)
         kept.append(quarantine.take(root, "x"))
     assert [path.read_text() for path in kept] == ["one", "two"]
+
+
+def test_what_was_moved_away_long_ago_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    old, young = tmp_path / "ferrule-quarantine-old", tmp_path / "ferrule-quarantine-young"
+    for one in (old, young, tmp_path / "ws", tmp_path / "ferrule-other"):
+        one.mkdir()
+        (one / "x").write_text("evil")
+    long_ago = time.time() - (KEPT_DAYS + 1) * 86_400
+    for one in (old, tmp_path / "ferrule-other"):
+        os.utime(one, (long_ago, long_ago))
+    assert quarantines() == [old, young]
+    opened = os.open(tmp_path / "ws", os.O_RDONLY)
+    try:
+        kept = Quarantine().take(opened, "x")
+    finally:
+        os.close(opened)
+    assert quarantines() == sorted([young, kept.parent])
+    assert (tmp_path / "ferrule-other/x").exists()

@@ -57,6 +57,19 @@ def test_what_fails_in_the_middle_is_not_written(tmp_path: Path) -> None:
     journal.close()
 
 
+def test_a_full_disk_is_not_taken_for_damage(tmp_path: Path) -> None:
+    """P11: where SQLite has rolled back by itself, as on a full disk, the fault is told and not that there is nothing
+    to roll back.
+    """
+    journal = Journal(tmp_path / "journal.db")
+    with pytest.raises(OSError, match="full"), journal.writing():
+        journal._run("DELETE FROM totals")
+        journal._run("ROLLBACK")
+        raise OSError("full")
+    assert journal.totals()[1] == 0
+    journal.close()
+
+
 def test_which_is_next(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.db")
     groups = [journal.begin(1, Origin(call=str(n)), [write("/a", "x", "y")], {}) for n in range(3)]

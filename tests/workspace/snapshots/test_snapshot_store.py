@@ -16,6 +16,7 @@ from ferrule.workspace.paths import Paths
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Caps
 from ferrule.workspace.snapshots.history import History
+from ferrule.workspace.snapshots.snapshot_store import histories_set_aside
 from ferrule.workspace.snapshots.undo_report import Why
 
 ROOT = Path(__file__).parents[3]
@@ -38,6 +39,30 @@ def test_a_broken_journal_is_set_aside_and_said(tmp_path: Path, damage: bytes) -
     assert (room.store / "set-aside" / "journal.db").read_bytes()[:7] == damage[:7]
     room.history.undo()
     assert room.read("a") == b"1"
+
+
+def test_what_was_set_aside_long_ago_is_removed_also_of_other_workspaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FERRULE_DATA", str(tmp_path / "data"))
+    old, young = (tmp_path / "data/history" / name / "set-aside" for name in ("old", "young"))
+    for one in (old, young):
+        one.mkdir(parents=True)
+        (one / "journal.db").write_bytes(b"garbage")
+    os.utime(old, (0, 0))
+    assert histories_set_aside() == [old, young]
+    (tmp_path / "room").mkdir()
+    room = Room(tmp_path / "room")
+    room.write("a", b"1")
+    room.history.close()
+    (room.store / "journal.db").write_bytes(b"garbage" * 1000)
+    room.again()
+    room.write("a", b"2")
+    assert histories_set_aside() == [young]
+    os.utime(room.store / "set-aside", (0, 0))
+    room.again()
+    room.write("a", b"3")
+    assert not (room.store / "set-aside").exists()
 
 
 def test_a_journal_that_breaks_while_it_is_open(tmp_path: Path) -> None:

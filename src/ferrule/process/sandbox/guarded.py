@@ -283,10 +283,24 @@ def read_plain(root: int, path: str) -> tuple[bytes, int] | None:
 
 
 _PIECE, _MOST = 1 << 20, 64 << 20
+_QUARANTINE = "ferrule-quarantine-"
+KEPT_DAYS = 30
+"""How long what was moved away is kept."""
+
+
+def quarantines(*, older_than: float = 0) -> list[Path]:
+    """The user's folders of what commands were kept from leaving in a workspace, of at least so many seconds."""
+    found: list[Path] = []
+    for one in sorted(Path(tempfile.gettempdir()).glob(f"{_QUARANTINE}*")):
+        with contextlib.suppress(OSError):
+            state = one.lstat()
+            own = stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid()
+            found += [one] if own and state.st_mtime <= time.time() - older_than else []
+    return found
 
 
 class Quarantine:
-    """The folder, made when it is first needed. It is left in place: a person may want what is in it."""
+    """The folder, made when it is first needed. It stays for `KEPT_DAYS`: a user may want what is in it."""
 
     def __init__(self) -> None:
         self._folder: Path | None = None
@@ -294,7 +308,9 @@ class Quarantine:
     def take(self, root: int, path: str) -> Path:
         """Move `path` below the open `root` out of it; raises OSError where that cannot be."""
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="ferrule-quarantine-"))
+            for old in quarantines(older_than=KEPT_DAYS * 86_400):
+                shutil.rmtree(old, ignore_errors=True)
+            self._folder = Path(tempfile.mkdtemp(prefix=_QUARANTINE))
         to = self._folder / f"{len(os.listdir(self._folder))}-{path.replace('/', '_')}"[:200]  # noqa: PTH208
         parent, _, name = path.rpartition("/")
         with opened(root, parent) as folder:

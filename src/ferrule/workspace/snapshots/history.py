@@ -436,12 +436,12 @@ class History:
         one_alone = to is None and call is None and turn is None
 
         def choose() -> Group | None:
-            with self._recovery.settled() as journal:
+            with self._recovery.settled(reserve=True) as journal:
                 return journal.next_to(side, to=to, call=call, turn=turn, session=session)
 
         while refused is None and (group := again_if_broken(choose)) is not None:
             with writing(*group.paths):
-                done = again_if_broken(partial(self._turn_group, group, side))
+                done = again_if_broken(partial(self._turn_group, group, side, set[int]()))
             if done is None:
                 continue  # someone else was quicker; look again
             if isinstance(done, Refusal):
@@ -460,7 +460,7 @@ class History:
 
         One that no change came from is a slip of the pen, and not one that has been taken back already.
         """
-        with self._recovery.settled() as journal:
+        with self._recovery.settled(reserve=True) as journal:
             if not journal.has_call(call):
                 if calls := journal.calls(_MOST_CALLS):
                     raise no_such_call(call, calls)
@@ -473,17 +473,21 @@ class History:
                     return Refusal(group, tuple(conflicts))
         return None
 
-    def _turn_group(self, chosen: Group, side: Side) -> Group | Refusal | None:
-        with self._recovery.settled() as journal:
+    def _turn_group(self, chosen: Group, side: Side, begun: set[int]) -> Group | Refusal | None:
+        """`begun` says which it has begun already, should it have to be tried again."""
+        under_way, over = (Phase.UNDOING, Phase.UNDONE) if side is Side.BEFORE else (Phase.REDOING, Phase.DONE)
+        with self._recovery.settled(reserve=True) as journal:
             self.shell_changes.take_up(journal, chosen.paths)
             group = journal.find(chosen.number)
+            if group is not None and group.phase is over and group.number in begun:
+                return group  # finished as after a kill
             if group is None or group.phase is not chosen.phase:
                 return None
             conflicts = self._conflicts.of(group, side)
             if conflicts:
                 return Refusal(group, tuple(conflicts))
-            under_way, over = (Phase.UNDOING, Phase.UNDONE) if side is Side.BEFORE else (Phase.REDOING, Phase.DONE)
             journal.mark(group, under_way, durable=True)
+            begun.add(group.number)
             changes = [one for one in group.changes if one.covered]
             at_hand = self._at_hand(changes)
             content = partial(self._store.contents.get, at_hand=at_hand)
@@ -514,10 +518,13 @@ class History:
 
     def recent(self, limit: int = 50, *, path: Path | None = None, session: str | None = None) -> list[Group]:
         """The newest groups first; with `path`, those of one file or of all below a folder."""
-        self.shell_changes.settle()
+        try:
+            self.shell_changes.settle()
+        except PathProblem as problem:  # the list is shown all the same, and what it lacks is said
+            self._store.note(problem.message)
 
         def find() -> list[Group]:
-            with self._recovery.settled() as journal:
+            with self._recovery.settled(reserve=True) as journal:
                 return journal.recent(limit, path, session)
 
         return again_if_broken(find)
@@ -530,7 +537,7 @@ class History:
         """What a group did, or all from one to another taken together, as a unified diff of bounded length."""
 
         def compare() -> list[str]:
-            with self._recovery.settled() as journal:
+            with self._recovery.settled(reserve=True) as journal:
                 return self._conflicts.diffs(journal.changes_between(first, first if last is None else last))
 
         parts = again_if_broken(compare)
@@ -573,7 +580,7 @@ class History:
             return group
 
     def _record(self, changes: Sequence[Change], made: _NotOnRecord) -> Group:
-        with self._recovery.settled():
+        with self._recovery.settled(reserve=True):
             return self._store.record(changes, made.at_hand.get, made.group.origin)
 
 

@@ -116,10 +116,11 @@ class Journal:
             run("BEGIN IMMEDIATE")
             try:
                 yield
+                run("COMMIT")
             except BaseException:
-                run("ROLLBACK")
+                if self._database.in_transaction:  # on a full disk SQLite may have rolled back already
+                    run("ROLLBACK")
                 raise
-            run("COMMIT")
         finally:
             if durable:
                 run("PRAGMA synchronous = NORMAL")

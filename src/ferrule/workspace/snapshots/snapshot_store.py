@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ferrule.core.phrases import phrase
 from ferrule.pipeline.threads import seen_through
+from ferrule.records.reserve import RESERVE, Reserve, is_full
+from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Change, Group, Node, Operation, Phase, Side
 from ferrule.workspace.snapshots.content_store import SHARDS, ContentLost, ContentStore, NewContents, pack, room
@@ -144,7 +146,7 @@ def _write(opened: int, said: bytes) -> None:
         os.pwrite(opened, said, 0)
 
 
-_FILE, _CONTENTS, _ASIDE = "journal.db", "contents", "set-aside"
+_FILE, _CONTENTS, _ASIDE, _RESERVE = "journal.db", "contents", "set-aside", "reserve"
 _MARGIN = 128 * 1024  # what the journal may grow by in one change
 _AGED_AT_ONCE = 50
 _SWEEP_EVERY = 32
@@ -166,6 +168,8 @@ class SnapshotStore:
         self._tell = tell
         self._folder = folder
         self._lock = StoreLock(folder / "lock", patience)
+        self._reserve = Reserve(folder / _RESERVE, min(RESERVE, caps.total // 64))
+        self._used_reserve = False
         self._journal: Journal | None = None
         self._turns = 0
         try:
@@ -174,8 +178,12 @@ class SnapshotStore:
             raise unusable(error) from None
 
     @contextmanager
-    def locked(self) -> Generator[Journal]:
-        """Be the only one who uses the store. `Broken` is raised where it broke, or was removed, meanwhile."""
+    def locked(self, *, reserve: bool = False) -> Generator[Journal]:
+        """Be the only one who uses the store. `Broken` is raised where it broke, or was removed, meanwhile.
+
+        With `reserve` it is raised too where the disk was full, as long as there is room left that is kept for what has
+        happened already: trying again finds that room.
+        """
         try:
             with self._lock.held() as whole:
                 try:
@@ -183,7 +191,13 @@ class SnapshotStore:
                     if not whole:
                         self._sweep(self.contents.all())
                     yield journal
+                    if self._used_reserve:
+                        self._reserve.take_back()
+                        self._used_reserve = False
                 except sqlite3.DatabaseError as error:
+                    if reserve and self.give_up_reserve(error):
+                        self._close_journal()
+                        raise Broken(str(error)) from error
                     if not self.is_current():
                         raise Broken(str(error)) from error
                     if not _is_damage(error):
@@ -191,11 +205,25 @@ class SnapshotStore:
                     self._set_aside(error)
                     raise Broken(str(error)) from error
                 except OSError as error:
+                    if reserve and self.give_up_reserve(error):
+                        raise Broken(error.strerror or str(error)) from error
                     if self.is_current():
                         raise
                     raise Broken(error.strerror or str(error)) from error
         except (sqlite3.Error, OSError) as error:
             raise unusable(error) from error
+
+    @property
+    def reserved(self) -> int:
+        """Bytes that are kept for what has happened already."""
+        return self._reserve.held
+
+    def give_up_reserve(self, error: Exception) -> bool:
+        """Whether something failed for want of room, and there is more now."""
+        if not is_full(error, self._folder) or not self._reserve.give_up():
+            return False
+        self._used_reserve = True
+        return True
 
     def is_current(self) -> bool:
         """Whether the store is still the one that is locked, and not removed or replaced meanwhile."""
@@ -305,7 +333,7 @@ class SnapshotStore:
         return self._journal
 
     def _make_room(self, needed: int, keep: Collection[str]) -> bool:
-        while self.journal.totals()[0] + needed + _MARGIN > self.caps.total:
+        while self.journal.totals()[0] + self._reserve.held + needed + _MARGIN > self.caps.total:
             if not self._drop_oldest(keep):
                 return False
         return True
@@ -338,7 +366,8 @@ class SnapshotStore:
                     raise
                 self._set_aside(error)
                 self._journal = Journal(self._folder / _FILE)
-            self._forget_old_aside()
+            self._forget_if_old(self._folder / _ASIDE)
+            self._reserve.keep()
         return self._journal
 
     def _follow(self) -> None:
@@ -363,6 +392,8 @@ class SnapshotStore:
 
     def _set_aside(self, error: Exception) -> None:
         self._close_journal()
+        for old in histories_set_aside():  # of workspaces that nobody uses any more, too
+            self._forget_if_old(old)
         aside = self._folder / _ASIDE
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(exist_ok=True)
@@ -371,10 +402,15 @@ class SnapshotStore:
                 (self._folder / name).replace(aside / name)
         self.note(f"The history of changes could not be read ({error}) and was set aside as `{aside / _FILE}`. {_LOST}")
 
-    def _forget_old_aside(self) -> None:
-        aside = self._folder / _ASIDE
-        if aside.is_dir() and aside.stat().st_mtime < time.time() - self.caps.age:
-            shutil.rmtree(aside, ignore_errors=True)
+    def _forget_if_old(self, aside: Path) -> None:
+        with suppress(OSError):
+            if aside.stat().st_mtime < time.time() - self.caps.age:
+                shutil.rmtree(aside, ignore_errors=True)
+
+
+def histories_set_aside() -> list[Path]:
+    """Folders with histories that could not be read, one for each workspace that had such."""
+    return sorted((data_folder() / "history").glob(f"*/{_ASIDE}"))
 
 
 def _is_damage(error: sqlite3.DatabaseError) -> bool:
@@ -406,12 +442,13 @@ _NEW_STORES = 5
 
 def again_if_broken(work: Callable[[], _Result]) -> _Result:
     """Do something with the store; where that broke or was taken away, with the new one."""
-    for _ in range(_NEW_STORES):
-        try:
+    for _ in range(_NEW_STORES - 1):
+        with suppress(Broken):
             return work()
-        except Broken as error:
-            broken = error
-    raise unusable(broken)  # pyright: ignore[reportPossiblyUnboundVariable] - it was tried at least once
+    try:
+        return work()
+    except Broken as error:
+        raise unusable(error) from error
 
 
 class Recovery:
@@ -421,9 +458,12 @@ class Recovery:
         self._store, self._files = store, files
 
     @contextmanager
-    def settled(self) -> Generator[Journal]:
-        """Be the only one who uses the journal, with what a crash left in the middle finished or rolled back."""
-        with self._store.locked() as journal:
+    def settled(self, *, reserve: bool = False) -> Generator[Journal]:
+        """Be the only one who uses the journal, with what a crash left in the middle finished or rolled back.
+
+        With `reserve` also the room is used that is kept for what has happened already.
+        """
+        with self._store.locked(reserve=reserve) as journal:
             for group in journal.unsettled():
                 self.settle(group)
             yield journal

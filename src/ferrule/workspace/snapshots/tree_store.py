@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from ferrule.records.reserve import is_full
 from ferrule.workspace.atomic import UNFINISHED
 from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.snapshots.changes import Change, Node, Operation, State
@@ -202,10 +203,15 @@ CREATE INDEX contents_by_size ON contents (size);
 CREATE INDEX entries_by_digest ON entries (digest);
 CREATE TABLE looked (position INTEGER NOT NULL);
 """
-# What says nothing about the file itself: that the disk is full, or may not be written, or that someone else is at it.
+# What says nothing about the file itself: that it may not be written, or that someone else is at it.
 _NO_DAMAGE = frozenset({
-    sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT,
+})  # fmt: skip
+# Nor that something could not be written, as where the disk is full for a moment and others give room up just then.
+_NOT_WRITTEN = frozenset({
+    sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_SHMOPEN,
+    sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMMAP,
 })  # fmt: skip
 
 
@@ -323,8 +329,8 @@ class TreeStore:
     def forget_unneeded(self) -> None:
         """Drop contents of files that are no longer there or hold something else."""
         unneeded = "digest NOT IN (SELECT digest FROM entries)"
-        self._run(f"DELETE FROM contents WHERE {unneeded}")  # noqa: S608 - a fixed text
-        with suppress(OSError):  # somebody reads; the room is given back another time
+        with suppress(OSError):  # somebody reads, or the disk is full; the room is given back another time
+            self._run(f"DELETE FROM contents WHERE {unneeded}")  # noqa: S608 - a fixed text
             # As a script: `execute` would free one page.
             self._use(lambda database: database.executescript("PRAGMA incremental_vacuum"))
 
@@ -337,7 +343,10 @@ class TreeStore:
         except (ValueError, TypeError) as error:  # an entry that says nothing
             raise TreeDamaged(str(error)) from error
         except sqlite3.DatabaseError as error:
-            if (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _NO_DAMAGE:
+            if is_full(error, self._file.parent):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+            code = getattr(error, "sqlite_errorcode", 0)
+            if code & 0xFF in _NO_DAMAGE or code in _NOT_WRITTEN:
                 raise OSError(errno.EIO, str(error)) from error
             raise TreeDamaged(str(error)) from error
 
