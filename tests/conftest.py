@@ -25,6 +25,26 @@ sys.dont_write_bytecode = False
 # same in every run, so that a change is judged by what it changed; elsewhere they are new each time.
 settings.register_profile("ferrule", deadline=None, print_blob=True, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("ferrule")
+# `./test` tries a fifth of the examples; `./test --all`, CI, and a test that is run by its name try them all.
+settings.register_profile("quick", settings.get_profile("ferrule"))
+FEWER = 5
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With the profile `quick`, fewer examples of each property, whatever number it names itself."""
+    if settings.get_current_profile_name() != "quick":
+        return
+    properties: dict[int, tuple[Any, str]] = {}
+    for item in items:
+        test = getattr(item.obj, "__func__", item.obj) if isinstance(item, pytest.Function) else None
+        if hasattr(test, "_hypothesis_internal_use_settings"):
+            properties[id(test)] = test, "_hypothesis_internal_use_settings"
+        elif isinstance(item, pytest.Function) and isinstance(getattr(item.cls, "settings", None), settings):
+            properties[id(item.cls)] = item.cls, "settings"  # a state machine
+    for owner, name in properties.values():
+        own: settings = getattr(owner, name)
+        setattr(owner, name, settings(own, max_examples=max(own.max_examples // FEWER, 5)))
 
 
 @pytest.hookimpl(tryfirst=True)
