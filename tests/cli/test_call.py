@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.needs import needs
+from tests.needs import needs, slow
 
 if TYPE_CHECKING:
     from .conftest import Command
@@ -338,8 +338,15 @@ def on_a_small_disk(ferrule: Command, *arguments: str) -> subprocess.CompletedPr
     )
 
 
-@pytest.mark.parametrize("acknowledge", ["queued", "committed"])
-@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize(
+    ("acknowledge", "as_json"),
+    [
+        ("queued", False),
+        slow("queued", True),
+        slow("committed", False),
+        slow("committed", True),
+    ],
+)
 def test_a_disk_that_is_full_for_the_audit_costs_no_result(ferrule: Command, acknowledge: str, as_json: bool) -> None:
     """The call has happened: its result is given, with the note that it is not on record, and a code of its own."""
     with ferrule.settings.open("a") as file:
@@ -358,6 +365,7 @@ def test_a_disk_that_is_full_for_the_audit_costs_no_result(ferrule: Command, ack
         assert done.stdout == "full\n"
 
 
+@pytest.mark.slow
 def test_on_a_read_only_workspace_bash_says_so_and_blames_no_guard(ferrule: Command) -> None:
     """On a mount that nobody can write it was said that the file is guarded, or outside the workspace."""
     has_namespaces = subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0

@@ -136,6 +136,7 @@ async def stream_is_open(news: News, file: Path) -> None:
     file.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("transport", "era"), [("stdio", "handshake"), pytest.param("http", "stateless", marks=pytest.mark.slow)]
 )
@@ -197,6 +198,7 @@ async def there(path: Path) -> bool:
     return path.exists()
 
 
+@pytest.mark.slow
 async def test_a_slow_import_keeps_nobody_waiting(tmp_path: Path) -> None:
     """The file is imported beside the loop: requests are answered while it waits for something."""
     async with running("stdio", tmp_path, "handshake") as (news, _):
@@ -211,6 +213,7 @@ async def test_a_slow_import_keeps_nobody_waiting(tmp_path: Path) -> None:
         await news.until(lambda tools: "wait_for_file" in tools)
 
 
+@pytest.mark.slow
 async def test_what_a_file_prints_when_it_is_loaded_again_is_no_message(tmp_path: Path) -> None:
     """On stdio a line that is no message would end the conversation."""
     async with running("stdio", tmp_path, "handshake") as (news, errors):

@@ -15,6 +15,11 @@ from tests.process.sandbox.box import NOBODY, Box, bubblewrap
 USERS = {"root": 0, "ordinary user": NOBODY} if os.geteuid() == 0 else {"ordinary user": os.geteuid()}
 
 
+def marks(user: str) -> list[pytest.MarkDecorator]:
+    """Where both users are tried, `./test` tries the ordinary one, as most people are, and `./test --all` root too."""
+    return [pytest.mark.slow] if user == "root" else []
+
+
 @pytest.fixture
 def room() -> Iterator[Path]:
     """A folder that every user can reach, which pytest's own is not."""
@@ -24,7 +29,7 @@ def room() -> Iterator[Path]:
     shutil.rmtree(made, ignore_errors=True)
 
 
-@pytest.fixture(params=list(USERS.values()), ids=list(USERS))
+@pytest.fixture(params=[pytest.param(uid, id=user, marks=marks(user)) for user, uid in USERS.items()])
 def box(request: pytest.FixtureRequest, room: Path) -> Box:
     sandbox = bubblewrap()
     needs(sandbox, "bubblewrap (`bwrap` on PATH)")
