@@ -438,6 +438,7 @@ def test_after_the_command_line_nothing_is_left(ferrule: Ferrule) -> None:
         assert not alive(mark)
 
 
+@pytest.mark.slow
 def test_memory_stays_flat_in_a_flood(ferrule: Ferrule) -> None:
     """500 MB through a process whose memory is read before and after."""
     root = ferrule.workspace()
