@@ -30,7 +30,7 @@ settings.register_profile("quick", settings.get_profile("ferrule"))
 FEWER = 5
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With the profile `quick`, fewer examples of each property, whatever number it names itself."""
     if settings.get_current_profile_name() != "quick":

@@ -8,8 +8,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 ROOT = Path(__file__).parents[2]
 
@@ -152,6 +155,19 @@ def test_the_slow_tests_run_when_all_are_asked_for_and_when_they_are_named(clone
     assert "not slow" not in every
     assert "quick" not in every
     assert start(clone / "test", "tests/faults", "-q").stdout == "did pytest <-m> <pytest> <tests/faults> <-q>\n"
+
+
+@settings(max_examples=150)
+@given(st.integers())
+def test_a_property_names_how_many_examples_it_wants(number: int) -> None:
+    assert int(str(number)) == number
+
+
+def test_a_quick_run_tries_a_fifth_of_them() -> None:
+    """Also of a property that names a number itself, so that no test has to be changed for it."""
+    quick = settings.get_current_profile_name() == "quick"
+    of_property: Any = test_a_property_names_how_many_examples_it_wants
+    assert of_property._hypothesis_internal_use_settings.max_examples == (30 if quick else 150)
 
 
 @pytest.mark.slow
