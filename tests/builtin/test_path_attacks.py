@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.needs import slow
 from tests.workspace.desk import Desk, refused
 from tests.workspace.nobody import as_nobody
 from tests.workspace.swapping import folder_swaps, for_a_while, swapping
@@ -26,7 +27,7 @@ SECRET = "the secret of the neighbour\n"
 MINE = "mine\n"
 
 
-@pytest.fixture(params=["kernel", "walk"], autouse=True)
+@pytest.fixture(params=["kernel", slow("walk") if confined.kernel_confines() else "walk"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Everything holds with `openat2` and with the walk that stands in for it."""
     if request.param == "walk":

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 from tests.needs import needs
-from tests.process.sandbox.box import NOBODY, Box, bubblewrap
+from tests.process.sandbox.box import NOBODY, Box, bubblewrap, python_for_all
 
 USERS = {"root": 0, "ordinary user": NOBODY} if os.geteuid() == 0 else {"ordinary user": os.geteuid()}
 
 
 def marks(user: str) -> list[pytest.MarkDecorator]:
     """Where both users are tried, `./test` tries the ordinary one, as most people are, and `./test --all` root too."""
-    return [pytest.mark.slow] if user == "root" else []
+    return [pytest.mark.slow] if user == "root" and python_for_all() else []
 
 
 @pytest.fixture
