@@ -7,6 +7,7 @@ import inspect
 import os
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -20,6 +21,10 @@ from hypothesis import settings
 # Hundreds of tests start Python: compiling everything anew for each of them, as this variable has it, takes minutes.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A program that a script starts in the background ignores Ctrl-C, and so would all that the tests start in turn.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A loaded machine is no reason to fail, and no test may depend on the order of examples. In CI the examples are the
 # same in every run, so that a change is judged by what it changed; elsewhere they are new each time.

@@ -137,9 +137,7 @@ async def stream_is_open(news: News, file: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("transport", "era"), [("stdio", "handshake"), pytest.param("http", "stateless", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("transport", "era"), [("stdio", "handshake"), ("http", "stateless")])
 async def test_a_file_is_added_changed_broken_mended_and_removed(era: str, transport: str, tmp_path: Path) -> None:
     async with running(transport, tmp_path, era) as (news, errors):
         folder = tmp_path / "tools"
@@ -178,7 +176,8 @@ async def says(news: News, words: str) -> bool:
     return await news.call("greet_everybody", name="Ada") == words
 
 
-@pytest.mark.parametrize("era", ["handshake", pytest.param("stateless", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("era", ["handshake", "stateless"])
 async def test_a_call_under_way_ends_as_it_began(era: str, tmp_path: Path) -> None:
     async with running("stdio", tmp_path, era) as (news, _):
         folder, gate = tmp_path / "tools", tmp_path / "gate"
