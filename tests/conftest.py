@@ -7,6 +7,7 @@ import inspect
 import os
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -21,10 +22,34 @@ from hypothesis import settings
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# A program that a script starts in the background ignores Ctrl-C, and so would all that the tests start in turn.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # A loaded machine is no reason to fail, and no test may depend on the order of examples. In CI the examples are the
 # same in every run, so that a change is judged by what it changed; elsewhere they are new each time.
 settings.register_profile("ferrule", deadline=None, print_blob=True, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("ferrule")
+# `./test` tries a fifth of the examples; `./test --all`, CI, and a test that is run by its name try them all.
+settings.register_profile("quick", settings.get_profile("ferrule"))
+FEWER = 5
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With the profile `quick`, fewer examples of each property, whatever number it names itself."""
+    if settings.get_current_profile_name() != "quick":
+        return
+    properties: dict[int, tuple[Any, str]] = {}
+    for item in items:
+        test = getattr(item.obj, "__func__", item.obj) if isinstance(item, pytest.Function) else None
+        if hasattr(test, "_hypothesis_internal_use_settings"):
+            properties[id(test)] = test, "_hypothesis_internal_use_settings"
+        elif isinstance(item, pytest.Function) and isinstance(getattr(item.cls, "settings", None), settings):
+            properties[id(item.cls)] = item.cls, "settings"  # a state machine
+    for owner, name in properties.values():
+        own: settings = getattr(owner, name)
+        setattr(owner, name, settings(own, max_examples=max(own.max_examples // FEWER, 5)))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,10 +1,11 @@
-"""What a test needs of the machine: without it a test is skipped with the reason, and in CI it fails."""
+"""What a test needs: of the machine, without which it is skipped with the reason and fails in CI; and of time."""
 
 from __future__ import annotations
 
 import os
 
 import pytest
+from _pytest.mark import ParameterSet
 
 
 def needs(is_there: object, what: str) -> None:
@@ -14,3 +15,8 @@ def needs(is_there: object, what: str) -> None:
     if os.environ.get("CI"):
         pytest.fail(f"CI must have it: {what}")
     pytest.skip(f"needs {what}")
+
+
+def slow(*values: object) -> ParameterSet:
+    """One more set of parameters that `./test --all` tries, and `./test` does not."""
+    return pytest.param(*values, marks=pytest.mark.slow)

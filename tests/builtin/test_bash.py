@@ -142,6 +142,7 @@ Suggestion: Call `Bash` again with {"command": string, "description": string (op
 """)
 
 
+@pytest.mark.slow
 async def test_one_that_waits_for_input_without_a_terminal_says_what_to_do(tmp_path: Path) -> None:
     editor = "python3 -c 'import os, select; os.dup2(2, 0); print(\"editing\"); select.select([0], [], [])'"
     async with shell_desk(tmp_path) as desk:

@@ -98,6 +98,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_two_processes_with_a_command_each_have_each_their_own_changes(place: Place):
     """A runs while B begins and ends: both are on record, and undo takes back both."""
     a = place.bash("echo A > f; rm h; " + UNTIL.format(test="grep -q B g"))
@@ -127,6 +128,7 @@ def test_undoing_one_command_leaves_what_the_other_did(place: Place):
     assert place.texts() == {"f": "A\n", "g": "g\n"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reaped", [True, False])
 def test_a_command_whose_program_is_killed_after_another_ended_is_taken_up(place: Place, reaped: bool):
     """Also while it is a zombie, because its parent has not seen yet that it is dead."""
@@ -145,6 +147,7 @@ def test_a_command_whose_program_is_killed_after_another_ended_is_taken_up(place
     b.communicate(timeout=60)
 
 
+@pytest.mark.slow
 def test_a_write_while_a_command_of_another_process_runs_is_not_the_commands(place: Place):
     a = place.bash("echo A > f; " + UNTIL.format(test="[ -e made ]") + "; echo A >> h")
     wait_until(lambda: (place.ws / "f").read_text() == "A\n")

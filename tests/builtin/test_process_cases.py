@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from tests.builtin.shell_case import USERS, Ferrule, Told
 from tests.needs import needs
+from tests.process.sandbox.conftest import marks
 from tests.process.shell.shell_room import alive, becomes, gone, new_mark
 from tests.process.shell.test_ownership import ESCAPES, python_for
 
@@ -340,7 +341,7 @@ def _left_out(told: Told) -> int:
     return left + len(head) + len(re.split(r"\n\[The (?:whole|output) ", tail)[0]) + 1
 
 
-@pytest.fixture(scope="module", params=list(USERS.values()), ids=list(USERS))
+@pytest.fixture(scope="module", params=[pytest.param(uid, id=user, marks=marks(user)) for user, uid in USERS.items()])
 def ferrule(request: pytest.FixtureRequest) -> Iterator[Ferrule]:
     needs(python_for(request.param), "a Python that an ordinary user can start")
     made = Ferrule(request.param)
@@ -437,6 +438,7 @@ def test_after_the_command_line_nothing_is_left(ferrule: Ferrule) -> None:
         assert not alive(mark)
 
 
+@pytest.mark.slow
 def test_memory_stays_flat_in_a_flood(ferrule: Ferrule) -> None:
     """500 MB through a process whose memory is read before and after."""
     root = ferrule.workspace()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.needs import needs
+from tests.needs import needs, slow
 
 if TYPE_CHECKING:
     from .conftest import Command
@@ -108,7 +108,9 @@ def test_a_yes_in_a_pipe_is_not_taken_for_the_persons(ferrule: Command) -> None:
     assert ferrule("call", "save_note", '{"text": "x"}', stdin="y\ny\n").code == 3
 
 
-@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 3), ("\n", 3), ("\x04", 3), ("\x03", 130)])
+@pytest.mark.parametrize(
+    ("answer", "code"), [("y\n", 0), ("n\n", 3), slow("\n", 3), slow("\x04", 3), slow("\x03", 130)]
+)
 def test_at_a_terminal_the_person_is_asked(ferrule: Command, answer: str, code: int) -> None:
     """P4: the person sees what will run, with a warning, and only a yes runs it; Ctrl-C ends it."""
     shown, status = at_a_terminal(ferrule, ["call", "launch_rocket", '{"name": "Ariane"}'], answer)
@@ -146,7 +148,7 @@ def at_a_terminal(ferrule: Command, arguments: list[str], answer: str) -> tuple[
     return shown.decode(), program.wait(timeout=30)
 
 
-@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("as_json", [False, slow(True)])
 def test_ctrl_c_stops_the_tool_and_ends_with_130(ferrule: Command, as_json: bool) -> None:
     """P6: also a sync tool inside a blocking call; the call is on record as cancelled."""
     arguments = ferrule.arguments("call", "sleep_long", '{"seconds": 600}', *(["--json"] if as_json else []))
@@ -240,8 +242,8 @@ def test_a_place_that_cannot_hold_the_records_is_one_line_that_says_what_to_do(
     assert ferrule("call", "echo_text", '{"text": "x"}', FERRULE_AUDIT_ENABLED="false", **environment).code == 0
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-@pytest.mark.parametrize("tool", ["sleep_long", "wait_long"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), slow(signal.SIGHUP, 129)])
+@pytest.mark.parametrize("tool", ["sleep_long", slow("wait_long")])
 def test_a_signal_stops_the_tool_records_the_call_and_ends_with_its_code(
     ferrule: Command, tool: str, number: signal.Signals, code: int
 ) -> None:
@@ -338,8 +340,15 @@ def on_a_small_disk(ferrule: Command, *arguments: str) -> subprocess.CompletedPr
     )
 
 
-@pytest.mark.parametrize("acknowledge", ["queued", "committed"])
-@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize(
+    ("acknowledge", "as_json"),
+    [
+        ("queued", False),
+        slow("queued", True),
+        slow("committed", False),
+        slow("committed", True),
+    ],
+)
 def test_a_disk_that_is_full_for_the_audit_costs_no_result(ferrule: Command, acknowledge: str, as_json: bool) -> None:
     """The call has happened: its result is given, with the note that it is not on record, and a code of its own."""
     with ferrule.settings.open("a") as file:
@@ -358,6 +367,7 @@ def test_a_disk_that_is_full_for_the_audit_costs_no_result(ferrule: Command, ack
         assert done.stdout == "full\n"
 
 
+@pytest.mark.slow
 def test_on_a_read_only_workspace_bash_says_so_and_blames_no_guard(ferrule: Command) -> None:
     """On a mount that nobody can write it was said that the file is guarded, or outside the workspace."""
     has_namespaces = subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0

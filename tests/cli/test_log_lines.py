@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.needs import slow
 
 from .conftest import Command
 from .mcp_peer import add
@@ -11,7 +12,7 @@ from .test_call import at_a_terminal
 STEERING = ("\x1b[31mred", "\x9b2J", "\u202e")
 
 
-@pytest.mark.parametrize("command", [["tools"], ["mcp", "test", "peer"], ["mcp", "test", "peer", "--json"]])
+@pytest.mark.parametrize("command", [["tools"], slow(["mcp", "test", "peer"]), slow(["mcp", "test", "peer", "--json"])])
 def test_what_a_server_names_its_tools_does_not_steer_the_terminal(ferrule: Command, command: list[str]) -> None:
     add(ferrule, "peer", "steers")
     seen, _ = at_a_terminal(ferrule, command, "")

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.needs import slow
 
 if TYPE_CHECKING:
     from .conftest import Command
@@ -23,7 +24,9 @@ def test_help_lists_its_commands(ferrule: Command) -> None:
     assert "serve" in done.out
 
 
-@pytest.mark.parametrize("arguments", [(), ("serve",), ("--mode", "plan"), ("serve", "--mode", "plan")])
+@pytest.mark.parametrize(
+    "arguments", [(), slow(("serve",)), slow(("--mode", "plan")), slow(("serve", "--mode", "plan"))]
+)
 def test_alone_or_with_options_alone_it_serves(arguments: tuple[str, ...], ferrule: Command) -> None:
     with subprocess.Popen(
         ferrule.arguments("mcp", *arguments),

@@ -103,6 +103,7 @@ def test_a_secret_that_the_keyring_lacks_is_named_and_none_is_shown(ferrule: Com
     assert mcp(ferrule, PYTHONPATH=python_path)["mcp peer"][1].startswith("the keyring has nothing for vault/ann.")
 
 
+@pytest.mark.slow
 def test_a_keyring_that_waits_for_its_person_holds_nobody_up(ferrule: Command) -> None:
     (ferrule.folder / "keyring.py").write_text("import threading\nget_password = lambda *_: threading.Event().wait()\n")
     ferrule("mcp", "add", "--env", "A=${keyring:vault/ann}", "peer", "ls")
@@ -124,6 +125,7 @@ def test_an_address_that_nobody_answers_at_and_one_that_wants_a_sign_in(ferrule:
     assert said.endswith(f"Check your network, and the address in {ferrule.settings}.")
 
 
+@pytest.mark.slow
 def test_a_mute_server_is_given_a_few_seconds_and_the_others_are_told_as_ever(ferrule: Command) -> None:
     add(ferrule, "good")
     add(ferrule, "mute", "silent")
@@ -137,6 +139,7 @@ def test_a_mute_server_is_given_a_few_seconds_and_the_others_are_told_as_ever(fe
     assert not any(alive(pid) for pid in pids(ferrule))
 
 
+@pytest.mark.slow
 def test_one_that_says_something_else_than_messages_is_quoted(ferrule: Command) -> None:
     """R6."""
     add(ferrule, "odd", "says-usage")

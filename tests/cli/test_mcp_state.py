@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.mcp_client.peers import alive
 
 from .conftest import Command
@@ -25,6 +26,7 @@ def test_one_that_fails_is_said_and_the_others_are_listed(ferrule: Command) -> N
     assert "The MCP server bad cannot be used: it ended with exit code 3." in done.err
 
 
+@pytest.mark.slow
 def test_a_mute_server_keeps_nobody_from_seeing_the_other_tools(ferrule: Command) -> None:
     """P6: it may take 30 s to start, and a list does not wait for that."""
     add(ferrule, "mute", "silent")
@@ -41,6 +43,7 @@ def test_a_mute_server_keeps_nobody_from_seeing_the_other_tools(ferrule: Command
     assert not any(alive(pid) for pid in pids)
 
 
+@pytest.mark.slow
 def test_a_call_waits_for_as_long_as_its_server_may_take(ferrule: Command) -> None:
     """More than the seconds that a list waits, which is what this one is set to."""
     add(ferrule, "slow", "starts-late")

@@ -81,6 +81,7 @@ def test_a_call_that_starts_its_server_itself_says_so_too(ferrule: Command) -> N
     assert not alive(started_pid(ferrule))
 
 
+@pytest.mark.slow
 def test_a_run_says_so_before_its_turn(ferrule: Command) -> None:
     mute(ferrule)
     script = ferrule.folder / "script.json"
@@ -106,6 +107,7 @@ def test_many_of_them_do_not_push_the_way_out_off_the_row(ferrule: Command) -> N
         assert terminal.ended() == 130
 
 
+@pytest.mark.slow
 def test_the_row_is_gone_when_the_server_was_given_up(ferrule: Command) -> None:
     mute(ferrule, start_timeout=3)
     with at(ferrule, "mcp", "test", "peer") as terminal:
@@ -114,6 +116,7 @@ def test_the_row_is_gone_when_the_server_was_given_up(ferrule: Command) -> None:
         assert terminal.text == "The MCP server peer cannot be used: it did not answer within 3 s."
 
 
+@pytest.mark.slow
 def test_the_result_alone_is_on_standard_output_whatever_the_terminal_shows(ferrule: Command) -> None:
     mute(ferrule, start_timeout=3)
     out = ferrule.folder / "out"
@@ -126,6 +129,7 @@ def test_the_result_alone_is_on_standard_output_whatever_the_terminal_shows(ferr
     assert json.loads(out.read_text())["problem"] == "it did not answer within 3 s"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_a_terminal_without_escape_codes_is_told_once(ferrule: Command, environment: dict[str, str]) -> None:
     mute(ferrule, start_timeout=3)
@@ -145,6 +149,7 @@ def test_in_a_pipe_nothing_is_said_of_it(ferrule: Command) -> None:
     assert done.err == "The MCP server peer cannot be used: it did not answer within 3 s.\n"
 
 
+@pytest.mark.slow
 def test_it_is_said_in_chinese_too(ferrule: Command) -> None:
     mute(ferrule, start_timeout=3)
     with at(ferrule, "--lang", "zh", "mcp", "test", "peer") as terminal:
@@ -152,6 +157,7 @@ def test_it_is_said_in_chinese_too(ferrule: Command) -> None:
         assert terminal.ended() == 1
 
 
+@pytest.mark.slow
 def test_sigkill_leaves_no_server_either(ferrule: Command) -> None:
     notes = ferrule.folder / "notes"
     os.mkfifo(notes)

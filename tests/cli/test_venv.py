@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 ROOT = Path(__file__).parents[2]
 
@@ -141,13 +145,29 @@ def test_every_check_runs_and_those_that_failed_are_named_at_the_end(clone: Path
     assert done.returncode == 1
     for said in ("did ruff format", "did ruff check", "did pyright", "did lint-imports", "did pytest"):
         assert said in done.stdout
-    assert done.stderr.endswith("\nFailed: format types\n")
+    assert re.search(r"\nFailed after \d+:\d\d: format types\n$", done.stderr)
 
 
 def test_the_slow_tests_run_when_all_are_asked_for_and_when_they_are_named(clone: Path) -> None:
-    assert "<-m> <not slow>" in start(clone / "test").stdout
-    assert "not slow" not in start(clone / "test", "--all").stdout
+    assert "<-m> <not slow> <--hypothesis-profile> <quick>" in start(clone / "test").stdout
+    every = start(clone / "test", "--all").stdout
+    assert "did pytest" in every
+    assert "not slow" not in every
+    assert "quick" not in every
     assert start(clone / "test", "tests/faults", "-q").stdout == "did pytest <-m> <pytest> <tests/faults> <-q>\n"
+
+
+@settings(max_examples=150)
+@given(st.integers())
+def test_a_property_names_how_many_examples_it_wants(number: int) -> None:
+    assert int(str(number)) == number
+
+
+def test_a_quick_run_tries_a_fifth_of_them() -> None:
+    """Also of a property that names a number itself, so that no test has to be changed for it."""
+    quick = settings.get_current_profile_name() == "quick"
+    of_property: Any = test_a_property_names_how_many_examples_it_wants
+    assert of_property._hypothesis_internal_use_settings.max_examples == (30 if quick else 150)
 
 
 @pytest.mark.slow
@@ -158,12 +178,14 @@ def test_the_slow_tests_run_when_all_are_asked_for_and_when_they_are_named(clone
 )
 def test_what_failed_is_run_once_more_alone(clone: Path, many: int, better: bool, code: int) -> None:
     """A test that depends on what runs beside it is named, and one that is simply wrong still fails the run."""
+    # Before `.venv` is made for it: one that it does not fit would be installed anew, by the Python of this run.
+    (clone / "pyproject.toml").write_text("[tool.pytest.ini_options]\nmarkers = ['slow']\n")
     start(clone / "run")
     binaries = clone / ".venv" / "bin"
     for name in ("ruff", "pyright", "lint-imports"):
         (binaries / name).write_text("#!/bin/sh\n")
     (binaries / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-    (clone / "pyproject.toml").write_text("[tool.pytest.ini_options]\nmarkers = ['slow']\n")
+    (clone / "conftest.py").write_text("import hypothesis\nhypothesis.settings.register_profile('quick')\n")
     (clone / "test_chance.py").write_text(
         "import pathlib, pytest\n"
         f"@pytest.mark.parametrize('number', range({many}))\n"
@@ -179,6 +201,7 @@ def test_what_failed_is_run_once_more_alone(clone: Path, many: int, better: bool
         shutil.copy(stamp, stamp.with_name(".ferrule-test"))
     done = start(clone / "test", environment={"FERRULE_TEST_JOBS": "2"})
     assert done.returncode == code, done.stdout + done.stderr
-    assert ("\nAll passed." in done.stdout) == (code == 0)
+    assert "Installing" not in done.stderr
+    assert bool(re.search(r"\nAll passed in \d+:\d\d\.", done.stdout)) == (code == 0)
     assert ("passed alone" in done.stdout) == (code == 0)
     assert f"{many} failed, 1 passed" in done.stdout

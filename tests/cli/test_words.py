@@ -8,6 +8,7 @@ import importlib.util
 import json
 import re
 import string
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ def catalogues() -> Any:
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
+    vars(module)["updated"] = cache(module.updated)  # every text of the source is looked at once, not for each test
     return module
 
 

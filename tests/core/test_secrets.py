@@ -211,6 +211,7 @@ def test_a_secret_behind_a_repeated_key_is_found() -> None:
     assert SHAPES["GitHub"] not in redact_value('{"a": "' + SHAPES["GitHub"] + '", "a": 1}')
 
 
+@pytest.mark.slow
 def test_hostile_values_end() -> None:
     deep: Any = SECRET
     for _ in range(5_000):
@@ -279,6 +280,7 @@ def test_redacting_twice_is_redacting_once(parts: list[str]) -> None:
     assert redact_text(once) == once
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     ["a", "a=b ", "-----BEGIN ", "-----BEGIN PRIVATE KEY-----", "://", "://a:", "eyJaaaaaa.", '"token": "',

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from tests.models.local.weights_here import smollm2
+from tests.needs import slow
 from tests.warm_start import can_be_warm, start_warm
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +86,13 @@ def test_python_examples_print_what_the_page_shows(page: Path, tmp_path: Path, m
             assert not printed.getvalue(), f"{name(page)}:{example.line} prints what the page does not show"
 
 
-@pytest.mark.parametrize("page", of_language("console"), ids=name)
+TRANSLATED = "README.zh-CN.md"
+"""Its sessions are those of README.md."""
+
+
+@pytest.mark.parametrize(
+    "page", [slow(page) if page.name == TRANSLATED else page for page in of_language("console")], ids=name
+)
 def test_terminal_sessions_show_what_really_comes_out(page: Path, tmp_path: Path) -> None:
     """A python block that begins with `# folder/file.py` is that file."""
     for example in examples(page):

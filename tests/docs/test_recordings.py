@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import click
+import pytest
 from tests.docs import recordings
 
 from ferrule.cli.chat import chat_command
@@ -14,6 +15,7 @@ from ferrule.pipeline.authorise import Mode
 PAGE = recordings.PAGE.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_recordings_are_current() -> None:
     parts = recordings.recorded()
     assert sorted(parts) == sorted(recordings.named(PAGE))

@@ -21,6 +21,9 @@ from ferrule.tools import builtin_tools
 ROOT = Path(__file__).parents[2]
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built once for a whole run however many processes take part in it."""

@@ -80,6 +80,7 @@ Suggestion: Its author has to fix this. The call may have run: check what was do
 """)  # noqa: E501
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("behaviour", "sample"),
     [
@@ -108,6 +109,7 @@ async def test_a_server_that_mumbles_and_answers_is_heard(tmp_path: Path) -> Non
         assert (await used.call("echo", text="three")).llm_content == "three"
 
 
+@pytest.mark.slow
 async def test_one_that_never_starts_to_answer_is_quoted(tmp_path: Path) -> None:
     async with using(tmp_path, plain("says-usage", start_timeout=3)) as used:
         assert used.problem() == snapshot(
@@ -150,6 +152,7 @@ async def test_the_first_answer_counts(tmp_path: Path) -> None:
         assert [(await used.call("echo", text="x")).llm_content for _ in range(3)] == ["first"] * 3
 
 
+@pytest.mark.slow
 async def test_a_flood_of_notifications_stops_nobody(tmp_path: Path) -> None:
     async with using(tmp_path, plain("flood"), plain(name="other")) as used:
         assert (await used.call("echo", text="x")).llm_content == "x"

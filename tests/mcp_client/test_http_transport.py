@@ -128,6 +128,7 @@ Suggestion: Ask for less at once, if the tool can; the same call would fail the 
 """)  # noqa: E501
 
 
+@pytest.mark.slow
 async def test_an_event_of_100_mb_is_not_read(tmp_path: Path) -> None:
     def huge(handler: Peer, message: dict[str, Any]) -> None:
         handler.send_response(200)

@@ -267,12 +267,14 @@ async def test_signing_in_takes_the_persons_time_and_not_the_calls(tmp_path: Pat
     assert "cannot be used: you did not sign in." in result.llm_content
 
 
+@pytest.mark.slow
 async def test_what_changes_while_it_is_listed_is_listed_again(tmp_path: Path) -> None:
     """Both while it starts and while it is listed anew: a word that comes in between is not lost."""
     async with using(tmp_path, plain("grows-meanwhile")) as used:
         await until(lambda: list(used.servers.joined["peer"].tools) == ["tool_3"])
 
 
+@pytest.mark.slow
 async def test_a_server_that_never_takes_our_greeting_costs_no_more_than_the_time_to_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

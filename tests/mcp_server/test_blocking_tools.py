@@ -56,6 +56,7 @@ def request(number: int, method: str, **params: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
+@pytest.mark.slow
 def test_a_client_on_stdio_gets_its_time_out_and_all_other_answers_before(tmp_path: Path) -> None:
     marker = bring(tmp_path)
     (tmp_path / "notes.txt").write_text("one\n")

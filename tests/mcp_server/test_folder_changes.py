@@ -136,9 +136,8 @@ async def stream_is_open(news: News, file: Path) -> None:
     file.unlink()
 
 
-@pytest.mark.parametrize(
-    ("transport", "era"), [("stdio", "handshake"), pytest.param("http", "stateless", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("transport", "era"), [("stdio", "handshake"), ("http", "stateless")])
 async def test_a_file_is_added_changed_broken_mended_and_removed(era: str, transport: str, tmp_path: Path) -> None:
     async with running(transport, tmp_path, era) as (news, errors):
         folder = tmp_path / "tools"
@@ -177,7 +176,8 @@ async def says(news: News, words: str) -> bool:
     return await news.call("greet_everybody", name="Ada") == words
 
 
-@pytest.mark.parametrize("era", ["handshake", pytest.param("stateless", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("era", ["handshake", "stateless"])
 async def test_a_call_under_way_ends_as_it_began(era: str, tmp_path: Path) -> None:
     async with running("stdio", tmp_path, era) as (news, _):
         folder, gate = tmp_path / "tools", tmp_path / "gate"
@@ -197,6 +197,7 @@ async def there(path: Path) -> bool:
     return path.exists()
 
 
+@pytest.mark.slow
 async def test_a_slow_import_keeps_nobody_waiting(tmp_path: Path) -> None:
     """The file is imported beside the loop: requests are answered while it waits for something."""
     async with running("stdio", tmp_path, "handshake") as (news, _):
@@ -211,6 +212,7 @@ async def test_a_slow_import_keeps_nobody_waiting(tmp_path: Path) -> None:
         await news.until(lambda tools: "wait_for_file" in tools)
 
 
+@pytest.mark.slow
 async def test_what_a_file_prints_when_it_is_loaded_again_is_no_message(tmp_path: Path) -> None:
     """On stdio a line that is no message would end the conversation."""
     async with running("stdio", tmp_path, "handshake") as (news, errors):

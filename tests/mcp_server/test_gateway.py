@@ -15,7 +15,7 @@ from mcp import Client, StdioServerParameters
 from mcp_types import ElicitResult
 
 from tests.mcp_client.test_official_servers import PEERS, everything
-from tests.needs import needs
+from tests.needs import needs, slow
 
 PLAIN = Path(__file__).parents[1] / "mcp_client" / "plain_peer.py"
 EXTRA = [sys.executable, "-I", str(PLAIN), "good"]
@@ -50,7 +50,7 @@ async def until_listed(client: Client, name: str) -> None:
         await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("mode", [slow("legacy"), "auto"])
 async def test_tools_behind_it_are_listed_and_called(tmp_path: Path, mode: str) -> None:
     async with Client(gateway(tmp_path, "--deny", "mcp__peer__die"), mode=mode) as client:
         await until_listed(client, "mcp__peer__echo")
@@ -78,7 +78,7 @@ async def test_tools_behind_it_are_listed_and_called(tmp_path: Path, mode: str) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("mode", [slow("legacy"), "auto"])
 async def test_what_an_official_server_answers_is_passed_on_as_it_is(tmp_path: Path, mode: str) -> None:
     needs((PEERS / "python" / ".installed").exists(), "the official MCP servers: scripts/mcp-peers")
     command, calls = everything(tmp_path)
@@ -100,7 +100,7 @@ async def test_what_an_official_server_answers_is_passed_on_as_it_is(tmp_path: P
             assert await answer(through, f"mcp__peer__{name}", calls[name]) == wanted
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("mode", [slow("legacy"), "auto"])
 async def test_a_question_from_behind_reaches_the_client_in_front(tmp_path: Path, mode: str) -> None:
     asked: list[str] = []
 

@@ -10,6 +10,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 from ferrule import Limits, RawCall, Runtime, ToolContext, tool
 from ferrule.pipeline import tool_loops as stalls
 from ferrule.pipeline.tool_loops import watch_of
@@ -83,6 +85,7 @@ async def test_its_own_time_goes_on_meanwhile() -> None:
     assert result.error.kind == "timeout_error"
 
 
+@pytest.mark.slow
 async def test_a_neighbour_is_not_charged_for_the_time_that_the_loop_stood_still() -> None:
     """It had less than its second, and would have been stopped."""
     runtime = Runtime(TOOLS)
@@ -95,6 +98,7 @@ async def test_a_neighbour_is_not_charged_for_the_time_that_the_loop_stood_still
         assert "blocked_loop_seconds" not in result.metadata
 
 
+@pytest.mark.slow
 async def test_a_neighbour_still_has_a_limit_of_its_own() -> None:
     runtime = Runtime(TOOLS, limits=Limits(grace=0.05))
     napping = asyncio.ensure_future(runtime.run("nap", {"seconds": 60}, timeout=1))

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
+from tests.needs import slow
 from tests.policy.commands.test_analyse import corpus
 from tests.policy.stand_in import bash, invoke, on_command, policy, verdict
 
@@ -98,7 +99,7 @@ def test_a_dangerous_command_asks_even_under_an_allow_rule(session: Session, lis
     assert on_command(policy(**lists, dangerous="allow"), session, "rm -rf x") == "allow"
 
 
-@pytest.mark.parametrize("lists", [{}, {"allow": ["Bash"]}, {"mode": "accept-edits"}, {"mode": "bypass"}])
+@pytest.mark.parametrize("lists", [{}, slow({"allow": ["Bash"]}), slow({"mode": "accept-edits"}), {"mode": "bypass"}])
 def test_every_dangerous_command_of_the_corpus_asks_before_it_runs(session: Session, lists: dict[str, Any]):
     """S2: 0 are let through."""
     rules = policy(**lists)

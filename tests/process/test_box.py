@@ -21,7 +21,7 @@ import pytest
 from tests.needs import needs
 from tests.process.sandbox.box import Box as Place
 from tests.process.sandbox.box import as_user, bubblewrap, landlock, python_for_all
-from tests.process.sandbox.conftest import USERS, room
+from tests.process.sandbox.conftest import USERS, marks, room
 
 from ferrule.process import box as module
 from ferrule.process import launcher
@@ -38,7 +38,11 @@ LEAVES_DAEMONS = (
 )
 
 
-@pytest.fixture(params=[(name, user) for name in SANDBOXES for user in USERS], ids=lambda one: " as ".join(one))
+@pytest.fixture(
+    params=[
+        pytest.param((name, user), id=f"{name} as {user}", marks=marks(user)) for name in SANDBOXES for user in USERS
+    ]
+)
 def place(request: pytest.FixtureRequest, room: Path) -> Place:
     name, user = request.param
     if name == "landlock":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 from contextlib import closing, suppress
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -64,23 +65,27 @@ def test_whole_blocks_are_summed_up_while_the_log_is_written(log: Path) -> None:
     assert verify(log).ok
 
 
-@pytest.mark.parametrize("since", [-1e9, 0.0, 1000.0 + BLOCK, 1003.0, 1000.0 + 2 * BLOCK + 7, 1e9])
-@pytest.mark.parametrize("until", [1e9, 1000.0 + 2 * BLOCK, 1000.0 + BLOCK + 3])
-@pytest.mark.parametrize("tenant", ["acme", None, ...])
-def test_they_give_the_figures_of_the_rows(
-    log: Path, tmp_path: Path, since: float, until: float, tenant: object
-) -> None:
-    only = {} if tenant is ... else {"tenant": tenant}
+def test_they_give_the_figures_of_the_rows(log: Path, tmp_path: Path) -> None:
     bare = without_blocks(log, tmp_path)
-    found = statistics_of(log, since=since, until=until, **only)  # type: ignore[arg-type]
-    assert found == statistics_of(bare, since=since, until=until, **only)  # type: ignore[arg-type]
-    wanted = [one for one in records() if since <= one.started < until and tenant in (..., one.caller.tenant)]
-    assert sum(one.count for one in found) == len(wanted)
-    for usage in found:
-        ran = sorted(one.duration for one in wanted if one.tool == usage.tool and one.version and one.stage == "record")
-        assert (usage.ran, usage.max) == (len(ran), ran[-1] if ran else None)
-        if ran:
-            assert usage.p50 == ran[-(-len(ran) // 2) - 1]
+    every = records()
+    ends = product(
+        (-1e9, 0.0, 1000.0 + BLOCK, 1003.0, 1000.0 + 2 * BLOCK + 7, 1e9),
+        (1e9, 1000.0 + 2 * BLOCK, 1000.0 + BLOCK + 3),
+        ("acme", None, ...),
+    )
+    for since, until, tenant in ends:
+        only = {} if tenant is ... else {"tenant": tenant}
+        found = statistics_of(log, since=since, until=until, **only)
+        assert found == statistics_of(bare, since=since, until=until, **only), (since, until, tenant)
+        wanted = [one for one in every if since <= one.started < until and tenant in (..., one.caller.tenant)]
+        assert sum(one.count for one in found) == len(wanted), (since, until, tenant)
+        for usage in found:
+            ran = sorted(
+                one.duration for one in wanted if one.tool == usage.tool and one.version and one.stage == "record"
+            )
+            assert (usage.ran, usage.max) == (len(ran), ran[-1] if ran else None), (since, until, tenant)
+            if ran:
+                assert usage.p50 == ran[-(-len(ran) // 2) - 1], (since, until, tenant)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.cli.chatting.conftest import calls
 from tests.cli.terminal import CTRL_C, CTRL_D
+from tests.needs import slow
 
 if TYPE_CHECKING:
     from tests.cli.chatting.conftest import Desk
@@ -56,7 +57,7 @@ def once(terminal: Terminal, paragraph: str) -> None:
     assert terminal.flowing.count(bare) == 1, f"{paragraph!r} in:\n{terminal.text}"
 
 
-@pytest.mark.parametrize(("lang", "columns"), [("en", 80), ("zh", 80), ("en", 20), ("zh", 20)])
+@pytest.mark.parametrize(("lang", "columns"), [("en", 80), slow("zh", 80), slow("en", 20), slow("zh", 20)])
 def test_a_whole_session(desk: Desk, lang: str, columns: int) -> None:
     """Approval, a diff before an edit, denial with a reason, always, an interrupted command, undo and resume."""
     words = WORDS[lang]
@@ -151,8 +152,8 @@ PIECES = [
 ]
 
 
-@pytest.mark.parametrize("rewraps", [False, True])
-@pytest.mark.parametrize(("before", "after"), [(80, 40), (30, 100), (60, 20)])
+@pytest.mark.parametrize("rewraps", [slow(False), True])
+@pytest.mark.parametrize(("before", "after"), [(80, 40), slow(30, 100), slow(60, 20)])
 def test_a_resize_in_the_middle_of_a_stream_leaves_each_paragraph_once(
     desk: Desk, before: int, after: int, rewraps: bool
 ) -> None:
@@ -174,6 +175,7 @@ def test_a_resize_in_the_middle_of_a_stream_leaves_each_paragraph_once(
         assert chat.text.count(beginning) == 1, chat.text
 
 
+@pytest.mark.slow
 def test_a_long_answer_is_in_the_scrollback_line_by_line(desk: Desk) -> None:
     lines = [f"- item {number} of many, with words enough to be wrapped" for number in range(100)]
     code = "\n".join(f"    line_{number} = {number}" for number in range(60))
@@ -191,7 +193,7 @@ def test_a_long_answer_is_in_the_scrollback_line_by_line(desk: Desk) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "environment"),
-    [(["--plain"], {}), ([], {"NO_COLOR": "1"}), ([], {"TERM": "dumb"})],
+    [(["--plain"], {}), slow([], {"NO_COLOR": "1"}), slow([], {"TERM": "dumb"})],
 )
 def test_plain_output_has_no_escape_codes(desk: Desk, arguments: list[str], environment: dict[str, str]) -> None:
     desk.file("a.txt", "one\n")
@@ -241,8 +243,8 @@ def test_ctrl_c_twice_while_it_works_leaves_and_nothing_runs_on(desk: Desk) -> N
     assert not runs("sleep 1001", desk)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-@pytest.mark.parametrize("at", ["prompt", "question", "command"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), slow(signal.SIGHUP, 129)])
+@pytest.mark.parametrize("at", [slow("prompt"), slow("question"), "command"])
 def test_a_signal_ends_it_cleanly(desk: Desk, number: int, code: int, at: str) -> None:
     command = "touch x" if at == "question" else "sleep 1002"
     chat = desk.chat([calls("", ("Bash", {"command": command}))])
@@ -259,6 +261,7 @@ def test_a_signal_ends_it_cleanly(desk: Desk, number: int, code: int, at: str) -
     assert "Traceback" not in chat.text
 
 
+@pytest.mark.slow
 def test_a_terminal_that_is_closed_ends_it_and_what_it_ran(desk: Desk) -> None:
     chat = desk.chat([calls("", ("Bash", {"command": "sleep 1003"}))])
     chat.prompt(1)
@@ -269,6 +272,7 @@ def test_a_terminal_that_is_closed_ends_it_and_what_it_ran(desk: Desk) -> None:
     assert not runs("sleep 1003", desk)
 
 
+@pytest.mark.slow
 def test_what_was_typed_before_a_question_does_not_answer_it(desk: Desk) -> None:
     chat = desk.chat([{**calls("", ("Bash", {"command": "touch x"})), "wait": 1.0}, "Done."])
     chat.prompt(1)
@@ -310,6 +314,7 @@ def test_a_pipe_gives_words_and_never_leave(desk: Desk) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_who_cannot_see_the_question_is_not_asked(desk: Desk) -> None:
     """What is written goes into a file; an answer typed blindly is no leave."""
     model = desk.script(calls("", ("Bash", {"command": "touch x"})), "It was not run.")
@@ -336,6 +341,7 @@ def test_several_lines_can_be_typed_and_pasted(desk: Desk) -> None:
     assert any(line.get("text") == "one\ntwo\nthree\nfour" for line in desk.said())
 
 
+@pytest.mark.slow
 def test_history_is_kept_for_the_person_alone(desk: Desk) -> None:
     chat = desk.chat(["One."])
     chat.prompt(1)
@@ -357,6 +363,7 @@ def test_settings_that_cannot_work_end_it_with_words(desk: Desk) -> None:
     assert "Traceback" not in chat.text
 
 
+@pytest.mark.slow
 def test_a_tools_folder_is_followed_between_turns(desk: Desk) -> None:
     """R8: the next turn has the tools as the files are then, and says what could not be loaded."""
     tools = desk.folder / "tools"

@@ -61,6 +61,7 @@ async def test_it_answers_stops_in_the_middle_and_answers_again(gguf: Path, capf
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 async def test_llama_cpp_reads_every_grammar_of_ours(gguf: Path) -> None:
     engine = Engine(gguf, context=256)
     for given in ([], ['read "a \\ b" in 目录/文件2.py, 20 lines'], ["no number"]):
@@ -68,6 +69,7 @@ async def test_llama_cpp_reads_every_grammar_of_ours(gguf: Path) -> None:
     await engine.close()
 
 
+@pytest.mark.slow
 async def test_one_whose_process_dies_says_so_and_starts_anew(gguf: Path) -> None:
     engine = Engine(gguf, context=256)
     await engine.start()

@@ -245,6 +245,7 @@ def test_a_literal_has_no_quote_or_line_break_of_its_own(text: str) -> None:
 # With real weights
 
 
+@pytest.mark.slow
 async def test_the_same_question_has_the_same_answer_and_stopping_is_at_once(gguf: Path) -> None:
     model = LocalModel(Weights("smollm2-135m", gguf, SMOLLM2))
     hello: list[Message] = [UserMessage("Hello, who are you?")]

@@ -10,9 +10,14 @@ from pathlib import Path
 
 import pytest
 from tests.needs import needs
-from tests.process.sandbox.box import NOBODY, Box, bubblewrap
+from tests.process.sandbox.box import NOBODY, Box, bubblewrap, python_for_all
 
 USERS = {"root": 0, "ordinary user": NOBODY} if os.geteuid() == 0 else {"ordinary user": os.geteuid()}
+
+
+def marks(user: str) -> list[pytest.MarkDecorator]:
+    """Where both users are tried, `./test` tries the ordinary one, as most people are, and `./test --all` root too."""
+    return [pytest.mark.slow] if user == "root" and python_for_all() else []
 
 
 @pytest.fixture
@@ -24,7 +29,7 @@ def room() -> Iterator[Path]:
     shutil.rmtree(made, ignore_errors=True)
 
 
-@pytest.fixture(params=list(USERS.values()), ids=list(USERS))
+@pytest.fixture(params=[pytest.param(uid, id=user, marks=marks(user)) for user, uid in USERS.items()])
 def box(request: pytest.FixtureRequest, room: Path) -> Box:
     sandbox = bubblewrap()
     needs(sandbox, "bubblewrap (`bwrap` on PATH)")

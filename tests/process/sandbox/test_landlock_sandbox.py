@@ -12,7 +12,7 @@ import pytest
 from inline_snapshot import snapshot
 from tests.needs import needs
 from tests.process.sandbox.box import Box, landlock, python_for_all
-from tests.process.sandbox.conftest import USERS
+from tests.process.sandbox.conftest import USERS, marks
 
 from ferrule.process.landlock import kernel_version
 from ferrule.process.profile import Bounds, Profile
@@ -20,7 +20,7 @@ from ferrule.process.sandbox import landlock_sandbox as module
 from ferrule.process.sandbox.denials import SandboxRefused
 
 
-@pytest.fixture(params=list(USERS.values()), ids=list(USERS))
+@pytest.fixture(params=[pytest.param(uid, id=user, marks=marks(user)) for user, uid in USERS.items()])
 def box(request: pytest.FixtureRequest, room: Path, monkeypatch: pytest.MonkeyPatch) -> Box:
     needs(kernel_version(), "a kernel with Landlock")
     needs(python := python_for_all(), "a Python that every user can run")

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from tests.needs import needs
 from tests.process.sandbox.box import Box, as_user, bubblewrap, landlock, python_for_all, run, run_in_box
-from tests.process.sandbox.conftest import USERS
+from tests.process.sandbox.conftest import USERS, marks
 
 from ferrule.process.landlock import kernel_version
 from ferrule.process.profile import Bounds, LayerMount, Profile
@@ -29,7 +29,11 @@ SANDBOXES = {"bubblewrap": bubblewrap, "landlock": landlock}
 SECRET = "the-hidden-words"
 
 
-@pytest.fixture(params=[(name, user) for name in SANDBOXES for user in USERS], ids=lambda one: " as ".join(one))
+@pytest.fixture(
+    params=[
+        pytest.param((name, user), id=f"{name} as {user}", marks=marks(user)) for name in SANDBOXES for user in USERS
+    ]
+)
 def either(request: pytest.FixtureRequest, room: Path) -> Box:
     name, user = request.param
     needs(kernel_version() >= 3, "a kernel with Landlock")

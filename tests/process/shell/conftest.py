@@ -1,4 +1,4 @@
-"""Shells for the tests: most facts are shown without a sandbox and in the best one."""
+"""Shells for the tests: most facts are shown in the best sandbox, and with `./test --all` without one too."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.needs import slow
 from tests.process.shell.shell_room import Room
 
 
@@ -22,7 +23,7 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(made, ignore_errors=True)
 
 
-@pytest.fixture(params=["plain", "sandboxed"])
+@pytest.fixture(params=[slow("plain"), "sandboxed"])
 def room(request: pytest.FixtureRequest, folder: Path) -> Room:
     return Room(folder, request.param)
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 from tests.needs import needs
+from tests.process.sandbox.conftest import marks
 from tests.process.shell.shell_room import Kept, Room, alive, becomes, gone, new_mark
 
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
@@ -160,7 +161,7 @@ def _as(uid: int) -> dict[str, Any]:
 USERS = {"root": 0, "ordinary user": 65534} if os.geteuid() == 0 else {"ordinary user": os.geteuid()}
 
 
-@pytest.mark.parametrize("uid", USERS.values(), ids=USERS.keys())
+@pytest.mark.parametrize("uid", [pytest.param(uid, id=user, marks=marks(user)) for user, uid in USERS.items()])
 def test_when_ferrule_is_killed_nothing_is_left(room: Room, uid: int) -> None:
     mark = new_mark()
     before = f"(setsid sh -c 'sleep {mark} & sleep {mark}' &) ; env -i setsid sleep {mark}"

@@ -77,6 +77,7 @@ def test_quiet_work_without_a_terminal_is_not_ended(room: Room, command: str) ->
     assert room.run(command)[0].exit_code == 0
 
 
+@pytest.mark.slow
 def test_quiet_work_is_not_waiting(room: Room) -> None:
     async def body(session: Kept) -> list[Ended]:
         return [

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
+from tests.needs import slow
 from tests.workspace.desk import Desk
 
 from ferrule import Runtime, Session, ToolError
@@ -165,7 +166,9 @@ def test_a_pipe_that_took_the_place_of_a_file_holds_no_search(tmp_path: Path) ->
     assert asyncio.run(asyncio.wait_for(main(), 60)) == (b"./a\0", 0)
 
 
-@pytest.mark.parametrize("name", [".gitignore", ".ignore", ".rgignore", ".ferruleignore", ".git/info/exclude"])
+@pytest.mark.parametrize(
+    "name", [".gitignore", *map(slow, (".ignore", ".rgignore", ".ferruleignore", ".git/info/exclude"))]
+)
 async def test_an_ignore_file_that_is_a_pipe_holds_no_tool(tmp_path: Path, name: str) -> None:
     desk = Desk(tmp_path / "ws")
     desk.put("a", "foo\n")
@@ -182,6 +185,7 @@ async def test_an_ignore_file_that_is_a_pipe_holds_no_tool(tmp_path: Path, name:
         assert "stopped after" not in result.llm_content
 
 
+@pytest.mark.slow
 async def test_a_file_that_turns_into_a_pipe_and_back_holds_no_search(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "ws")
     for n in range(300):
