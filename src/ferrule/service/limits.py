@@ -203,16 +203,16 @@ class CallLimits:
 class GateTurn:
     """A place among the calls that are worked on; given up at the end of a call, or after a moment by a slow one."""
 
-    __slots__ = ("_gate", "_timer")
+    __slots__ = ("_gate", "until")
 
-    def __init__(self, gate: FairGate, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, gate: FairGate, until: float) -> None:
         self._gate: FairGate | None = gate
-        self._timer = loop.call_later(_TURN_SECONDS, self.release)
+        self.until = until
+        """When it is given up at the latest."""
 
     def release(self) -> None:
         if self._gate is not None:
             gate, self._gate = self._gate, None
-            self._timer.cancel()
             gate.left()
 
 
@@ -228,6 +228,8 @@ class FairGate:
         self._shared = shared
         self._most_waiting = most_waiting
         self._inside = 0
+        self._given: deque[GateTurn] = deque()
+        """Turns by when they end; one timer looks after all of them."""
         self._waiting: dict[str, deque[asyncio.Future[GateTurn]]] = {}
         self._last = ""
         self._other_at = -_SHARED_SECONDS
@@ -238,8 +240,7 @@ class FairGate:
         if tenant != self._last:
             self._last, self._other_at = tenant, monotonic() if self._last else self._other_at
         if not self._waiting and self._inside < self._room:
-            self._inside += 1
-            return GateTurn(self, loop)
+            return self._give(loop)
         queue = self._waiting.setdefault(tenant, deque())
         if len(queue) >= self._most_waiting:
             said = f"{len(queue)} calls of this tenant wait to be started already."
@@ -247,6 +248,23 @@ class FairGate:
         future: asyncio.Future[GateTurn] = loop.create_future()
         queue.append(future)
         return await future
+
+    def _give(self, loop: asyncio.AbstractEventLoop) -> GateTurn:
+        turn = GateTurn(self, loop.time() + _TURN_SECONDS)
+        self._inside += 1
+        if not self._given:
+            loop.call_at(turn.until, self._end_turns, loop)
+        self._given.append(turn)
+        return turn
+
+    def _end_turns(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take the places of slow calls; most have given theirs up by themselves."""
+        given, now = self._given, loop.time()
+        while given and given[0].until <= now:
+            given[0].release()
+            given.popleft()
+        if given:
+            loop.call_at(given[0].until, self._end_turns, loop)
 
     @property
     def _room(self) -> int:
@@ -261,8 +279,7 @@ class FairGate:
             while queue:
                 future = queue.popleft()
                 if not future.done():  # whoever waited may have been cancelled
-                    self._inside += 1
-                    future.set_result(GateTurn(self, future.get_loop()))
+                    future.set_result(self._give(future.get_loop()))
                     break
             if queue:
                 self._waiting[tenant] = queue  # behind the others

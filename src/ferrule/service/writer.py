@@ -15,17 +15,18 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
+from importlib import import_module
 from operator import itemgetter
 from queue import Empty, SimpleQueue
 from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from sqlalchemy import bindparam, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
 from ferrule.records.row import content_of, hash_of
 from ferrule.service.database import DatabaseProblem, said_by_driver
+from ferrule.service.documents import json_text
 from ferrule.service.tables import approvals, audit, audit_heads, calls, events, idempotency_keys, usage, work
 
 if TYPE_CHECKING:
@@ -142,8 +143,7 @@ class GroupWriter:
         self._connection: Connection | None = None
         self._thread = threading.Thread(target=self._run, name="ferrule-write", daemon=True)
         self._thread.start()
-        dialect = sqlite if database.is_sqlite else postgresql
-        claimed = dialect.insert(idempotency_keys)
+        claimed = _dialect(database.engine.dialect.name).insert(idempotency_keys)
         self._claim = claimed.on_conflict_do_update(
             index_elements=["tenant", "user", "key"],
             set_={name: claimed.excluded[name] for name in ("fingerprint", "call", "batch", "created")},
@@ -262,7 +262,8 @@ class GroupWriter:
         if self._connection is None:
             self._connection = self._database.engine.connect().execution_options(writes=True)
         connection = self._connection
-        with connection.begin():
+        for_driver = all(_is_for_driver(op) for op in ops)
+        with self._database.driver_transaction(connection) if for_driver else connection.begin():
             for tenant, group in self._grouped(connection, ops, results):
                 self._write_group(connection, tenant, group, results)
         return results
@@ -381,6 +382,13 @@ class GroupWriter:
         return results
 
 
+def _is_for_driver(op: Op) -> bool:
+    """Whether all that it writes are statements of every call."""
+    if isinstance(op, InsertCalls):
+        return op.key is None and op.approval is None
+    return not isinstance(op, StoreChange) and not (isinstance(op, FinishCall) and op.news)
+
+
 def append_audit(connection: Connection, tenant: str, contents: Sequence[Sequence[Any]]) -> None:
     """Add rows to a tenant's chain: each carries the hash of the one before, from whichever instance that came."""
     cursor = _cursor(connection)
@@ -391,14 +399,17 @@ def append_audit(connection: Connection, tenant: str, contents: Sequence[Sequenc
     for content in contents:
         seq += 1
         sealed = hash_of(seq, content, hash_before)  # text and numbers, which JSON gives back as they were
-        kept = json.dumps(content)
+        kept = json_text(content)
         rows.append({"tenant": tenant, "seq": seq, "content": kept, "prev_hash": hash_before, "hash": sealed})
         hash_before = sealed
     _run_many(connection, "insert audit", rows)
-    if head is None:
-        connection.execute(insert(audit_heads), {"tenant": tenant, "seq": seq, "hash": hash_before})
-    else:
-        _run_many(connection, "move head", [{"tenant_": tenant, "seq_": seq, "hash_": hash_before}])
+    moved = {"tenant": tenant, "seq": seq, "hash": hash_before}
+    _run_many(connection, "insert head" if head is None else "move head", [moved])
+
+
+def _dialect(name: str) -> Any:
+    """SQLAlchemy's module for a kind of database; the other one would only take memory."""
+    return import_module(f"sqlalchemy.dialects.{name}")
 
 
 class _HotStatement(NamedTuple):
@@ -411,10 +422,10 @@ class _HotStatement(NamedTuple):
 @cache
 def _hot(dialect: str) -> dict[str, _HotStatement]:
     """Made once: putting a statement together costs more than running it."""
-    kind: Any = sqlite if dialect == "sqlite" else postgresql
-    form = sqlite.dialect(paramstyle="qmark") if dialect == "sqlite" else postgresql.dialect(paramstyle="format")
+    kind = _dialect(dialect)
+    form = kind.dialect(paramstyle="qmark" if dialect == "sqlite" else "format")
     counted = kind.insert(usage)
-    mine = audit_heads.c.tenant == bindparam("tenant_")
+    mine = audit_heads.c.tenant == bindparam("tenant")
     ended = {name: bindparam(name) for name in FINISH_VALUES}
     statements: dict[str, Any] = {
         "insert calls": kind.insert(calls).on_conflict_do_nothing(),
@@ -428,7 +439,8 @@ def _hot(dialect: str) -> dict[str, _HotStatement]:
             set_={"calls": usage.c.calls + counted.excluded.calls},
         ),
         "lock head": select(audit_heads.c.seq, audit_heads.c.hash).where(mine).with_for_update(),
-        "move head": update(audit_heads).where(mine).values(seq=bindparam("seq_"), hash=bindparam("hash_")),
+        "move head": update(audit_heads).where(mine).values(seq=bindparam("seq"), hash=bindparam("hash")),
+        "insert head": insert(audit_heads),
         "insert audit": insert(audit),
     }
     found: dict[str, _HotStatement] = {}
