@@ -226,6 +226,11 @@ def callbacks_wait(loop: asyncio.AbstractEventLoop) -> bool:
     return bool(getattr(loop, "_ready", True))
 
 
+def is_busy(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether the loop is known to have something else to do."""
+    return bool(getattr(loop, "_ready", False))
+
+
 def disown(task: asyncio.Task[Any]) -> None:
     """Forget a task that cannot be ended: neither `asyncio.run` nor the interpreter's exit shall wait for it."""
     import ctypes
