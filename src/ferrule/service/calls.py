@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ferrule.service.approvals import CallApprovals
     from ferrule.service.database import Database
     from ferrule.service.directory import Principal
-    from ferrule.service.limits import CallLimits, FairGate
+    from ferrule.service.limits import CallLimits, FairGate, GateTurn
     from ferrule.service.messages import BatchCall, BatchRequest, CallRequest
     from ferrule.service.sessions import Seat, UserSessions
     from ferrule.service.writer import GroupWriter
@@ -154,7 +154,7 @@ class Calls:
     async def _take(
         self, principal: Principal, request: CallRequest, request_id: str, key: str | None
     ) -> Started | tuple[LiveCall, Coroutine[Any, Any, None]]:
-        """Let a call in and store it where that must come first; gives what is left to do, or what there was to find."""
+        """Let a call in, and store it where that must come first; gives what is left to do, or what there was."""
         self._check_open()
         allowed = self.access.of(principal)
         tool = allowed.tools.get(request.tool, request.version)
@@ -327,14 +327,17 @@ class Calls:
         allowed = self.access.of(principal)
         subjects = await self.limits.admit(principal, calls=len(request.calls))
         batch = new_id()
+        turn: GateTurn | None = None
         try:
-            (await self.gate.turn(principal.tenant)).release()
+            turn = await self.gate.turn(principal.tenant)
             rows = [self._batch_row(principal, allowed, one, request, batch, at, request_id) for at, one in
                     enumerate(request.calls)]  # fmt: skip
             _name_references(request.calls, rows)
             seat = await self.sessions.seat(principal, allowed, request.session, batch, allowed.role_for(None))
         except BaseException:
             self.limits.release(subjects, calls=len(request.calls))
+            if turn is not None:
+                turn.release()
             raise
         begun = False
         try:
@@ -348,6 +351,7 @@ class Calls:
             most_bytes = self.limits.bounds(principal).result_bytes
             lives = [LiveCall(row, self.writer, most_bytes) for row in rows]
             task = asyncio.get_running_loop().create_task(self._run_batch(lives, allowed, seat, subjects))
+            task.add_done_callback(lambda _: turn.release())
             for live in lives:
                 self.live[live.id] = live
                 live.task = task
@@ -356,6 +360,7 @@ class Calls:
         finally:
             if not begun:
                 self.limits.release(subjects, calls=len(request.calls))
+                turn.release()
                 await seat.leave()
 
     def _batch_row(

@@ -122,15 +122,15 @@ def _with_tag(request: ServiceRequest, document: Any) -> Response:
 
 async def create_call(request: ServiceRequest) -> Response:
     calls, principal, wait, streams = request.service.calls, request.principal, request.wait, request.wants_events
-    given = {"request_id": request.request_id, "key": request.idempotency_key}
+    request_id, key = request.request_id, request.idempotency_key
     if streams or wait <= 0:
-        started = await calls.start(principal, request.body, **given)
+        started = await calls.start(principal, request.body, request_id=request_id, key=key)
     else:
 
         def answer_late(row: dict[str, Any]) -> None:
             request.answer_now(_call_response(row, {"Location": f"/v1/calls/{row['id']}"}))
 
-        started = await calls.run(principal, request.body, **given, wait=wait, late=answer_late)
+        started = await calls.run(principal, request.body, request_id=request_id, key=key, wait=wait, late=answer_late)
     if started.batch is not None:
         raise RequestProblem(422, "key_reused", "This Idempotency-Key was used for a batch.")
     call = started.ids[0]

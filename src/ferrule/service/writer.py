@@ -426,7 +426,7 @@ def _hot(dialect: str) -> dict[str, _HotStatement]:
     form = kind.dialect(paramstyle="qmark" if dialect == "sqlite" else "format")
     counted = kind.insert(usage)
     mine = audit_heads.c.tenant == bindparam("tenant")
-    ended = {name: bindparam(name) for name in FINISH_VALUES}
+    ended: dict[str, Any] = {name: bindparam(name) for name in FINISH_VALUES}
     statements: dict[str, Any] = {
         "insert calls": kind.insert(calls).on_conflict_do_nothing(),
         "insert work": insert(work),
