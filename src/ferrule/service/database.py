@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -124,12 +124,14 @@ class Database:
         if self.is_sqlite:
             driver.execute("BEGIN IMMEDIATE")
         try:
-            yield
+            # PostgreSQL gets statements without waiting for those before, but for one whose rows are fetched.
+            with nullcontext() if self.is_sqlite else driver.pipeline():
+                yield
+                driver.commit()
         except BaseException:
             with suppress(self.driver_error):
                 driver.rollback()
             raise
-        driver.commit()
 
     # What goes wrong on the driver's own connection, which SQLAlchemy does not hear of
 
