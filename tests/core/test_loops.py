@@ -9,7 +9,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from ferrule.core.loops import Posted, elsewhere, wait_for
+from ferrule.core.loops import LateTimers, Posted, elsewhere, wait_for
 
 word: ContextVar[str] = ContextVar("word", default="")
 
@@ -92,3 +92,20 @@ def test_a_loop_that_is_closed_is_refused_and_leaves_no_coroutine_behind() -> No
     loop.close()
     with pytest.raises(RuntimeError, match="closed"):
         Posted(where(), loop)
+
+
+async def test_a_late_timer_fires_at_its_time_or_a_moment_later_and_never_once_it_is_cancelled() -> None:
+    timers, fired = LateTimers(), list[str]()
+    loop = asyncio.get_running_loop()
+    began, over = loop.time(), asyncio.Event()
+    soon, later = timers.start(0.01, lambda: fired.append("soon")), timers.start(0.2, lambda: fired.append("later"))
+    timers.start(0.3, over.set)
+    timers.start(0.0, lambda: fired.append("never")).cancel()
+    while not fired:
+        await asyncio.sleep(0.01)
+    assert loop.time() - began >= 0.01
+    later.cancel()
+    soon.cancel()  # it has fired already
+    await asyncio.wait_for(over.wait(), 60)
+    assert loop.time() - began >= 0.3
+    assert fired == ["soon"]

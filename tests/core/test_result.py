@@ -6,6 +6,9 @@ import datetime as dt
 import json
 from pathlib import Path
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from pydantic import BaseModel
 
@@ -64,3 +67,30 @@ def test_results_and_outputs_do_not_share_their_metadata() -> None:
     first.metadata["x"] = 1
     assert second.metadata == {}
     assert Output().metadata is not Output().metadata
+
+
+_any_text = st.text(st.characters(exclude_categories=()))
+_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(exclude_categories=()))
+    | st.binary(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text() | st.integers(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(_values, _any_text)
+def test_the_json_of_a_result_is_its_document_in_ascii(data: object, words: str) -> None:
+    result = ToolResult("c", "t", True, words, "", data)
+    try:
+        document = result.to_dict()
+    except ValueError:  # half a surrogate pair inside the data has no form at all
+        with pytest.raises(ValueError, match=r"surrogate|serializ"):
+            result.to_json()
+        return
+    text = result.to_json()
+    assert text.isascii()
+    assert json.loads(text) == document

@@ -14,8 +14,8 @@ from sqlalchemy.exc import DBAPIError
 from ferrule.service.database import APP_ROLE, Database, DatabaseProblem
 from ferrule.service.directory import create_key, create_tenant, create_user
 from ferrule.service.documents import new_call_row
-from ferrule.service.tables import APPEND_ONLY, HEAD, SHARED, audit, calls, metadata, users
-from ferrule.service.writer import append_audit
+from ferrule.service.tables import APPEND_ONLY, HEAD, SHARED, audit, calls, metadata, users, work
+from ferrule.service.writer import FINISH_VALUES, FinishCall, GroupWriter, append_audit
 from tests.service.postgres import Cluster
 
 
@@ -112,3 +112,22 @@ def test_a_call_row_has_every_column() -> None:
     principal: Any = type("Somebody", (), {"tenant": "t", "user": "u", "key": "k"})()
     assert sorted(new_call_row(principal, "x", {}, "r")) == sorted(column.name for column in calls.columns)
     insert(calls).values(**new_call_row(principal, "x", {}, "r"))
+
+
+async def test_what_the_driver_refuses_is_a_problem_of_the_database_and_hurts_no_other_change(store: str) -> None:
+    """Statements of every call go to the driver itself, whose errors SQLAlchemy does not wrap."""
+    database = migrated(store)
+    writer = GroupWriter(database)
+    fill(database, "home")
+    no_text = dict.fromkeys(FINISH_VALUES, object())
+    bad = FinishCall("home", "a call", "somebody", no_text)
+    due = {"tenant": "home", "call": "a call", "owner": "somebody", "due": 1.0}
+    try:
+        await writer.change("home", lambda connection: connection.execute(insert(work).values(due)))
+        refused, kept = writer.write(bad), writer.change("home", lambda connection: 7)
+        with pytest.raises(DatabaseProblem, match="cannot be written"):
+            await refused
+        assert await kept == 7
+    finally:
+        writer.close()
+        database.close()

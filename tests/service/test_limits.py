@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 from time import monotonic
 
@@ -35,7 +36,7 @@ def test_waiting_tenants_take_turns(order: list[str], places: int) -> None:
     """Of those that wait, no tenant is let in twice before every other one was let in once."""
 
     async def let_in() -> list[str]:
-        gate = FairGate(alone=places, shared=places)
+        gate = FairGate(room=places, share=places)
         inside: list[str] = []
 
         async def one(tenant: str) -> None:
@@ -56,34 +57,65 @@ def test_waiting_tenants_take_turns(order: list[str], places: int) -> None:
 
 
 async def test_never_more_are_inside_than_there_are_places() -> None:
-    gate = FairGate(alone=8, shared=3)
-    inside = most = 0
+    gate = FairGate(room=8, share=3)
+    inside: Counter[str] = Counter()
+    most: Counter[str] = Counter()
 
     async def one(tenant: str) -> None:
-        nonlocal inside, most
         turn = await gate.turn(tenant)
-        inside += 1
-        most = max(most, inside)
+        inside[tenant] += 1
+        most[tenant] = max(most[tenant], inside[tenant])
+        most["all"] = max(most["all"], inside.total())
         await asyncio.sleep(0)
-        inside -= 1
+        inside[tenant] -= 1
         turn.release()
         turn.release()  # once is enough, and twice does no harm
 
     await asyncio.gather(*(one("a") for _ in range(50)))
-    assert most == 8
-    most = 0
+    assert most == {"a": 8, "all": 8}
+    most.clear()
     await asyncio.gather(*(one("ab"[number % 2]) for number in range(50)))
-    assert most == 3
+    assert most["b"] == 3
+    assert most["all"] <= 8
+    most.clear()
+    await asyncio.gather(*(one("abcdef"[number % 6]) for number in range(60)))
+    assert most["all"] == 8
+
+
+async def test_a_tenant_that_floods_waits_in_its_own_queue() -> None:
+    gate = FairGate(room=8, share=2)
+    (await gate.turn("calm")).release()
+    flood = [asyncio.ensure_future(gate.turn("loud")) for _ in range(50)]
+    await asyncio.sleep(0)
+    assert sum(one.done() for one in flood) == 2
+    calm = asyncio.ensure_future(gate.turn("calm"))
+    await asyncio.sleep(0)
+    assert calm.done()  # before the others that wait
+    for one in flood:
+        one.cancel()
+
+
+async def test_a_place_that_was_given_to_one_who_went_away_is_not_lost() -> None:
+    gate = FairGate(room=1)
+    first = await gate.turn("a")
+    waiting = asyncio.ensure_future(gate.turn("b"))
+    await asyncio.sleep(0)
+    first.release()  # the place is b's by now, who has not heard of it
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    last = asyncio.ensure_future(gate.turn("c"))
+    await asyncio.sleep(0)
+    assert last.done()
 
 
 async def test_a_call_that_waits_for_something_else_gives_its_place_up() -> None:
-    gate = FairGate(alone=1, shared=1)
+    gate = FairGate(room=1)
     await gate.turn("slow")
     await asyncio.wait_for(gate.turn("quick"), 30)
 
 
 async def test_a_queue_has_an_end() -> None:
-    gate = FairGate(alone=1, shared=1, most_waiting=0)
+    gate = FairGate(room=1, most_waiting=0)
     await gate.turn("a")
     with pytest.raises(LimitReached, match="wait to be started already"):
         await gate.turn("a")

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from pathlib import Path
+from time import localtime, strftime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -132,6 +133,15 @@ class AccessLines(logging.Handler):
         super().__init__()
         self._lines: list[str] = []
         self._waiting = False
+        self._second = (0, "")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """As the formatter of the other lines does, but for putting the same second together again and again."""
+        second, text = self._second
+        if (now := int(record.created)) != second:
+            text = strftime("%Y-%m-%d %H:%M:%S", localtime(now))
+            self._second = now, text
+        return f"{text},{int(record.msecs):03d} {record.levelname} {record.getMessage()}"
 
     def emit(self, record: logging.LogRecord) -> None:
         self._lines.append(self.format(record))

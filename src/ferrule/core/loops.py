@@ -1,4 +1,4 @@
-"""Event loops: work that belongs to another one, tasks that start at once, locks that all share, and signals."""
+"""Event loops: work that belongs to another one, tasks that start at once, timers, locks that all share, signals."""
 
 from __future__ import annotations
 
@@ -226,6 +226,11 @@ def callbacks_wait(loop: asyncio.AbstractEventLoop) -> bool:
     return bool(getattr(loop, "_ready", True))
 
 
+def is_busy(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether the loop is known to have something else to do."""
+    return bool(getattr(loop, "_ready", False))
+
+
 def disown(task: asyncio.Task[Any]) -> None:
     """Forget a task that cannot be ended: neither `asyncio.run` nor the interpreter's exit shall wait for it."""
     import ctypes
@@ -234,6 +239,55 @@ def disown(task: asyncio.Task[Any]) -> None:
     task._log_destroy_pending = False  # noqa: SLF001
     # Destroying its coroutine would run the tool once more, perhaps without end; so it is never destroyed.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
+
+
+# Timers for what is nearly always over long before.
+
+
+class LateTimer:
+    """Calls `then` at some time, unless it is cancelled before."""
+
+    __slots__ = ("at", "handle", "then")
+
+    def __init__(self, at: float, then: Callable[[], object]) -> None:
+        self.at = at
+        self.then: Callable[[], object] | None = then
+        self.handle: asyncio.TimerHandle | None = None
+
+    def cancel(self) -> None:
+        self.then = None
+        if self.handle is not None:
+            self.handle.cancel()
+
+    def fire(self) -> None:
+        then, self.then = self.then, None
+        if then is not None:
+            then()
+
+
+class LateTimers:
+    """Timers of one loop that cost next to nothing when they are cancelled soon, as those of requests are: the loop
+    hears only of those that are still wanted after a moment. They may fire later than asked by that moment.
+    """
+
+    _MOMENT = 0.05
+
+    def __init__(self) -> None:
+        self._fresh: list[LateTimer] = []
+
+    def start(self, seconds: float, then: Callable[[], object]) -> LateTimer:
+        loop = asyncio.get_running_loop()
+        timer = LateTimer(loop.time() + seconds, then)
+        if not self._fresh:
+            loop.call_later(self._MOMENT, self._look, loop)
+        self._fresh.append(timer)
+        return timer
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        fresh, self._fresh = self._fresh, []
+        for timer in fresh:
+            if timer.then is not None:
+                timer.handle = loop.call_at(timer.at, timer.fire)
 
 
 # One at a time: a lock by name, whichever event loops the callers run on.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import UserString
 from collections.abc import Mapping, Sequence, Set, ValuesView
 from dataclasses import dataclass, field
@@ -106,6 +107,19 @@ class ToolResult:
         """The document that `--json` prints: plain JSON values only."""
         from pydantic_core import to_jsonable_python
 
+        return finite(to_jsonable_python(self._document(), fallback=plainly, bytes_mode="base64"))
+
+    def to_json(self) -> str:
+        """The same document as JSON text in ASCII."""
+        from pydantic_core import PydanticSerializationError, to_json
+
+        try:
+            text = to_json(self._document(), fallback=plainly, bytes_mode="base64", inf_nan_mode="strings")
+        except PydanticSerializationError:  # half a surrogate pair, or what `to_dict` refuses as well
+            text = None
+        return text.decode() if text is not None and text.isascii() else json.dumps(self.to_dict())
+
+    def _document(self) -> dict[str, Any]:
         document: dict[str, Any] = {
             "success": self.success,
             "llm_content": self.llm_content,
@@ -116,7 +130,7 @@ class ToolResult:
         }
         if self.attachments:
             document["attachments"] = [_attached(one) for one in self.attachments]
-        return finite(to_jsonable_python(document, fallback=plainly, bytes_mode="base64"))
+        return document
 
 
 def plainly(value: Any) -> Any:

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from ferrule.core.context import Cancellation, limit_time
 from ferrule.core.errors import ErrorKind, Stage, Stopped
-from ferrule.core.loops import callbacks_wait, disown, loops_for_sync, start_task
+from ferrule.core.loops import callbacks_wait, disown, is_busy, loops_for_sync, start_task
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Style
 from ferrule.pipeline.streaming import Collected, drain, drain_sync, finish, is_iterator, is_unfinished, settled
@@ -367,8 +367,8 @@ class Executor:
                 _settle(ended, None)
 
         ended: asyncio.Future[None] | None = None
-        soon = tool.name not in self._slow
-        job = Job(work, loop, settle, soon=soon)
+        soon = tool.name not in self._slow and not is_busy(loop)  # a busy loop has better to do than to wait
+        job = Job(work, loop, settle, soon=soon, silent=context is None)
 
         async def stop() -> str:
             # The cooperative way first (the context says «cancelled»), then by force.

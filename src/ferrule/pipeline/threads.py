@@ -9,7 +9,7 @@ from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 from ferrule.core.phrases import phrase
 
@@ -79,12 +79,13 @@ class Job:
     """One function to run in a thread, for one event loop that waits for its outcome.
 
     Being told through the loop costs more than most tools take. Where it is likely to be over `soon`, the loop's own
-    thread may `wait` a moment first.
+    thread may `wait` a moment first. The outcomes of `silent` functions, which report nothing on their way, are told
+    together.
     """
 
     __slots__ = (
-        "_context", "_loop", "_outcome", "_over", "_settle", "_taken", "abandoned", "finished", "function", "left",
-        "lent", "seconds", "seen_through", "thread",
+        "_context", "_loop", "_outcome", "_over", "_settle", "_silent", "_taken", "abandoned", "finished", "function",
+        "left", "lent", "seconds", "seen_through", "thread",
     )  # fmt: skip
 
     def __init__(
@@ -94,6 +95,7 @@ class Job:
         settle: Callable[[Outcome], None],
         *,
         soon: bool = False,
+        silent: bool = False,
     ) -> None:
         self.function = function
         self.seconds = 0.0
@@ -111,6 +113,7 @@ class Job:
         self.seen_through = False
         self._loop = loop
         self._settle = settle
+        self._silent = silent
         self._context = copy_context()
 
     def work(self) -> Outcome:
@@ -137,10 +140,55 @@ class Job:
             if self._taken.acquire(blocking=False):
                 self._over.release()
                 return
+        if self._silent:
+            _outcomes_for(self._loop).add(self._settle, outcome)
+            return
         try:
             self._loop.call_soon_threadsafe(self._settle, outcome)
         except RuntimeError:
             return  # the loop is closed: nobody waits any more
+
+
+class _Outcomes:
+    """What one loop has not heard of yet; it is woken once for all of it."""
+
+    __slots__ = ("__weakref__", "_lock", "_loop", "_untold")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = ref(loop)
+        self._lock = threading.Lock()
+        self._untold: list[tuple[Callable[[Outcome], None], Outcome]] = []
+
+    def add(self, settle: Callable[[Outcome], None], outcome: Outcome) -> None:
+        with self._lock:
+            self._untold.append((settle, outcome))
+            if len(self._untold) > 1:
+                return  # it is woken already
+        loop = self._loop()
+        if loop is None:
+            return
+        try:
+            loop.call_soon_threadsafe(self._tell)
+        except RuntimeError:
+            return  # the loop is closed: nobody waits any more
+
+    def _tell(self) -> None:
+        with self._lock:
+            untold, self._untold = self._untold, []
+        for settle, outcome in untold:
+            settle(outcome)
+
+
+_outcomes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Outcomes] = WeakKeyDictionary()
+_outcomes_lock = threading.Lock()
+
+
+def _outcomes_for(loop: asyncio.AbstractEventLoop) -> _Outcomes:
+    found = _outcomes.get(loop)
+    if found is None:
+        with _outcomes_lock:
+            found = _outcomes.setdefault(loop, _Outcomes(loop))
+    return found
 
 
 class WorkerPool:

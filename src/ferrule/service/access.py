@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ferrule.service.directory import Directory, Principal
 
 # From the most that runs without asking to the least.
+_MOST_KNOWN = 10_000
 _MODES = (Mode.BYPASS, Mode.ACCEPT_EDITS, Mode.DEFAULT, Mode.DONT_ASK, Mode.PLAN)
 
 
@@ -40,9 +41,18 @@ class Allowed:
         )
         self.roles = principal.role_names
         self._disabled = principal.disabled_tools
+        self._shown: dict[Tool[Any], bool] = {}
         self.tools = tools.filtered(self._shows)
 
     def _shows(self, tool: Tool[Any]) -> bool:
+        found = self._shown.get(tool)
+        if found is None:
+            if len(self._shown) >= _MOST_KNOWN:  # those of servers that came and went
+                self._shown.clear()
+            found = self._shown[tool] = self._is_for_user(tool)
+        return found
+
+    def _is_for_user(self, tool: Tool[Any]) -> bool:
         return (
             tool.name not in self._disabled
             and (not tool.roles or any(role in tool.roles for role in self.roles))

@@ -22,6 +22,7 @@ from ferrule.core.call import RawCall
 from ferrule.core.errors import DefinitionError, ErrorKind, Stopped
 from ferrule.core.events import Done, Pending
 from ferrule.core.function_tool import FunctionTool
+from ferrule.core.loops import LateTimers
 from ferrule.core.tool import Invocation
 from ferrule.pipeline.authorise import Verdict
 from ferrule.pipeline.confirm import Answer, Choice
@@ -34,7 +35,7 @@ from ferrule.service.tables import approvals, calls, events, work
 from ferrule.service.writer import FinishCall, InsertCalls, UsedKey
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 
     from sqlalchemy import Connection
 
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from ferrule.service.approvals import CallApprovals
     from ferrule.service.database import Database
     from ferrule.service.directory import Principal
-    from ferrule.service.limits import CallLimits, FairGate
+    from ferrule.service.limits import CallLimits, FairGate, GateTurn
     from ferrule.service.messages import BatchCall, BatchRequest, CallRequest
     from ferrule.service.sessions import Seat, UserSessions
     from ferrule.service.writer import GroupWriter
@@ -75,6 +76,8 @@ class Started:
     ids: tuple[str, ...]
     batch: str | None = None
     replayed: bool = False
+    row: dict[str, Any] | None = None
+    """Of a single call that has run to its end meanwhile."""
 
 
 class Calls:
@@ -105,6 +108,7 @@ class Calls:
         self.live: dict[str, LiveCall] = {}
         self.draining = False
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+        self._timers = LateTimers()
 
     # Starting
 
@@ -112,6 +116,45 @@ class Calls:
         self, principal: Principal, request: CallRequest, *, request_id: str = "", key: str | None = None
     ) -> Started:
         """Take a call; it runs from then on, whatever becomes of the request."""
+        taken = await self._take(principal, request, request_id, key)
+        if isinstance(taken, Started):
+            return taken
+        live, running = taken
+        self.live[live.id] = live
+        live.task = asyncio.get_running_loop().create_task(running)
+        return Started((live.id,))
+
+    async def run(
+        self, principal: Principal, request: CallRequest, *, request_id: str = "", key: str | None = None,
+        wait: float, late: Callable[[dict[str, Any]], None],
+    ) -> Started:  # fmt: skip
+        """Take a call and run it to its end in the task that asks, which is cheaper than a task of its own. Where it
+        takes longer than `wait`, `late` hears of it meanwhile.
+        """
+        taken = await self._take(principal, request, request_id, key)
+        if isinstance(taken, Started):
+            return taken
+        live, running = taken
+        self.live[live.id] = live
+        live.task = asyncio.current_task()
+        live.attached = 1
+
+        def wait_no_longer() -> None:
+            live.attached -= 1
+            live.outlived = True
+            late(live.row)
+
+        timer = self._timers.start(wait, wait_no_longer)
+        try:
+            await running
+        finally:
+            timer.cancel()
+        return Started((live.id,), row=live.row)
+
+    async def _take(
+        self, principal: Principal, request: CallRequest, request_id: str, key: str | None
+    ) -> Started | tuple[LiveCall, Coroutine[Any, Any, None]]:
+        """Let a call in, and store it where that must come first; gives what is left to do, or what there was."""
         self._check_open()
         allowed = self.access.of(principal)
         tool = allowed.tools.get(request.tool, request.version)
@@ -132,7 +175,7 @@ class Calls:
             raise
         begun = False
         try:
-            call, prepared = self._prepare(live, allowed, seat)
+            call, prepared = self._prepare(live, allowed, seat, tool)
             approval = self._question(live, allowed, seat, prepared)
             inserting = InsertCalls(
                 principal.tenant, [row], self.owner, time() + self.lease,
@@ -150,9 +193,8 @@ class Calls:
             if approval is not None:
                 self._say_awaiting(live, approval)
                 return Started((live.id,))
-            self._begin(live, self._run(live, seat, call, prepared))
             begun = True
-            return Started((live.id,))
+            return live, self._run(live, seat, call, prepared)
         finally:
             if not begun:
                 self.limits.release(live.subjects)
@@ -163,10 +205,11 @@ class Calls:
         if self.draining:
             raise CallProblem("draining", "This instance is about to stop and takes no new calls.")
 
-    def _prepare(self, live: LiveCall, allowed: Allowed, seat: Seat) -> tuple[RawCall, Invocation | Stopped | None]:
+    def _prepare(
+        self, live: LiveCall, allowed: Allowed, seat: Seat, tool: Tool[Any] | None
+    ) -> tuple[RawCall, Invocation | Stopped | None]:
         """The first two stages, so that what asks can be stored before anything runs."""
         row = live.row
-        tool = allowed.tools.get(row["tool"], row["pinned"])
         if live.answer is None and tool is not None and not self.sessions.has_hooks and not can_speak(tool):
             live.runtime = seat.view  # it says nothing and asks nothing while it runs
         else:
@@ -212,10 +255,6 @@ class Calls:
             raise CallProblem("key_in_flight", "The first request with this key is still open.", call=used.call)
         return Started(ids, used.call if used.batch else None, replayed=True)
 
-    def _begin(self, live: LiveCall, running: Any) -> None:
-        self.live[live.id] = live
-        live.task = asyncio.get_running_loop().create_task(running)
-
     # Running
 
     async def _run(
@@ -244,9 +283,11 @@ class Calls:
             text, status = _unstorable_text(live), "failed"
         finally:
             self.limits.release(live.subjects)
-            live.leave()
             await seat.leave()
-        await self.finish(live, status, text)
+        try:
+            await self.finish(live, status, text)
+        finally:
+            live.leave()
 
     async def finish(self, live: LiveCall, status: str, text: str) -> None:
         """Store how a call ended, then tell those who wait; what is not stored is not told."""
@@ -286,14 +327,17 @@ class Calls:
         allowed = self.access.of(principal)
         subjects = await self.limits.admit(principal, calls=len(request.calls))
         batch = new_id()
+        turn: GateTurn | None = None
         try:
-            (await self.gate.turn(principal.tenant)).release()
+            turn = await self.gate.turn(principal.tenant)
             rows = [self._batch_row(principal, allowed, one, request, batch, at, request_id) for at, one in
                     enumerate(request.calls)]  # fmt: skip
             _name_references(request.calls, rows)
             seat = await self.sessions.seat(principal, allowed, request.session, batch, allowed.role_for(None))
         except BaseException:
             self.limits.release(subjects, calls=len(request.calls))
+            if turn is not None:
+                turn.release()
             raise
         begun = False
         try:
@@ -307,6 +351,7 @@ class Calls:
             most_bytes = self.limits.bounds(principal).result_bytes
             lives = [LiveCall(row, self.writer, most_bytes) for row in rows]
             task = asyncio.get_running_loop().create_task(self._run_batch(lives, allowed, seat, subjects))
+            task.add_done_callback(lambda _: turn.release())
             for live in lives:
                 self.live[live.id] = live
                 live.task = task
@@ -315,6 +360,7 @@ class Calls:
         finally:
             if not begun:
                 self.limits.release(subjects, calls=len(request.calls))
+                turn.release()
                 await seat.leave()
 
     def _batch_row(
@@ -389,14 +435,15 @@ class Calls:
         tool = allowed.tools.get(row["tool"], row["pinned"])
         seat = await self.sessions.seat(principal, allowed, row["session"], live.id, allowed.role_for(tool))
         live.events = await self._stored_events(live.tenant, live.id, 0)
-        call, prepared = self._prepare(live, allowed, seat)
+        call, prepared = self._prepare(live, allowed, seat, tool)
         if answer is not None and isinstance(prepared, Invocation) and hash_arguments(prepared) != answer_for:
             live.answer = Answer(Choice.NO, "what it would do now is not what was approved")
             live.answer_for = hash_arguments(prepared)
         if not row["repeatable"] and not await self._store_start(live):
             await seat.leave()  # another instance has it by now
             return
-        self._begin(live, self._run(live, seat, call, prepared, final))
+        self.live[live.id] = live
+        live.task = asyncio.get_running_loop().create_task(self._run(live, seat, call, prepared, final))
 
     async def _store_start(self, live: LiveCall) -> bool:
         """Have it on disk that a call begins, where it is still ours: nobody who takes it over begins it again."""

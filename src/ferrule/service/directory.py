@@ -43,7 +43,8 @@ SECRET_PREFIX = "fk_"  # noqa: S105 - how a secret begins
 _SECRET_BYTES = 32
 _HINT = 8
 _MOST_CACHED = 50_000
-_LOOK_SECONDS = 0.005
+_LOOK_SECONDS = 0.02
+"""How old what is known of a SQLite file may be; the command line takes longer than that to end after its change."""
 
 ADMIN_ROLE = "admin"
 MEMBER_ROLE = "member"

@@ -10,7 +10,7 @@ from functools import lru_cache
 from time import time, time_ns
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from ferrule.core.result import finite, plainly
 from ferrule.records.redact import keep_arguments
@@ -59,6 +59,15 @@ def storable(text: str) -> str:
     return text.replace("\x00", "\N{SYMBOL FOR NULL}").encode("utf-8", "backslashreplace").decode()
 
 
+def json_text(value: Any) -> str:
+    """Plain values as JSON in ASCII, which no database and no proxy changes."""
+    try:
+        text = to_json(value)
+    except PydanticSerializationError:  # half a surrogate pair
+        return json.dumps(value)
+    return text.decode() if text.isascii() else json.dumps(value)
+
+
 # Calls
 
 
@@ -67,7 +76,7 @@ def new_call_row(principal: Principal, tool: str, arguments: Any, request_id: st
     return {
         "tenant": principal.tenant, "id": new_id(), "user": principal.user, "key": principal.key,
         "tool": storable(tool)[:_MOST_NAME], "version": None, "pinned": None,
-        "arguments": json.dumps(arguments), "status": "running", "repeatable": False, "attempts": 1, "session": None,
+        "arguments": json_text(arguments), "status": "running", "repeatable": False, "attempts": 1, "session": None,
         "timeout": None, "batch": None, "position": 0, "approval": None, "metadata": "{}", "request": request_id,
         "result": None, "started_seq": 0, "last_seq": 1, "cancelling": False, "created": time(), "started": None,
         "finished": None, **more,
@@ -82,14 +91,13 @@ def call_json(row: Mapping[str, Any]) -> str:
         "created_at": shown_time(row["created"]), "started_at": shown_time(row["started"]),
         "finished_at": shown_time(row["finished"]),
     }  # fmt: skip
-    return f'{json.dumps(head)[:-1]}, "metadata": {row["metadata"]}, "result": {row["result"] or "null"}}}'
+    return f'{json_text(head)[:-1]},"metadata":{row["metadata"]},"result":{row["result"] or "null"}}}'
 
 
 def result_text(result: ToolResult, most: int = 0) -> str:
     """A result as it is stored and sent: ASCII, so that no database and no proxy changes it."""
-    document = result.to_dict()
-    text = json.dumps(document)
-    return text if not most or len(text) <= most else _cut(document, len(text), most)
+    text = result.to_json()
+    return text if not most or len(text) <= most else _cut(result.to_dict(), len(text), most)
 
 
 def _cut(document: dict[str, Any], length: int, most: int) -> str:

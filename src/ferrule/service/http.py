@@ -11,6 +11,7 @@ import json
 import logging
 import re
 import secrets
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import count
 from math import ceil
@@ -23,6 +24,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import compile_path
 
 from ferrule.core.json_values import has_too_many_values
+from ferrule.core.loops import LateTimers
 from ferrule.service.approvals import ApprovalProblem
 from ferrule.service.calls import CallProblem
 from ferrule.service.database import DatabaseProblem
@@ -32,7 +34,7 @@ from ferrule.service.messages import LONGEST_WAIT
 from ferrule.service.sessions import TooManySessions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 
     from starlette.types import Message, Receive, Scope, Send
 
@@ -127,13 +129,23 @@ class ApiRoute:
 class ServiceRequest:
     """What came in, once it is known who asks."""
 
-    __slots__ = ("_headers", "_query", "allowed", "body", "path", "principal", "raw", "request_id", "scope", "service")
+    __slots__ = (
+        "_app", "_headers", "_query", "allowed", "answering", "began", "body", "endpoint", "path", "principal", "raw",
+        "receive", "request_id", "scope", "send", "service",
+    )  # fmt: skip
 
-    def __init__(self, service: Service, scope: Scope, path: Mapping[str, str], request_id: str) -> None:
-        self.service = service
+    def __init__(self, app: HttpApp, scope: Scope, receive: Receive, send: Send) -> None:
+        self.began = perf_counter()
+        self._app = app
+        self.service = app.service
         self.scope = scope
-        self.path = path
-        self.request_id = request_id
+        self.receive = receive
+        self.send = send
+        self.request_id = _request_id(scope)
+        self.endpoint: ApiRoute | None = None
+        self.path: Mapping[str, str] = {}
+        self.answering: asyncio.Task[None] | None = None
+        """An answer that goes out before the endpoint has returned."""
         self.principal: Principal = cast("Any", None)
         self.allowed: Allowed = cast("Any", None)
         self.body: Any = None
@@ -144,14 +156,13 @@ class ServiceRequest:
     def header(self, name: bytes) -> str | None:
         """A header's text; several of one name are a mistake that nobody guesses about."""
         if self._headers is None:
-            found: dict[bytes, bytes] = {}
-            for key, value in self.scope["headers"]:
-                if key in found and key in _ONCE:
-                    raise RequestProblem(400, "header", f"The header {key.decode()} was sent more than once.")
-                found[key] = value
-            self._headers = found
+            self._headers = _headers_of(self.scope["headers"])
         value = self._headers.get(name)
         return value.decode("latin-1") if value is not None else None
+
+    def answer_now(self, response: Response) -> None:
+        """Answer while the endpoint goes on; what it returns in the end is not sent."""
+        self.answering = asyncio.get_running_loop().create_task(self._app.answer(self, response))
 
     @property
     def query(self) -> Mapping[str, str]:
@@ -209,9 +220,30 @@ _ONCE = frozenset(
 )
 
 
+def _headers_of(given: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    listed = list(given)
+    found = dict(listed)
+    if len(found) < len(listed):
+        for name, count_ in Counter(name for name, _ in listed).items():
+            if count_ > 1 and name in _ONCE:
+                raise RequestProblem(400, "header", f"The header {name.decode()} was sent more than once.")
+    return found
+
+
+class JsonResponse(Response):
+    """JSON text, with the headers that go with it put together at once."""
+
+    def __init__(self, text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        self.status_code = status
+        self.background = None
+        self.body = text.encode()
+        self.raw_headers = [(b"content-length", b"%d" % len(self.body)), (b"content-type", b"application/json")]
+        for name, value in (headers or {}).items():
+            self.raw_headers.append((name.lower().encode("latin-1"), value.encode("latin-1")))
+
+
 def json_response(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    text = document if isinstance(document, str) else json.dumps(document)
-    return Response(text, status, headers, "application/json")
+    return JsonResponse(document if isinstance(document, str) else json.dumps(document), status, headers)
 
 
 # Events
@@ -254,8 +286,9 @@ class HttpApp:
     """The ASGI application: finds the endpoint, the caller and the body, and words what goes wrong."""
 
     def __init__(self, service: Service, endpoints: tuple[ApiRoute, ...]) -> None:
-        self._service = service
+        self.service = service
         self.endpoints = endpoints
+        self._timers = LateTimers()
         self._fixed = {(one.method, one.path): one for one in endpoints if "{" not in one.path}
         self._patterns = [(compile_path(one.path)[0], one) for one in endpoints if "{" in one.path]
 
@@ -264,41 +297,46 @@ class HttpApp:
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1000})
             return
-        began = perf_counter()
-        request_id = _request_id(scope)
-        request: ServiceRequest | None = None
-        endpoint: ApiRoute | None = None
+        request = ServiceRequest(self, scope, receive, send)
         try:
-            endpoint, path = self._find(scope["method"], scope["path"])
-            request = ServiceRequest(self._service, scope, path, request_id)
+            endpoint = request.endpoint = self._find(request, scope["method"], scope["path"])
             await self._admit(request, endpoint)
             if endpoint.body is not None:
-                await self._read_body(request, endpoint.body, receive)
+                await self._read_body(request, endpoint.body)
             response = await endpoint.handler(request)
         except Exception as error:  # noqa: BLE001 - every failure becomes an answer
-            response = self._worded(error, request_id).response(request_id)
-        response.raw_headers.append((b"x-request-id", request_id.encode()))
+            response = self._worded(error, request.request_id).response(request.request_id)
+        if request.answering is None:
+            await self.answer(request, response)
+        else:
+            await request.answering
+
+    async def answer(self, request: ServiceRequest, response: Response) -> None:
+        """Send an answer, counted and logged."""
+        scope, endpoint = request.scope, request.endpoint
+        response.raw_headers.append((b"x-request-id", request.request_id.encode()))
         counted = (endpoint.path if endpoint is not None else "(none)", response.status_code)
-        requests = self._service.requests
+        requests = self.service.requests
         requests[counted] = requests.get(counted, 0) + 1
         if access_log.isEnabledFor(logging.INFO):
-            _log(scope, response.status_code, perf_counter() - began, request, request_id)
+            _log(request, response.status_code)
         try:
-            await response(scope, receive, send)
+            await response(scope, request.receive, request.send)
         except OSError:
             return  # whoever asked has gone
 
-    def _find(self, method: str, path: str) -> tuple[ApiRoute, dict[str, str]]:
+    def _find(self, request: ServiceRequest, method: str, path: str) -> ApiRoute:
         found = self._fixed.get((method, path))
         if found is not None:
-            return found, {}
+            return found
         if "\x00" in path:
             raise RequestProblem(400, "path", "The path holds a NUL character.")
         allowed = [one.method for (_, fixed), one in self._fixed.items() if fixed == path]
         for pattern, one in self._patterns:
             if match := pattern.match(path):
                 if one.method == method:
-                    return one, match.groupdict()
+                    request.path = match.groupdict()
+                    return one
                 allowed.append(one.method)
         if allowed:
             raise RequestProblem(
@@ -310,7 +348,7 @@ class HttpApp:
         """Who asks, and whether they may."""
         if endpoint.scope is None:
             return
-        service = self._service
+        service = self.service
         if not service.ready:
             raise RequestProblem(
                 503, "not_ready", service.not_ready_because, headers={"Retry-After": "1"}
@@ -334,22 +372,28 @@ class HttpApp:
         if endpoint.area is not None:
             request.require(endpoint.area)
 
-    async def _read_body(self, request: ServiceRequest, model: type[BaseModel], receive: Receive) -> None:
+    async def _read_body(self, request: ServiceRequest, model: type[BaseModel]) -> None:
         kind = (request.header(b"content-type") or "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise RequestProblem(415, "media_type", "Send JSON, with `Content-Type: application/json`.")
         if (request.header(b"content-encoding") or "identity") != "identity":
             raise RequestProblem(415, "media_type", "Send the body uncompressed.")
-        most = self._service.settings.body_bytes
-        if bound := self._service.limits.bounds(request.principal).argument_bytes:
+        most = self.service.settings.body_bytes
+        if bound := self.service.limits.bounds(request.principal).argument_bytes:
             most = min(most, bound)
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        timer = self._timers.start(BODY_SECONDS, task.cancel)
         try:
-            async with asyncio.timeout(BODY_SECONDS):
-                request.raw = await _body(receive, most)
-        except TimeoutError:
+            request.raw = await _body(request.receive, most)
+        except asyncio.CancelledError:
+            if timer.then is not None:  # it was not the timer
+                raise
+            task.uncancel()
             raise RequestProblem(
                 408, "slow_body", f"The body did not come within {BODY_SECONDS:g} s.", headers={"Connection": "close"}
             ) from None
+        finally:
+            timer.cancel()
         if len(request.raw) > _LARGE and has_too_many_values(request.raw):
             raise RequestProblem(413, "too_large", "The body holds too many values.")
         try:
@@ -447,15 +491,15 @@ def _request_id(scope: Scope) -> str:
     return f"{_PROCESS}{next(_numbers):08x}"
 
 
-def _log(scope: Scope, status: int, seconds: float, request: ServiceRequest | None, request_id: str) -> None:
+def _log(request: ServiceRequest, status: int) -> None:
     """One line a request. Neither query nor headers nor bodies: any of them may hold a secret."""
-    principal = request.principal if request is not None else None
+    principal, scope = request.principal, request.scope
     path = scope["path"][:200]
     if not path.isprintable():
         path = "".join(letter if letter.isprintable() else "?" for letter in path)
     said = (
-        scope["method"], path, status, seconds * 1000, principal.tenant if principal else "-",
-        principal.user if principal else "-", request_id,
+        scope["method"], path, status, (perf_counter() - request.began) * 1000, principal.tenant if principal else "-",
+        principal.user if principal else "-", request.request_id,
     )  # fmt: skip
     # As `Logger.info` does, but for looking up who called it, which takes longer than all the rest.
     access_log.handle(logging.LogRecord(access_log.name, logging.INFO, __file__, 0, _LINE, said, None))

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _DAY = 86_400.0
 _COUNT_AGAIN = 5.0
 """After how many seconds the calls that other instances took are counted again."""
-_ALONE, _SHARED = 64, 4
-"""How many calls are worked on at once for one tenant alone, and for several."""
+_ROOM, _SHARE = 64, 4
+"""How many calls are worked on at once, and how many of them for one tenant where others want something too."""
 _SHARED_SECONDS = 1.0
 _TURN_SECONDS = 0.02
 _MOST_WAITING = 1_000
@@ -203,31 +203,36 @@ class CallLimits:
 class GateTurn:
     """A place among the calls that are worked on; given up at the end of a call, or after a moment by a slow one."""
 
-    __slots__ = ("_gate", "_timer")
+    __slots__ = ("_gate", "_tenant", "until")
 
-    def __init__(self, gate: FairGate, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, gate: FairGate, tenant: str, until: float) -> None:
         self._gate: FairGate | None = gate
-        self._timer = loop.call_later(_TURN_SECONDS, self.release)
+        self._tenant = tenant
+        self.until = until
+        """When it is given up at the latest."""
 
     def release(self) -> None:
         if self._gate is not None:
             gate, self._gate = self._gate, None
-            self._timer.cancel()
-            gate.left()
+            gate.left(self._tenant)
 
 
 class FairGate:
-    """Lets calls in by turns. Where several tenants want something, few are worked on at once, one tenant's after the
-    other's: one that floods waits in its own queue, and another's call waits for a handful of calls at most.
+    """Lets calls in by turns. Where several tenants want something, few of each are worked on at once: one that floods
+    waits in its own queue, and neither the event loop nor the writer is full of its calls when another's come.
 
-    What is bounded is the work of the event loop. A call that waits for something else gives its place up.
+    A call that waits for something else than those two gives its place up.
     """
 
-    def __init__(self, *, alone: int = _ALONE, shared: int = _SHARED, most_waiting: int = _MOST_WAITING) -> None:
-        self._alone = alone
-        self._shared = shared
+    def __init__(self, *, room: int = _ROOM, share: int = _SHARE, most_waiting: int = _MOST_WAITING) -> None:
+        self._room = room
+        self._share = share
         self._most_waiting = most_waiting
-        self._inside = 0
+        self._inside: dict[str, int] = {}
+        """By tenant, of those that have any."""
+        self._total = 0
+        self._given: deque[GateTurn] = deque()
+        """Turns by when they end; one timer looks after all of them."""
         self._waiting: dict[str, deque[asyncio.Future[GateTurn]]] = {}
         self._last = ""
         self._other_at = -_SHARED_SECONDS
@@ -237,32 +242,69 @@ class FairGate:
         loop = asyncio.get_running_loop()
         if tenant != self._last:
             self._last, self._other_at = tenant, monotonic() if self._last else self._other_at
-        if not self._waiting and self._inside < self._room:
-            self._inside += 1
-            return GateTurn(self, loop)
-        queue = self._waiting.setdefault(tenant, deque())
+        queue = self._waiting.get(tenant)
+        if queue is None and self._total < self._room and self._inside.get(tenant, 0) < self._most_inside:
+            return self._give(tenant, loop)
+        if queue is None:
+            queue = self._waiting[tenant] = deque()
         if len(queue) >= self._most_waiting:
             said = f"{len(queue)} calls of this tenant wait to be started already."
             raise LimitReached("waiting", "tenant", self._most_waiting, 1.0, said)
         future: asyncio.Future[GateTurn] = loop.create_future()
         queue.append(future)
-        return await future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():  # its turn came in the same moment
+                future.result().release()
+            raise
 
     @property
-    def _room(self) -> int:
-        return self._shared if monotonic() - self._other_at < _SHARED_SECONDS else self._alone
+    def _most_inside(self) -> int:
+        return self._share if monotonic() - self._other_at < _SHARED_SECONDS else self._room
 
-    def left(self) -> None:
-        """A call has given up its place: the next tenant's first one gets it."""
-        self._inside -= 1
-        while self._waiting and self._inside < self._room:
-            tenant, queue = next(iter(self._waiting.items()))
-            del self._waiting[tenant]
-            while queue:
-                future = queue.popleft()
-                if not future.done():  # whoever waited may have been cancelled
-                    self._inside += 1
-                    future.set_result(GateTurn(self, future.get_loop()))
-                    break
-            if queue:
-                self._waiting[tenant] = queue  # behind the others
+    def _give(self, tenant: str, loop: asyncio.AbstractEventLoop) -> GateTurn:
+        turn = GateTurn(self, tenant, loop.time() + _TURN_SECONDS)
+        self._inside[tenant] = self._inside.get(tenant, 0) + 1
+        self._total += 1
+        if not self._given:
+            loop.call_at(turn.until, self._end_turns, loop)
+        self._given.append(turn)
+        return turn
+
+    def _end_turns(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take the places of slow calls; most have given theirs up by themselves."""
+        given, now = self._given, loop.time()
+        while given and given[0].until <= now:
+            given[0].release()
+            given.popleft()
+        if given:
+            loop.call_at(given[0].until, self._end_turns, loop)
+
+    def left(self, tenant: str) -> None:
+        """A call has given up its place: whoever may come in does, one tenant after the other."""
+        self._total -= 1
+        self._inside[tenant] -= 1
+        if not self._inside[tenant]:
+            del self._inside[tenant]
+        most = self._most_inside
+        more = bool(self._waiting)
+        while more:
+            more = False
+            for waiting in list(self._waiting):
+                if self._total >= self._room:
+                    return
+                if self._inside.get(waiting, 0) < most:
+                    self._let_in(waiting)
+                    more = True
+
+    def _let_in(self, tenant: str) -> None:
+        """The first that waits of a tenant, which is behind the others then."""
+        queue = self._waiting.pop(tenant)
+        while queue:
+            future = queue.popleft()
+            if not future.done():  # whoever waited may have been cancelled
+                future.set_result(self._give(tenant, future.get_loop()))
+                break
+        if queue:
+            self._waiting[tenant] = queue

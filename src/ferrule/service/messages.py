@@ -64,7 +64,9 @@ class CallRequest(Sent):
     arguments: dict[str, Any] | str = Field(default_factory=dict, description="An object, or JSON text of one.")
     session: Label | None = Field(default=None, description="Calls of one session share a shell and what was read.")
     timeout: Annotated[float, Field(gt=0, le=86_400)] | None = Field(default=None, description="Seconds it may run.")
-    metadata: Annotated[dict[str, Annotated[str, Field(max_length=1000)]], Field(max_length=32)] = {}
+    metadata: Annotated[dict[str, Annotated[str, Field(max_length=1000)]], Field(max_length=32)] = Field(
+        default_factory=dict
+    )
 
 
 class BatchCall(Sent):

@@ -121,16 +121,23 @@ def _with_tag(request: ServiceRequest, document: Any) -> Response:
 
 
 async def create_call(request: ServiceRequest) -> Response:
-    calls = request.service.calls
-    started = await calls.start(
-        request.principal, request.body, request_id=request.request_id, key=request.idempotency_key
-    )
+    calls, principal, wait, streams = request.service.calls, request.principal, request.wait, request.wants_events
+    request_id, key = request.request_id, request.idempotency_key
+    if streams or wait <= 0:
+        started = await calls.start(principal, request.body, request_id=request_id, key=key)
+    else:
+
+        def answer_late(row: dict[str, Any]) -> None:
+            request.answer_now(_call_response(row, {"Location": f"/v1/calls/{row['id']}"}))
+
+        started = await calls.run(principal, request.body, request_id=request_id, key=key, wait=wait, late=answer_late)
     if started.batch is not None:
         raise RequestProblem(422, "key_reused", "This Idempotency-Key was used for a batch.")
     call = started.ids[0]
-    if request.wants_events:
-        return event_stream(calls.follow(request.principal, call, 0), _of_started(started, call))
-    return _call_response(await calls.find(request.principal, call, request.wait), _of_started(started, call))
+    if streams:
+        return event_stream(calls.follow(principal, call, 0), _of_started(started, call))
+    row = started.row or await calls.find(principal, call, wait)
+    return _call_response(row, _of_started(started, call))
 
 
 async def create_batch(request: ServiceRequest) -> Response:

@@ -65,6 +65,7 @@ async def serve(
             lifespan="off",
             log_config=None,
             access_log=False,
+            proxy_headers=False,
             server_header=False,
             timeout_keep_alive=75,
             timeout_graceful_shutdown=5,
@@ -115,6 +116,35 @@ class _DrainingServer(uvicorn.Server):
             self.should_exit = True
 
 
+class _JoinedWrites:
+    """A transport that sends all that is written in one turn of the loop at once: uvicorn writes the head of an answer
+    and its body one after the other, and sending is the dearest part of both.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        if not self._parts:
+            self._loop.call_soon(self._send)
+        self._parts.append(data)
+
+    def _send(self) -> None:
+        if self._parts:
+            data = b"".join(self._parts)
+            self._parts.clear()
+            self._transport.write(data)
+
+    def close(self) -> None:
+        self._send()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 def _with_head_limit(protocol: Any) -> type[Any]:
     """The protocol that uvicorn has chosen, without connections on which half a request stands."""
 
@@ -123,7 +153,7 @@ def _with_head_limit(protocol: Any) -> type[Any]:
         _looking: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)  # pyright: ignore[reportUnknownMemberType]
+            super().connection_made(_JoinedWrites(transport, self.loop))  # pyright: ignore[reportUnknownMemberType]
             self._look_later()
 
         def connection_lost(self, exc: Exception | None) -> None:

@@ -1,7 +1,8 @@
 """The one thread that writes: calls, events, audit rows and administration, committed in groups.
 
 A call that changes something is on disk before it starts, so that a crash can be told from a call that never was.
-One that can be repeated starts at once; when it ends before its first row was written, both are one insert.
+One that can be repeated starts at once, and its first row is held back for a moment: when it ends within that, both
+are one insert.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
+from importlib import import_module
+from operator import itemgetter
 from queue import Empty, SimpleQueue
-from time import sleep, time
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from time import monotonic, sleep, time
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from sqlalchemy import bindparam, delete, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.exc import DBAPIError
 
 from ferrule.records.row import content_of, hash_of
 from ferrule.service.database import DatabaseProblem, said_by_driver
+from ferrule.service.documents import json_text
 from ferrule.service.tables import approvals, audit, audit_heads, calls, events, idempotency_keys, usage, work
 
 if TYPE_CHECKING:
@@ -40,6 +43,10 @@ T = TypeVar("T")
 
 IDEMPOTENCY_SECONDS = 24 * 3600.0
 _MOST_IN_GROUP = 2_000
+FINISH_VALUES = (
+    "status", "result", "arguments", "version", "approval", "started", "finished", "started_seq", "last_seq",
+)  # fmt: skip
+"""What the end of a call changes of its row."""
 _SOON = 0.05
 _LINGER = 0.002
 _BUSY = 6
@@ -77,6 +84,8 @@ class InsertCalls(Op):
     fingerprint: str = ""
     approval: dict[str, Any] | None = None
     """What the first of them waits for; it is nobody's work then until that is decided."""
+    write_by: float = 0.0
+    """Of one that nobody waits for: when it is written at the latest."""
 
 
 @dataclass(slots=True)
@@ -127,13 +136,14 @@ class GroupWriter:
         self._database = database
         self._queue: SimpleQueue[Op | None] = SimpleQueue()
         self._lazy: deque[Op] = deque()
+        self._held: dict[str, InsertCalls] = {}
+        """By call: first rows that nobody waits for, whose calls may end any moment."""
         self._waking: asyncio.TimerHandle | None = None
         self._busy = False
         self._connection: Connection | None = None
         self._thread = threading.Thread(target=self._run, name="ferrule-write", daemon=True)
         self._thread.start()
-        dialect = sqlite if database.is_sqlite else postgresql
-        claimed = dialect.insert(idempotency_keys)
+        claimed = _dialect(database.engine.dialect.name).insert(idempotency_keys)
         self._claim = claimed.on_conflict_do_update(
             index_elements=["tenant", "user", "key"],
             set_={name: claimed.excluded[name] for name in ("fingerprint", "call", "batch", "created")},
@@ -142,6 +152,8 @@ class GroupWriter:
 
     def put(self, op: Op) -> None:
         """Write it with the next thing that somebody waits for, or soon; for the event loop's thread alone."""
+        if type(op) is InsertCalls:
+            op.write_by = monotonic() + _SOON
         self._lazy.append(op)
         if self._waking is None:
             self._waking = asyncio.get_running_loop().call_later(_SOON, self._wake)
@@ -173,7 +185,10 @@ class GroupWriter:
         going = True
         while going:
             ops: list[Op] = []
-            one = self._queue.get()
+            try:
+                one = self._queue.get(timeout=_SOON if self._held else None)
+            except Empty:
+                one = _NOTHING
             if self._busy:
                 sleep(_LINGER)  # others are about to come: one commit serves them all
             while one is not None:
@@ -187,49 +202,85 @@ class GroupWriter:
             going = one is not None
             # All that was put before any of them is here by now, and comes first.
             lazy = [self._lazy.popleft() for _ in range(len(self._lazy))]
-            ops = [*lazy, *(op for op in ops if op is not _NOTHING)]
+            ops = self._due([*lazy, *(op for op in ops if op is not _NOTHING)], all_held=not going)
             if ops:
                 self._commit(ops)
+
+    def _due(self, ops: list[Op], *, all_held: bool) -> list[Op]:
+        """What is written now: all but the first rows of calls that have neither ended nor run for long. One that an
+        event or another change may be about is written before that.
+        """
+        held = self._held
+        rest: list[Op] = []
+        ended: set[str] = set()
+        changed: set[str] = set()
+        for op in ops:
+            if isinstance(op, InsertCalls) and op.future is None:
+                held[op.rows[0]["id"]] = op
+                continue
+            rest.append(op)
+            if isinstance(op, FinishCall):
+                ended.add(op.call)
+            elif isinstance(op, AddEvent):
+                ended.add(op.row["call"])
+            elif isinstance(op, StoreChange):
+                changed.add(op.tenant)
+        if not held:
+            return rest
+        now = monotonic()
+        due = [
+            (call, op)
+            for call, op in held.items()
+            if all_held or call in ended or op.write_by <= now or op.tenant in changed or "" in changed
+        ]
+        for call, _ in due:
+            del held[call]
+        return [*(op for _, op in due), *rest]
 
     def _commit(self, ops: list[Op]) -> None:
         self._busy = len(ops) >= _BUSY
         try:
             settled = self._together(ops)
         except Exception as error:  # noqa: BLE001 - one of them is at fault; the others must not suffer for it
-            if isinstance(error, DBAPIError) and error.connection_invalidated:
+            if self._let_go(error):
                 logger.warning("The database was lost and is tried again: %s", said_by_driver(error))
-            self._let_go()
             settled = [pair for op in ops for pair in self._alone(op)]
         _settle(settled)
 
     def _alone(self, op: Op) -> list[tuple[Op, Any]]:
         try:
             return self._together([op])
-        except DBAPIError as error:
-            self._let_go()
+        except Exception as error:  # noqa: BLE001 - it goes to whoever waits
+            self._let_go(error)
+            if not isinstance(error, (DBAPIError, self._database.driver_error)):
+                return [(op, error)]
             logger.warning("A row could not be written: %s", said_by_driver(error))
             return [(op, DatabaseProblem(f"The database cannot be written: {said_by_driver(error)}"))]
-        except Exception as error:  # noqa: BLE001 - it goes to whoever waits
-            self._let_go()
-            return [(op, error)]
 
     def _together(self, ops: list[Op]) -> list[tuple[Op, Any]]:
         results: list[tuple[Op, Any]] = []
         if self._connection is None:
             self._connection = self._database.engine.connect().execution_options(writes=True)
         connection = self._connection
-        with connection.begin():
+        for_driver = all(_is_for_driver(op) for op in ops)
+        with self._database.driver_transaction(connection) if for_driver else connection.begin():
             for tenant, group in self._grouped(connection, ops, results):
                 self._write_group(connection, tenant, group, results)
         return results
 
-    def _let_go(self) -> None:
-        if self._connection is not None:
-            try:
-                self._connection.close()
-            except DBAPIError:
-                self._connection.invalidate()
-            self._connection = None
+    def _let_go(self, error: Exception | None = None) -> bool:
+        """Give the connection back; says whether the database was lost, and with it every other connection."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return isinstance(error, DBAPIError) and error.connection_invalidated
+        lost = error is not None and self._database.is_lost(connection, error)
+        try:
+            if lost:
+                connection.invalidate()
+            connection.close()
+        except DBAPIError:
+            connection.invalidate()
+        return lost
 
     def _grouped(self, connection: Connection, ops: list[Op], results: list[tuple[Op, Any]]) -> Any:
         """The work of each tenant, tenants in order: two instances never wait for each other in a circle."""
@@ -284,14 +335,14 @@ class GroupWriter:
 
     def _write_group(self, connection: Connection, tenant: str, group: _Group, results: list[tuple[Op, Any]]) -> None:
         if group.inserts:
-            _run(connection, "insert calls", group.inserts)
+            _run_many(connection, "insert calls", group.inserts)
             self._count_usage(connection, tenant, group.inserts)
         if group.work:
-            connection.execute(_INSERT_WORK, group.work)
+            _run_many(connection, "insert work", group.work)
         if group.approvals:
             connection.execute(_INSERT_APPROVALS, group.approvals)
         if group.events:
-            connection.execute(_INSERT_EVENTS, group.events)
+            _run_many(connection, "insert events", group.events)
         if group.finishes:
             results += self._finish(connection, tenant, group.finishes)
         if group.audit:
@@ -302,7 +353,7 @@ class GroupWriter:
     def _count_usage(self, connection: Connection, tenant: str, rows: list[dict[str, Any]]) -> None:
         day = day_of(time())
         counts = Counter((row["user"], row["key"], row["tool"]) for row in rows)
-        _run(
+        _run_many(
             connection,
             "count usage",
             [
@@ -315,14 +366,15 @@ class GroupWriter:
         """End the calls that are still ours: one whose lease was lost has been judged by somebody else."""
         results: list[tuple[Op, Any]] = []
         mine: set[str] = set()
+        sqlite_ = self._database.is_sqlite
         for owner in {one.owner for one in finishes}:
-            ids = [one.call for one in finishes if one.owner == owner]
-            found = connection.execute(_OWNED, {"tenant_": tenant, "owner_": owner, "calls_": ids})
-            mine.update(found.scalars())
+            ids = sorted(one.call for one in finishes if one.owner == owner)
+            cursor = _cursor(connection)
+            cursor.execute(_END_WORK[sqlite_], (tenant, owner, json.dumps(ids) if sqlite_ else ids))
+            mine.update(call for (call,) in cursor.fetchall())
         rows = [{"tenant_": tenant, "id_": one.call, **one.values} for one in finishes if one.call in mine]
         if rows:
-            connection.execute(_FINISH, rows)
-            connection.execute(_END_WORK, {"tenant_": tenant, "calls_": sorted(mine)})
+            _run_many(connection, "finish", rows)
         for one in finishes:
             results.append((one, one.call in mine))
             if one.news:
@@ -330,51 +382,83 @@ class GroupWriter:
         return results
 
 
+def _is_for_driver(op: Op) -> bool:
+    """Whether all that it writes are statements of every call."""
+    if isinstance(op, InsertCalls):
+        return op.key is None and op.approval is None
+    return not isinstance(op, StoreChange) and not (isinstance(op, FinishCall) and op.news)
+
+
 def append_audit(connection: Connection, tenant: str, contents: Sequence[Sequence[Any]]) -> None:
     """Add rows to a tenant's chain: each carries the hash of the one before, from whichever instance that came."""
-    head: tuple[int, str] | None = _run(connection, "lock head", {"tenant_": tenant}).fetchone()
+    cursor = _cursor(connection)
+    cursor.execute(_hot(connection.dialect.name)["lock head"].text, (tenant,))
+    head: tuple[int, str] | None = cursor.fetchone()
     seq, hash_before = head if head is not None else (0, "")
     rows: list[dict[str, Any]] = []
     for content in contents:
         seq += 1
         sealed = hash_of(seq, content, hash_before)  # text and numbers, which JSON gives back as they were
-        kept = json.dumps(content)
+        kept = json_text(content)
         rows.append({"tenant": tenant, "seq": seq, "content": kept, "prev_hash": hash_before, "hash": sealed})
         hash_before = sealed
-    _run(connection, "insert audit", rows)
-    new = {"tenant": tenant, "seq": seq, "hash": hash_before}
-    if head is None:
-        connection.execute(insert(audit_heads), new)
-    else:
-        _run(connection, "move head", [{"tenant_": tenant, "seq_": seq, "hash_": hash_before}])
+    _run_many(connection, "insert audit", rows)
+    moved = {"tenant": tenant, "seq": seq, "hash": hash_before}
+    _run_many(connection, "insert head" if head is None else "move head", [moved])
+
+
+def _dialect(name: str) -> Any:
+    """SQLAlchemy's module for a kind of database; the other one would only take memory."""
+    return import_module(f"sqlalchemy.dialects.{name}")
+
+
+class _HotStatement(NamedTuple):
+    """A statement of every call as the driver takes it, and what puts a row's values in its order."""
+
+    text: str
+    values: Callable[[dict[str, Any]], Any]
 
 
 @cache
-def _hot(dialect: str) -> dict[str, str]:
-    """The statements of every call as text, made once: putting them together costs more than running them."""
-    kind: Any = sqlite if dialect == "sqlite" else postgresql
-    form = sqlite.dialect(paramstyle="named") if dialect == "sqlite" else postgresql.dialect(paramstyle="pyformat")
+def _hot(dialect: str) -> dict[str, _HotStatement]:
+    """Made once: putting a statement together costs more than running it."""
+    kind = _dialect(dialect)
+    form = kind.dialect(paramstyle="qmark" if dialect == "sqlite" else "format")
     counted = kind.insert(usage)
-    mine = audit_heads.c.tenant == bindparam("tenant_")
+    mine = audit_heads.c.tenant == bindparam("tenant")
+    ended: dict[str, Any] = {name: bindparam(name) for name in FINISH_VALUES}
     statements: dict[str, Any] = {
         "insert calls": kind.insert(calls).on_conflict_do_nothing(),
+        "insert work": insert(work),
+        "insert events": insert(events),
+        "finish": update(calls)
+        .where(calls.c.tenant == bindparam("tenant_"), calls.c.id == bindparam("id_"))
+        .values(**ended),
         "count usage": counted.on_conflict_do_update(
             index_elements=["tenant", "day", "user", "key", "tool"],
             set_={"calls": usage.c.calls + counted.excluded.calls},
         ),
         "lock head": select(audit_heads.c.seq, audit_heads.c.hash).where(mine).with_for_update(),
-        "move head": update(audit_heads).where(mine).values(seq=bindparam("seq_"), hash=bindparam("hash_")),
+        "move head": update(audit_heads).where(mine).values(seq=bindparam("seq"), hash=bindparam("hash")),
+        "insert head": insert(audit_heads),
         "insert audit": insert(audit),
     }
-    return {name: str(statement.compile(dialect=form)) for name, statement in statements.items()}
+    found: dict[str, _HotStatement] = {}
+    for name, statement in statements.items():
+        compiled = statement.compile(dialect=form)
+        found[name] = _HotStatement(str(compiled), itemgetter(*compiled.positiontup))
+    return found
 
 
-def _run(connection: Connection, name: str, values: Any) -> Any:
-    """Run one of them on the driver's own connection, in the transaction that is open on it."""
-    cursor: Any = cast("Any", connection.connection.driver_connection).cursor()
-    run = cursor.executemany if isinstance(values, list) else cursor.execute
-    run(_hot(connection.dialect.name)[name], values)
-    return cursor
+def _cursor(connection: Connection) -> Any:
+    """The driver's own, in the transaction that is open."""
+    return cast("Any", connection.connection.driver_connection).cursor()
+
+
+def _run_many(connection: Connection, name: str, rows: list[dict[str, Any]]) -> None:
+    """Run one of the statements of every call, once for each row."""
+    hot = _hot(connection.dialect.name)[name]
+    _cursor(connection).executemany(hot.text, list(map(hot.values, rows)))
 
 
 def day_of(moment: float) -> str:
@@ -409,22 +493,9 @@ _KEY = select(idempotency_keys.c.fingerprint, idempotency_keys.c.call, idempoten
     idempotency_keys.c.user == bindparam("user"),
     idempotency_keys.c.key == bindparam("key"),
 )
-_INSERT_WORK = insert(work)
-_INSERT_EVENTS = insert(events)
 _INSERT_APPROVALS = insert(approvals)
-_OWNED = (
-    select(work.c.call)
-    .where(
-        work.c.tenant == bindparam("tenant_"),
-        work.c.owner == bindparam("owner_"),
-        work.c.call.in_(bindparam("calls_", expanding=True)),
-    )
-    .with_for_update()
-)
-_END_WORK = delete(work).where(
-    work.c.tenant == bindparam("tenant_"), work.c.call.in_(bindparam("calls_", expanding=True))
-)
-_FINISH = update(calls).where(calls.c.tenant == bindparam("tenant_"), calls.c.id == bindparam("id_"))
-_HEAD = (
-    select(audit_heads.c.seq, audit_heads.c.hash).where(audit_heads.c.tenant == bindparam("tenant_")).with_for_update()
-)
+_END_WORK = {
+    True: "DELETE FROM work WHERE tenant = ? AND owner = ? AND call IN (SELECT value FROM json_each(?)) RETURNING call",
+    False: "DELETE FROM work WHERE tenant = %s AND owner = %s AND call = ANY(%s) RETURNING call",
+}
+"""On SQLite, and on PostgreSQL."""
