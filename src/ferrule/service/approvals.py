@@ -24,7 +24,7 @@ from ferrule.service.documents import new_id, storable
 from ferrule.service.tables import approvals, calls, events, work
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from sqlalchemy import Connection, Row
@@ -64,7 +64,16 @@ def hash_arguments(invocation: Invocation) -> str:
 class CallApprovals:
     """Stores questions, takes decisions, and wakes those who wait for one."""
 
-    def __init__(self, database: Database, writer: GroupWriter, *, seconds: float) -> None:
+    def __init__(
+        self,
+        database: Database,
+        writer: GroupWriter,
+        *,
+        seconds: float,
+        announce: Callable[[Mapping[str, Any]], None] = lambda row: None,
+    ) -> None:
+        """`announce` hears of each new approval once it is stored."""
+        self.announce = announce
         self._database = database
         self._writer = writer
         self._seconds = seconds
@@ -117,6 +126,7 @@ class CallApprovals:
             connection.execute(update(calls).where(mine).values(**values))
 
         await self._writer.change(live.tenant, store)
+        self.announce(row)
         live.say("call.awaiting_approval", {"approval": row["id"], "summary": asked["summary"]})
         answer, kind = await self._answer_to(live, row)
         live.row["status"] = before

@@ -199,6 +199,7 @@ class Calls:
         return self.approvals.new_row(live.row, prepared, question)
 
     def _say_awaiting(self, live: LiveCall, approval: Mapping[str, Any]) -> None:
+        self.approvals.announce(approval)
         live.row["last_seq"] = 1
         summary = json.loads(approval["question"])["summary"]
         live.say("call.awaiting_approval", {"approval": approval["id"], "summary": summary})

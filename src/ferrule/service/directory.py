@@ -314,7 +314,7 @@ def create_user(
             tenant=tenant, name=user, enabled=True, limits=json.dumps(_limits(limits)), allow="[]", created=time()
         )
     )
-    _grant(connection, tenant, user, given)
+    grant_roles(connection, tenant, user, given)
     return find_user(connection, tenant, user)
 
 
@@ -351,8 +351,7 @@ def change_user(
         values["limits"] = json.dumps(_limits(limits))
     _update(connection, users, (users.c.tenant == tenant) & (users.c.name == user), values)
     if given is not None:
-        connection.execute(delete(grants).where(grants.c.tenant == tenant, grants.c.user == user))
-        _grant(connection, tenant, user, given)
+        grant_roles(connection, tenant, user, given)
     return find_user(connection, tenant, user)
 
 
@@ -464,7 +463,9 @@ def revoke_key(connection: Connection, tenant: str, key: str) -> Row[Any]:
     return find_key(connection, tenant, key)
 
 
-def _grant(connection: Connection, tenant: str, user: str, given: Sequence[str]) -> None:
+def grant_roles(connection: Connection, tenant: str, user: str, given: Sequence[str]) -> None:
+    """Give a user these roles, in place of those from before."""
+    connection.execute(delete(grants).where(grants.c.tenant == tenant, grants.c.user == user))
     for position, role in enumerate(dict.fromkeys(given)):
         find_role(connection, tenant, role)
         connection.execute(insert(grants).values(tenant=tenant, user=user, role=role, position=position))

@@ -18,6 +18,7 @@ from ferrule.records.row import CONTENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from types import SimpleNamespace
 
     from sqlalchemy import Row
 
@@ -151,7 +152,7 @@ def stored_event(row: Row[Any]) -> dict[str, Any]:
 # Approvals and people
 
 
-def approval_document(row: Row[Any]) -> dict[str, Any]:
+def approval_document(row: Row[Any] | SimpleNamespace) -> dict[str, Any]:
     question = json.loads(row.question)
     return {
         "id": row.id, "call": row.call, "tool": row.tool, "tool_version": row.tool_version, "user": row.user,

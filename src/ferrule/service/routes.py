@@ -15,10 +15,18 @@ from ferrule.records import CONTENT_TYPE
 from ferrule.service.administration import ADMINISTRATION
 from ferrule.service.directory import note_change, switch_tool
 from ferrule.service.documents import approval_document, call_json
-from ferrule.service.http import ApiRoute, Parameter, RequestProblem, event_stream, json_response
+from ferrule.service.http import (
+    RESOURCE_METADATA,
+    ApiRoute,
+    Parameter,
+    RequestProblem,
+    event_stream,
+    json_response,
+)
 from ferrule.service.messages import (
     FINISHED,
     LONGEST_WAIT,
+    SCOPES,
     ApprovalPage,
     ApprovalRecord,
     Batch,
@@ -266,6 +274,20 @@ async def show_metrics(request: ServiceRequest) -> Response:
     return Response(request.service.metrics_text(request.principal), 200, media_type=CONTENT_TYPE)
 
 
+async def show_resource(request: ServiceRequest) -> Response:
+    """Who gives out tokens for this service (RFC 9728)."""
+    issuer = request.service.settings.oidc.issuer
+    if not issuer:
+        raise RequestProblem(404, "not_found", "This service takes API keys alone, and no tokens of an issuer.")
+    document: dict[str, Any] = {
+        "resource": request.own_url, "authorization_servers": [issuer], "bearer_methods_supported": ["header"],
+        "resource_name": "Ferrule",
+    }  # fmt: skip
+    if request.service.settings.oidc.scope_claim:
+        document["scopes_supported"] = list(SCOPES)
+    return json_response(document)
+
+
 async def show_openapi(request: ServiceRequest) -> Response:
     return json_response(_openapi())
 
@@ -325,5 +347,7 @@ ENDPOINTS: tuple[ApiRoute, ...] = (
     ApiRoute("GET", "/healthz", show_health, "Whether the process runs.", answers={200: "application/json"}),
     ApiRoute("GET", "/readyz", show_readiness, "Whether it takes calls.", answers={200: "application/json"},
              errors=(503,)),
+    ApiRoute("GET", RESOURCE_METADATA, show_resource, "Who gives out tokens for this service (RFC 9728).",
+             answers={200: "application/json"}, errors=(404,)),
     ApiRoute("GET", "/openapi.json", show_openapi, "This document.", answers={200: "application/json"}),
 )  # fmt: skip

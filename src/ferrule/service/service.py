@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from ferrule.app.build import App, build_hooks, guarded_folders, own_files, sandbox_choice
@@ -21,7 +23,10 @@ from ferrule.service.approvals import CallApprovals
 from ferrule.service.calls import Calls
 from ferrule.service.database import Database, DatabaseProblem
 from ferrule.service.directory import Directory, prepare_first_start
+from ferrule.service.documents import approval_document, kept_arguments
 from ferrule.service.limits import CallLimits, FairGate
+from ferrule.service.oidc import OidcTokens, read_key_file
+from ferrule.service.outgoing import FetchProblem, Webhooks
 from ferrule.service.sessions import UserSessions, require_apart
 from ferrule.service.tables import HEAD
 from ferrule.service.tenant_records import TenantRecorder, metrics_page
@@ -30,6 +35,7 @@ from ferrule.service.writer import GroupWriter
 from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
     from typing import Self
 
@@ -65,6 +71,8 @@ class Service:
         self._lock: _InstanceLock | None = None
         self._all_settings = settings
         self._folder = folder
+        self.tokens: OidcTokens | None = None
+        """Who the tokens of the configured issuer speak for; None where there is none."""
         self.requests: dict[tuple[str, int], int] = {}
         """HTTP requests by endpoint and status."""
 
@@ -78,6 +86,7 @@ class Service:
         return self.settings.workspace_root or data_folder() / "workspaces"
 
     async def __aenter__(self) -> Self:
+        self._check_issuer()
         kept = [Path(self.database.url.database or "")] if self.database.is_sqlite else []
         require_apart(self._all_settings, self.tools, self.workspace_root, data_folder(), *kept)
         if self.database.is_sqlite:
@@ -94,6 +103,15 @@ class Service:
             logger.warning("%s", self.not_ready_because)
             self._waiting_for_schema = asyncio.get_running_loop().create_task(self._wait_for_schema())
         return self
+
+    def _check_issuer(self) -> None:
+        """A file of keys that cannot be read is said at the start; a server may come up later than this one."""
+        place = self.settings.oidc.jwks
+        if self.settings.oidc.issuer and place and "://" not in place:
+            try:
+                read_key_file(place)
+            except FetchProblem as problem:
+                raise ValueError(f"`service.oidc.jwks`: {problem}.") from None
 
     async def _wait_for_schema(self) -> None:
         while True:
@@ -115,12 +133,17 @@ class Service:
             "default", lambda connection: prepare_first_start(connection, self.database)
         )
         self.directory = Directory(self.database)
+        if settings.oidc.issuer:
+            self.tokens = OidcTokens(settings.oidc, self.database, self.writer, self.directory)
         self.records = TenantRecorder(self.writer)
         operator = self._app.runtime.policy
         assert isinstance(operator, RulePolicy)  # noqa: S101 - the settings make no other
         self.access = Access(self.directory, self.tools, operator, self._policy_options())
         self.limits = CallLimits(self.database, self.directory, asdict(settings.limits))
-        self.approvals = CallApprovals(self.database, self.writer, seconds=settings.approval_hours * 3600)
+        self.webhooks = Webhooks(settings.webhooks, settings.public_url)
+        self.approvals = CallApprovals(
+            self.database, self.writer, seconds=settings.approval_hours * 3600, announce=self._announce
+        )
         self.sessions = UserSessions(
             self.tools,
             self.workspace_root,
@@ -148,6 +171,12 @@ class Service:
         self.database.listen(hear)
         await self.upkeep.start()
         self.ready = True
+
+    def _announce(self, row: Mapping[str, Any]) -> None:
+        """Tell the tenant's webhook of an approval; its arguments without the secrets that can be recognised."""
+        document = approval_document(SimpleNamespace(**row))
+        document["arguments"] = json.loads(kept_arguments(row["arguments"]))
+        self.webhooks.approval_created(row["tenant"], document)
 
     def _policy_options(self) -> dict[str, Any]:
         settings, tools = self._all_settings, self._app.tools
@@ -208,6 +237,7 @@ class Service:
             self.ready = False
             self.not_ready_because = "This instance has stopped."
             await self.upkeep.stop()
+            await self.webhooks.close()
             await self.sessions.close()
             await asyncio.to_thread(self.writer.close)
             self.directory.close()

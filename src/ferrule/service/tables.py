@@ -21,7 +21,7 @@ from sqlalchemy import (
     Text,
 )
 
-HEAD = "0001"
+HEAD = "0002_who"
 """The revision of the schema that this code is written for."""
 
 metadata = MetaData()
@@ -70,7 +70,11 @@ users = Table(
     _text("limits"),
     _text("allow"),
     _time("created"),
+    _text("issuer", nullable=True),
+    Column("subject", String(255)),
+    _time("signed_in", nullable=True),
     PrimaryKeyConstraint("tenant", "name"),
+    Index("users_by_identity", "tenant", "issuer", "subject", unique=True),
 )
 roles = Table(
     "roles",
