@@ -41,7 +41,7 @@ class Issuer:
     def public(self, name: str, **more: Any) -> dict[str, Any]:
         key, _ = self.keys[name]
         kinds = ((rsa.RSAPrivateKey, RSAAlgorithm), (ec.EllipticCurvePrivateKey, ECAlgorithm))
-        form = next((form for kind, form in kinds if isinstance(key, kind)), OKPAlgorithm)
+        form: Any = next((form for kind, form in kinds if isinstance(key, kind)), OKPAlgorithm)
         return {**json.loads(form.to_jwk(key.public_key())), "kid": name, "use": "sig", **more}
 
     def key_set(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class Issuer:
         standard = {"iss": self.url, "aud": AUDIENCE, "sub": "u-1", "tenant": "default", "iat": now, "exp": now + 600}
         return {name: value for name, value in {**standard, **claims}.items() if value is not None}
 
-    def token(self, kid: str = "rsa", *, header: dict[str, Any] | None = None, **claims: Any) -> str:
+    def token(self, kid: str = "rsa", /, *, header: Any = None, **claims: Any) -> str:
         """A token that is good, but for what is asked of it; a claim that is None is left out."""
         key, algorithm = self.keys[kid]
         return jwt.encode(self.claims(**claims), key, algorithm, headers={"kid": kid, **(header or {})})

@@ -146,7 +146,11 @@ async def test_the_settings_translate_claims(tmp_path: Path, issuer: Issuer) -> 
     )  # fmt: skip
     async with running(f"sqlite:///{tmp_path / 'a.db'}", tmp_path, oidc=settings) as service:
         await service.tenant("acme")
-        claims = {"https://example.org/org": "Acme Ltd", "email": "Ann.Lee@Example.org", "scope": "openid calls tools"}
+        claims: dict[str, Any] = {
+            "https://example.org/org": "Acme Ltd",
+            "email": "Ann.Lee@Example.org",
+            "scope": "openid calls tools",
+        }
         client = await service.client(issuer.token(**claims, realm={"groups": ["/ferrule-admins", "admin"]}))
         me = await client.me()
         assert me.user.startswith("ann-lee-example-org-")
@@ -154,7 +158,7 @@ async def test_the_settings_translate_claims(tmp_path: Path, issuer: Issuer) -> 
         with pytest.raises(ServiceError) as scope:
             await client.users()
         assert (scope.value.status, scope.value.code) == (403, "scope")
-        other = {"sub": "u-2", **claims, "https://example.org/org": "default"}
+        other: dict[str, Any] = {"sub": "u-2", **claims, "https://example.org/org": "default"}
         assert (await refused(service, issuer.token(**other))).json()["code"] == "unknown_tenant"
         plain = await service.client(issuer.token(**{**claims, "sub": "u-3"}, roles=["admin"]))
         assert (await plain.me()).roles == ["member"]
@@ -254,28 +258,29 @@ async def test_keys_of_a_file_and_shared_secrets_in_it(tmp_path: Path, issuer: I
             pass
 
 
+def nobody(service: Running) -> httpx2.AsyncClient:
+    """A client without a credential."""
+    return httpx2.AsyncClient(base_url=service.url)
+
+
 async def test_who_gives_out_tokens_is_written_where_clients_look(tmp_path: Path, issuer: Issuer) -> None:
     """RFC 9728, for MCP clients among others."""
-    async with running(f"sqlite:///{tmp_path / 'a.db'}", tmp_path, oidc=trusting(issuer)) as service:
-        async with httpx2.AsyncClient(base_url=service.url) as http:
-            challenge = (await http.get("/v1/me")).headers["www-authenticate"]
-            place = f"{service.url}/.well-known/oauth-protected-resource"
-            assert challenge == f'Bearer resource_metadata="{place}"'
-            document = (await http.get(place)).json()
-            assert (document["resource"], document["authorization_servers"]) == (service.url, [issuer.url])
-            odd = await http.get("/v1/me", headers={"Host": 'evil" onload="x'})
-            assert "evil" not in odd.headers["www-authenticate"]
-    public = "https://tools.example.org"
-    async with running(
-        f"sqlite:///{tmp_path / 'a.db'}", tmp_path, oidc=trusting(issuer), public_url=public + "/"
-    ) as service:
-        async with httpx2.AsyncClient(base_url=service.url) as http:
-            assert public in (await http.get("/v1/me")).headers["www-authenticate"]
-            assert (await http.get("/.well-known/oauth-protected-resource")).json()["resource"] == public
-    async with running(f"sqlite:///{tmp_path / 'b.db'}", tmp_path) as service:
-        async with httpx2.AsyncClient(base_url=service.url) as http:
-            assert (await http.get("/v1/me")).headers["www-authenticate"] == "Bearer"
-            assert (await http.get("/.well-known/oauth-protected-resource")).status_code == 404
+    store, public = f"sqlite:///{tmp_path / 'a.db'}", "https://tools.example.org"
+    async with running(store, tmp_path, oidc=trusting(issuer)) as service, nobody(service) as http:
+        challenge = (await http.get("/v1/me")).headers["www-authenticate"]
+        place = f"{service.url}/.well-known/oauth-protected-resource"
+        assert challenge == f'Bearer resource_metadata="{place}"'
+        document = (await http.get(place)).json()
+        assert (document["resource"], document["authorization_servers"]) == (service.url, [issuer.url])
+        odd = await http.get("/v1/me", headers={"Host": 'evil" onload="x'})
+        assert "evil" not in odd.headers["www-authenticate"]
+    settings: dict[str, Any] = {"oidc": trusting(issuer), "public_url": public + "/"}
+    async with running(store, tmp_path, **settings) as service, nobody(service) as http:
+        assert public in (await http.get("/v1/me")).headers["www-authenticate"]
+        assert (await http.get("/.well-known/oauth-protected-resource")).json()["resource"] == public
+    async with running(store, tmp_path) as service, nobody(service) as http:
+        assert (await http.get("/v1/me")).headers["www-authenticate"] == "Bearer"
+        assert (await http.get("/.well-known/oauth-protected-resource")).status_code == 404
 
 
 async def test_a_call_of_a_token_goes_on_after_an_approval(store: str, tmp_path: Path, issuer: Issuer) -> None:

@@ -188,62 +188,15 @@ class CallApprovals:
         reason: str,
     ) -> Row[Any]:
         """Decide a pending approval, once: one update of a pending row, whoever else tries at the same time."""
-        tenant = principal.tenant
-
-        def change(connection: Connection) -> Row[Any]:
-            mine = (approvals.c.tenant == tenant) & (approvals.c.id == approval)
-            found = connection.execute(select(approvals).where(mine).with_for_update()).first()
-            if found is None or not (found.user == principal.user or _may_see(allowed)):
-                raise ApprovalProblem("not_found", "not_found", f"There is no approval `{approval}`.")
-            self._check(found, principal, allowed, args_hash)
-            rules = json.loads(found.question)["rules"]
-            given = "always" if scope == "always" and rules and decision == "approve" else "once"
-            status = "approved" if decision == "approve" else "denied"
-            values: dict[str, Any] = {
-                "status": status, "scope": given, "decided_by": principal.user, "decision_reason": storable(reason),
-                "decided": time(),
-            }  # fmt: skip
-            connection.execute(update(approvals).where(mine).values(**values))
-            if given == "always":
-                person = find_user(connection, tenant, found.user)
-                kept = dict.fromkeys([*json.loads(person.allow), *rules])
-                change_user(connection, tenant, found.user, allow=list(kept))
-                note_change(connection, self._database)
-            self._set_going(connection, tenant, found.call, approval, decision)
-            return connection.execute(select(approvals).where(mine)).one()
-
-        decided = await self._writer.change(tenant, change)
+        decided = await self._writer.change(
+            principal.tenant,
+            lambda connection: decide_approval(
+                connection, self._database, principal, allowed, approval, decision=decision, args_hash=args_hash,
+                scope=scope, reason=reason,
+            ),
+        )  # fmt: skip
         self.wake(approval)
         return decided
-
-    def _check(self, found: Row[Any], principal: Principal, allowed: Allowed, args_hash: str) -> None:
-        own = found.user == principal.user
-        if not allowed.may("approve own" if own else "approve others"):
-            whose = "your own calls" if own else "calls of others"
-            raise ApprovalProblem("forbidden", "forbidden", f"Your roles do not let you approve {whose}.")
-        if found.status == "expired" or (found.status == "pending" and found.expires <= time()):
-            raise ApprovalProblem("conflict", "expired", "Nobody decided in time; the call has expired.")
-        if found.status != "pending":
-            raise ApprovalProblem("conflict", "decided", f"This was {found.status} already, by {found.decided_by}.")
-        if found.args_hash != args_hash:
-            raise ApprovalProblem(
-                "conflict", "other_arguments", "`args_hash` is not that of this approval's arguments. Read it again."
-            )
-
-    def _set_going(self, connection: Connection, tenant: str, call: str, approval: str, decision: str) -> None:
-        """Have any instance go on with a call that none holds, and tell all of them."""
-        unheld = (work.c.tenant == tenant) & (work.c.call == call) & (work.c.owner == "")
-        if connection.execute(update(work).where(unheld).values(due=0.0)).rowcount:
-            mine = (calls.c.tenant == tenant) & (calls.c.id == call)
-            seq = connection.execute(select(calls.c.last_seq).where(mine)).scalar_one() + 1
-            connection.execute(update(calls).where(mine).values(last_seq=seq))
-            data = json.dumps({"approval": approval, "decision": decision})
-            connection.execute(
-                insert(events).values(
-                    tenant=tenant, call=call, seq=seq, type="approval.decided", data=data, at=time()
-                )
-            )  # fmt: skip
-        self._database.notify(connection, f"approval:{approval}:{call}")
 
     # Looking
 
@@ -251,16 +204,102 @@ class CallApprovals:
         self, principal: Principal, allowed: Allowed, *, status: str = "pending", most: int = 100
     ) -> list[Row[Any]]:
         """The approvals that this user may see: their own calls', and others' where they may decide them."""
-        query = select(approvals).where(approvals.c.tenant == principal.tenant, approvals.c.status == status)
-        if not _may_see(allowed):
-            query = query.where(approvals.c.user == principal.user)
-        query = query.order_by(approvals.c.created.desc()).limit(most)
-        return list(await self._database.read(principal.tenant, lambda connection: connection.execute(query).all()))
+        tenant, user = principal.tenant, None if _may_see(allowed) else principal.user
+        return await self._database.read(
+            tenant, lambda connection: list_approvals(connection, tenant, status=status, user=user, most=most)
+        )
 
     async def find(self, principal: Principal, allowed: Allowed, approval: str) -> Row[Any] | None:
-        query = select(approvals).where(approvals.c.tenant == principal.tenant, approvals.c.id == approval)
-        found = await self._database.read(principal.tenant, lambda connection: connection.execute(query).first())
+        tenant = principal.tenant
+        found = await self._database.read(tenant, lambda connection: find_approval(connection, tenant, approval))
         return found if found is not None and (found.user == principal.user or _may_see(allowed)) else None
+
+
+def decide_approval(
+    connection: Connection,
+    database: Database,
+    principal: Principal,
+    allowed: Allowed,
+    approval: str,
+    *,
+    decision: Literal["approve", "deny"],
+    args_hash: str | None,
+    scope: Literal["once", "always"] = "once",
+    reason: str = "",
+) -> Row[Any]:
+    """Decide a pending approval in the tenant's transaction; raises `ApprovalProblem`.
+
+    `args_hash` is that of the arguments which were shown; None for a caller that reads them in this transaction.
+    """
+    tenant = principal.tenant
+    mine = (approvals.c.tenant == tenant) & (approvals.c.id == approval)
+    found = connection.execute(select(approvals).where(mine).with_for_update()).first()
+    if found is None or not (found.user == principal.user or _may_see(allowed)):
+        raise ApprovalProblem("not_found", "not_found", f"There is no approval `{approval}`.")
+    _check(found, principal, allowed, args_hash)
+    rules = json.loads(found.question)["rules"]
+    given = "always" if scope == "always" and rules and decision == "approve" else "once"
+    status = "approved" if decision == "approve" else "denied"
+    values: dict[str, Any] = {
+        "status": status, "scope": given, "decided_by": principal.user, "decision_reason": storable(reason),
+        "decided": time(),
+    }  # fmt: skip
+    connection.execute(update(approvals).where(mine).values(**values))
+    if given == "always":
+        person = find_user(connection, tenant, found.user)
+        kept = dict.fromkeys([*json.loads(person.allow), *rules])
+        change_user(connection, tenant, found.user, allow=list(kept))
+        note_change(connection, database)
+    _set_going(connection, database, tenant, found.call, approval, decision)
+    return connection.execute(select(approvals).where(mine)).one()
+
+
+def _check(found: Row[Any], principal: Principal, allowed: Allowed, args_hash: str | None) -> None:
+    own = found.user == principal.user
+    if not allowed.may("approve own" if own else "approve others"):
+        whose = "your own calls" if own else "calls of others"
+        raise ApprovalProblem("forbidden", "forbidden", f"Your roles do not let you approve {whose}.")
+    if found.status == "expired" or (found.status == "pending" and found.expires <= time()):
+        raise ApprovalProblem("conflict", "expired", "Nobody decided in time; the call has expired.")
+    if found.status != "pending":
+        by = f", by {found.decided_by}" if found.decided_by else ""
+        raise ApprovalProblem("conflict", "decided", f"This was {found.status} already{by}.")
+    if args_hash is not None and found.args_hash != args_hash:
+        raise ApprovalProblem(
+            "conflict", "other_arguments", "`args_hash` is not that of this approval's arguments. Read it again."
+        )
+
+
+def _set_going(
+    connection: Connection, database: Database, tenant: str, call: str, approval: str, decision: str
+) -> None:
+    """Have any instance go on with a call that none holds, and tell all of them."""
+    unheld = (work.c.tenant == tenant) & (work.c.call == call) & (work.c.owner == "")
+    if connection.execute(update(work).where(unheld).values(due=0.0)).rowcount:
+        mine = (calls.c.tenant == tenant) & (calls.c.id == call)
+        seq = connection.execute(select(calls.c.last_seq).where(mine)).scalar_one() + 1
+        connection.execute(update(calls).where(mine).values(last_seq=seq))
+        data = json.dumps({"approval": approval, "decision": decision})
+        connection.execute(
+            insert(events).values(
+                tenant=tenant, call=call, seq=seq, type="approval.decided", data=data, at=time()
+            )
+        )  # fmt: skip
+    database.notify(connection, f"approval:{approval}:{call}")
+
+
+def list_approvals(
+    connection: Connection, tenant: str, *, status: str = "pending", user: str | None = None, most: int = 100
+) -> list[Row[Any]]:
+    """A tenant's approvals, newest first; of one user's calls alone where given."""
+    query = select(approvals).where(approvals.c.tenant == tenant, approvals.c.status == status)
+    if user is not None:
+        query = query.where(approvals.c.user == user)
+    return list(connection.execute(query.order_by(approvals.c.created.desc()).limit(most)))
+
+
+def find_approval(connection: Connection, tenant: str, approval: str) -> Row[Any] | None:
+    return connection.execute(select(approvals).where(approvals.c.tenant == tenant, approvals.c.id == approval)).first()
 
 
 def _may_see(allowed: Allowed) -> bool:
