@@ -12,6 +12,7 @@ import hashlib
 import json
 import logging
 from time import monotonic, time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import insert, select, update
@@ -20,11 +21,11 @@ from ferrule.pipeline.cleaning import clean_text
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import change_user, find_user, note_change
-from ferrule.service.documents import new_id, storable
+from ferrule.service.documents import approval_document, kept_arguments, new_id, storable
 from ferrule.service.tables import approvals, calls, events, work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from sqlalchemy import Connection, Row
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
     from ferrule.service.access import Allowed
     from ferrule.service.database import Database
     from ferrule.service.directory import Principal
+    from ferrule.service.feed import EventFeed
     from ferrule.service.live import LiveCall
+    from ferrule.service.outgoing import Webhooks
     from ferrule.service.writer import GroupWriter
 
 logger = logging.getLogger("ferrule.service")
@@ -70,10 +73,11 @@ class CallApprovals:
         writer: GroupWriter,
         *,
         seconds: float,
-        announce: Callable[[Mapping[str, Any]], None] = lambda row: None,
+        feed: EventFeed,
+        webhooks: Webhooks,
     ) -> None:
-        """`announce` hears of each new approval once it is stored."""
-        self.announce = announce
+        self.feed = feed
+        self._webhooks = webhooks
         self._database = database
         self._writer = writer
         self._seconds = seconds
@@ -126,7 +130,7 @@ class CallApprovals:
             connection.execute(update(calls).where(mine).values(**values))
 
         await self._writer.change(live.tenant, store)
-        self.announce(row)
+        self.announce(live.row, row)
         live.say("call.awaiting_approval", {"approval": row["id"], "summary": asked["summary"]})
         answer, kind = await self._answer_to(live, row)
         live.row["status"] = before
@@ -134,8 +138,18 @@ class CallApprovals:
         await self._writer.change(
             live.tenant, lambda connection: connection.execute(update(calls).where(mine).values(status=before)).rowcount
         )
-        live.say(kind, {"approval": row["id"], "decision": "approve" if answer.choice is not Choice.NO else "deny"})
+        decision = "approve" if answer.choice is not Choice.NO else "deny"
+        live.say(kind, {"approval": row["id"], "decision": decision})
+        said = {"decision": decision} if kind == "approval.decided" else {}
+        self.feed.tell(live.row, kind, {"approval": row["id"], **said})
         return answer
+
+    def announce(self, call: Mapping[str, Any], row: Mapping[str, Any]) -> None:
+        """Tell those who watch, and the tenant's webhook, of an approval that was stored just now."""
+        document = approval_document(SimpleNamespace(**row))
+        document["arguments"] = json.loads(kept_arguments(row["arguments"]))
+        self.feed.tell(call, "call.awaiting_approval", {"approval": row["id"], "summary": document["summary"]})
+        self._webhooks.approval_created(row["tenant"], document)
 
     async def _answer_to(self, live: LiveCall, row: Mapping[str, Any]) -> tuple[Answer, str]:
         until = monotonic() + self._seconds

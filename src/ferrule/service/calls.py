@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ferrule.service.approvals import CallApprovals
     from ferrule.service.database import Database
     from ferrule.service.directory import Principal
+    from ferrule.service.feed import EventFeed
     from ferrule.service.limits import CallLimits, FairGate
     from ferrule.service.messages import BatchCall, BatchRequest, CallRequest
     from ferrule.service.sessions import Seat, UserSessions
@@ -91,6 +92,7 @@ class Calls:
         approvals_: CallApprovals,
         *,
         lease: float,
+        feed: EventFeed,
     ) -> None:
         self.database = database
         self.writer = writer
@@ -100,6 +102,7 @@ class Calls:
         self.gate = gate
         self.approvals = approvals_
         self.lease = lease
+        self.feed = feed
         self.owner = new_id()
         """This instance, among those that share the database."""
         self.live: dict[str, LiveCall] = {}
@@ -147,6 +150,7 @@ class Calls:
                 used = await self.writer.write(inserting)
                 if isinstance(used, UsedKey):
                     return self._replay(used, inserting.fingerprint)
+            self.feed.tell(row, "call.created")
             if approval is not None:
                 self._say_awaiting(live, approval)
                 return Started((live.id,))
@@ -199,7 +203,7 @@ class Calls:
         return self.approvals.new_row(live.row, prepared, question)
 
     def _say_awaiting(self, live: LiveCall, approval: Mapping[str, Any]) -> None:
-        self.approvals.announce(approval)
+        self.approvals.announce(live.row, approval)
         live.row["last_seq"] = 1
         summary = json.loads(approval["question"])["summary"]
         live.say("call.awaiting_approval", {"approval": approval["id"], "summary": summary})
@@ -226,6 +230,7 @@ class Calls:
         runtime = live.runtime
         assert runtime is not None  # noqa: S101 - it was prepared
         live.begin()
+        self.feed.tell(live.row, "call.started")
         try:
             if live.cancelled:
                 raise asyncio.CancelledError
@@ -268,6 +273,7 @@ class Calls:
                 await asyncio.sleep(_STORE_AGAIN)
         if mine:
             row.update(values)
+            self.feed.tell(row, f"call.{status}")
         else:
             logger.warning("Call %s ended after its lease was lost; its result is dropped", live.id)
             found = await self._row(live.tenant, live.id)
@@ -311,6 +317,7 @@ class Calls:
             for live in lives:
                 self.live[live.id] = live
                 live.task = task
+                self.feed.tell(live.row, "call.created")
             begun = True
             return Started(tuple(live.id for live in lives), batch)
         finally:
@@ -338,6 +345,7 @@ class Calls:
                 return
             if isinstance(event, Pending):
                 live.begin()
+                self.feed.tell(live.row, "call.started")
             elif isinstance(event, Done):
                 finishing.append(asyncio.get_running_loop().create_task(self._finish_one(live, event.result)))
             else:
@@ -543,7 +551,10 @@ class Calls:
             return row
         await self.writer.change(principal.tenant, lambda connection: self._cancel_stored(connection, row))
         self.wake(call)
-        return await self._row(principal.tenant, call) or row
+        row = await self._row(principal.tenant, call) or row
+        if row["status"] == "cancelled":
+            self.feed.tell(row, "call.cancelled")
+        return row
 
     def _cancel_stored(self, connection: Connection, row: Mapping[str, Any]) -> None:
         tenant, call = row["tenant"], row["id"]

@@ -33,7 +33,7 @@ from ferrule.service.tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sqlalchemy import Connection, Row
 
@@ -102,6 +102,8 @@ class Directory:
         self._by_user: dict[tuple[str, str], Principal | None] = {}
         self.generation = 0
         """Grows with every change that was heard of; what was derived from a principal is good until then."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Hears of every change, on the event loop."""
         self._seen = -1
         self._look_at = 0.0
         self._counter: sqlite3.Connection | None = None
@@ -119,6 +121,7 @@ class Directory:
         self._known.clear()
         self._by_user.clear()
         self.generation += 1
+        self.on_change()
 
     def look_for_changes(self) -> None:
         """Where nobody tells of changes: before a request, and not more often than every few milliseconds."""

@@ -279,7 +279,10 @@ async def _written(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes
                 event = coming.result()
             except StopAsyncIteration:
                 return
-            yield f"id: {event['id']}\nevent: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+            if event["type"]:
+                yield f"id: {event['id']}\nevent: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+            else:  # where the reader is, before anything has happened
+                yield f"id: {event['id']}\n\n".encode()
     finally:
         if coming is not None and not coming.done():
             coming.cancel()

@@ -140,6 +140,20 @@ class Event(Received):
     data: dict[str, Any]
 
 
+class FeedEvent(Received):
+    """One server-sent event of `/v1/events`; `id` is what `Last-Event-ID` resumes after."""
+
+    id: str
+    type: Literal[
+        "call.created", "call.awaiting_approval", "approval.decided", "approval.expired", "call.started",
+        "call.succeeded", "call.failed", "call.cancelled", "call.expired", "call.lost", "tools.changed", "reset",
+    ]  # fmt: skip
+    call: str | None
+    user: str | None = Field(description="Whose call it is.")
+    at: datetime
+    data: dict[str, Any]
+
+
 class ToolSummary(Received):
     name: str
     display_name: str

@@ -13,8 +13,10 @@ from ferrule.core.tool import description_of
 from ferrule.dialects import KNOWN, Exporter
 from ferrule.records import CONTENT_TYPE
 from ferrule.service.administration import ADMINISTRATION
+from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import note_change, switch_tool
 from ferrule.service.documents import approval_document, call_json
+from ferrule.service.feed import POSITION
 from ferrule.service.http import (
     RESOURCE_METADATA,
     ApiRoute,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
     from ferrule.core.tool import Tool
     from ferrule.service.calls import Started
+    from ferrule.service.directory import Principal
     from ferrule.service.http import ServiceRequest
 
 _MOST_PAGE = 200
@@ -193,6 +196,22 @@ async def show_events(request: ServiceRequest) -> Response:
     return event_stream(calls.follow(request.principal, request.path["id"], int(last)))
 
 
+async def watch_tenant(request: ServiceRequest) -> Response:
+    last = request.header(b"last-event-id") or request.query.get("after")
+    if last is not None and not POSITION.fullmatch(last):
+        raise RequestProblem(400, "header", "Last-Event-ID must be the id of an event of this stream.")
+    feed = request.service.feed
+    feed.check_room(request.principal.tenant)
+
+    async def identify() -> Principal | None:
+        try:
+            return await request.identify()
+        except (RequestProblem, DatabaseProblem):
+            return None
+
+    return event_stream(feed.follow(request.principal, request.service.access, last, identify))
+
+
 def _wait_of(request: ServiceRequest) -> float:
     return float(request.number("wait", 0, int(LONGEST_WAIT)))
 
@@ -325,6 +344,8 @@ ENDPOINTS: tuple[ApiRoute, ...] = (
              {200: StoredCall, 202: StoredCall}, (), (404, 409)),
     ApiRoute("GET", "/v1/calls/{id}/events", show_events, "Follow a call.", "calls", None, None,
              {200: "text/event-stream"}, (_LAST, Parameter("after", "As `Last-Event-ID`.", _WHOLE)), (404,)),
+    ApiRoute("GET", "/v1/events", watch_tenant, "Follow what happens in the tenant, as far as the caller may see it.",
+             "", None, None, {200: "text/event-stream"}, (_LAST, Parameter("after", "As `Last-Event-ID`.")), (429,)),
     ApiRoute("GET", "/v1/tools", list_tools, "List the tools that the caller may use.", "tools", None, None,
              {200: ToolList, 304: None},
              (_DIALECT, Parameter("q", "Only those that hold all of these words."),

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from ferrule.app.build import App, build_hooks, guarded_folders, own_files, sandbox_choice
@@ -23,7 +21,7 @@ from ferrule.service.approvals import CallApprovals
 from ferrule.service.calls import Calls
 from ferrule.service.database import Database, DatabaseProblem
 from ferrule.service.directory import Directory, prepare_first_start
-from ferrule.service.documents import approval_document, kept_arguments
+from ferrule.service.feed import EventFeed
 from ferrule.service.limits import CallLimits, FairGate
 from ferrule.service.oidc import OidcTokens, read_key_file
 from ferrule.service.outgoing import FetchProblem, Webhooks
@@ -35,7 +33,6 @@ from ferrule.service.writer import GroupWriter
 from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from types import TracebackType
     from typing import Self
 
@@ -94,7 +91,7 @@ class Service:
             if self.database.revision() != HEAD:
                 self.database.migrate()
         await self._app.__aenter__()
-        self._unsubscribe = self.tools.subscribe(log_registry)
+        self._subscriptions = [self.tools.subscribe(log_registry)]
         revision = await asyncio.to_thread(self.database.revision)
         if revision == HEAD:
             await self._open()
@@ -141,8 +138,10 @@ class Service:
         self.access = Access(self.directory, self.tools, operator, self._policy_options())
         self.limits = CallLimits(self.database, self.directory, asdict(settings.limits))
         self.webhooks = Webhooks(settings.webhooks, settings.public_url)
+        self.feed = EventFeed(self.database, self.writer)
+        self.directory.on_change = self.feed.tools_changed
         self.approvals = CallApprovals(
-            self.database, self.writer, seconds=settings.approval_hours * 3600, announce=self._announce
+            self.database, self.writer, seconds=settings.approval_hours * 3600, feed=self.feed, webhooks=self.webhooks
         )
         self.sessions = UserSessions(
             self.tools,
@@ -159,7 +158,7 @@ class Service:
         )
         self.calls = Calls(
             self.database, self.writer, self.access, self.sessions, self.limits, FairGate(), self.approvals,
-            lease=settings.lease_seconds,
+            lease=settings.lease_seconds, feed=self.feed,
         )  # fmt: skip
         self.upkeep = Upkeep(self.calls, self.directory, keep_days=settings.keep_days)
         loop = asyncio.get_running_loop()
@@ -168,15 +167,14 @@ class Service:
             with suppress(RuntimeError):  # the loop is closed: nobody hears any more
                 loop.call_soon_threadsafe(self.upkeep.hear, news)
 
+        def told(_: object) -> None:
+            with suppress(RuntimeError):  # as above
+                loop.call_soon_threadsafe(self.feed.tools_changed)
+
+        self._subscriptions.append(self.tools.subscribe(told))
         self.database.listen(hear)
         await self.upkeep.start()
         self.ready = True
-
-    def _announce(self, row: Mapping[str, Any]) -> None:
-        """Tell the tenant's webhook of an approval; its arguments without the secrets that can be recognised."""
-        document = approval_document(SimpleNamespace(**row))
-        document["arguments"] = json.loads(kept_arguments(row["arguments"]))
-        self.webhooks.approval_created(row["tenant"], document)
 
     def _policy_options(self) -> dict[str, Any]:
         settings, tools = self._all_settings, self._app.tools
@@ -211,6 +209,7 @@ class Service:
         if not self.ready or self.calls.draining:
             return
         self.calls.draining = True
+        self.feed.close()
         tasks = {live.task for live in self.calls.live.values() if live.task is not None}
         if not tasks:
             return
@@ -241,7 +240,8 @@ class Service:
             await self.sessions.close()
             await asyncio.to_thread(self.writer.close)
             self.directory.close()
-        self._unsubscribe()
+        for unsubscribe in self._subscriptions:
+            unsubscribe()
         await self._app.__aexit__(kind, error, trace)
         await asyncio.to_thread(self.database.close)
         if self._lock is not None:

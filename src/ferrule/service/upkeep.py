@@ -82,7 +82,10 @@ class Upkeep:
             self._calls.approvals.wake(approval)
             self._calls.wake(call)
             self._news.set()
+        elif kind in ("feed", "watch"):
+            self._calls.feed.hear(news)
         elif not news:  # the connection is new: anything may have been missed
+            self._calls.feed.missed()
             self._directory.forget()
             self._calls.approvals.wake_all()
             self._news.set()
@@ -123,6 +126,7 @@ class Upkeep:
                     await self._calls.writer.change(tenant, partial(_give_back, tenant=tenant, call=call))
             if len(claimed) < _MOST_AT_ONCE:
                 break
+        self._calls.feed.renew()
         await self._calls.sessions.close_idle()
         if now - self._cleaned >= _CLEAN_SECONDS:
             self._cleaned = now
@@ -190,8 +194,11 @@ class Upkeep:
         if approval.status == "pending":
             await self._calls.writer.change(row["tenant"], lambda connection: _expire(connection, approval))
             answer, final = Answer(Choice.NO, "nobody decided in time"), "expired"
+            self._calls.feed.tell(row, "approval.expired", {"approval": approval.id})
         else:
             answer, final = answer_of(approval), None
+            decision = "approve" if approval.status == "approved" else "deny"
+            self._calls.feed.tell(row, "approval.decided", {"approval": approval.id, "decision": decision})
         if approval.status == "approved" and not self._is_same_tool(row, principal, approval):
             answer = Answer(Choice.NO, "the tool is another version than the one that was approved")
         await self._calls.resume(row, principal, answer, approval.args_hash, final)
