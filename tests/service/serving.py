@@ -88,7 +88,13 @@ def large(size: int) -> Output[str]:
     return Output(data="x" * size)
 
 
-TOOLS = (add, rest, count, note, slow_note, who, trip, refuse, clerks_only, large)
+@tool(kind="readonly")
+def paid(cost: float) -> Output[str]:
+    """Do something that costs money."""
+    return Output(data="done", metadata={"cost": cost})
+
+
+TOOLS = (add, rest, count, note, slow_note, who, trip, refuse, clerks_only, large, paid)
 
 
 class Running:

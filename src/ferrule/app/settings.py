@@ -239,8 +239,8 @@ class ProviderSettings:
 
 
 @dataclass(slots=True)
-class ServiceLimitSettings:
-    """What a tenant may use where nothing else is said of it; 0 is no limit."""
+class ToolLimitSettings:
+    """What a tenant may use of one tool; 0 is no limit."""
 
     __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
@@ -250,11 +250,20 @@ class ServiceLimitSettings:
     calls_per_day: int = 0
     argument_bytes: int = 0
     result_bytes: int = 0
+    spend_per_day: float = 0.0
+    spend_per_month: float = 0.0
 
     def __post_init__(self) -> None:
-        for one in fields(self):
+        for one in fields(ToolLimitSettings):
             if not 0 <= getattr(self, one.name) < float("inf"):
                 raise ValueError(f"`{one.name}` is 0 for no limit, or a number above it")
+
+
+@dataclass(slots=True)
+class ServiceLimitSettings(ToolLimitSettings):
+    """What a tenant may use where nothing else is said of it, in all and of single `tools`."""
+
+    tools: dict[str, ToolLimitSettings] = field(default_factory=dict[str, ToolLimitSettings])
 
 
 @dataclass(slots=True)

@@ -84,7 +84,7 @@ class Principal:
     """Rules that approvals with `always` added for this user."""
     operator: bool
     disabled_tools: frozenset[str]
-    limits: tuple[tuple[str, Mapping[str, float]], ...]
+    limits: tuple[tuple[str, Mapping[str, Any]], ...]
     """Limits by whose they are, the most specific first: `key`, `user`, `tenant`."""
     expires: float | None
 

@@ -454,7 +454,8 @@ def _invalid(error: ValidationError) -> RequestProblem:
 
 def _of_call(error: CallProblem) -> RequestProblem:
     status = {
-        "not_found": 404, "finished": 409, "key_in_flight": 409, "key_reused": 422, "duplicate_id": 422, "draining": 503
+        "not_found": 404, "finished": 409, "key_in_flight": 409, "key_reused": 422, "duplicate_id": 422,
+        "draining": 503, "too_large": 413,
     }[error.code]  # fmt: skip
     headers: dict[str, str] = {}
     if error.code in ("draining", "key_in_flight"):

@@ -222,8 +222,8 @@ class DecisionRequest(Sent):
 # Who
 
 
-class LimitValues(Sent):
-    """0 is no limit. What is not set here is inherited: key, user, tenant, then the service's own settings."""
+class ToolLimitValues(Sent):
+    """0 is no limit."""
 
     rate: Annotated[float, Field(ge=0)] | None = Field(default=None, description="Calls a second.")
     burst: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Calls at once above the rate.")
@@ -231,6 +231,14 @@ class LimitValues(Sent):
     calls_per_day: Annotated[int, Field(ge=0)] | None = None
     argument_bytes: Annotated[int, Field(ge=0)] | None = None
     result_bytes: Annotated[int, Field(ge=0)] | None = None
+    spend_per_day: Annotated[float, Field(ge=0)] | None = Field(default=None, description="Of what calls cost, in UTC.")
+    spend_per_month: Annotated[float, Field(ge=0)] | None = None
+
+
+class LimitValues(ToolLimitValues):
+    """Limits of a tenant, a user or a key; each holds by itself. `tools` are for calls of one tool, by its name."""
+
+    tools: Annotated[dict[Annotated[str, Field(max_length=256)], ToolLimitValues], Field(max_length=500)] | None = None
 
 
 class TenantRequest(Sent):
@@ -363,6 +371,8 @@ class DailyUsage(Received):
     day: str
     calls: int
     by_tool: dict[str, int]
+    cost: float = Field(description="What the calls that ended on that day said they cost.")
+    cost_by_tool: dict[str, float]
 
 
 class Identity(Received):

@@ -147,6 +147,7 @@ calls = Table(
     _text("metadata"),
     Column("request", String(64), nullable=False),
     _text("result", nullable=True),
+    Column("cost", Double, nullable=False, server_default="0"),
     Column("started_seq", Integer, nullable=False),
     Column("last_seq", Integer, nullable=False),
     _flag("cancelling"),
@@ -244,6 +245,7 @@ usage = Table(
     _id("key"),
     Column("tool", String(256), nullable=False),
     Column("calls", Integer, nullable=False),
+    Column("cost", Double, nullable=False, server_default="0"),
     PrimaryKeyConstraint("tenant", "day", "user", "key", "tool"),
 )
 

@@ -88,6 +88,8 @@ class FinishCall(Op):
     values: dict[str, Any]
     news: bool = False
     """Whether other instances are told; somebody may wait there."""
+    paid_by: tuple[str, str, str] | None = None
+    """The user, key and tool of a call that cost something."""
 
 
 @dataclass(slots=True)
@@ -302,14 +304,29 @@ class GroupWriter:
     def _count_usage(self, connection: Connection, tenant: str, rows: list[dict[str, Any]]) -> None:
         day = day_of(time())
         counts = Counter((row["user"], row["key"], row["tool"]) for row in rows)
+        costs: Counter[tuple[str, str, str]] = Counter()
+        for row in rows:
+            if row["cost"]:
+                costs[row["user"], row["key"], row["tool"]] += row["cost"]
         _run(
             connection,
             "count usage",
             [
-                {"tenant": tenant, "day": day, "user": user, "key": key, "tool": tool, "calls": count}
+                {"tenant": tenant, "day": day, "user": user, "key": key, "tool": tool, "calls": count,
+                 "cost": float(costs[user, key, tool])}
                 for (user, key, tool), count in sorted(counts.items())
             ],
-        )
+        )  # fmt: skip
+
+    def _count_cost(self, connection: Connection, tenant: str, finishes: list[FinishCall]) -> None:
+        day = day_of(time())
+        rows = [
+            {"tenant": tenant, "day": day, "user": one.paid_by[0], "key": one.paid_by[1], "tool": one.paid_by[2],
+             "calls": 0, "cost": one.values["cost"]}
+            for one in finishes if one.paid_by is not None
+        ]  # fmt: skip
+        if rows:
+            _run(connection, "count usage", sorted(rows, key=lambda row: (row["user"], row["key"], row["tool"])))
 
     def _finish(self, connection: Connection, tenant: str, finishes: list[FinishCall]) -> list[tuple[Op, Any]]:
         """End the calls that are still ours: one whose lease was lost has been judged by somebody else."""
@@ -323,6 +340,7 @@ class GroupWriter:
         if rows:
             connection.execute(_FINISH, rows)
             connection.execute(_END_WORK, {"tenant_": tenant, "calls_": sorted(mine)})
+            self._count_cost(connection, tenant, [one for one in finishes if one.call in mine])
         for one in finishes:
             results.append((one, one.call in mine))
             if one.news:
@@ -360,7 +378,7 @@ def _hot(dialect: str) -> dict[str, str]:
         "insert calls": kind.insert(calls).on_conflict_do_nothing(),
         "count usage": counted.on_conflict_do_update(
             index_elements=["tenant", "day", "user", "key", "tool"],
-            set_={"calls": usage.c.calls + counted.excluded.calls},
+            set_={name: usage.c[name] + counted.excluded[name] for name in ("calls", "cost")},
         ),
         "lock head": select(audit_heads.c.seq, audit_heads.c.hash).where(mine).with_for_update(),
         "move head": update(audit_heads).where(mine).values(seq=bindparam("seq_"), hash=bindparam("hash_")),

@@ -16,3 +16,5 @@ def upgrade() -> None:
     op.add_column("users", sa.Column("subject", sa.String(length=255), nullable=True))
     op.add_column("users", sa.Column("signed_in", sa.Double(), nullable=True))
     op.create_index("users_by_identity", "users", ["tenant", "issuer", "subject"], unique=True)
+    for table in ("calls", "usage"):
+        op.add_column(table, sa.Column("cost", sa.Double(), nullable=False, server_default="0"))
