@@ -88,13 +88,7 @@ def large(size: int) -> Output[str]:
     return Output(data="x" * size)
 
 
-@tool(kind="readonly")
-def paid(cost: float) -> Output[str]:
-    """Do something that costs money."""
-    return Output(data="done", metadata={"cost": cost})
-
-
-TOOLS = (add, rest, count, note, slow_note, who, trip, refuse, clerks_only, large, paid)
+TOOLS = (add, rest, count, note, slow_note, who, trip, refuse, clerks_only, large)
 
 
 class Running:

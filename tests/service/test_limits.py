@@ -10,9 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ferrule import Output, tool
 from ferrule.client import AsyncClient, ServiceError
 from ferrule.service.limits import FairGate, LimitReached, TokenBucket
-from tests.service.serving import running
+from tests.service.serving import TOOLS, running
+
+
+@tool(kind="readonly")
+def paid(cost: float) -> Output[str]:
+    """Do something that costs money."""
+    return Output(data="done", metadata={"cost": cost})
+
+
+WITH_PAID = (*TOOLS, paid)
 
 
 async def over(client: AsyncClient, tool: str = "add", **arguments: object) -> ServiceError:
@@ -184,9 +194,7 @@ async def test_a_tool_has_limits_of_its_own(store: str, tmp_path: Path) -> None:
 
 
 async def test_a_tool_cannot_be_called_more_often_under_another_name(tmp_path: Path) -> None:
-    from ferrule import tool as make_tool
-
-    @make_tool(kind="readonly")
+    @tool(kind="readonly")
     def plus(a: int, b: int) -> int:
         """Add."""
         return a + b
@@ -199,7 +207,7 @@ async def test_a_tool_cannot_be_called_more_often_under_another_name(tmp_path: P
 
 
 async def test_what_calls_cost_is_stored_and_bounded(store: str, tmp_path: Path) -> None:
-    async with running(store, tmp_path) as service:
+    async with running(store, tmp_path, tools=WITH_PAID) as service:
         admin = await service.client()
         key = service.key
         ann = await service.user("ann", limits={"spend_per_day": 1.0})
@@ -215,7 +223,7 @@ async def test_what_calls_cost_is_stored_and_bounded(store: str, tmp_path: Path)
         used = await admin.usage()
         assert used.cost_by_tool == {"paid": pytest.approx(1.3)}
         assert used.by_tool["paid"] == 5
-    async with running(store, tmp_path, key=key) as service:
+    async with running(store, tmp_path, tools=WITH_PAID, key=key) as service:
         problem = await over(await service.client(secret), "paid", cost=0.1)
         assert problem.code == "spend_per_day"
         admin = await service.client()
@@ -228,7 +236,10 @@ async def test_what_calls_cost_is_stored_and_bounded(store: str, tmp_path: Path)
 
 
 async def test_spending_is_counted_over_all_instances(postgres_url: str, tmp_path: Path) -> None:
-    async with running(postgres_url, tmp_path) as one, running(postgres_url, tmp_path, key=one.key) as two:
+    async with (
+        running(postgres_url, tmp_path, tools=WITH_PAID) as one,
+        running(postgres_url, tmp_path, tools=WITH_PAID, key=one.key) as two,
+    ):
         ann = await one.user("ann", limits={"spend_per_day": 1.0})
         secret = ann._http.headers["authorization"].removeprefix("Bearer ")
         await ann.call("paid", {"cost": 1.5})
@@ -238,7 +249,7 @@ async def test_spending_is_counted_over_all_instances(postgres_url: str, tmp_pat
 async def test_an_approved_call_costs_what_it_says(store: str, tmp_path: Path) -> None:
     from ferrule.app.settings import PermissionSettings
 
-    async with running(store, tmp_path, permissions=PermissionSettings(ask=["paid"])) as service:
+    async with running(store, tmp_path, tools=WITH_PAID, permissions=PermissionSettings(ask=["paid"])) as service:
         admin = await service.client()
         call = await admin.call("paid", {"cost": 0.25}, wait=0)
         await admin.approve(await admin.approval(call.approval or ""))

@@ -361,6 +361,7 @@ class ServiceSettings:
     lease_seconds: float = 15.0
     drain_seconds: float = 30.0
     keep_days: float = 30.0
+    audit_days: float = 0.0
     public_url: str = ""
     limits: ServiceLimitSettings = field(default_factory=ServiceLimitSettings)
     oidc: OidcSettings = field(default_factory=OidcSettings)
@@ -377,6 +378,8 @@ class ServiceSettings:
         for name in ("body_bytes", "approval_hours", "lease_seconds"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ValueError(f"`{name}` is a number above 0")
+        if self.audit_days and not 1 <= self.audit_days < float("inf"):
+            raise ValueError("`audit_days` is 0 to keep all, or 1 or more")
         for name in ("drain_seconds", "keep_days"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"`{name}` is 0 or a number above it")

@@ -162,14 +162,20 @@ def create_tenant(
 @tenants_command.command("change", help=_("Change a tenant's limits, or switch it off or on."))
 @click.argument("name")
 @click.option("--enable/--disable", "enabled", default=None, help=_("Whether its keys work."))
+@click.option(
+    "--audit-days", type=click.FloatRange(min=0), help=_("How long its audit log is kept, in days; 0 keeps all.")
+)
 @click.option("--tool", help=_("Set the limits for calls of this tool alone."))
 @_limit_options
 @json_option
 @database_option
 def change_tenant(
-    database: str | None, name: str, enabled: bool | None, tool: str | None, as_json: bool = False,
-    **limits: float | None,
+    database: str | None, name: str, enabled: bool | None, audit_days: float | None, tool: str | None,
+    as_json: bool = False, **limits: float | None,
 ) -> None:  # fmt: skip
+    if audit_days and audit_days < 1:
+        raise PlainError(_("--audit-days must be 0 to keep all, or 1 or more."))
+
     def change(connection: Connection, _store: Database) -> dict[str, Any]:
         import json
 
@@ -181,7 +187,9 @@ def change_tenant(
         if tool is not None:
             tools = before.get("tools", {})
             given = {"tools": {**tools, tool: {**tools.get(tool, {}), **given}}}
-        return tenant_document(change_tenant(connection, name, enabled=enabled, limits={**before, **given}))
+        return tenant_document(
+            change_tenant(connection, name, enabled=enabled, limits={**before, **given}, audit_days=audit_days)
+        )
 
     show(in_store(database, name, change, writes=True), as_json)
 

@@ -115,8 +115,9 @@ async def change_tenant(request: ServiceRequest) -> Response:
     def change(connection: Connection) -> Any:
         limits = said.limits.model_dump(exclude_none=True) if said.limits is not None else None
         return directory.change_tenant(
-            connection, name, display_name=said.display_name, limits=limits, enabled=said.enabled
-        )
+            connection, name, display_name=said.display_name, limits=limits, enabled=said.enabled,
+            audit_days=said.audit_days,
+        )  # fmt: skip
 
     return json_response(tenant_document(await _changed(request, change, name)))
 

@@ -24,7 +24,7 @@ from ferrule.core.errors import DefinitionError, ErrorKind, Stopped
 from ferrule.core.events import Done, Pending
 from ferrule.core.function_tool import FunctionTool
 from ferrule.core.tool import Invocation
-from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.authorise import Verdict, require_context
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.service.approvals import hash_arguments, question_of
 from ferrule.service.database import DatabaseProblem
@@ -206,11 +206,12 @@ class Calls:
         if not isinstance(prepared, Invocation):
             return None
         try:
+            require_context(prepared.tool, seat.session)
             decision = allowed.policy.decide(prepared, seat.session)
             if decision.verdict is not Verdict.ASK or prepared.info.refusal is not None:
                 return None
             question = question_of(prepared, decision, allowed.policy, seat.session)
-        except DefinitionError:
+        except (DefinitionError, Stopped):  # the pipeline meets it again and words it: nobody is asked in vain
             return None
         return self.approvals.new_row(live.row, prepared, question)
 

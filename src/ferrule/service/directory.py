@@ -287,11 +287,11 @@ def list_tenants(connection: Connection) -> Sequence[Row[Any]]:
 
 def change_tenant(
     connection: Connection, tenant: str, *, display_name: str | None = None, limits: Mapping[str, Any] | None = None,
-    enabled: bool | None = None,
+    enabled: bool | None = None, audit_days: float | None = None,
 ) -> Row[Any]:  # fmt: skip
     if find_tenant(connection, tenant).operator and enabled is False:
         raise DirectoryProblem("conflict", f"`{tenant}` manages the other tenants and cannot be switched off.")
-    values: dict[str, Any] = {"display_name": display_name, "enabled": enabled}
+    values: dict[str, Any] = {"display_name": display_name, "enabled": enabled, "audit_days": audit_days}
     if limits is not None:
         values["limits"] = json.dumps(_limits(limits))
     _update(connection, tenants, tenants.c.tenant == tenant, values)

@@ -177,6 +177,7 @@ def tenant_document(row: Row[Any]) -> dict[str, Any]:
     return {
         "name": row.tenant, "display_name": row.display_name, "operator": row.operator, "enabled": row.enabled,
         "limits": json.loads(row.limits), "disabled_tools": json.loads(row.disabled_tools),
+        "audit_days": row.audit_days,
         "created_at": shown_time(row.created),
     }  # fmt: skip
 

@@ -39,6 +39,12 @@ def check_name(name: str) -> str:
     return name
 
 
+def check_audit_days(days: float) -> float:
+    if 0 < days < 1:
+        raise ValueError("must be 0 to keep all, or 1 or more")
+    return days
+
+
 Name = Annotated[str, AfterValidator(check_name), Field(min_length=1, max_length=63, pattern=NAME)]
 Label = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
 
@@ -241,6 +247,9 @@ class LimitValues(ToolLimitValues):
     tools: Annotated[dict[Annotated[str, Field(max_length=256)], ToolLimitValues], Field(max_length=500)] | None = None
 
 
+AuditDays = Annotated[float, Field(ge=0, le=36_500), AfterValidator(check_audit_days)]
+
+
 class TenantRequest(Sent):
     name: Name
     display_name: Annotated[str, Field(max_length=200, pattern=_PRINTED)] = ""
@@ -251,6 +260,7 @@ class TenantChange(Sent):
     display_name: Annotated[str, Field(max_length=200, pattern=_PRINTED)] | None = None
     limits: LimitValues | None = None
     enabled: bool | None = None
+    audit_days: AuditDays | None = Field(default=None, description="How long audit rows are kept; 0 keeps all.")
 
 
 class Tenant(Received):
@@ -260,6 +270,7 @@ class Tenant(Received):
     enabled: bool
     limits: LimitValues
     disabled_tools: list[str]
+    audit_days: float | None = Field(description="How long audit rows are kept; null as the service does, 0 for ever.")
     created_at: datetime
 
 
@@ -363,6 +374,7 @@ class AuditVerification(Received):
     first_bad_seq: int | None
     why: str
     head: str
+    removed_to: int = Field(description="The last row that retention removed; 0 where all are there.")
 
 
 class DailyUsage(Received):

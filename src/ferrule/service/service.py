@@ -160,7 +160,7 @@ class Service:
             self.database, self.writer, self.access, self.sessions, self.limits, FairGate(), self.approvals,
             lease=settings.lease_seconds, feed=self.feed,
         )  # fmt: skip
-        self.upkeep = Upkeep(self.calls, self.directory, keep_days=settings.keep_days)
+        self.upkeep = Upkeep(self.calls, self.directory, keep_days=settings.keep_days, audit_days=settings.audit_days)
         loop = asyncio.get_running_loop()
 
         def hear(news: str) -> None:

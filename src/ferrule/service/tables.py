@@ -59,6 +59,7 @@ tenants = Table(
     _text("limits"),
     _text("disabled_tools"),
     _time("created"),
+    _time("audit_days", nullable=True),
     PrimaryKeyConstraint("tenant"),
 )
 users = Table(
@@ -234,6 +235,8 @@ audit_heads = Table(
     _name("tenant"),
     Column("seq", BigInteger, nullable=False),
     _id("hash"),
+    Column("removed_to", BigInteger, nullable=False, server_default="0"),
+    Column("removed_hash", String(64), nullable=False, server_default=""),
     PrimaryKeyConstraint("tenant"),
 )
 usage = Table(
@@ -252,4 +255,4 @@ usage = Table(
 SHARED = ("tenants", "key_hashes", "work", "changes")
 """What belongs to no tenant; all other tables are guarded by row-level security."""
 APPEND_ONLY = ("audit",)
-"""What the application may add to and read, and neither change nor remove."""
+"""What the application may add to and read, and not change; old rows go through a function that leaves a trace."""

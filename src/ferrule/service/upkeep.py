@@ -25,6 +25,7 @@ from ferrule.service.documents import error_text, kept_arguments
 from ferrule.service.live import LiveCall
 from ferrule.service.messages import FINISHED
 from ferrule.service.tables import approvals, calls, events, idempotency_keys, tenants, work
+from ferrule.service.tenant_records import MOST_REMOVED, remove_old_audit
 from ferrule.service.writer import IDEMPOTENCY_SECONDS, AddAudit
 
 if TYPE_CHECKING:
@@ -48,10 +49,11 @@ _LOST = "The service stopped while `{tool}` ran, so it is not known how far it c
 class Upkeep:
     """One task of each instance. Instances never take the same call: a line is claimed in the database."""
 
-    def __init__(self, calls_: Calls, directory: Directory, *, keep_days: float) -> None:
+    def __init__(self, calls_: Calls, directory: Directory, *, keep_days: float, audit_days: float = 0.0) -> None:
         self._calls = calls_
         self._directory = directory
         self._keep_days = keep_days
+        self._audit_days = audit_days
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._renewed = 0.0
@@ -230,12 +232,16 @@ class Upkeep:
     # Old rows
 
     async def clean(self) -> None:
-        """Remove what is kept for a while alone: idempotency keys, and ended calls with their events."""
-        names = await self._calls.database.read(
-            None, lambda connection: connection.execute(select(tenants.c.tenant)).scalars().all()
+        """Remove what is kept for a while alone: idempotency keys, ended calls with their events, old audit rows."""
+        found = await self._calls.database.read(
+            None, lambda connection: connection.execute(select(tenants.c.tenant, tenants.c.audit_days)).all()
         )
-        for tenant in names:
+        for tenant, days in found:
             await self._calls.writer.change(tenant, lambda connection, tenant=tenant: self._clean(connection, tenant))
+            kept = self._audit_days if days is None else days
+            gone = MOST_REMOVED if kept else 0
+            while gone >= MOST_REMOVED:
+                gone = await self._calls.writer.change(tenant, partial(remove_old_audit, tenant=tenant, days=kept))
 
     def _clean(self, connection: Connection, tenant: str) -> None:
         now = time()
