@@ -123,7 +123,9 @@ def tenants_command() -> None:
 def _limit_options(function: Any) -> Any:
     for name in reversed(_LIMITS):
         kind = click.FloatRange(min=0) if name.startswith(("rate", "spend")) else click.IntRange(min=0)
-        function = click.option(f"--{name.replace('_', '-')}", type=kind, help=_("A limit; 0 is none."))(function)
+        function = click.option(f"--{name.replace('_', '-')}", type=kind, help=_("A limit; 0 means no limit."))(
+            function
+        )
     return function
 
 

@@ -645,7 +645,7 @@ def _cancelled_text(live: LiveCall) -> str:
 
 def _unstorable_text(live: LiveCall) -> str:
     message = f"`{live.row['tool']}` ran, but its result has no form that can be stored."
-    return error_text(live.row, ErrorKind.UNKNOWN.value, message, "Its author has to mend what it returns.")
+    return error_text(live.row, ErrorKind.UNKNOWN.value, message, "Its author has to fix what it returns.")
 
 
 def _cancelled_text_of(row: Mapping[str, Any]) -> str:

@@ -145,7 +145,7 @@ def sign(secret: bytes, message_id: str, moment: int, body: bytes) -> str:
 
 
 class Webhooks:
-    """Tells each tenant's receiver of new approvals. Where it does not answer it is told again, for about a minute.
+    """Tells each tenant's receiver of new approvals. Where it does not answer it is told again, for half a minute.
 
     What is to be told is kept in memory: an instance that ends forgets it. The list of approvals has them all.
     """

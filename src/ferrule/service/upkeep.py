@@ -124,7 +124,7 @@ class Upkeep:
                 try:
                     await self._take_over(tenant, call)
                 except Exception:
-                    logger.exception("Call %s could not be taken over; it is tried again", call)
+                    logger.exception("Call %s could not be resumed here; it is tried again", call)
                     await self._calls.writer.change(tenant, partial(_give_back, tenant=tenant, call=call))
             if len(claimed) < _MOST_AT_ONCE:
                 break
