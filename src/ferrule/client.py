@@ -30,6 +30,7 @@ from ferrule.service.messages import (
     DailyUsage,
     DefinitionList,
     Event,
+    FeedEvent,
     Identity,
     KeyList,
     NewApiKey,
@@ -60,6 +61,9 @@ _M = TypeVar("_M", bound=BaseModel)
 _TRIES = 3
 _FINISHED = frozenset({"call.succeeded", "call.failed", "call.cancelled", "call.expired", "call.lost"})
 _TIMEOUT = httpx2.Timeout(10.0, read=LONGEST_WAIT + 15.0)
+_WATCHING = httpx2.Timeout(10.0, read=60.0)
+"""The service says something every 15 seconds, if only that it is still there."""
+_AGAIN_SECONDS = 0.5
 
 
 class ServiceError(Exception):
@@ -181,19 +185,24 @@ def _left(until: float | None) -> float:
     return LONGEST_WAIT if until is None else min(LONGEST_WAIT, max(0.0, until - monotonic()))
 
 
-class _EventLines:
+class _EventLines(Generic[_M]):
     """Puts the lines of a stream together to events."""
 
-    def __init__(self) -> None:
+    def __init__(self, form: type[_M], last: str = "") -> None:
+        self._form = form
         self._data: list[str] = []
+        self.last = last
+        """The id that came last, also where no event came with it."""
 
-    def add(self, line: str) -> Event | None:
+    def add(self, line: str) -> _M | None:
         """The event that this line ends, if it does."""
         if line.startswith("data:"):
             self._data.append(line[5:].removeprefix(" "))
+        elif line.startswith("id:"):
+            self.last = line[3:].strip()
         elif not line and self._data:
             data, self._data = "\n".join(self._data), []
-            return Event.model_validate_json(data)
+            return self._form.model_validate_json(data)
         return None
 
 
@@ -323,13 +332,40 @@ class Client:
 
     def _events(self, request: _Request[StoredCall] | None, call: str, after: int) -> Iterator[Event]:
         method, path, sent = _stream_of(request, call, after)
-        lines = _EventLines()
+        lines = _EventLines(Event)
         with self._http.stream(method, path, **sent) as response:
             if response.status_code >= 400:
                 raise _error(response.status_code, response.read(), response.headers)
             for line in response.iter_lines():
                 if (event := lines.add(line)) is not None:
                     yield event
+
+    def watch(self, after: str = "") -> Iterator[FeedEvent]:
+        """What happens in the tenant from now on, or after an event; a connection that breaks is taken up again.
+
+        After a `reset` something may have been missed: fetch again what you keep.
+        """
+        lines, tries = _EventLines(FeedEvent, after), self._tries
+        while True:
+            try:
+                with self._http.stream(
+                    "GET", "/v1/events", headers=_resumed(lines.last), timeout=_WATCHING
+                ) as response:
+                    if response.status_code >= 400:
+                        raise _error(response.status_code, response.read(), response.headers)
+                    for line in response.iter_lines():
+                        tries = self._tries
+                        if (event := lines.add(line)) is not None:
+                            yield event
+            except httpx2.TransportError as error:
+                tries -= 1
+                if not tries:
+                    raise Unreachable(f"The stream broke: {error or type(error).__name__}") from error
+            except ServiceError as error:
+                tries -= 1
+                if not tries or error.status != 503:
+                    raise
+            sleep(_AGAIN_SECONDS)
 
     # Approvals
 
@@ -543,13 +579,40 @@ class AsyncClient:
 
     async def _events(self, request: _Request[StoredCall] | None, call: str, after: int) -> AsyncIterator[Event]:
         method, path, sent = _stream_of(request, call, after)
-        lines = _EventLines()
+        lines = _EventLines(Event)
         async with self._http.stream(method, path, **sent) as response:
             if response.status_code >= 400:
                 raise _error(response.status_code, await response.aread(), response.headers)
             async for line in response.aiter_lines():
                 if (event := lines.add(line)) is not None:
                     yield event
+
+    async def watch(self, after: str = "") -> AsyncIterator[FeedEvent]:
+        """What happens in the tenant from now on, or after an event; a connection that breaks is taken up again.
+
+        After a `reset` something may have been missed: fetch again what you keep.
+        """
+        lines, tries = _EventLines(FeedEvent, after), self._tries
+        while True:
+            try:
+                async with self._http.stream(
+                    "GET", "/v1/events", headers=_resumed(lines.last), timeout=_WATCHING
+                ) as response:
+                    if response.status_code >= 400:
+                        raise _error(response.status_code, await response.aread(), response.headers)
+                    async for line in response.aiter_lines():
+                        tries = self._tries
+                        if (event := lines.add(line)) is not None:
+                            yield event
+            except httpx2.TransportError as error:
+                tries -= 1
+                if not tries:
+                    raise Unreachable(f"The stream broke: {error or type(error).__name__}") from error
+            except ServiceError as error:
+                tries -= 1
+                if not tries or error.status != 503:
+                    raise
+            await asyncio.sleep(_AGAIN_SECONDS)
 
     # Approvals
 
@@ -633,6 +696,11 @@ class AsyncClient:
 
     async def usage(self, day: str | None = None) -> DailyUsage:
         return await self._send(_Request("GET", "/v1/usage", DailyUsage, query={"day": day}))
+
+
+def _resumed(last: str) -> dict[str, str]:
+    """The head of a request for events after one."""
+    return {"Accept": "text/event-stream", **({"Last-Event-ID": last} if last else {})}
 
 
 def _stream_of(request: _Request[StoredCall] | None, call: str, after: int) -> tuple[str, str, dict[str, Any]]:

@@ -184,7 +184,7 @@ def test_a_role_is_demanded_even_where_everything_is_allowed() -> None:
 def test_a_context_that_lacks_what_a_tool_needs_is_an_error_before_it_runs(need: str) -> None:
     """T8."""
     one = make("needy", kind="readonly", needs=(need,))
-    assert f"needs the {need}" in run(one).llm_content
+    assert f"Missing {need} in context" in run(one).llm_content
 
     class Model:
         async def complete(self, prompt: str) -> str:
@@ -198,7 +198,7 @@ def test_everything_that_lacks_is_told_at_once() -> None:
     one = make("needy", kind="readonly", needs=("tenant", "user"))
     assert run(one).llm_content == snapshot(
         """\
-Error (permission_error): `needy` needs the tenant and the user, which the session does not give.
+Error (permission_error): Missing tenant and user in context: `needy` needs it.
 
 Suggestion: The program that embeds Ferrule must set it on the session; another call will not help.\
 """

@@ -171,3 +171,19 @@ async def test_a_question_in_a_batch_is_an_approval_too(store: str, tmp_path: Pa
         batch = await making
         assert [call.status for call in batch.calls] == ["succeeded", "succeeded"]
         assert started == ["in a batch"]
+
+
+async def test_an_administrator_may_be_kept_from_deciding_their_own_calls(store: str, tmp_path: Path) -> None:
+    """Two people for every change: a role denies `Admin(approve own)`, and that beats `Admin`."""
+    started.clear()
+    async with running(store, tmp_path) as service:
+        first = await service.client()
+        await first.put_role("four-eyes", deny=["Admin(approve own)"])
+        ann, bob = await service.user("ann", "admin", "four-eyes"), await service.user("bob", "admin", "four-eyes")
+        call, approval = await asked(ann, "both looked")
+        with pytest.raises(ServiceError) as own:
+            await ann.approve(approval)
+        assert (own.value.status, own.value.code) == (403, "forbidden")
+        assert started == []
+        await bob.approve(approval)
+        assert (await ann.get_call(call.id, wait=30)).status == "succeeded"

@@ -235,3 +235,30 @@ async def test_a_session_keeps_what_calls_did(store: str, tmp_path: Path) -> Non
         together = await client.call("Edit", edit, session="s")
         assert together.status == "succeeded", together
         assert (path / "a.txt").read_text() == "two\n"
+
+
+async def test_a_tool_that_needs_what_the_context_lacks_is_refused_before_anybody_is_asked(
+    store: str, tmp_path: Path
+) -> None:
+    """T8: "Missing … in context"; tenant and user are always there."""
+    from ferrule import tool
+
+    @tool(kind="write", needs=("model", "tenant", "user"))
+    def summarise() -> str:
+        """Ask a model."""
+        return "never"
+
+    @tool(kind="readonly", needs=("tenant", "user"))
+    def look() -> str:
+        """Look at something of the tenant."""
+        return "seen"
+
+    async with running(store, tmp_path, tools=(summarise, look)) as service:
+        client = await service.client()
+        refused = await client.call("summarise")
+        assert refused.status == "failed"
+        assert refused.result is not None
+        assert refused.result.error is not None
+        assert refused.result.error.message == "Missing model in context: `summarise` needs it."
+        assert await client.approvals() == []
+        assert (await client.call("look")).status == "succeeded"

@@ -11,9 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ferrule import Output, tool
 from ferrule.client import AsyncClient, ServiceError
 from ferrule.service.limits import FairGate, LimitReached, TokenBucket
-from tests.service.serving import running
+from tests.service.serving import TOOLS, running
+
+
+@tool(kind="readonly")
+def paid(cost: float) -> Output[str]:
+    """Do something that costs money."""
+    return Output(data="done", metadata={"cost": cost})
+
+
+WITH_PAID = (*TOOLS, paid)
 
 
 async def over(client: AsyncClient, tool: str = "add", **arguments: object) -> ServiceError:
@@ -183,3 +193,97 @@ async def test_the_day_is_counted_over_all_instances(postgres_url: str, tmp_path
         await daily.call("add", {"a": 1, "b": 1})
         async with running(postgres_url, tmp_path, key=one.key) as two:
             assert (await over(await two.client(key))).code == "calls_per_day"
+
+
+async def test_a_tool_has_limits_of_its_own(store: str, tmp_path: Path) -> None:
+    """For the service, a tenant, a user and a key; other tools are not concerned."""
+    from ferrule.app.settings import ServiceLimitSettings, ToolLimitSettings
+
+    settings = ServiceLimitSettings(tools={"large": ToolLimitSettings(result_bytes=3_000)})
+    async with running(store, tmp_path, limits=settings) as service:
+        admin = await service.client()
+        ann = await service.user("ann", limits={"tools": {"add": {"calls_per_day": 2}, "note": {"argument_bytes": 40}}})
+        for _ in range(2):
+            await ann.call("add", {"a": 1, "b": 1})
+        problem = await over(ann)
+        assert (problem.status, problem.code) == (429, "calls_per_day")
+        assert problem.problem.detail == "This key has made 2 calls of `add` today (UTC), and 2 are allowed."
+        assert (await ann.call("who")).status == "succeeded"
+        assert (await admin.call("add", {"a": 1, "b": 1})).status == "succeeded"
+        large = await over(ann, "note", text="x" * 100)
+        assert (large.status, large.code) == (413, "too_large")
+        cut = await ann.call("large", {"size": 50_000})
+        assert cut.result is not None
+        assert "cut: the result has" in cut.result.llm_content
+        await admin.change_tenant("default", limits={"tools": {"rest": {"concurrency": 1}}})
+        first = await ann.call("rest", wait=0)
+        problem = await over(admin, "rest", seconds=1)
+        assert problem.problem.detail == "1 calls of `rest` of this tenant run, and 1 may."
+        await ann.cancel(first.id)
+        with pytest.raises(ServiceError) as batch:
+            await ann.batch([{"tool": "who"}, {"tool": "add", "arguments": {"a": 1, "b": 1}}])
+        assert batch.value.code == "calls_per_day"
+
+
+async def test_a_tool_cannot_be_called_more_often_under_another_name(tmp_path: Path) -> None:
+    @tool(kind="readonly")
+    def plus(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    async with running(f"sqlite:///{tmp_path / 'a.db'}", tmp_path) as service:
+        service.service.tools.register(plus, aliases=["sum_up"])
+        ann = await service.user("ann", limits={"tools": {"plus": {"calls_per_day": 1}}})
+        assert (await ann.call("sum_up", {"a": 1, "b": 1})).tool == "plus"
+        assert (await over(ann, "plus", a=1, b=1)).code == "calls_per_day"
+
+
+async def test_what_calls_cost_is_stored_and_bounded(store: str, tmp_path: Path) -> None:
+    async with running(store, tmp_path, tools=WITH_PAID) as service:
+        admin = await service.client()
+        key = service.key
+        ann = await service.user("ann", limits={"spend_per_day": 1.0})
+        secret = ann._http.headers["authorization"].removeprefix("Bearer ")
+        await ann.call("paid", {"cost": 0.6})
+        await ann.batch([{"tool": "paid", "arguments": {"cost": 0.1}}, {"tool": "who"}])
+        await ann.call("paid", {"cost": 0.6})
+        problem = await over(ann, "paid", cost=0.1)
+        assert (problem.status, problem.code) == (429, "spend_per_day")
+        assert problem.problem.detail == "The calls of this key have cost 1.3 today (UTC), and 1 is allowed."
+        for odd in (-5.0, 1e300):
+            await admin.call("paid", {"cost": odd})
+        used = await admin.usage()
+        assert used.cost_by_tool == {"paid": pytest.approx(1.3)}
+        assert used.by_tool["paid"] == 5
+    async with running(store, tmp_path, tools=WITH_PAID, key=key) as service:
+        problem = await over(await service.client(secret), "paid", cost=0.1)
+        assert problem.code == "spend_per_day"
+        admin = await service.client()
+        await admin.change_tenant("default", limits={"tools": {"paid": {"spend_per_month": 1.3}}})
+        problem = await over(admin, "paid", cost=0.1)
+        assert (problem.code, problem.problem.detail) == (
+            "spend_per_month", "The calls of `paid` of this tenant have cost 1.3 this month (UTC), and 1.3 is allowed.",
+        )  # fmt: skip
+        assert 0 < (problem.retry_after or 0) <= 31 * 86_400
+
+
+async def test_spending_is_counted_over_all_instances(postgres_url: str, tmp_path: Path) -> None:
+    async with (
+        running(postgres_url, tmp_path, tools=WITH_PAID) as one,
+        running(postgres_url, tmp_path, tools=WITH_PAID, key=one.key) as two,
+    ):
+        ann = await one.user("ann", limits={"spend_per_day": 1.0})
+        secret = ann._http.headers["authorization"].removeprefix("Bearer ")
+        await ann.call("paid", {"cost": 1.5})
+        assert (await over(await two.client(secret), "paid", cost=0.1)).code == "spend_per_day"
+
+
+async def test_an_approved_call_costs_what_it_says(store: str, tmp_path: Path) -> None:
+    from ferrule.app.settings import PermissionSettings
+
+    async with running(store, tmp_path, tools=WITH_PAID, permissions=PermissionSettings(ask=["paid"])) as service:
+        admin = await service.client()
+        call = await admin.call("paid", {"cost": 0.25}, wait=0)
+        await admin.approve(await admin.approval(call.approval or ""))
+        assert (await admin.get_call(call.id, wait=30)).status == "succeeded"
+        assert (await admin.usage()).cost == 0.25

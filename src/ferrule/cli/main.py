@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 COMMANDS = {
+    "approvals": ("approvals", "Decide what calls of the service wait for."),
     "audit": ("audit", "See and check the record of every call."),
     "call": ("call", "Call one tool and print its result."),
     "chat": ("chat", "Chat with a model that works in this folder through the tools."),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ferrule.service.service import Service
 
 _WRITE_SECONDS = 0.2
-_NEEDED = ("sqlalchemy", "alembic", "starlette", "uvicorn", "httptools", "psycopg", "typing_extensions")
+_NEEDED = ("sqlalchemy", "alembic", "starlette", "uvicorn", "httptools", "psycopg", "jwt", "typing_extensions")
 
 
 def database_option(command: Any) -> Any:

@@ -109,7 +109,10 @@ def _cell(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-_LIMITS = ("rate", "burst", "concurrency", "calls_per_day", "argument_bytes", "result_bytes")
+_LIMITS = (
+    "rate", "burst", "concurrency", "calls_per_day", "argument_bytes", "result_bytes", "spend_per_day",
+    "spend_per_month",
+)  # fmt: skip
 
 
 @click.group("tenants", help=_("Create, list and change the tenants of `ferrule serve`."))
@@ -119,8 +122,10 @@ def tenants_command() -> None:
 
 def _limit_options(function: Any) -> Any:
     for name in reversed(_LIMITS):
-        kind = click.FloatRange(min=0) if name == "rate" else click.IntRange(min=0)
-        function = click.option(f"--{name.replace('_', '-')}", type=kind, help=_("A limit; 0 is none."))(function)
+        kind = click.FloatRange(min=0) if name.startswith(("rate", "spend")) else click.IntRange(min=0)
+        function = click.option(f"--{name.replace('_', '-')}", type=kind, help=_("A limit; 0 means no limit."))(
+            function
+        )
     return function
 
 
@@ -159,12 +164,20 @@ def create_tenant(
 @tenants_command.command("change", help=_("Change a tenant's limits, or switch it off or on."))
 @click.argument("name")
 @click.option("--enable/--disable", "enabled", default=None, help=_("Whether its keys work."))
+@click.option(
+    "--audit-days", type=click.FloatRange(min=0), help=_("How long its audit log is kept, in days; 0 keeps all.")
+)
+@click.option("--tool", help=_("Set the limits for calls of this tool alone."))
 @_limit_options
 @json_option
 @database_option
 def change_tenant(
-    database: str | None, name: str, enabled: bool | None, as_json: bool = False, **limits: float | None
-) -> None:
+    database: str | None, name: str, enabled: bool | None, audit_days: float | None, tool: str | None,
+    as_json: bool = False, **limits: float | None,
+) -> None:  # fmt: skip
+    if audit_days and audit_days < 1:
+        raise PlainError(_("--audit-days must be 0 to keep all, or 1 or more."))
+
     def change(connection: Connection, _store: Database) -> dict[str, Any]:
         import json
 
@@ -172,12 +185,18 @@ def change_tenant(
         from ferrule.service.documents import tenant_document
 
         before = json.loads(find_tenant(connection, name).limits)
-        return tenant_document(change_tenant(connection, name, enabled=enabled, limits={**before, **_given(limits)}))
+        given = _given(limits)
+        if tool is not None:
+            tools = before.get("tools", {})
+            given = {"tools": {**tools, tool: {**tools.get(tool, {}), **given}}}
+        return tenant_document(
+            change_tenant(connection, name, enabled=enabled, limits={**before, **given}, audit_days=audit_days)
+        )
 
     show(in_store(database, name, change, writes=True), as_json)
 
 
-def _given(limits: dict[str, float | None]) -> dict[str, float]:
+def _given(limits: dict[str, float | None]) -> dict[str, Any]:
     return {name: value for name, value in limits.items() if value is not None}
 
 

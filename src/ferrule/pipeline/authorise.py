@@ -133,7 +133,7 @@ def authorise(call: Call, policy: Policy) -> Verdict:
     invocation, session = call.invocation, call.session
     tool = invocation.tool
     if tool.roles or tool.needs:
-        _require_context(tool, session)
+        require_context(tool, session)
     decision = policy.decide(invocation, session)
     if decision.tentative:
         decision = tried_or_asked(decision, invocation)
@@ -161,7 +161,7 @@ def tried_or_asked(decision: Decision, invocation: Invocation) -> Decision:
     return decision
 
 
-def _require_context(tool: Tool[Any], session: Session) -> None:
+def require_context(tool: Tool[Any], session: Session) -> None:
     """Stop a call whose tool is not for this caller, or needs to know what the context does not say."""
     caller = session.caller
     if tool.roles and caller.role not in tool.roles:
@@ -177,10 +177,6 @@ def _require_context(tool: Tool[Any], session: Session) -> None:
         raise Stopped(
             Stage.AUTHORISE,
             ErrorKind.PERMISSION,
-            phrase(
-                "`{name}` needs the {listed}, which the session does not give.",
-                name=tool.name,
-                listed=" and the ".join(lacking),
-            ),
+            phrase("Missing {listed} in context: `{name}` needs it.", name=tool.name, listed=" and ".join(lacking)),
             phrase("The program that embeds Ferrule must set it on the session; another call will not help."),
         )

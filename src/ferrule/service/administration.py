@@ -115,8 +115,9 @@ async def change_tenant(request: ServiceRequest) -> Response:
     def change(connection: Connection) -> Any:
         limits = said.limits.model_dump(exclude_none=True) if said.limits is not None else None
         return directory.change_tenant(
-            connection, name, display_name=said.display_name, limits=limits, enabled=said.enabled
-        )
+            connection, name, display_name=said.display_name, limits=limits, enabled=said.enabled,
+            audit_days=said.audit_days,
+        )  # fmt: skip
 
     return json_response(tenant_document(await _changed(request, change, name)))
 
@@ -285,12 +286,20 @@ async def verify_audit(request: ServiceRequest) -> Response:
 async def show_usage(request: ServiceRequest) -> Response:
     tenant, day = request.principal.tenant, request.query.get("day") or day_of(time())
 
-    def read(connection: Connection) -> dict[str, int]:
-        query = select(usage.c.tool, func.sum(usage.c.calls)).where(usage.c.tenant == tenant, usage.c.day == day)
-        return {tool: int(count) for tool, count in connection.execute(query.group_by(usage.c.tool))}
+    def read(connection: Connection) -> list[Any]:
+        sums = func.sum(usage.c.calls), func.sum(usage.c.cost)
+        query = select(usage.c.tool, *sums).where(usage.c.tenant == tenant, usage.c.day == day)
+        return list(connection.execute(query.group_by(usage.c.tool).order_by(usage.c.tool)))
 
-    by_tool: dict[str, int] = await _read(request, read)
-    return json_response({"day": day, "calls": sum(by_tool.values()), "by_tool": dict(sorted(by_tool.items()))})
+    rows: list[Any] = await _read(request, read)
+    by_tool = {tool: int(calls) for tool, calls, _ in rows}
+    costs = {tool: float(cost) for tool, _, cost in rows if cost}
+    return json_response(
+        {
+            "day": day, "calls": sum(by_tool.values()), "by_tool": by_tool, "cost": sum(costs.values()),
+            "cost_by_tool": costs,
+        }
+    )  # fmt: skip
 
 
 _AFTER = Parameter("after", "Read on after this `seq`.", {"type": "integer", "minimum": 0})

@@ -12,6 +12,7 @@ import hashlib
 import json
 import logging
 from time import monotonic, time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import insert, select, update
@@ -20,7 +21,7 @@ from ferrule.pipeline.cleaning import clean_text
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import change_user, find_user, note_change
-from ferrule.service.documents import new_id, storable
+from ferrule.service.documents import approval_document, kept_arguments, new_id, storable
 from ferrule.service.tables import approvals, calls, events, work
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
     from ferrule.service.access import Allowed
     from ferrule.service.database import Database
     from ferrule.service.directory import Principal
+    from ferrule.service.feed import EventFeed
     from ferrule.service.live import LiveCall
+    from ferrule.service.outgoing import Webhooks
     from ferrule.service.writer import GroupWriter
 
 logger = logging.getLogger("ferrule.service")
@@ -64,7 +67,17 @@ def hash_arguments(invocation: Invocation) -> str:
 class CallApprovals:
     """Stores questions, takes decisions, and wakes those who wait for one."""
 
-    def __init__(self, database: Database, writer: GroupWriter, *, seconds: float) -> None:
+    def __init__(
+        self,
+        database: Database,
+        writer: GroupWriter,
+        *,
+        seconds: float,
+        feed: EventFeed,
+        webhooks: Webhooks,
+    ) -> None:
+        self.feed = feed
+        self._webhooks = webhooks
         self._database = database
         self._writer = writer
         self._seconds = seconds
@@ -117,6 +130,7 @@ class CallApprovals:
             connection.execute(update(calls).where(mine).values(**values))
 
         await self._writer.change(live.tenant, store)
+        self.announce(live.row, row)
         live.say("call.awaiting_approval", {"approval": row["id"], "summary": asked["summary"]})
         answer, kind = await self._answer_to(live, row)
         live.row["status"] = before
@@ -124,8 +138,18 @@ class CallApprovals:
         await self._writer.change(
             live.tenant, lambda connection: connection.execute(update(calls).where(mine).values(status=before)).rowcount
         )
-        live.say(kind, {"approval": row["id"], "decision": "approve" if answer.choice is not Choice.NO else "deny"})
+        decision = "approve" if answer.choice is not Choice.NO else "deny"
+        live.say(kind, {"approval": row["id"], "decision": decision})
+        said = {"decision": decision} if kind == "approval.decided" else {}
+        self.feed.tell(live.row, kind, {"approval": row["id"], **said})
         return answer
+
+    def announce(self, call: Mapping[str, Any], row: Mapping[str, Any]) -> None:
+        """Tell those who watch, and the tenant's webhook, of an approval that was stored just now."""
+        document = approval_document(SimpleNamespace(**row))
+        document["arguments"] = json.loads(kept_arguments(row["arguments"]))
+        self.feed.tell(call, "call.awaiting_approval", {"approval": row["id"], "summary": document["summary"]})
+        self._webhooks.approval_created(row["tenant"], document)
 
     async def _answer_to(self, live: LiveCall, row: Mapping[str, Any]) -> tuple[Answer, str]:
         until = monotonic() + self._seconds
@@ -178,62 +202,15 @@ class CallApprovals:
         reason: str,
     ) -> Row[Any]:
         """Decide a pending approval, once: one update of a pending row, whoever else tries at the same time."""
-        tenant = principal.tenant
-
-        def change(connection: Connection) -> Row[Any]:
-            mine = (approvals.c.tenant == tenant) & (approvals.c.id == approval)
-            found = connection.execute(select(approvals).where(mine).with_for_update()).first()
-            if found is None or not (found.user == principal.user or _may_see(allowed)):
-                raise ApprovalProblem("not_found", "not_found", f"There is no approval `{approval}`.")
-            self._check(found, principal, allowed, args_hash)
-            rules = json.loads(found.question)["rules"]
-            given = "always" if scope == "always" and rules and decision == "approve" else "once"
-            status = "approved" if decision == "approve" else "denied"
-            values: dict[str, Any] = {
-                "status": status, "scope": given, "decided_by": principal.user, "decision_reason": storable(reason),
-                "decided": time(),
-            }  # fmt: skip
-            connection.execute(update(approvals).where(mine).values(**values))
-            if given == "always":
-                person = find_user(connection, tenant, found.user)
-                kept = dict.fromkeys([*json.loads(person.allow), *rules])
-                change_user(connection, tenant, found.user, allow=list(kept))
-                note_change(connection, self._database)
-            self._set_going(connection, tenant, found.call, approval, decision)
-            return connection.execute(select(approvals).where(mine)).one()
-
-        decided = await self._writer.change(tenant, change)
+        decided = await self._writer.change(
+            principal.tenant,
+            lambda connection: decide_approval(
+                connection, self._database, principal, allowed, approval, decision=decision, args_hash=args_hash,
+                scope=scope, reason=reason,
+            ),
+        )  # fmt: skip
         self.wake(approval)
         return decided
-
-    def _check(self, found: Row[Any], principal: Principal, allowed: Allowed, args_hash: str) -> None:
-        own = found.user == principal.user
-        if not allowed.may("approve own" if own else "approve others"):
-            whose = "your own calls" if own else "calls of others"
-            raise ApprovalProblem("forbidden", "forbidden", f"Your roles do not let you approve {whose}.")
-        if found.status == "expired" or (found.status == "pending" and found.expires <= time()):
-            raise ApprovalProblem("conflict", "expired", "Nobody decided in time; the call has expired.")
-        if found.status != "pending":
-            raise ApprovalProblem("conflict", "decided", f"This was {found.status} already, by {found.decided_by}.")
-        if found.args_hash != args_hash:
-            raise ApprovalProblem(
-                "conflict", "other_arguments", "`args_hash` is not that of this approval's arguments. Read it again."
-            )
-
-    def _set_going(self, connection: Connection, tenant: str, call: str, approval: str, decision: str) -> None:
-        """Have any instance go on with a call that none holds, and tell all of them."""
-        unheld = (work.c.tenant == tenant) & (work.c.call == call) & (work.c.owner == "")
-        if connection.execute(update(work).where(unheld).values(due=0.0)).rowcount:
-            mine = (calls.c.tenant == tenant) & (calls.c.id == call)
-            seq = connection.execute(select(calls.c.last_seq).where(mine)).scalar_one() + 1
-            connection.execute(update(calls).where(mine).values(last_seq=seq))
-            data = json.dumps({"approval": approval, "decision": decision})
-            connection.execute(
-                insert(events).values(
-                    tenant=tenant, call=call, seq=seq, type="approval.decided", data=data, at=time()
-                )
-            )  # fmt: skip
-        self._database.notify(connection, f"approval:{approval}:{call}")
 
     # Looking
 
@@ -241,16 +218,102 @@ class CallApprovals:
         self, principal: Principal, allowed: Allowed, *, status: str = "pending", most: int = 100
     ) -> list[Row[Any]]:
         """The approvals that this user may see: their own calls', and others' where they may decide them."""
-        query = select(approvals).where(approvals.c.tenant == principal.tenant, approvals.c.status == status)
-        if not _may_see(allowed):
-            query = query.where(approvals.c.user == principal.user)
-        query = query.order_by(approvals.c.created.desc()).limit(most)
-        return list(await self._database.read(principal.tenant, lambda connection: connection.execute(query).all()))
+        tenant, user = principal.tenant, None if _may_see(allowed) else principal.user
+        return await self._database.read(
+            tenant, lambda connection: list_approvals(connection, tenant, status=status, user=user, most=most)
+        )
 
     async def find(self, principal: Principal, allowed: Allowed, approval: str) -> Row[Any] | None:
-        query = select(approvals).where(approvals.c.tenant == principal.tenant, approvals.c.id == approval)
-        found = await self._database.read(principal.tenant, lambda connection: connection.execute(query).first())
+        tenant = principal.tenant
+        found = await self._database.read(tenant, lambda connection: find_approval(connection, tenant, approval))
         return found if found is not None and (found.user == principal.user or _may_see(allowed)) else None
+
+
+def decide_approval(
+    connection: Connection,
+    database: Database,
+    principal: Principal,
+    allowed: Allowed,
+    approval: str,
+    *,
+    decision: Literal["approve", "deny"],
+    args_hash: str | None,
+    scope: Literal["once", "always"] = "once",
+    reason: str = "",
+) -> Row[Any]:
+    """Decide a pending approval in the tenant's transaction; raises `ApprovalProblem`.
+
+    `args_hash` is that of the arguments which were shown; None for a caller that reads them in this transaction.
+    """
+    tenant = principal.tenant
+    mine = (approvals.c.tenant == tenant) & (approvals.c.id == approval)
+    found = connection.execute(select(approvals).where(mine).with_for_update()).first()
+    if found is None or not (found.user == principal.user or _may_see(allowed)):
+        raise ApprovalProblem("not_found", "not_found", f"There is no approval `{approval}`.")
+    _check(found, principal, allowed, args_hash)
+    rules = json.loads(found.question)["rules"]
+    given = "always" if scope == "always" and rules and decision == "approve" else "once"
+    status = "approved" if decision == "approve" else "denied"
+    values: dict[str, Any] = {
+        "status": status, "scope": given, "decided_by": principal.user, "decision_reason": storable(reason),
+        "decided": time(),
+    }  # fmt: skip
+    connection.execute(update(approvals).where(mine).values(**values))
+    if given == "always":
+        person = find_user(connection, tenant, found.user)
+        kept = dict.fromkeys([*json.loads(person.allow), *rules])
+        change_user(connection, tenant, found.user, allow=list(kept))
+        note_change(connection, database)
+    _set_going(connection, database, tenant, found.call, approval, decision)
+    return connection.execute(select(approvals).where(mine)).one()
+
+
+def _check(found: Row[Any], principal: Principal, allowed: Allowed, args_hash: str | None) -> None:
+    own = found.user == principal.user
+    if not allowed.may("approve own" if own else "approve others"):
+        whose = "your own calls" if own else "calls of others"
+        raise ApprovalProblem("forbidden", "forbidden", f"Your roles do not let you approve {whose}.")
+    if found.status == "expired" or (found.status == "pending" and found.expires <= time()):
+        raise ApprovalProblem("conflict", "expired", "Nobody decided in time; the call has expired.")
+    if found.status != "pending":
+        by = f", by {found.decided_by}" if found.decided_by else ""
+        raise ApprovalProblem("conflict", "decided", f"This was {found.status} already{by}.")
+    if args_hash is not None and found.args_hash != args_hash:
+        raise ApprovalProblem(
+            "conflict", "other_arguments", "`args_hash` is not that of this approval's arguments. Read it again."
+        )
+
+
+def _set_going(
+    connection: Connection, database: Database, tenant: str, call: str, approval: str, decision: str
+) -> None:
+    """Have any instance go on with a call that none holds, and tell all of them."""
+    unheld = (work.c.tenant == tenant) & (work.c.call == call) & (work.c.owner == "")
+    if connection.execute(update(work).where(unheld).values(due=0.0)).rowcount:
+        mine = (calls.c.tenant == tenant) & (calls.c.id == call)
+        seq = connection.execute(select(calls.c.last_seq).where(mine)).scalar_one() + 1
+        connection.execute(update(calls).where(mine).values(last_seq=seq))
+        data = json.dumps({"approval": approval, "decision": decision})
+        connection.execute(
+            insert(events).values(
+                tenant=tenant, call=call, seq=seq, type="approval.decided", data=data, at=time()
+            )
+        )  # fmt: skip
+    database.notify(connection, f"approval:{approval}:{call}")
+
+
+def list_approvals(
+    connection: Connection, tenant: str, *, status: str = "pending", user: str | None = None, most: int = 100
+) -> list[Row[Any]]:
+    """A tenant's approvals, newest first; of one user's calls alone where given."""
+    query = select(approvals).where(approvals.c.tenant == tenant, approvals.c.status == status)
+    if user is not None:
+        query = query.where(approvals.c.user == user)
+    return list(connection.execute(query.order_by(approvals.c.created.desc()).limit(most)))
+
+
+def find_approval(connection: Connection, tenant: str, approval: str) -> Row[Any] | None:
+    return connection.execute(select(approvals).where(approvals.c.tenant == tenant, approvals.c.id == approval)).first()
 
 
 def _may_see(allowed: Allowed) -> bool:

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 import logging
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR
@@ -24,11 +25,19 @@ from ferrule.core.events import Done, Pending
 from ferrule.core.function_tool import FunctionTool
 from ferrule.core.loops import LateTimers
 from ferrule.core.tool import Invocation
-from ferrule.pipeline.authorise import Verdict
+from ferrule.pipeline.authorise import Verdict, require_context
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.service.approvals import hash_arguments, question_of
 from ferrule.service.database import DatabaseProblem
-from ferrule.service.documents import error_text, kept_arguments, new_call_row, new_id, result_text, stored_event
+from ferrule.service.documents import (
+    cost_of,
+    error_text,
+    kept_arguments,
+    new_call_row,
+    new_id,
+    result_text,
+    stored_event,
+)
 from ferrule.service.live import LiveCall, events_of
 from ferrule.service.messages import FINISHED
 from ferrule.service.tables import approvals, calls, events, work
@@ -47,6 +56,7 @@ if TYPE_CHECKING:
     from ferrule.service.approvals import CallApprovals
     from ferrule.service.database import Database
     from ferrule.service.directory import Principal
+    from ferrule.service.feed import EventFeed
     from ferrule.service.limits import CallLimits, FairGate, GateTurn
     from ferrule.service.messages import BatchCall, BatchRequest, CallRequest
     from ferrule.service.sessions import Seat, UserSessions
@@ -94,6 +104,7 @@ class Calls:
         approvals_: CallApprovals,
         *,
         lease: float,
+        feed: EventFeed,
     ) -> None:
         self.database = database
         self.writer = writer
@@ -103,6 +114,7 @@ class Calls:
         self.gate = gate
         self.approvals = approvals_
         self.lease = lease
+        self.feed = feed
         self.owner = new_id()
         """This instance, among those that share the database."""
         self.live: dict[str, LiveCall] = {}
@@ -160,12 +172,15 @@ class Calls:
         tool = allowed.tools.get(request.tool, request.version)
         repeatable = tool is not None and (tool.read_only or tool.idempotent)
         row = new_call_row(
-            principal, request.tool, request.arguments, request_id, version=tool.version if tool else None,
-            pinned=request.version, repeatable=repeatable, session=request.session, timeout=request.timeout,
+            principal, tool.name if tool else request.tool, request.arguments, request_id,
+            version=tool.version if tool else None, pinned=request.version, repeatable=repeatable,
+            session=request.session, timeout=request.timeout,
             metadata=json.dumps(request.metadata) if request.metadata else "{}",
         )  # fmt: skip
-        live = LiveCall(row, self.writer, self.limits.bounds(principal).result_bytes)
-        live.subjects = await self.limits.admit(principal)
+        bounds = self.limits.bounds(principal, row["tool"])
+        _check_size(row, bounds.argument_bytes)
+        live = LiveCall(row, self.writer, bounds.result_bytes)
+        live.subjects = await self.limits.admit(principal, {row["tool"]: 1})
         try:
             live.turn = await self.gate.turn(principal.tenant)
             seat = await self.sessions.seat(principal, allowed, request.session, live.id, allowed.role_for(tool))
@@ -190,6 +205,7 @@ class Calls:
                 used = await self.writer.write(inserting)
                 if isinstance(used, UsedKey):
                     return self._replay(used, inserting.fingerprint)
+            self.feed.tell(row, "call.created")
             if approval is not None:
                 self._say_awaiting(live, approval)
                 return Started((live.id,))
@@ -233,15 +249,17 @@ class Calls:
         if not isinstance(prepared, Invocation):
             return None
         try:
+            require_context(prepared.tool, seat.session)
             decision = allowed.policy.decide(prepared, seat.session)
             if decision.verdict is not Verdict.ASK or prepared.info.refusal is not None:
                 return None
             question = question_of(prepared, decision, allowed.policy, seat.session)
-        except DefinitionError:
+        except (DefinitionError, Stopped):  # the pipeline meets it again and words it: nobody is asked in vain
             return None
         return self.approvals.new_row(live.row, prepared, question)
 
     def _say_awaiting(self, live: LiveCall, approval: Mapping[str, Any]) -> None:
+        self.approvals.announce(live.row, approval)
         live.row["last_seq"] = 1
         summary = json.loads(approval["question"])["summary"]
         live.say("call.awaiting_approval", {"approval": approval["id"], "summary": summary})
@@ -264,6 +282,7 @@ class Calls:
         runtime = live.runtime
         assert runtime is not None  # noqa: S101 - it was prepared
         live.begin()
+        self.feed.tell(live.row, "call.started")
         try:
             if live.cancelled:
                 raise asyncio.CancelledError
@@ -276,6 +295,7 @@ class Calls:
                 result = await runtime.run(call, session=seat.session, timeout=seconds)
             status = final or _status_of(result, live)
             text = result_text(result, live.most_bytes)
+            live.row["cost"] = cost_of(result)
         except asyncio.CancelledError:
             text, status = _cancelled_text(live), "cancelled"
         except Exception:
@@ -295,12 +315,16 @@ class Calls:
         values: dict[str, Any] = {
             "status": status, "result": text, "arguments": kept_arguments(row["arguments"]),
             "version": row["version"], "approval": row["approval"], "started": row["started"], "finished": time(),
-            "started_seq": row["started_seq"], "last_seq": row["last_seq"] + 1,
+            "started_seq": row["started_seq"], "last_seq": row["last_seq"] + 1, "cost": row["cost"],
         }  # fmt: skip
+        paid_by = None
+        if row["cost"]:
+            paid_by = row["user"], row["key"], row["tool"]
+            self.limits.charge(live.subjects, row["tool"], row["cost"])
         while True:
             try:
                 mine = await self.writer.write(
-                    FinishCall(live.tenant, live.id, self.owner, values, news=live.outlived)
+                    FinishCall(live.tenant, live.id, self.owner, values, news=live.outlived, paid_by=paid_by)
                 )  # fmt: skip
                 break
             except DatabaseProblem as problem:
@@ -308,6 +332,7 @@ class Calls:
                 await asyncio.sleep(_STORE_AGAIN)
         if mine:
             row.update(values)
+            self.feed.tell(row, f"call.{status}")
         else:
             logger.warning("Call %s ended after its lease was lost; its result is dropped", live.id)
             found = await self._row(live.tenant, live.id)
@@ -325,17 +350,22 @@ class Calls:
         """Take many calls that may use each other's results; those that do not collide run together."""
         self._check_open()
         allowed = self.access.of(principal)
-        subjects = await self.limits.admit(principal, calls=len(request.calls))
         batch = new_id()
+        rows = [
+            self._batch_row(principal, allowed, one, request, batch, at, request_id)
+            for at, one in enumerate(request.calls)
+        ]
+        bounds = [self.limits.bounds(principal, row["tool"]) for row in rows]
+        for row, bound in zip(rows, bounds, strict=True):
+            _check_size(row, bound.argument_bytes)
+        subjects = await self.limits.admit(principal, Counter(row["tool"] for row in rows))
         turn: GateTurn | None = None
         try:
             turn = await self.gate.turn(principal.tenant)
-            rows = [self._batch_row(principal, allowed, one, request, batch, at, request_id) for at, one in
-                    enumerate(request.calls)]  # fmt: skip
             _name_references(request.calls, rows)
             seat = await self.sessions.seat(principal, allowed, request.session, batch, allowed.role_for(None))
         except BaseException:
-            self.limits.release(subjects, calls=len(request.calls))
+            self.limits.release(subjects)
             if turn is not None:
                 turn.release()
             raise
@@ -348,18 +378,20 @@ class Calls:
             used = await self.writer.write(inserting)
             if isinstance(used, UsedKey):
                 return self._replay(used, inserting.fingerprint)
-            most_bytes = self.limits.bounds(principal).result_bytes
-            lives = [LiveCall(row, self.writer, most_bytes) for row in rows]
+            lives = [LiveCall(row, self.writer, most.result_bytes) for row, most in zip(rows, bounds, strict=True)]
+            for live in lives:
+                live.subjects = subjects
             task = asyncio.get_running_loop().create_task(self._run_batch(lives, allowed, seat, subjects))
             task.add_done_callback(lambda _: turn.release())
             for live in lives:
                 self.live[live.id] = live
                 live.task = task
+                self.feed.tell(live.row, "call.created")
             begun = True
             return Started(tuple(live.id for live in lives), batch)
         finally:
             if not begun:
-                self.limits.release(subjects, calls=len(request.calls))
+                self.limits.release(subjects)
                 turn.release()
                 await seat.leave()
 
@@ -369,8 +401,9 @@ class Calls:
     ) -> dict[str, Any]:  # fmt: skip
         tool = allowed.tools.get(one.tool, one.version)
         return new_call_row(
-            principal, one.tool, one.arguments, request_id, version=tool.version if tool else None,
-            pinned=one.version, session=request.session, batch=batch, position=position, status="queued",
+            principal, tool.name if tool else one.tool, one.arguments, request_id,
+            version=tool.version if tool else None, pinned=one.version, session=request.session, batch=batch,
+            position=position, status="queued",
         )  # fmt: skip
 
     async def _run_batch(self, lives: list[LiveCall], allowed: Allowed, seat: Seat, subjects: tuple[Any, ...]) -> None:
@@ -383,6 +416,7 @@ class Calls:
                 return
             if isinstance(event, Pending):
                 live.begin()
+                self.feed.tell(live.row, "call.started")
             elif isinstance(event, Done):
                 finishing.append(asyncio.get_running_loop().create_task(self._finish_one(live, event.result)))
             else:
@@ -402,7 +436,7 @@ class Calls:
         except asyncio.CancelledError:
             pass
         finally:
-            self.limits.release(subjects, calls=len(lives))
+            self.limits.release(subjects)
             await seat.leave()
         await asyncio.gather(*finishing)
         for live in lives:
@@ -412,6 +446,7 @@ class Calls:
     async def _finish_one(self, live: LiveCall, result: ToolResult) -> None:
         try:
             text, status = result_text(result, live.most_bytes), _status_of(result, live)
+            live.row["cost"] = cost_of(result)
         except Exception:
             logger.exception("Call %s of %s has no result that can be stored", live.id, live.row["tool"])
             text, status = _unstorable_text(live), "failed"
@@ -429,7 +464,7 @@ class Calls:
     ) -> None:
         """Run a stored call that is this instance's by now, as if it had just come in; rights are those of today."""
         allowed = self.access.of(principal)
-        live = LiveCall(row, self.writer, self.limits.bounds(principal).result_bytes)
+        live = LiveCall(row, self.writer, self.limits.bounds(principal, row["tool"]).result_bytes)
         live.outlived = True
         live.answer, live.answer_for = answer, answer_for
         tool = allowed.tools.get(row["tool"], row["pinned"])
@@ -589,7 +624,10 @@ class Calls:
             return row
         await self.writer.change(principal.tenant, lambda connection: self._cancel_stored(connection, row))
         self.wake(call)
-        return await self._row(principal.tenant, call) or row
+        row = await self._row(principal.tenant, call) or row
+        if row["status"] == "cancelled":
+            self.feed.tell(row, "call.cancelled")
+        return row
 
     def _cancel_stored(self, connection: Connection, row: Mapping[str, Any]) -> None:
         tenant, call = row["tenant"], row["id"]
@@ -634,6 +672,13 @@ def can_speak(tool: Tool[Any]) -> bool:
     return code is None or bool(code.co_flags & (CO_GENERATOR | CO_ASYNC_GENERATOR)) or tool.has_touches
 
 
+def _check_size(row: Mapping[str, Any], most: int) -> None:
+    """Arguments may be smaller for one tool than the whole body of a request."""
+    if most and len(row["arguments"]) > most:
+        said = f"The arguments of `{row['tool']}` have {len(row['arguments']):,} bytes, and {most:,} are allowed."
+        raise CallProblem("too_large", said)
+
+
 def _status_of(result: ToolResult, live: LiveCall) -> str:
     if result.success:
         return "succeeded"
@@ -647,7 +692,7 @@ def _cancelled_text(live: LiveCall) -> str:
 
 def _unstorable_text(live: LiveCall) -> str:
     message = f"`{live.row['tool']}` ran, but its result has no form that can be stored."
-    return error_text(live.row, ErrorKind.UNKNOWN.value, message, "Its author has to mend what it returns.")
+    return error_text(live.row, ErrorKind.UNKNOWN.value, message, "Its author has to fix what it returns.")
 
 
 def _cancelled_text_of(row: Mapping[str, Any]) -> str:

@@ -33,7 +33,7 @@ from ferrule.service.tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sqlalchemy import Connection, Row
 
@@ -85,7 +85,7 @@ class Principal:
     """Rules that approvals with `always` added for this user."""
     operator: bool
     disabled_tools: frozenset[str]
-    limits: tuple[tuple[str, Mapping[str, float]], ...]
+    limits: tuple[tuple[str, Mapping[str, Any]], ...]
     """Limits by whose they are, the most specific first: `key`, `user`, `tenant`."""
     expires: float | None
 
@@ -103,6 +103,8 @@ class Directory:
         self._by_user: dict[tuple[str, str], Principal | None] = {}
         self.generation = 0
         """Grows with every change that was heard of; what was derived from a principal is good until then."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Hears of every change, on the event loop."""
         self._seen = -1
         self._look_at = 0.0
         self._counter: sqlite3.Connection | None = None
@@ -120,6 +122,7 @@ class Directory:
         self._known.clear()
         self._by_user.clear()
         self.generation += 1
+        self.on_change()
 
     def look_for_changes(self) -> None:
         """Where nobody tells of changes: before a request, and not more often than every few milliseconds."""
@@ -285,11 +288,11 @@ def list_tenants(connection: Connection) -> Sequence[Row[Any]]:
 
 def change_tenant(
     connection: Connection, tenant: str, *, display_name: str | None = None, limits: Mapping[str, Any] | None = None,
-    enabled: bool | None = None,
+    enabled: bool | None = None, audit_days: float | None = None,
 ) -> Row[Any]:  # fmt: skip
     if find_tenant(connection, tenant).operator and enabled is False:
         raise DirectoryProblem("conflict", f"`{tenant}` manages the other tenants and cannot be switched off.")
-    values: dict[str, Any] = {"display_name": display_name, "enabled": enabled}
+    values: dict[str, Any] = {"display_name": display_name, "enabled": enabled, "audit_days": audit_days}
     if limits is not None:
         values["limits"] = json.dumps(_limits(limits))
     _update(connection, tenants, tenants.c.tenant == tenant, values)
@@ -315,7 +318,7 @@ def create_user(
             tenant=tenant, name=user, enabled=True, limits=json.dumps(_limits(limits)), allow="[]", created=time()
         )
     )
-    _grant(connection, tenant, user, given)
+    grant_roles(connection, tenant, user, given)
     return find_user(connection, tenant, user)
 
 
@@ -352,8 +355,7 @@ def change_user(
         values["limits"] = json.dumps(_limits(limits))
     _update(connection, users, (users.c.tenant == tenant) & (users.c.name == user), values)
     if given is not None:
-        connection.execute(delete(grants).where(grants.c.tenant == tenant, grants.c.user == user))
-        _grant(connection, tenant, user, given)
+        grant_roles(connection, tenant, user, given)
     return find_user(connection, tenant, user)
 
 
@@ -465,7 +467,9 @@ def revoke_key(connection: Connection, tenant: str, key: str) -> Row[Any]:
     return find_key(connection, tenant, key)
 
 
-def _grant(connection: Connection, tenant: str, user: str, given: Sequence[str]) -> None:
+def grant_roles(connection: Connection, tenant: str, user: str, given: Sequence[str]) -> None:
+    """Give a user these roles, in place of those from before."""
+    connection.execute(delete(grants).where(grants.c.tenant == tenant, grants.c.user == user))
     for position, role in enumerate(dict.fromkeys(given)):
         find_role(connection, tenant, role)
         connection.execute(insert(grants).values(tenant=tenant, user=user, role=role, position=position))

@@ -18,6 +18,7 @@ from ferrule.records.row import CONTENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from types import SimpleNamespace
 
     from sqlalchemy import Row
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ferrule.service.directory import Principal
 
 _MOST_OUTPUT = 65_536
+_MOST_COST = 1e9
 _MOST_NAME = 256
 _SHOWN_OF_CUT = 2_000
 
@@ -78,8 +80,8 @@ def new_call_row(principal: Principal, tool: str, arguments: Any, request_id: st
         "tool": storable(tool)[:_MOST_NAME], "version": None, "pinned": None,
         "arguments": json_text(arguments), "status": "running", "repeatable": False, "attempts": 1, "session": None,
         "timeout": None, "batch": None, "position": 0, "approval": None, "metadata": "{}", "request": request_id,
-        "result": None, "started_seq": 0, "last_seq": 1, "cancelling": False, "created": time(), "started": None,
-        "finished": None, **more,
+        "result": None, "cost": 0.0, "started_seq": 0, "last_seq": 1, "cancelling": False, "created": time(),
+        "started": None, "finished": None, **more,
     }  # fmt: skip
 
 
@@ -117,6 +119,14 @@ def _cut(document: dict[str, Any], length: int, most: int) -> str:
         kept["llm_content"], kept["display_content"] = note.strip(), ""
         text = json.dumps(kept)
     return text
+
+
+def cost_of(result: ToolResult) -> float:
+    """What a call says that it cost: `Output(…, metadata={"cost": 0.02})`. An answer from a cache cost nothing."""
+    said = result.metadata.get("cost")
+    if isinstance(said, bool) or not isinstance(said, (int, float)) or result.metadata.get("cached"):
+        return 0.0
+    return float(said) if 0 <= said < _MOST_COST else 0.0
 
 
 def error_text(row: Mapping[str, Any], kind: str, message: str, suggestion: str | None) -> str:
@@ -159,7 +169,7 @@ def stored_event(row: Row[Any]) -> dict[str, Any]:
 # Approvals and people
 
 
-def approval_document(row: Row[Any]) -> dict[str, Any]:
+def approval_document(row: Row[Any] | SimpleNamespace) -> dict[str, Any]:
     question = json.loads(row.question)
     return {
         "id": row.id, "call": row.call, "tool": row.tool, "tool_version": row.tool_version, "user": row.user,
@@ -175,6 +185,7 @@ def tenant_document(row: Row[Any]) -> dict[str, Any]:
     return {
         "name": row.tenant, "display_name": row.display_name, "operator": row.operator, "enabled": row.enabled,
         "limits": json.loads(row.limits), "disabled_tools": json.loads(row.disabled_tools),
+        "audit_days": row.audit_days,
         "created_at": shown_time(row.created),
     }  # fmt: skip
 

@@ -31,6 +31,7 @@ from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import DirectoryProblem
 from ferrule.service.limits import LimitReached
 from ferrule.service.messages import LONGEST_WAIT
+from ferrule.service.oidc import TokenRefused, looks_like_token
 from ferrule.service.sessions import TooManySessions
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ access_log = logging.getLogger("ferrule.access")
 BODY_SECONDS = 30.0
 """How long the body of a request may take to come."""
 COMMENT_SECONDS = 15.0
+RESOURCE_METADATA = "/.well-known/oauth-protected-resource"
+_HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9a-fA-F:.]{2,45}\](:\d{1,5})?")
 _MOST_ERRORS = 20
 _LARGE = 100_000
 _PROCESS = secrets.token_hex(6)
@@ -206,6 +209,45 @@ class ServiceRequest:
             raise RequestProblem(400, "header", "Idempotency-Key must be 1 to 255 visible ASCII characters.")
         return key
 
+    async def identify(self) -> Principal:
+        """Whoever the credential speaks for now; a stream that goes on for long asks again."""
+        scheme, _, secret = (self.header(b"authorization") or "").partition(" ")
+        secret = secret.strip()
+        if scheme.lower() != "bearer" or not secret:
+            said = "Send an API key: `Authorization: Bearer fk_…`."
+            raise RequestProblem(401, "no_key", said, headers=self.challenge())
+        tokens = self.service.tokens
+        if tokens is not None and looks_like_token(secret):
+            try:
+                return await tokens.principal(secret)
+            except TokenRefused as refused:
+                headers = {"Retry-After": "5"} if refused.status == 503 else {}
+                if refused.status == 401:
+                    headers = self.challenge('error="invalid_token"')
+                raise RequestProblem(
+                    refused.status, refused.code, refused.message, suggestion=refused.suggestion, headers=headers
+                ) from None
+        principal = await self.service.directory.principal(secret)
+        if principal is None:
+            said = "This API key is unknown, expired or revoked."
+            raise RequestProblem(401, "bad_key", said, headers=self.challenge('error="invalid_token"'))
+        return principal
+
+    def challenge(self, error: str = "") -> dict[str, str]:
+        """How to get in (RFC 6750), and where it is written who gives out tokens (RFC 9728)."""
+        parts = [error] if error else []
+        if self.service.tokens is not None:
+            parts.append(f'resource_metadata="{self.own_url}{RESOURCE_METADATA}"')
+        return {"WWW-Authenticate": f"Bearer {', '.join(parts)}".rstrip()}
+
+    @property
+    def own_url(self) -> str:
+        """How clients reach the service: as the settings say, else as this request did."""
+        if self.service.settings.public_url:
+            return self.service.settings.public_url
+        host = self.header(b"host") or ""
+        return f"{self.scope['scheme']}://{host}" if _HOST.fullmatch(host) else ""
+
     def require(self, area: str) -> None:
         """Go on only where the user's roles let them administer it."""
         if not self.allowed.may(area):
@@ -216,7 +258,7 @@ class ServiceRequest:
 
 
 _ONCE = frozenset(
-    {b"authorization", b"content-type", b"idempotency-key", b"content-length", b"prefer", b"last-event-id"}
+    {b"authorization", b"content-type", b"host", b"idempotency-key", b"content-length", b"prefer", b"last-event-id"}
 )
 
 
@@ -269,7 +311,10 @@ async def _written(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes
                 event = coming.result()
             except StopAsyncIteration:
                 return
-            yield f"id: {event['id']}\nevent: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+            if event["type"]:
+                yield f"id: {event['id']}\nevent: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+            else:  # where the reader is, before anything has happened
+                yield f"id: {event['id']}\n\n".encode()
     finally:
         if coming is not None and not coming.done():
             coming.cancel()
@@ -353,22 +398,13 @@ class HttpApp:
             raise RequestProblem(
                 503, "not_ready", service.not_ready_because, headers={"Retry-After": "1"}
             )  # fmt: skip
-        given = request.header(b"authorization")
-        scheme, _, secret = (given or "").partition(" ")
-        if scheme.lower() != "bearer" or not secret:
-            raise RequestProblem(
-                401, "no_key", "Send an API key: `Authorization: Bearer fk_…`.", headers={"WWW-Authenticate": "Bearer"}
-            )
-        principal = await service.directory.principal(secret.strip())
-        if principal is None:
-            raise RequestProblem(
-                401, "bad_key", "This API key is unknown, expired or revoked.",
-                headers={"WWW-Authenticate": 'Bearer error="invalid_token"'},
-            )  # fmt: skip
-        request.principal = principal
+        request.principal = principal = await request.identify()
         request.allowed = service.access.of(principal)
         if endpoint.scope and endpoint.scope not in principal.scopes:
-            raise RequestProblem(403, "scope", f"This API key is not for `{endpoint.scope}`.")
+            raise RequestProblem(
+                403, "scope", f"This credential is not for `{endpoint.scope}`.",
+                headers=request.challenge(f'error="insufficient_scope", scope="{endpoint.scope}"'),
+            )  # fmt: skip
         if endpoint.area is not None:
             request.require(endpoint.area)
 
@@ -462,7 +498,8 @@ def _invalid(error: ValidationError) -> RequestProblem:
 
 def _of_call(error: CallProblem) -> RequestProblem:
     status = {
-        "not_found": 404, "finished": 409, "key_in_flight": 409, "key_reused": 422, "duplicate_id": 422, "draining": 503
+        "not_found": 404, "finished": 409, "key_in_flight": 409, "key_reused": 422, "duplicate_id": 422,
+        "draining": 503, "too_large": 413,
     }[error.code]  # fmt: skip
     headers: dict[str, str] = {}
     if error.code in ("draining", "key_in_flight"):

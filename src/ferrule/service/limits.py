@@ -1,6 +1,8 @@
-"""How much a tenant, a user and a key may use, and whose turn it is when all want something at once.
+"""How much a tenant, a user and a key may use, in all and of single tools; and whose turn it is when many want to.
 
-Rate and concurrency are counted by each instance; calls a day are counted in the database, over all of them.
+Rate and concurrency are counted by each instance. Calls a day and what calls cost are counted in the database, over all
+instances and restarts; what another instance counted is seen within a few seconds. What a call costs is known when it
+ends, so that calls which run while a limit is reached may go over it.
 """
 
 from __future__ import annotations
@@ -8,10 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from time import monotonic, time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select
+from sqlalchemy import case, func, select
 
 from ferrule.service.tables import usage
 from ferrule.service.writer import day_of
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
 _DAY = 86_400.0
 _COUNT_AGAIN = 5.0
 """After how many seconds the calls that other instances took are counted again."""
+_STORED = ("calls_per_day", "spend_per_day", "spend_per_month")
+"""Limits on what the store counts."""
+_ROUNDING = 1e-9
+"""Sums of what calls cost are a little off: ten times 0.1 is not quite 1."""
 _ROOM, _SHARE = 64, 4
 """How many calls are worked on at once, and how many of them for one tenant where others want something too."""
 _SHARED_SECONDS = 1.0
@@ -70,20 +77,32 @@ class TokenBucket:
 
 
 class _Subject:
-    """One tenant, user or key that has limits."""
+    """One tenant, user or key that has limits, in all or for one tool."""
 
-    __slots__ = ("bucket", "counted_at", "day", "limits", "running", "today", "whose")
+    __slots__ = (
+        "bucket", "counted_at", "day", "limits", "running", "spent_this_month", "spent_today", "today", "tool", "whose",
+    )  # fmt: skip
 
-    def __init__(self, whose: str, limits: Mapping[str, float]) -> None:
+    def __init__(self, whose: str, limits: Mapping[str, float], tool: str = "") -> None:
         self.whose = whose
+        self.tool = tool
         self.limits = limits
         self.running = 0
         self.today = 0
+        self.spent_today = self.spent_this_month = 0.0
         self.day = ""
         self.counted_at = -_DAY
         rate = limits.get("rate") or 0.0
         burst = limits.get("burst") or max(1.0, rate)
         self.bucket = TokenBucket(rate, max(1.0, burst)) if rate else None
+
+    @property
+    def calls(self) -> str:
+        return f"calls of `{self.tool}`" if self.tool else "calls"
+
+    def change(self, limits: Mapping[str, float]) -> None:
+        """Take other limits; the count of what runs stays."""
+        self.limits, self.bucket, self.counted_at = limits, _Subject(self.whose, limits).bucket, -_DAY
 
 
 @dataclass(slots=True, frozen=True)
@@ -94,110 +113,188 @@ class ByteBounds:
     result_bytes: int
 
 
+@dataclass(slots=True, frozen=True)
+class _Plan:
+    """What counts for calls of one caller, or of one caller with one tool."""
+
+    subjects: tuple[_Subject, ...]
+    bounds: ByteBounds
+    tools: frozenset[str]
+    """The tools that have limits of their own."""
+
+
+Admitted = tuple[tuple[_Subject, int], ...]
+"""What calls were counted against, and how many of them."""
+
+
 class CallLimits:
     """Counts calls against the limits of whoever makes them."""
 
-    def __init__(self, database: Database, directory: Directory, defaults: Mapping[str, float]) -> None:
+    def __init__(self, database: Database, directory: Directory, defaults: Mapping[str, Any]) -> None:
         self._database = database
         self._directory = directory
         self._defaults = {name: value for name, value in defaults.items() if value}
-        self._subjects: dict[tuple[str, str, str], _Subject] = {}
-        self._plans: dict[tuple[str, str, str], tuple[tuple[_Subject, ...], ByteBounds]] = {}
+        self._subjects: dict[tuple[str, str, str, str], _Subject] = {}
+        self._plans: dict[tuple[str, str, str, str], _Plan] = {}
         self._generation = -1
 
-    async def admit(self, principal: Principal, *, calls: int = 1) -> tuple[_Subject, ...]:
-        """Count new calls; raises `LimitReached` and counts nothing where one limit would be gone over.
+    async def admit(self, principal: Principal, calls: Mapping[str, int]) -> Admitted:
+        """Count new calls, by tool; raises `LimitReached` and counts nothing where one limit would be gone over.
 
         What it gives is handed to `release` once they have ended.
         """
-        subjects, _ = self._plan(principal)
-        if not subjects:
-            return subjects
-        for subject in subjects:
-            if subject.limits.get("calls_per_day"):
-                await self._count_day(principal, subject)
-        for subject in subjects:
-            self._check(subject, calls)
+        counted = self._counted(principal, calls)
+        if not counted:
+            return counted
+        for subject, _ in counted:
+            if any(subject.limits.get(name) for name in _STORED):
+                await self._count_stored(principal, subject)
+        for subject, count in counted:
+            self._check(subject, count)
         taken: list[TokenBucket] = []
-        for subject in subjects:
-            for _ in range(calls if subject.bucket is not None else 0):
+        for subject, count in counted:
+            for _ in range(count if subject.bucket is not None else 0):
                 assert subject.bucket is not None  # noqa: S101 - just looked
                 if wait := subject.bucket.take():
                     for bucket in taken:
                         bucket.give_back()
                     most = subject.bucket.rate
-                    said = f"More than {most:g} calls a second are too many for this {subject.whose}."
+                    said = f"More than {most:g} {subject.calls} a second are too many for this {subject.whose}."
                     raise LimitReached("rate", subject.whose, most, wait, said)
                 taken.append(subject.bucket)
-        for subject in subjects:
-            subject.running += calls
-            subject.today += calls
-        return subjects
+        for subject, count in counted:
+            subject.running += count
+            subject.today += count
+        return counted
 
-    def release(self, subjects: tuple[_Subject, ...], *, calls: int = 1) -> None:
-        for subject in subjects:
-            subject.running -= calls
+    def _counted(self, principal: Principal, calls: Mapping[str, int]) -> Admitted:
+        plan = self._plan(principal)
+        every = sum(calls.values())
+        counted = [(subject, every) for subject in plan.subjects]
+        if plan.tools:
+            for tool, count in calls.items():
+                if tool in plan.tools:
+                    counted += [(subject, count) for subject in self._plan(principal, tool).subjects if subject.tool]
+        return tuple(counted)
 
-    def bounds(self, principal: Principal) -> ByteBounds:
-        return self._plan(principal)[1]
+    def release(self, admitted: Admitted) -> None:
+        for subject, count in admitted:
+            subject.running -= count
 
-    def _check(self, subject: _Subject, calls: int) -> None:
-        limits, whose = subject.limits, subject.whose
+    def charge(self, admitted: Admitted, tool: str, cost: float) -> None:
+        """Count at once what a call cost; other instances read it from the store."""
+        for subject, _ in admitted:
+            if subject.tool in ("", tool):
+                subject.spent_today += cost
+                subject.spent_this_month += cost
+
+    def bounds(self, principal: Principal, tool: str = "") -> ByteBounds:
+        return self._plan(principal, tool).bounds
+
+    def _check(self, subject: _Subject, count: int) -> None:
+        limits, whose, calls = subject.limits, subject.whose, subject.calls
         most = limits.get("concurrency")
-        if most and subject.running + calls > most:
-            said = f"{subject.running} calls of this {whose} run, and {most:g} may."
+        if most and subject.running + count > most:
+            said = f"{subject.running} {calls} of this {whose} run, and {most:g} may."
             raise LimitReached("concurrency", whose, most, 1.0, said)
         most = limits.get("calls_per_day")
-        if most and subject.today + calls > most:
-            said = f"This {whose} has made {subject.today} calls today (UTC), and {most:g} are allowed."
-            raise LimitReached("calls_per_day", whose, most, _DAY - time() % _DAY, said)
+        if most and subject.today + count > most:
+            said = f"This {whose} has made {subject.today} {calls} today (UTC), and {most:g} are allowed."
+            raise LimitReached("calls_per_day", whose, most, _left_of_day(), said)
+        for name, spent, when, left in (
+            ("spend_per_day", subject.spent_today, "today", _left_of_day),
+            ("spend_per_month", subject.spent_this_month, "this month", _left_of_month),
+        ):
+            most = limits.get(name)
+            if most and spent >= most * (1 - _ROUNDING):
+                said = f"The {calls} of this {whose} have cost {spent:.6g} {when} (UTC), and {most:g} is allowed."
+                raise LimitReached(name, whose, most, left(), said)
 
-    async def _count_day(self, principal: Principal, subject: _Subject) -> None:
-        """What all instances have counted today; now and then, and when the day is a new one."""
+    async def _count_stored(self, principal: Principal, subject: _Subject) -> None:
+        """What all instances have counted; now and then, and when the day is a new one."""
         today = day_of(time())
         if subject.day == today and monotonic() - subject.counted_at < _COUNT_AGAIN:
             return
         subject.counted_at = monotonic()
-        query = select(func.coalesce(func.sum(usage.c.calls), 0)).where(
-            usage.c.tenant == principal.tenant, usage.c.day == today
-        )
+        since = f"{today[:7]}-01" if subject.limits.get("spend_per_month") else today
+        of_today = usage.c.day == today
+        query = select(
+            func.coalesce(func.sum(case((of_today, usage.c.calls), else_=0)), 0),
+            func.coalesce(func.sum(case((of_today, usage.c.cost), else_=0.0)), 0.0),
+            func.coalesce(func.sum(usage.c.cost), 0.0),
+        ).where(usage.c.tenant == principal.tenant, usage.c.day >= since)
         if subject.whose != "tenant":
             query = query.where(usage.c[subject.whose] == getattr(principal, subject.whose))
-        counted = await self._database.read(principal.tenant, lambda connection: connection.execute(query).scalar_one())
-        # Those that are not written yet are known here alone.
-        subject.today = counted if subject.day != today else max(counted, subject.today)
+        if subject.tool:
+            query = query.where(usage.c.tool == subject.tool)
+        calls, spent, in_all = await self._database.read(
+            principal.tenant, lambda connection: connection.execute(query).one()
+        )
+        # What is not written yet is known here alone.
+        same_day, same_month = subject.day == today, subject.day[:7] == today[:7]
+        subject.today = max(calls, subject.today) if same_day else calls
+        subject.spent_today = max(spent, subject.spent_today) if same_day else spent
+        subject.spent_this_month = max(in_all, subject.spent_this_month) if same_month else in_all
         subject.day = today
 
-    def _plan(self, principal: Principal) -> tuple[tuple[_Subject, ...], ByteBounds]:
+    def _plan(self, principal: Principal, tool: str = "") -> _Plan:
         if self._generation != self._directory.generation or len(self._plans) > _MOST_SUBJECTS:
             self._plans.clear()
             self._generation = self._directory.generation
         key = principal.tenant, principal.user, principal.key
-        plan = self._plans.get(key)
+        plan = self._plans.get((*key, ""))
         if plan is None:
-            plan = self._plans[key] = self._new_plan(principal)
-        return plan
+            plan = self._plans[*key, ""] = self._new_plan(principal, "")
+        if tool not in plan.tools:
+            return plan
+        own = self._plans.get((*key, tool))
+        if own is None:
+            own = self._plans[*key, tool] = self._new_plan(principal, tool)
+        return own
 
-    def _new_plan(self, principal: Principal) -> tuple[tuple[_Subject, ...], ByteBounds]:
+    def _new_plan(self, principal: Principal, tool: str) -> _Plan:
         subjects: list[_Subject] = []
+        tools: set[str] = set()
         bounds = {"argument_bytes": 0, "result_bytes": 0}
         for whose, given in principal.limits:
-            limits = {**self._defaults, **given} if whose == "tenant" else dict(given)
-            for name in bounds:
-                if least := int(limits.get(name) or 0):
-                    bounds[name] = min(bounds[name] or least, least)
-            if not any(limits.get(name) for name in ("rate", "concurrency", "calls_per_day")):
-                continue
-            one = principal.tenant if whose == "tenant" else getattr(principal, whose)
-            known = self._subjects.get((whose, principal.tenant, one))
-            if known is None:
-                known = _Subject(whose, limits)
-                self._subjects[whose, principal.tenant, one] = known
-            elif known.limits != limits:  # the count of what runs stays
-                changed = _Subject(whose, limits)
-                known.limits, known.bucket, known.counted_at = limits, changed.bucket, -_DAY
-            subjects.append(known)
-        return tuple(subjects), ByteBounds(**bounds)
+            limits = self._merged(given) if whose == "tenant" else dict(given)
+            of_tools: dict[str, dict[str, float]] = limits.pop("tools", None) or {}
+            tools.update(of_tools)
+            layers: list[tuple[str, dict[str, float]]] = [("", limits)]
+            if tool in of_tools:
+                layers.append((tool, of_tools[tool]))
+            for name, values in layers:
+                for bound in bounds:
+                    if least := int(values.get(bound) or 0):
+                        bounds[bound] = min(bounds[bound] or least, least)
+                if any(values.get(one) for one in ("rate", "concurrency", *_STORED)):
+                    subjects.append(self._subject(principal, whose, name, values))
+        return _Plan(tuple(subjects), ByteBounds(**bounds), frozenset(tools))
+
+    def _merged(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """A tenant's limits over the service's own; of tools each by itself."""
+        tools: dict[str, Any] = {**self._defaults.get("tools", {}), **(given.get("tools") or {})}
+        return {**self._defaults, **given, "tools": tools}
+
+    def _subject(self, principal: Principal, whose: str, tool: str, limits: Mapping[str, float]) -> _Subject:
+        one = principal.tenant if whose == "tenant" else getattr(principal, whose)
+        key = whose, principal.tenant, one, tool
+        known = self._subjects.get(key)
+        if known is None:
+            known = self._subjects[key] = _Subject(whose, limits, tool)
+        elif known.limits != limits:
+            known.change(limits)
+        return known
+
+
+def _left_of_day() -> float:
+    return _DAY - time() % _DAY
+
+
+def _left_of_month() -> float:
+    now = datetime.now(UTC)
+    following = datetime(now.year + now.month // 12, now.month % 12 + 1, 1, tzinfo=UTC)
+    return (following - now).total_seconds()
 
 
 class GateTurn:

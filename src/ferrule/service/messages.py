@@ -39,6 +39,12 @@ def check_name(name: str) -> str:
     return name
 
 
+def check_audit_days(days: float) -> float:
+    if 0 < days < 1:
+        raise ValueError("must be 0 to keep all, or 1 or more")
+    return days
+
+
 Name = Annotated[str, AfterValidator(check_name), Field(min_length=1, max_length=63, pattern=NAME)]
 Label = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
 
@@ -142,6 +148,20 @@ class Event(Received):
     data: dict[str, Any]
 
 
+class FeedEvent(Received):
+    """One server-sent event of `/v1/events`; `id` is what `Last-Event-ID` resumes after."""
+
+    id: str
+    type: Literal[
+        "call.created", "call.awaiting_approval", "approval.decided", "approval.expired", "call.started",
+        "call.succeeded", "call.failed", "call.cancelled", "call.expired", "call.lost", "tools.changed", "reset",
+    ]  # fmt: skip
+    call: str | None
+    user: str | None = Field(description="Whose call it is.")
+    at: datetime
+    data: dict[str, Any]
+
+
 class ToolSummary(Received):
     name: str
     display_name: str
@@ -210,8 +230,8 @@ class DecisionRequest(Sent):
 # Who
 
 
-class LimitValues(Sent):
-    """0 is no limit. What is not set here is inherited: key, user, tenant, then the service's own settings."""
+class ToolLimitValues(Sent):
+    """0 is no limit."""
 
     rate: Annotated[float, Field(ge=0)] | None = Field(default=None, description="Calls a second.")
     burst: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Calls at once above the rate.")
@@ -219,6 +239,17 @@ class LimitValues(Sent):
     calls_per_day: Annotated[int, Field(ge=0)] | None = None
     argument_bytes: Annotated[int, Field(ge=0)] | None = None
     result_bytes: Annotated[int, Field(ge=0)] | None = None
+    spend_per_day: Annotated[float, Field(ge=0)] | None = Field(default=None, description="Of what calls cost, in UTC.")
+    spend_per_month: Annotated[float, Field(ge=0)] | None = None
+
+
+class LimitValues(ToolLimitValues):
+    """Limits of a tenant, a user or a key; each holds by itself. `tools` are for calls of one tool, by its name."""
+
+    tools: Annotated[dict[Annotated[str, Field(max_length=256)], ToolLimitValues], Field(max_length=500)] | None = None
+
+
+AuditDays = Annotated[float, Field(ge=0, le=36_500), AfterValidator(check_audit_days)]
 
 
 class TenantRequest(Sent):
@@ -231,6 +262,7 @@ class TenantChange(Sent):
     display_name: Annotated[str, Field(max_length=200, pattern=_PRINTED)] | None = None
     limits: LimitValues | None = None
     enabled: bool | None = None
+    audit_days: AuditDays | None = Field(default=None, description="How long audit rows are kept; 0 keeps all.")
 
 
 class Tenant(Received):
@@ -240,6 +272,7 @@ class Tenant(Received):
     enabled: bool
     limits: LimitValues
     disabled_tools: list[str]
+    audit_days: float | None = Field(description="How long audit rows are kept; null as the service does, 0 for ever.")
     created_at: datetime
 
 
@@ -343,6 +376,7 @@ class AuditVerification(Received):
     first_bad_seq: int | None
     why: str
     head: str
+    removed_to: int = Field(description="The last row that retention removed; 0 where all are there.")
 
 
 class DailyUsage(Received):
@@ -351,6 +385,8 @@ class DailyUsage(Received):
     day: str
     calls: int
     by_tool: dict[str, int]
+    cost: float = Field(description="What the calls that ended on that day said they cost.")
+    cost_by_tool: dict[str, float]
 
 
 class Identity(Received):

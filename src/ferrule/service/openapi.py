@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic.json_schema import models_json_schema
 
 from ferrule._version import __version__
-from ferrule.service.messages import DefinitionList, Event, ProblemDetails
+from ferrule.service.messages import DefinitionList, Event, FeedEvent, ProblemDetails
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,7 +63,10 @@ def _operation(one: ApiRoute) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": one.handler.__name__,
         "summary": one.summary,
-        "responses": {str(status): _answer(status, form) for status, form in one.answers.items()},
+        "responses": {
+            str(status): _answer(status, form, FeedEvent if one.path == "/v1/events" else Event)
+            for status, form in one.answers.items()
+        },
     }
     if parameters:
         operation["parameters"] = parameters
@@ -82,10 +85,10 @@ def _operation(one: ApiRoute) -> dict[str, Any]:
     return operation
 
 
-def _answer(status: int, form: type[BaseModel] | str | None) -> dict[str, Any]:
+def _answer(status: int, form: type[BaseModel] | str | None, event: type[BaseModel]) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": _ANSWERS[status]}
     if isinstance(form, str):
-        schema = _reference(Event) if form == "text/event-stream" else {}
+        schema = _reference(event) if form == "text/event-stream" else {}
         answer["content"] = {form: {"schema": schema}}
     elif form is not None:
         schema = _reference(form)
@@ -105,7 +108,7 @@ def _schemas(endpoints: Iterable[ApiRoute]) -> dict[str, Any]:
         for form in (one.body, *one.answers.values()):
             if isinstance(form, type):
                 models[form.__name__] = form, "validation"
-    for form in (ProblemDetails, DefinitionList, Event):
+    for form in (ProblemDetails, DefinitionList, Event, FeedEvent):
         models[form.__name__] = form, "validation"
     _, found = models_json_schema(list(models.values()), ref_template="#/components/schemas/{model}")
     return dict(sorted(found["$defs"].items()))

@@ -13,12 +13,22 @@ from ferrule.core.tool import description_of
 from ferrule.dialects import KNOWN, Exporter
 from ferrule.records import CONTENT_TYPE
 from ferrule.service.administration import ADMINISTRATION
+from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import note_change, switch_tool
 from ferrule.service.documents import approval_document, call_json
-from ferrule.service.http import ApiRoute, Parameter, RequestProblem, event_stream, json_response
+from ferrule.service.feed import POSITION
+from ferrule.service.http import (
+    RESOURCE_METADATA,
+    ApiRoute,
+    Parameter,
+    RequestProblem,
+    event_stream,
+    json_response,
+)
 from ferrule.service.messages import (
     FINISHED,
     LONGEST_WAIT,
+    SCOPES,
     ApprovalPage,
     ApprovalRecord,
     Batch,
@@ -40,6 +50,7 @@ if TYPE_CHECKING:
 
     from ferrule.core.tool import Tool
     from ferrule.service.calls import Started
+    from ferrule.service.directory import Principal
     from ferrule.service.http import ServiceRequest
 
 _MOST_PAGE = 200
@@ -192,6 +203,22 @@ async def show_events(request: ServiceRequest) -> Response:
     return event_stream(calls.follow(request.principal, request.path["id"], int(last)))
 
 
+async def watch_tenant(request: ServiceRequest) -> Response:
+    last = request.header(b"last-event-id") or request.query.get("after")
+    if last is not None and not POSITION.fullmatch(last):
+        raise RequestProblem(400, "header", "Last-Event-ID must be the id of an event of this stream.")
+    feed = request.service.feed
+    feed.check_room(request.principal.tenant)
+
+    async def identify() -> Principal | None:
+        try:
+            return await request.identify()
+        except (RequestProblem, DatabaseProblem):
+            return None
+
+    return event_stream(feed.follow(request.principal, request.service.access, last, identify))
+
+
 def _wait_of(request: ServiceRequest) -> float:
     return float(request.number("wait", 0, int(LONGEST_WAIT)))
 
@@ -273,6 +300,20 @@ async def show_metrics(request: ServiceRequest) -> Response:
     return Response(request.service.metrics_text(request.principal), 200, media_type=CONTENT_TYPE)
 
 
+async def show_resource(request: ServiceRequest) -> Response:
+    """Who gives out tokens for this service (RFC 9728)."""
+    issuer = request.service.settings.oidc.issuer
+    if not issuer:
+        raise RequestProblem(404, "not_found", "This service takes API keys alone, and no tokens of an issuer.")
+    document: dict[str, Any] = {
+        "resource": request.own_url, "authorization_servers": [issuer], "bearer_methods_supported": ["header"],
+        "resource_name": "Ferrule",
+    }  # fmt: skip
+    if request.service.settings.oidc.scope_claim:
+        document["scopes_supported"] = list(SCOPES)
+    return json_response(document)
+
+
 async def show_openapi(request: ServiceRequest) -> Response:
     return json_response(_openapi())
 
@@ -310,6 +351,8 @@ ENDPOINTS: tuple[ApiRoute, ...] = (
              {200: StoredCall, 202: StoredCall}, (), (404, 409)),
     ApiRoute("GET", "/v1/calls/{id}/events", show_events, "Follow a call.", "calls", None, None,
              {200: "text/event-stream"}, (_LAST, Parameter("after", "As `Last-Event-ID`.", _WHOLE)), (404,)),
+    ApiRoute("GET", "/v1/events", watch_tenant, "Follow what happens in the tenant, as far as the caller may see it.",
+             "", None, None, {200: "text/event-stream"}, (_LAST, Parameter("after", "As `Last-Event-ID`.")), (429,)),
     ApiRoute("GET", "/v1/tools", list_tools, "List the tools that the caller may use.", "tools", None, None,
              {200: ToolList, 304: None},
              (_DIALECT, Parameter("q", "Only those that hold all of these words."),
@@ -332,5 +375,7 @@ ENDPOINTS: tuple[ApiRoute, ...] = (
     ApiRoute("GET", "/healthz", show_health, "Whether the process runs.", answers={200: "application/json"}),
     ApiRoute("GET", "/readyz", show_readiness, "Whether it takes calls.", answers={200: "application/json"},
              errors=(503,)),
+    ApiRoute("GET", RESOURCE_METADATA, show_resource, "Who gives out tokens for this service (RFC 9728).",
+             answers={200: "application/json"}, errors=(404,)),
     ApiRoute("GET", "/openapi.json", show_openapi, "This document.", answers={200: "application/json"}),
 )  # fmt: skip

@@ -21,7 +21,10 @@ from ferrule.service.approvals import CallApprovals
 from ferrule.service.calls import Calls
 from ferrule.service.database import Database, DatabaseProblem
 from ferrule.service.directory import Directory, prepare_first_start
+from ferrule.service.feed import EventFeed
 from ferrule.service.limits import CallLimits, FairGate
+from ferrule.service.oidc import OidcTokens, read_key_file
+from ferrule.service.outgoing import FetchProblem, Webhooks
 from ferrule.service.sessions import UserSessions, require_apart
 from ferrule.service.tables import HEAD
 from ferrule.service.tenant_records import TenantRecorder, metrics_page
@@ -65,6 +68,8 @@ class Service:
         self._lock: _InstanceLock | None = None
         self._all_settings = settings
         self._folder = folder
+        self.tokens: OidcTokens | None = None
+        """Who the tokens of the configured issuer speak for; None where there is none."""
         self.requests: dict[tuple[str, int], int] = {}
         """HTTP requests by endpoint and status."""
 
@@ -78,6 +83,7 @@ class Service:
         return self.settings.workspace_root or data_folder() / "workspaces"
 
     async def __aenter__(self) -> Self:
+        self._check_issuer()
         kept = [Path(self.database.url.database or "")] if self.database.is_sqlite else []
         require_apart(self._all_settings, self.tools, self.workspace_root, data_folder(), *kept)
         if self.database.is_sqlite:
@@ -85,7 +91,7 @@ class Service:
             if self.database.revision() != HEAD:
                 self.database.migrate()
         await self._app.__aenter__()
-        self._unsubscribe = self.tools.subscribe(log_registry)
+        self._subscriptions = [self.tools.subscribe(log_registry)]
         revision = await asyncio.to_thread(self.database.revision)
         if revision == HEAD:
             await self._open()
@@ -94,6 +100,15 @@ class Service:
             logger.warning("%s", self.not_ready_because)
             self._waiting_for_schema = asyncio.get_running_loop().create_task(self._wait_for_schema())
         return self
+
+    def _check_issuer(self) -> None:
+        """A file of keys that cannot be read is said at the start; a server may come up later than this one."""
+        place = self.settings.oidc.jwks
+        if self.settings.oidc.issuer and place and "://" not in place:
+            try:
+                read_key_file(place)
+            except FetchProblem as problem:
+                raise ValueError(f"`service.oidc.jwks`: {problem}.") from None
 
     async def _wait_for_schema(self) -> None:
         while True:
@@ -115,12 +130,19 @@ class Service:
             "default", lambda connection: prepare_first_start(connection, self.database)
         )
         self.directory = Directory(self.database)
+        if settings.oidc.issuer:
+            self.tokens = OidcTokens(settings.oidc, self.database, self.writer, self.directory)
         self.records = TenantRecorder(self.writer)
         operator = self._app.runtime.policy
         assert isinstance(operator, RulePolicy)  # noqa: S101 - the settings make no other
         self.access = Access(self.directory, self.tools, operator, self._policy_options())
         self.limits = CallLimits(self.database, self.directory, asdict(settings.limits))
-        self.approvals = CallApprovals(self.database, self.writer, seconds=settings.approval_hours * 3600)
+        self.webhooks = Webhooks(settings.webhooks, settings.public_url)
+        self.feed = EventFeed(self.database, self.writer)
+        self.directory.on_change = self.feed.tools_changed
+        self.approvals = CallApprovals(
+            self.database, self.writer, seconds=settings.approval_hours * 3600, feed=self.feed, webhooks=self.webhooks
+        )
         self.sessions = UserSessions(
             self.tools,
             self.workspace_root,
@@ -136,15 +158,20 @@ class Service:
         )
         self.calls = Calls(
             self.database, self.writer, self.access, self.sessions, self.limits, FairGate(), self.approvals,
-            lease=settings.lease_seconds,
+            lease=settings.lease_seconds, feed=self.feed,
         )  # fmt: skip
-        self.upkeep = Upkeep(self.calls, self.directory, keep_days=settings.keep_days)
+        self.upkeep = Upkeep(self.calls, self.directory, keep_days=settings.keep_days, audit_days=settings.audit_days)
         loop = asyncio.get_running_loop()
 
         def hear(news: str) -> None:
             with suppress(RuntimeError):  # the loop is closed: nobody hears any more
                 loop.call_soon_threadsafe(self.upkeep.hear, news)
 
+        def told(_: object) -> None:
+            with suppress(RuntimeError):  # as above
+                loop.call_soon_threadsafe(self.feed.tools_changed)
+
+        self._subscriptions.append(self.tools.subscribe(told))
         self.database.listen(hear)
         await self.upkeep.start()
         self.ready = True
@@ -182,6 +209,7 @@ class Service:
         if not self.ready or self.calls.draining:
             return
         self.calls.draining = True
+        self.feed.close()
         tasks = {live.task for live in self.calls.live.values() if live.task is not None}
         if not tasks:
             return
@@ -208,10 +236,12 @@ class Service:
             self.ready = False
             self.not_ready_because = "This instance has stopped."
             await self.upkeep.stop()
+            await self.webhooks.close()
             await self.sessions.close()
             await asyncio.to_thread(self.writer.close)
             self.directory.close()
-        self._unsubscribe()
+        for unsubscribe in self._subscriptions:
+            unsubscribe()
         await self._app.__aexit__(kind, error, trace)
         await asyncio.to_thread(self.database.close)
         if self._lock is not None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 HEAD_SECONDS = 20.0
 """How long the head of a request may take to come."""
+STALLED_SECONDS = 120
+"""How long a client may leave what it asked for unread."""
 _BACKLOG = 2048
 _ENDS = tuple(one for one in signal.Signals if one.name in ("SIGTERM", "SIGINT", "SIGHUP"))  # those there are here
 
@@ -186,6 +188,8 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         if sys.platform != "win32":
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # whoever stops reading is cut off, with all that waits for them
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED_SECONDS * 1000)
         listening.bind((host, port))
         listening.listen(_BACKLOG)
     except OSError as error:

@@ -21,7 +21,7 @@ from sqlalchemy import (
     Text,
 )
 
-HEAD = "0001"
+HEAD = "0002_who"
 """The revision of the schema that this code is written for."""
 
 metadata = MetaData()
@@ -59,6 +59,7 @@ tenants = Table(
     _text("limits"),
     _text("disabled_tools"),
     _time("created"),
+    _time("audit_days", nullable=True),
     PrimaryKeyConstraint("tenant"),
 )
 users = Table(
@@ -70,7 +71,11 @@ users = Table(
     _text("limits"),
     _text("allow"),
     _time("created"),
+    _text("issuer", nullable=True),
+    Column("subject", String(255)),
+    _time("signed_in", nullable=True),
     PrimaryKeyConstraint("tenant", "name"),
+    Index("users_by_identity", "tenant", "issuer", "subject", unique=True),
 )
 roles = Table(
     "roles",
@@ -143,6 +148,7 @@ calls = Table(
     _text("metadata"),
     Column("request", String(64), nullable=False),
     _text("result", nullable=True),
+    Column("cost", Double, nullable=False, server_default="0"),
     Column("started_seq", Integer, nullable=False),
     Column("last_seq", Integer, nullable=False),
     _flag("cancelling"),
@@ -229,6 +235,8 @@ audit_heads = Table(
     _name("tenant"),
     Column("seq", BigInteger, nullable=False),
     _id("hash"),
+    Column("removed_to", BigInteger, nullable=False, server_default="0"),
+    Column("removed_hash", String(64), nullable=False, server_default=""),
     PrimaryKeyConstraint("tenant"),
 )
 usage = Table(
@@ -240,10 +248,11 @@ usage = Table(
     _id("key"),
     Column("tool", String(256), nullable=False),
     Column("calls", Integer, nullable=False),
+    Column("cost", Double, nullable=False, server_default="0"),
     PrimaryKeyConstraint("tenant", "day", "user", "key", "tool"),
 )
 
 SHARED = ("tenants", "key_hashes", "work", "changes")
 """What belongs to no tenant; all other tables are guarded by row-level security."""
 APPEND_ONLY = ("audit",)
-"""What the application may add to and read, and neither change nor remove."""
+"""What the application may add to and read, and not change; old rows go through a function that leaves a trace."""

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import re
+from time import time
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import select
+from sqlalchemy import delete, func, select, update
 
 from ferrule.records import Statistics, prometheus_text
-from ferrule.records.row import hash_of
+from ferrule.records.row import CONTENT, RETENTION, hash_of, retention_content
 from ferrule.service.tables import audit, audit_heads
-from ferrule.service.writer import AddAudit
+from ferrule.service.writer import AddAudit, append_audit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from ferrule.pipeline.stages import CallRecord
     from ferrule.service.writer import GroupWriter
 
+MOST_REMOVED = 5_000
+"""Old rows that one transaction removes."""
+_KIND, _ARGUMENTS = CONTENT.index("kind"), CONTENT.index("arguments")
 _MOST_TENANTS = 1_000
 _SAMPLE = re.compile(r"(?P<name>\w+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)")
 
@@ -51,25 +55,59 @@ class TenantRecorder:
 
 
 def verify_chain(connection: Connection, tenant: str) -> dict[str, Any]:
-    """Follow a tenant's chain from its first row to its head."""
+    """Follow a tenant's chain from its first row, or the first that retention left, to its head."""
     head = connection.execute(select(audit_heads).where(audit_heads.c.tenant == tenant)).first()
-    rows, hash_before = 0, ""
+    start = (head.removed_to, head.removed_hash) if head is not None else (0, "")
+    (last, hash_before), rows, noted = start, 0, (0, "")
 
     def broken(seq: int | None, why: str) -> dict[str, Any]:
-        return {"ok": False, "rows": rows, "first_bad_seq": seq, "why": why, "head": hash_before}
+        found = {"ok": False, "rows": rows, "first_bad_seq": seq, "why": why, "head": hash_before}
+        return {**found, "removed_to": start[0]}
 
     query = select(audit).where(audit.c.tenant == tenant).order_by(audit.c.seq)
     for row in connection.execution_options(yield_per=1_000).execute(query):
-        if row.seq != rows + 1:
-            return broken(rows + 1, f"Row {rows + 1} is missing.")
+        if row.seq != last + 1:
+            return broken(last + 1, f"Row {last + 1} is missing.")
         if row.prev_hash != hash_before:
             return broken(row.seq, f"Row {row.seq} does not follow the row before it.")
-        if row.hash != hash_of(row.seq, json.loads(row.content), row.prev_hash):
+        content = json.loads(row.content)
+        if row.hash != hash_of(row.seq, content, row.prev_hash):
             return broken(row.seq, f"Row {row.seq} was changed.")
-        rows, hash_before = row.seq, row.hash
-    if head is None or (head.seq, head.hash) != (rows, hash_before):
-        return broken(rows + 1, f"The log ends at row {rows}, and its head says otherwise: rows were removed.")
-    return {"ok": True, "rows": rows, "first_bad_seq": None, "why": "", "head": hash_before}
+        if content[_KIND : _KIND + 1] == [RETENTION]:
+            said = json.loads(content[_ARGUMENTS])
+            noted = said["removed_to"], said["hash"]
+        last, hash_before, rows = row.seq, row.hash, rows + 1
+    if start != noted:
+        return broken(start[0] + 1, f"Rows up to {start[0]} are gone, and no retention row of the chain says so.")
+    if head is None or (head.seq, head.hash) != (last, hash_before):
+        return broken(last + 1, f"The log ends at row {last}, and its head says otherwise: rows were removed.")
+    return {
+        "ok": True, "rows": rows, "first_bad_seq": None, "why": "", "head": hash_before, "removed_to": start[0],
+    }  # fmt: skip
+
+
+def remove_old_audit(connection: Connection, tenant: str, days: float) -> int:
+    """Remove a tenant's older rows, some at a time, and leave a row in the chain that says so; how many went."""
+    head = connection.execute(select(audit_heads).where(audit_heads.c.tenant == tenant).with_for_update()).first()
+    if head is None:
+        return 0
+    before, last, gone, calls = time() - days * 86_400, None, 0, 0
+    query = select(audit).where(audit.c.tenant == tenant).order_by(audit.c.seq).limit(MOST_REMOVED)
+    for row in connection.execute(query):
+        content = json.loads(row.content)
+        if content[0] >= before:  # calls overlap, so that times are not quite in order: the first that stays ends it
+            break
+        last, gone, calls = row, gone + 1, calls + (content[_KIND] != RETENTION)
+    if last is None or not calls:  # a note about nothing but notes would be followed by another, for ever
+        return 0
+    append_audit(connection, tenant, [retention_content(time(), last.seq, last.hash, gone)])
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.ferrule_remove_audit(last.seq)))
+    else:
+        connection.execute(delete(audit).where(audit.c.tenant == tenant, audit.c.seq <= last.seq))
+    values = {"removed_to": last.seq, "removed_hash": last.hash}
+    connection.execute(update(audit_heads).where(audit_heads.c.tenant == tenant).values(**values))
+    return gone
 
 
 # Metrics

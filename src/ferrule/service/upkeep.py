@@ -25,6 +25,7 @@ from ferrule.service.documents import error_text, kept_arguments
 from ferrule.service.live import LiveCall
 from ferrule.service.messages import FINISHED
 from ferrule.service.tables import approvals, calls, events, idempotency_keys, tenants, work
+from ferrule.service.tenant_records import MOST_REMOVED, remove_old_audit
 from ferrule.service.writer import IDEMPOTENCY_SECONDS, AddAudit
 
 if TYPE_CHECKING:
@@ -48,10 +49,11 @@ _LOST = "The service stopped while `{tool}` ran, so it is not known how far it c
 class Upkeep:
     """One task of each instance. Instances never take the same call: a line is claimed in the database."""
 
-    def __init__(self, calls_: Calls, directory: Directory, *, keep_days: float) -> None:
+    def __init__(self, calls_: Calls, directory: Directory, *, keep_days: float, audit_days: float = 0.0) -> None:
         self._calls = calls_
         self._directory = directory
         self._keep_days = keep_days
+        self._audit_days = audit_days
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._renewed = 0.0
@@ -82,7 +84,10 @@ class Upkeep:
             self._calls.approvals.wake(approval)
             self._calls.wake(call)
             self._news.set()
+        elif kind in ("feed", "watch"):
+            self._calls.feed.hear(news)
         elif not news:  # the connection is new: anything may have been missed
+            self._calls.feed.missed()
             self._directory.forget()
             self._calls.approvals.wake_all()
             self._news.set()
@@ -119,10 +124,11 @@ class Upkeep:
                 try:
                     await self._take_over(tenant, call)
                 except Exception:
-                    logger.exception("Call %s could not be taken over; it is tried again", call)
+                    logger.exception("Call %s could not be resumed here; it is tried again", call)
                     await self._calls.writer.change(tenant, partial(_give_back, tenant=tenant, call=call))
             if len(claimed) < _MOST_AT_ONCE:
                 break
+        self._calls.feed.renew()
         await self._calls.sessions.close_idle()
         if now - self._cleaned >= _CLEAN_SECONDS:
             self._cleaned = now
@@ -190,8 +196,11 @@ class Upkeep:
         if approval.status == "pending":
             await self._calls.writer.change(row["tenant"], lambda connection: _expire(connection, approval))
             answer, final = Answer(Choice.NO, "nobody decided in time"), "expired"
+            self._calls.feed.tell(row, "approval.expired", {"approval": approval.id})
         else:
             answer, final = answer_of(approval), None
+            decision = "approve" if approval.status == "approved" else "deny"
+            self._calls.feed.tell(row, "approval.decided", {"approval": approval.id, "decision": decision})
         if approval.status == "approved" and not self._is_same_tool(row, principal, approval):
             answer = Answer(Choice.NO, "the tool is another version than the one that was approved")
         await self._calls.resume(row, principal, answer, approval.args_hash, final)
@@ -223,12 +232,16 @@ class Upkeep:
     # Old rows
 
     async def clean(self) -> None:
-        """Remove what is kept for a while alone: idempotency keys, and ended calls with their events."""
-        names = await self._calls.database.read(
-            None, lambda connection: connection.execute(select(tenants.c.tenant)).scalars().all()
+        """Remove what is kept for a while alone: idempotency keys, ended calls with their events, old audit rows."""
+        found = await self._calls.database.read(
+            None, lambda connection: connection.execute(select(tenants.c.tenant, tenants.c.audit_days)).all()
         )
-        for tenant in names:
+        for tenant, days in found:
             await self._calls.writer.change(tenant, lambda connection, tenant=tenant: self._clean(connection, tenant))
+            kept = self._audit_days if days is None else days
+            gone = MOST_REMOVED if kept else 0
+            while gone >= MOST_REMOVED:
+                gone = await self._calls.writer.change(tenant, partial(remove_old_audit, tenant=tenant, days=kept))
 
     def _clean(self, connection: Connection, tenant: str) -> None:
         now = time()

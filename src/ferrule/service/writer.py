@@ -97,6 +97,8 @@ class FinishCall(Op):
     values: dict[str, Any]
     news: bool = False
     """Whether other instances are told; somebody may wait there."""
+    paid_by: tuple[str, str, str] | None = None
+    """The user, key and tool of a call that cost something."""
 
 
 @dataclass(slots=True)
@@ -353,14 +355,29 @@ class GroupWriter:
     def _count_usage(self, connection: Connection, tenant: str, rows: list[dict[str, Any]]) -> None:
         day = day_of(time())
         counts = Counter((row["user"], row["key"], row["tool"]) for row in rows)
+        costs: Counter[tuple[str, str, str]] = Counter()
+        for row in rows:
+            if row["cost"]:
+                costs[row["user"], row["key"], row["tool"]] += row["cost"]
         _run_many(
             connection,
             "count usage",
             [
-                {"tenant": tenant, "day": day, "user": user, "key": key, "tool": tool, "calls": count}
+                {"tenant": tenant, "day": day, "user": user, "key": key, "tool": tool, "calls": count,
+                 "cost": float(costs[user, key, tool])}
                 for (user, key, tool), count in sorted(counts.items())
             ],
-        )
+        )  # fmt: skip
+
+    def _count_cost(self, connection: Connection, tenant: str, finishes: list[FinishCall]) -> None:
+        day = day_of(time())
+        rows = [
+            {"tenant": tenant, "day": day, "user": one.paid_by[0], "key": one.paid_by[1], "tool": one.paid_by[2],
+             "calls": 0, "cost": one.values["cost"]}
+            for one in finishes if one.paid_by is not None
+        ]  # fmt: skip
+        if rows:
+            _run_many(connection, "count usage", sorted(rows, key=lambda row: (row["user"], row["key"], row["tool"])))
 
     def _finish(self, connection: Connection, tenant: str, finishes: list[FinishCall]) -> list[tuple[Op, Any]]:
         """End the calls that are still ours: one whose lease was lost has been judged by somebody else."""
@@ -375,6 +392,7 @@ class GroupWriter:
         rows = [{"tenant_": tenant, "id_": one.call, **one.values} for one in finishes if one.call in mine]
         if rows:
             _run_many(connection, "finish", rows)
+            self._count_cost(connection, tenant, [one for one in finishes if one.call in mine])
         for one in finishes:
             results.append((one, one.call in mine))
             if one.news:
@@ -436,7 +454,7 @@ def _hot(dialect: str) -> dict[str, _HotStatement]:
         .values(**ended),
         "count usage": counted.on_conflict_do_update(
             index_elements=["tenant", "day", "user", "key", "tool"],
-            set_={"calls": usage.c.calls + counted.excluded.calls},
+            set_={name: usage.c[name] + counted.excluded[name] for name in ("calls", "cost")},
         ),
         "lock head": select(audit_heads.c.seq, audit_heads.c.hash).where(mine).with_for_update(),
         "move head": update(audit_heads).where(mine).values(seq=bindparam("seq"), hash=bindparam("hash")),

@@ -1,0 +1,174 @@
+"""Webhooks: each new approval is told to its tenant's receiver, signed, and without holding anything up."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from time import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ferrule.app.settings import WebhookSettings
+from ferrule.service import outgoing
+from ferrule.service.outgoing import FetchProblem, read_secret, sign
+from tests.service.serving import running
+
+
+class Receiver:
+    """Takes webhooks; `answers` are the next statuses, then 200 for good."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.answers: list[int] = []
+        self.got: list[tuple[dict[str, str], bytes]] = []
+        self.holding = threading.Event()
+        self.holding.set()
+
+    async def told(self, count: int) -> list[tuple[dict[str, str], bytes]]:
+        while len(self.got) < count:
+            await asyncio.sleep(0.05)
+        return self.got
+
+
+@contextmanager
+def receiving() -> Generator[Receiver]:
+    receiver = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            receiver.holding.wait()
+            status = receiver.answers.pop(0) if receiver.answers else 200
+            receiver.got.append(({name.lower(): value for name, value in self.headers.items()}, body))
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    receiver.url = f"http://127.0.0.1:{server.server_address[1]}/hook?token=private"
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield receiver
+    finally:
+        receiver.holding.set()
+        server.shutdown()
+        server.server_close()
+
+
+async def test_an_approval_is_told_signed_and_told_again_until_it_is_taken(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK_SECRET", "a secret")
+    monkeypatch.setattr(outgoing, "_FIRST_PAUSE", 0.01)
+    with receiving() as receiver:
+        receiver.answers = [500, 302, 429]
+        hooks = {"default": WebhookSettings(receiver.url, "env:HOOK_SECRET")}
+        async with running(store, tmp_path, webhooks=hooks, public_url="https://tools.example.org") as service:
+            client = await service.client()
+            call = await client.call("note", {"text": "token=ghp_abcdefghijklmnopqrstuvwxyz0123456789"}, wait=0)
+            got = await receiver.told(4)
+            boss, _ = await service.tenant("quiet")
+            await boss.call("note", {"text": "not told"}, wait=0)
+    assert len({headers["webhook-id"] for headers, _ in got}) == 1
+    headers, body = got[-1]
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    expected = base64.b64encode(hmac.new(b"a secret", signed, hashlib.sha256).digest()).decode()
+    assert headers["webhook-signature"] == f"v1,{expected}"
+    assert abs(time() - int(headers["webhook-timestamp"])) < 300
+    message = json.loads(body)
+    assert (message["type"], message["tenant"], message["data"]["call"]) == ("approval.created", "default", call.id)
+    assert message["url"] == f"https://tools.example.org/v1/approvals/{call.approval}"
+    assert "ghp_" not in body.decode()
+    assert len(receiver.got) == 4
+
+
+async def test_a_receiver_that_does_not_answer_holds_nothing_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("HOOK_SECRET", "a secret")
+    monkeypatch.setattr(outgoing, "_MOST_WAITING", 3)
+    with receiving() as receiver, caplog.at_level("WARNING", "ferrule.service"):
+        receiver.holding.clear()
+        hooks = {"*": WebhookSettings(receiver.url, "env:HOOK_SECRET")}
+        async with running(f"sqlite:///{tmp_path / 'a.db'}", tmp_path, webhooks=hooks) as service:
+            client = await service.client()
+            calls = [await client.call("note", {"text": str(number)}, wait=0) for number in range(5)]
+            await client.approve(await client.approval(calls[0].approval or ""))
+            assert (await client.get_call(calls[0].id, wait=30)).status == "succeeded"
+    refused = [one.getMessage() for one in caplog.records if "too many wait" in one.getMessage()]
+    assert len(refused) == 2
+    assert "private" not in caplog.text
+
+
+async def test_a_webhook_without_its_secret_is_not_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(outgoing, "_FIRST_PAUSE", 0.0)
+    with receiving() as receiver, caplog.at_level("WARNING", "ferrule.service"):
+        hooks = {"*": WebhookSettings(receiver.url, "env:NO_SUCH_SECRET")}
+        async with running(f"sqlite:///{tmp_path / 'a.db'}", tmp_path, webhooks=hooks) as service:
+            await (await service.client()).call("note", {"text": "x"}, wait=0)
+            while "was not told" not in caplog.text:
+                await asyncio.sleep(0.05)
+    assert receiver.got == []
+    assert "`env:NO_SUCH_SECRET` gives no secret" in caplog.text
+
+
+async def test_a_secret_comes_from_the_environment_a_file_or_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK_SECRET", "one")
+    (tmp_path / "secret").write_text("two\n")
+    assert await read_secret("env:HOOK_SECRET") == b"one"
+    assert await read_secret(f"file:{tmp_path / 'secret'}") == b"two"
+    assert await read_secret(f"command:{sys.executable} -c \"print('thr' + 'ee')\"") == b"three"
+    for wrong, said in (
+        ("env:NOWHERE", "gives no secret"),
+        ("file:/no/such/file", "cannot be read"),
+        ("command:/no/such/program --token=x", "`/no/such/program` cannot be run"),
+        (f"command:{sys.executable} -c 'raise SystemExit(3)'", "failed with status 3"),
+    ):
+        with pytest.raises(FetchProblem, match=said):
+            await read_secret(wrong)
+
+
+@given(st.binary(min_size=1), st.binary())
+def test_a_signature_is_of_the_secret_the_moment_and_the_body(secret: bytes, body: bytes) -> None:
+    encoded = b"whsec_" + base64.b64encode(secret)
+    made = sign(encoded, "msg_1", 1, body)
+    assert made == sign(encoded, "msg_1", 1, body)
+    assert made not in (sign(encoded, "msg_1", 2, body), sign(encoded, "msg_2", 1, body), sign(b"x", "msg_1", 1, body))
+
+
+def test_the_signature_is_that_of_the_standard() -> None:
+    """The example of the Standard Webhooks specification's own libraries."""
+    secret = b"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    body = b'{"test": 2432232314}'
+    assert sign(secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body) == (
+        "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "secret"),
+    [("http://hooks.example.org", "env:X"), ("https://hooks.example.org", "plain"), ("https://x", "env:"),
+     ("file:///etc/passwd", "env:X"), ("https://", "env:X")],
+)  # fmt: skip
+def test_a_secret_in_the_settings_and_plain_http_are_refused(url: str, secret: str) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        WebhookSettings(url, secret)
