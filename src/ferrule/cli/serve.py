@@ -56,7 +56,7 @@ def serve_command(
     try:
         from ferrule.service.database import DatabaseProblem
         from ferrule.service.service import Service
-        from ferrule.service.serving import CannotListen, serve
+        from ferrule.service.serving import serve
         from ferrule.service.sessions import UnsafePlace
     except ModuleNotFoundError as error:
         raise missing_service(error) from None
@@ -68,7 +68,7 @@ def serve_command(
         asyncio.run(
             serve(service, settings.host, settings.port, ready=lambda bound: _greet(service, settings.host, bound))
         )
-    except (DatabaseProblem, CannotListen, UnsafePlace, ValueError) as error:
+    except (DatabaseProblem, UnsafePlace, ValueError) as error:
         raise PlainError(said_of(error)) from None
     for handler in logging.getLogger("ferrule.access").handlers:
         handler.flush()  # what was asked last stands before the end
@@ -100,7 +100,7 @@ def migrate(flags: dict[str, Any], database: str | None) -> None:
 
 
 def _greet(service: Service, host: str, port: int) -> None:
-    from ferrule.service.serving import is_local, url_of
+    from ferrule.app.listening import is_local, url_of
 
     url = url_of(host, port)
     write(_("Listening on {url} (Ctrl-C stops it)").format(url=url), err=True)

@@ -34,7 +34,7 @@ from ferrule.service.sessions import TooManySessions
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
-    from starlette.types import Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from ferrule.service.access import Allowed
     from ferrule.service.directory import Principal
@@ -209,6 +209,25 @@ _ONCE = frozenset(
 )
 
 
+class Forwarded(Response):
+    """An answer that another application gives; its status is known once it has begun."""
+
+    def __init__(self, app: ASGIApp) -> None:  # pyright: ignore[reportMissingSuperCall]
+        self.app = app
+        self.status_code = 500
+        self.raw_headers: list[tuple[bytes, bytes]] = []
+        self.begun = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def passed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.status_code, self.begun = message["status"], True
+                message = {**message, "headers": [*message.get("headers", ()), *self.raw_headers]}
+            await send(message)
+
+        await self.app(scope, receive, passed)
+
+
 def json_response(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     text = document if isinstance(document, str) else json.dumps(document)
     return Response(text, status, headers, "application/json")
@@ -277,12 +296,25 @@ class HttpApp:
             response = await endpoint.handler(request)
         except Exception as error:  # noqa: BLE001 - every failure becomes an answer
             response = self._worded(error, request_id).response(request_id)
-        response.raw_headers.append((b"x-request-id", request_id.encode()))
+        own_header = (b"x-request-id", request_id.encode())
+        if isinstance(response, Forwarded):
+            response.raw_headers.append(own_header)
+            try:
+                await response(scope, receive, send)
+            except OSError:
+                pass  # whoever asked has gone
+            except Exception as error:
+                if response.begun:
+                    raise
+                response = self._worded(error, request_id).response(request_id)
+        response.raw_headers.append(own_header)
         counted = (endpoint.path if endpoint is not None else "(none)", response.status_code)
         requests = self._service.requests
         requests[counted] = requests.get(counted, 0) + 1
         if access_log.isEnabledFor(logging.INFO):
             _log(scope, response.status_code, perf_counter() - began, request, request_id)
+        if isinstance(response, Forwarded):
+            return
         try:
             await response(scope, receive, send)
         except OSError:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
+from ferrule.core.errors import MissingExtra
 from ferrule.core.tool import description_of
 from ferrule.dialects import KNOWN, Exporter
 from ferrule.records import CONTENT_TYPE
@@ -235,6 +236,17 @@ async def decide_approval(request: ServiceRequest) -> Response:
     return json_response(approval_document(row))
 
 
+# MCP
+
+
+async def serve_mcp(request: ServiceRequest) -> Response:
+    try:
+        endpoint = await request.service.mcp()
+    except MissingExtra as missing:
+        raise RequestProblem(501, "no_mcp", str(missing)) from None
+    return await endpoint.answer(request)
+
+
 # Who one is, and what watches the service
 
 
@@ -327,3 +339,7 @@ ENDPOINTS: tuple[ApiRoute, ...] = (
              errors=(503,)),
     ApiRoute("GET", "/openapi.json", show_openapi, "This document.", answers={200: "application/json"}),
 )  # fmt: skip
+MCP_ENDPOINTS = tuple(
+    ApiRoute(method, "/mcp", serve_mcp, "The same tools for MCP clients.", "") for method in ("POST", "GET", "DELETE")
+)
+"""Not in the OpenAPI document: MCP describes itself."""

@@ -7,12 +7,14 @@ import logging
 from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, replace
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.app.build import App, build_hooks, guarded_folders, own_files, sandbox_choice
 from ferrule.app.settings import AuditSettings, tool_folders
 from ferrule.core.context import Environment
+from ferrule.core.errors import MissingExtra
 from ferrule.pipeline.stages import Limits
 from ferrule.policy import RulePolicy
 from ferrule.records import LogRecorder, log_registry
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from ferrule.app.settings import ServiceSettings, Settings
     from ferrule.registry.registry import Registry
     from ferrule.service.directory import Principal
+    from ferrule.service.mcp_endpoint import McpEndpoint
 
 logger = logging.getLogger("ferrule.service")
 
@@ -65,6 +68,7 @@ class Service:
         self._lock: _InstanceLock | None = None
         self._all_settings = settings
         self._folder = folder
+        self._mcp: McpEndpoint | None = None
         self.requests: dict[tuple[str, int], int] = {}
         """HTTP requests by endpoint and status."""
 
@@ -177,6 +181,23 @@ class Service:
         running = Counter(live.tenant for live in self.calls.live.values())
         return metrics_page(statistics, registry_size=size, requests=self.requests, running=running)
 
+    async def mcp(self) -> McpEndpoint:
+        """What answers at `/mcp`, made when it is first wanted: importing the SDK takes long."""
+        if self._mcp is None:
+            try:
+                module = await asyncio.to_thread(import_module, "ferrule.service.mcp_endpoint")
+            except ModuleNotFoundError as error:
+                if (error.name or "").startswith("ferrule"):
+                    raise
+                raise MissingExtra("MCP", "mcp") from error
+            if self._mcp is None:
+                self._mcp = module.McpEndpoint(self)
+        return cast("McpEndpoint", self._mcp)
+
+    async def close_mcp(self) -> None:
+        if self._mcp is not None:
+            await self._mcp.close()
+
     async def drain(self) -> None:
         """Take no more calls, and wait for those that run; after `drain_seconds` they are stopped."""
         if not self.ready or self.calls.draining:
@@ -205,6 +226,7 @@ class Service:
             await asyncio.wait({self._waiting_for_schema})
         if self.ready:
             await self.drain()
+            await self.close_mcp()
             self.ready = False
             self.not_ready_because = "This instance has stopped."
             await self.upkeep.stop()

@@ -188,6 +188,12 @@ class UserSessions:
             own_loop=True,
         )
 
+    async def close_named(self, tenant: str, user: str, name: str) -> None:
+        """End one session, where there is one."""
+        held = self._named.pop((tenant, user, name), None)
+        if held is not None:
+            await close_quietly(held.session)
+
     async def close_idle(self, idle: float = IDLE_SECONDS) -> None:
         """End sessions that nobody has used for a while, with their shells."""
         before = monotonic() - idle
