@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -264,7 +264,7 @@ async def test_a_client_that_waits_too_long_is_told_and_the_same_call_joins(
         assert text_of(first) == snapshot("""\
 Error (permission_error): `note` has not run yet: it waits for an approval, and nobody has decided so far.
 
-Suggestion: Make the same call with the same arguments again to wait for the decision; it runs once at most. Tell the user that an approval is needed, and do not work around it.\
+Suggestion: Make the same call again to wait for the decision; it runs once at most. Do not work around it.\
 """)
         admin = await service.client()
         again = await client.call_tool("note", {"text": mark})
@@ -329,7 +329,7 @@ async def test_an_approval_outlives_the_client_and_the_instance(store: str, tmp_
     mark = f"outlives {era} {store[:6]}"
     async with running(store, tmp_path) as service:
         key = service.key
-        with pytest.raises(BaseException):  # noqa: B017 - however a client words that its server is gone
+        with suppress(MCPError, RuntimeError, ExceptionGroup):  # however a client words that its server is gone
             async with connected(service, era) as client, asyncio.timeout(60):
                 calling = asyncio.create_task(client.call_tool("note", {"text": mark}))
                 while not await (await service.client()).approvals():

@@ -562,8 +562,7 @@ def _refused(running: RunningCall, error: Exception) -> ToolResult:
 def _pending(running: RunningCall, call: str) -> ToolResult:
     said = f"`{running.call.name}` has not run yet: it waits for an approval, and nobody has decided so far."
     suggestion = (
-        "Make the same call with the same arguments again to wait for the decision; it runs once at most. "
-        "Tell the user that an approval is needed, and do not work around it."
+        "Make the same call again to wait for the decision; it runs once at most. Do not work around it."
     )
     return _failed(running, ErrorInfo(ErrorKind.PERMISSION, said, {"call": call}, suggestion))
 
