@@ -327,7 +327,7 @@ class HttpApp:
         if "\x00" in path:
             raise RequestProblem(400, "path", "The path holds a NUL character.")
         allowed = [one.method for (_, fixed), one in self._fixed.items() if fixed == path]
-        for pattern, one in self._patterns:
+        for pattern, one in self._patterns if not allowed else ():
             if match := pattern.match(path):
                 if one.method == method:
                     return one, match.groupdict()

@@ -293,7 +293,10 @@ _WHOLE = {"type": "integer", "minimum": 0}
 _DIALECT = Parameter("dialect", "Give definitions in this provider's form.", {"type": "string", "enum": list(KNOWN)})
 _LIMIT = Parameter("limit", "How many at most.", {**_WHOLE, "maximum": _MOST_PAGE})
 _WAIT = Parameter("wait", "Seconds to wait for the end.", {**_WHOLE, "maximum": int(LONGEST_WAIT)})
-_KEY_HEADER = Parameter("Idempotency-Key", "The same key and body give the same call, for 24 hours.", where="header")
+_KEY_HEADER = Parameter(
+    "Idempotency-Key", "The same key and body give the same call, for 24 hours.",
+    {"type": "string", "pattern": "^[!-~]{1,255}$"}, "header",
+)  # fmt: skip
 _PREFER = Parameter("Prefer", "`wait=30` waits that many seconds; `respond-async` does not wait.", where="header")
 _LAST = Parameter("Last-Event-ID", "Resume after this event.", where="header")
 
