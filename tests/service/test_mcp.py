@@ -38,8 +38,10 @@ def sqlite(tmp_path: Path) -> str:
 
 
 @asynccontextmanager
-async def connected(service: Running, era: str, key: str | None = None, **options: Any) -> AsyncGenerator[Client]:
-    headers = {"Authorization": f"Bearer {key or service.key}"}
+async def connected(
+    service: Running, era: str, key: str | None = None, headers: dict[str, str] | None = None, **options: Any
+) -> AsyncGenerator[Client]:
+    headers = {"Authorization": f"Bearer {key or service.key}", **(headers or {})}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=60) as web,
         Client(streamable_http_client(f"{service.url}/mcp", http_client=web), mode=ERAS[era], **options) as client,

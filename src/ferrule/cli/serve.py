@@ -150,12 +150,22 @@ def _log_to_stderr() -> None:
     """Lines of the service and of each request, where nobody has set up logging."""
     if logging.getLogger().handlers:
         return
-    for name, handler in (("ferrule.service", ServiceLines()), ("ferrule.access", AccessLines())):
+    for name, handler in (
+        ("ferrule.service", ServiceLines()),
+        ("ferrule.calls", AccessLines()),
+        ("ferrule.access", AccessLines()),
+    ):
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         logger = logging.getLogger(name)
         logger.addHandler(handler)
+        handler.addFilter(_is_for_operators)
         logger.setLevel(logging.INFO)
         logger.propagate = False
+
+
+def _is_for_operators(record: logging.LogRecord) -> bool:
+    """Not the traceback of a tool: it may hold anything that a tenant sent, and the call has its error."""
+    return record.name != "ferrule.calls" or record.exc_info is None
 
 
 def missing_service(error: ModuleNotFoundError) -> Exception:

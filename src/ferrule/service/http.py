@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ferrule.service.access import Allowed
     from ferrule.service.directory import Principal
     from ferrule.service.service import Service
+    from ferrule.service.telemetry import RequestSpan
 
 logger = logging.getLogger("ferrule.service")
 access_log = logging.getLogger("ferrule.access")
@@ -283,8 +284,18 @@ class HttpApp:
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1000})
             return
-        began = perf_counter()
         request_id = _request_id(scope)
+        telemetry = self._service.telemetry
+        if telemetry is None:
+            await self._answer(scope, receive, send, request_id)
+            return
+        with telemetry.request(scope, request_id) as span:
+            await self._answer(scope, receive, send, request_id, span)
+
+    async def _answer(
+        self, scope: Scope, receive: Receive, send: Send, request_id: str, span: RequestSpan | None = None
+    ) -> None:
+        began = perf_counter()
         request: ServiceRequest | None = None
         endpoint: ApiRoute | None = None
         try:
@@ -311,6 +322,8 @@ class HttpApp:
         counted = (endpoint.path if endpoint is not None else "(none)", response.status_code)
         requests = self._service.requests
         requests[counted] = requests.get(counted, 0) + 1
+        if span is not None:
+            span.answered(*counted, request.principal if request is not None else None)
         if access_log.isEnabledFor(logging.INFO):
             _log(scope, response.status_code, perf_counter() - began, request, request_id)
         if isinstance(response, Forwarded):

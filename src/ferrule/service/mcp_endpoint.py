@@ -13,7 +13,7 @@ import hashlib
 import json
 import logging
 import uuid
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
@@ -315,7 +315,12 @@ class ServiceSession(ClientSession):
         if most and len(json.dumps(arguments)) > most:
             raise CallProblem("too_large", f"The arguments have more than {most:,} bytes, which this caller may send.")
         request = CallRequest(tool=wanted.name, arguments=arguments, session=self._name)
-        started = await self._service.calls.start(principal, request, request_id=_request_id())
+        scope, telemetry = _request_scope(), self._service.telemetry
+        around = telemetry.within(scope) if telemetry is not None and not _has_own_trace() else nullcontext()
+        with around:
+            started = await self._service.calls.start(
+                principal, request, request_id=scope.get("ferrule.request_id", "")
+            )
         return started.ids[0]
 
     # Until there is something to tell the client
@@ -533,10 +538,16 @@ def _kept(principal: Principal, mark: str) -> tuple[Any, ...]:
     return table.tenant == principal.tenant, table.user == principal.user, table.key == f"mcp:{mark}"
 
 
-def _request_id() -> str:
+def _request_scope() -> Mapping[str, Any]:
+    """The HTTP request that a call came with; the task that serves a session is not the one that took it."""
     peer = current_peer()
-    scope: Mapping[str, Any] = getattr(peer.context.request, "scope", {}) if peer is not None else {}
-    return scope.get("ferrule.request_id", "")
+    return getattr(peer.context.request, "scope", {}) if peer is not None else {}
+
+
+def _has_own_trace() -> bool:
+    """Whether the message itself says which trace it belongs to, as the protocol has it; the SDK follows that."""
+    peer = current_peer()
+    return peer is not None and "traceparent" in (peer.context.meta or {})
 
 
 def _refused(running: RunningCall, error: Exception) -> ToolResult:
@@ -561,9 +572,7 @@ def _refused(running: RunningCall, error: Exception) -> ToolResult:
 
 def _pending(running: RunningCall, call: str) -> ToolResult:
     said = f"`{running.call.name}` has not run yet: it waits for an approval, and nobody has decided so far."
-    suggestion = (
-        "Make the same call again to wait for the decision; it runs once at most. Do not work around it."
-    )
+    suggestion = "Make the same call again to wait for the decision; it runs once at most. Do not work around it."
     return _failed(running, ErrorInfo(ErrorKind.PERMISSION, said, {"call": call}, suggestion))
 
 

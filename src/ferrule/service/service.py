@@ -26,6 +26,7 @@ from ferrule.service.directory import Directory, prepare_first_start
 from ferrule.service.limits import CallLimits, FairGate
 from ferrule.service.sessions import UserSessions, require_apart
 from ferrule.service.tables import HEAD
+from ferrule.service.telemetry import ServiceTelemetry, provider_is_set
 from ferrule.service.tenant_records import TenantRecorder, metrics_page
 from ferrule.service.upkeep import Upkeep
 from ferrule.service.writer import GroupWriter
@@ -54,12 +55,25 @@ def database_url(settings: ServiceSettings) -> str:
 class Service:
     """Everything of one instance. `async with` opens it; `app` is what an ASGI server serves."""
 
-    def __init__(self, settings: Settings, folder: Path, *, tools: Registry | None = None) -> None:
-        """`folder` is where relative paths of the settings start; `tools` are used instead of those of the settings."""
+    def __init__(
+        self,
+        settings: Settings,
+        folder: Path,
+        *,
+        tools: Registry | None = None,
+        telemetry: ServiceTelemetry | None = None,
+    ) -> None:
+        """`folder` is where relative paths of the settings start; `tools` are used instead of those of the settings.
+
+        `telemetry` is by default what the global providers of OpenTelemetry take, if there are any.
+        """
         self.settings = settings.service
         self._app = App(replace(settings, audit=AuditSettings(enabled=False)), folder)
         self.tools = tools if tools is not None else self._app.tools.registry
         self.database = Database(database_url(self.settings))
+        if telemetry is None and provider_is_set():
+            telemetry = ServiceTelemetry(registry_size=lambda: self.tools.size)
+        self.telemetry = telemetry
         self.first_key: str | None = None
         """The secret of the first administrator, on the very first start alone."""
         self.not_ready_because = "The service is starting."
@@ -120,6 +134,7 @@ class Service:
         )
         self.directory = Directory(self.database)
         self.records = TenantRecorder(self.writer)
+        telemetry = self.telemetry
         operator = self._app.runtime.policy
         assert isinstance(operator, RulePolicy)  # noqa: S101 - the settings make no other
         self.access = Access(self.directory, self.tools, operator, self._policy_options())
@@ -128,7 +143,8 @@ class Service:
         self.sessions = UserSessions(
             self.tools,
             self.workspace_root,
-            recorders=[self.records, LogRecorder()],
+            recorders=[self.records, LogRecorder(names=True), *([telemetry.recorder] if telemetry is not None else [])],
+            tracer=telemetry.tracer if telemetry is not None else None,
             hooks=build_hooks(everything),
             limits=Limits(
                 timeout=everything.limits.timeout,
