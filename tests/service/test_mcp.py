@@ -266,7 +266,7 @@ async def test_a_client_that_waits_too_long_is_told_and_the_same_call_joins(
         assert text_of(first) == snapshot("""\
 Error (permission_error): `note` has not run yet: it waits for an approval, and nobody has decided so far.
 
-Suggestion: Make the same call again to wait for the decision; it runs once at most. Do not work around it.\
+Suggestion: Repeat the same call to wait for the decision; it runs once at most. Do not work around it.\
 """)
         admin = await service.client()
         again = await client.call_tool("note", {"text": mark})

@@ -160,8 +160,7 @@ async def test_calls_are_logged_by_name_with_tenant_and_user(
     assert shown == snapshot(
         [
             "toolName=add, toolCallId=…, tenant=acme, userId=boss, duration=…, resultLength=2",
-            "toolName=refuse, toolCallId=…, tenant=acme, userId=boss, duration=…, "
-            "error=execution_error: The shop is closed.",
+            "toolName=refuse, toolCallId=…, tenant=acme, userId=boss, duration=…, error=execution_error: The shop is closed.",  # noqa: E501
         ]
     )
 

@@ -1,4 +1,4 @@
-"""Listening for HTTP, for the service and for `ferrule mcp serve`: the socket, and connections that send no request."""
+"""Listening for HTTP, for the service and `ferrule mcp serve`: the socket, and heads that are slow, huge or false."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 HEAD_SECONDS = 20.0
 """How long the head of a request may take to come."""
+HEAD_BYTES = 65_536
+"""How large it may be: its path and its headers. What frames the pieces of a body is bounded by the body."""
+_MOST_HEADERS = 200
 ENDS = tuple(one for one in signal.Signals if one.name in ("SIGTERM", "SIGINT", "SIGHUP"))
 """The signals that end a server: those there are on this system."""
 
@@ -49,12 +52,69 @@ def listen(host: str, port: int, backlog: int) -> socket.socket:
     return listening
 
 
+class HeadTooLarge(Exception):  # noqa: N818 - reads as what it says
+    """The head of a request is larger than anybody needs."""
+
+
+class _NoHeaders(list[tuple[bytes, bytes]]):
+    """Takes the place of a request's headers once they are complete: what comes after a body is none of them."""
+
+    def append(self, _trailer: object) -> None:
+        pass
+
+
 def with_head_limit(protocol: Any, seconds: float | None = None) -> type[Any]:
-    """The protocol that uvicorn has chosen, without connections on which half a request stands."""
+    """The protocol that uvicorn has chosen, without connections on which half a request stands; with httptools also
+    without heads that never end, and without trailers that pass for headers, which it leaves to others.
+    """
 
     class HeadLimited(protocol):
         _seen: object = None
         _looking: asyncio.TimerHandle | None = None
+        _in_message = False
+        _received = 0
+        _body = 0
+
+        def data_received(self, data: bytes) -> None:
+            self._received += len(data)
+            super().data_received(data)  # pyright: ignore[reportUnknownMemberType]
+            if self._in_message and self._received - 8 * self._body > HEAD_BYTES + len(data):
+                self._refuse_head()
+
+        def on_message_begin(self) -> None:
+            self._in_message, self._received, self._body = True, 0, 0
+            super().on_message_begin()  # pyright: ignore[reportUnknownMemberType]
+
+        def on_headers_complete(self) -> None:
+            size = len(self.url) + sum([len(name) + len(value) for name, value in self.headers])
+            if size > HEAD_BYTES or len(self.headers) > _MOST_HEADERS:
+                raise HeadTooLarge
+            super().on_headers_complete()  # pyright: ignore[reportUnknownMemberType]
+            if not self.parser.should_upgrade():
+                self.headers = _NoHeaders()
+
+        def on_body(self, body: bytes) -> None:
+            self._body += len(body)
+            super().on_body(body)  # pyright: ignore[reportUnknownMemberType]
+
+        def on_message_complete(self) -> None:
+            self._in_message = False
+            super().on_message_complete()  # pyright: ignore[reportUnknownMemberType]
+
+        def send_400_response(self, msg: str) -> None:
+            if isinstance(sys.exception() and sys.exception().__context__, HeadTooLarge):
+                self._refuse_head()
+            else:
+                super().send_400_response(msg)  # pyright: ignore[reportUnknownMemberType]
+
+        def _refuse_head(self) -> None:
+            said = f"The head of the request has more than {HEAD_BYTES:,} bytes or {_MOST_HEADERS} headers.".encode()
+            if self.cycle is None or self.cycle.response_complete:
+                head = f"content-type: text/plain; charset=utf-8\r\ncontent-length: {len(said)}\r\nconnection: close"
+                self.transport.write(
+                    b"HTTP/1.1 431 Request Header Fields Too Large\r\n" + head.encode() + b"\r\n\r\n" + said
+                )
+            self.transport.close()
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)  # pyright: ignore[reportUnknownMemberType]

@@ -383,7 +383,8 @@ class HttpApp:
         kind = (request.header(b"content-type") or "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise RequestProblem(415, "media_type", "Send JSON, with `Content-Type: application/json`.")
-        if (request.header(b"content-encoding") or "identity") != "identity":
+        coding = request.header(b"transfer-encoding") or "chunked"
+        if (request.header(b"content-encoding") or "identity") != "identity" or coding.lower() != "chunked":
             raise RequestProblem(415, "media_type", "Send the body uncompressed.")
         most = self._service.settings.body_bytes
         if bound := self._service.limits.bounds(request.principal).argument_bytes:

@@ -75,7 +75,7 @@ _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 _INSTRUCTIONS = (
     "Tools that run under the rules of this service. Paths are relative to your workspace there. "
     "Read a file before you edit it. A call may need an approval: where nobody has decided yet, the result says so, "
-    "and the same call made again waits for the decision. Do not work around it."
+    "and repeating the same call waits for the decision. Do not work around it."
 )
 
 
@@ -572,7 +572,7 @@ def _refused(running: RunningCall, error: Exception) -> ToolResult:
 
 def _pending(running: RunningCall, call: str) -> ToolResult:
     said = f"`{running.call.name}` has not run yet: it waits for an approval, and nobody has decided so far."
-    suggestion = "Make the same call again to wait for the decision; it runs once at most. Do not work around it."
+    suggestion = "Repeat the same call to wait for the decision; it runs once at most. Do not work around it."
     return _failed(running, ErrorInfo(ErrorKind.PERMISSION, said, {"call": call}, suggestion))
 
 
