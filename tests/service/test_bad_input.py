@@ -213,7 +213,7 @@ async def test_no_endpoint_answers_a_credential_that_is_none(sqlite: str, tmp_pa
             for secret in secrets:
                 web = await service.http()
                 path = endpoint.path.replace("{id}", "x").replace("{name}", "x")
-                given = {"Authorization": f"Bearer {secret}".encode("latin-1"), **HEADERS}
+                given: Any = {"Authorization": f"Bearer {secret}".encode("latin-1"), **HEADERS}
                 answer = await web.request(endpoint.method, path, headers=given, content=b"{}")
                 assert answer.status_code == 401, (endpoint.path, secret)
                 assert answer.headers["www-authenticate"].startswith("Bearer")

@@ -148,7 +148,7 @@ async def test_errors_and_pictures_come_through_the_store_as_they_were(sqlite: s
 async def test_progress_and_output_reach_the_client(sqlite: str, tmp_path: Path, era: str) -> None:
     heard: list[tuple[float, float | None]] = []
 
-    async def hear(progress: float, total: float | None, _message: str | None) -> None:
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
         heard.append((progress, total))
 
     async with running(sqlite, tmp_path) as service, connected(service, era) as client:

@@ -102,7 +102,8 @@ def with_head_limit(protocol: Any, seconds: float | None = None) -> type[Any]:
             super().on_message_complete()  # pyright: ignore[reportUnknownMemberType]
 
         def send_400_response(self, msg: str) -> None:
-            if isinstance(sys.exception() and sys.exception().__context__, HeadTooLarge):
+            failed = sys.exception()
+            if failed is not None and isinstance(failed.__context__, HeadTooLarge):
                 self._refuse_head()
             else:
                 super().send_400_response(msg)  # pyright: ignore[reportUnknownMemberType]

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ferrule.app.build import App, build_hooks, guarded_folders, own_files, sandbox_choice
 from ferrule.app.settings import AuditSettings, tool_folders
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ferrule.app.settings import ServiceSettings, Settings
     from ferrule.registry.registry import Registry
     from ferrule.service.directory import Principal
-    from ferrule.service.mcp_endpoint import McpEndpoint
 
 logger = logging.getLogger("ferrule.service")
 
@@ -82,7 +81,7 @@ class Service:
         self._lock: _InstanceLock | None = None
         self._all_settings = settings
         self._folder = folder
-        self._mcp: McpEndpoint | None = None
+        self._mcp: Any = None  # an `McpEndpoint`, which knows of the service and not the other way round
         self.requests: dict[tuple[str, int], int] = {}
         """HTTP requests by endpoint and status."""
 
@@ -197,7 +196,7 @@ class Service:
         running = Counter(live.tenant for live in self.calls.live.values())
         return metrics_page(statistics, registry_size=size, requests=self.requests, running=running)
 
-    async def mcp(self) -> McpEndpoint:
+    async def mcp(self) -> Any:
         """What answers at `/mcp`, made when it is first wanted: importing the SDK takes long."""
         if self._mcp is None:
             try:
@@ -208,7 +207,7 @@ class Service:
                 raise MissingExtra("MCP", "mcp") from error
             if self._mcp is None:
                 self._mcp = module.McpEndpoint(self)
-        return cast("McpEndpoint", self._mcp)
+        return self._mcp
 
     async def close_mcp(self) -> None:
         if self._mcp is not None:
