@@ -296,7 +296,8 @@ async def test_trigger_tool_change() -> str:
 @served()
 async def test_trigger_prompt_change() -> str:
     """Say that the prompts changed."""
-    await server.bus.publish(PromptsListChanged())
+    for server in servers:
+        await server.bus.publish(PromptsListChanged())
     return "changed"
 
 
@@ -408,7 +409,7 @@ async def test_tool_with_task() -> str:
 
 # What is not tools
 
-server = McpServer(Runtime(registry), name="ferrule-conformance", portable=False)
+servers: list[McpServer] = []
 Params = types.RequestParams
 RESOURCES = {
     "test://static-text": {"mimeType": "text/plain", "text": "This is the content of the static text resource."},
@@ -513,11 +514,20 @@ HANDLERS: Any = (
     ("logging/setLevel", types.SetLevelRequestParams, acknowledge),
     ("completion/complete", types.CompleteRequestParams, complete),
 )
-for method, params_type, handler in HANDLERS:
-    server.sdk.add_request_handler(method, params_type, handler)
+
+
+class ConformanceServer(McpServer):
+    """Ferrule's server with all that the suite asks for."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **{**options, "name": "ferrule-conformance", "portable": False})
+        for method, params_type, handler in HANDLERS:
+            self.sdk.add_request_handler(method, params_type, handler)
+        servers.append(self)
 
 
 if __name__ == "__main__":
+    server = ConformanceServer(Runtime(registry))
     asyncio.run(
         serve_http(server, ListenAddress("127.0.0.1", 0), ready=lambda port: print(port, file=sys.stdout, flush=True))
     )

@@ -14,7 +14,15 @@ from ferrule.builtin.bash import bash
 from ferrule.builtin.edit import edit, write
 from ferrule.core.elicitation import Elicited
 from ferrule.core.errors import Stopped
-from ferrule.mcp_server.asking import ask_through_client, declined, form_of, message_of, refusal, understood
+from ferrule.mcp_server.asking import (
+    ShownQuestion,
+    ask_through_client,
+    declined,
+    form_of,
+    message_of,
+    refusal,
+    understood,
+)
 from ferrule.mcp_server.server import McpServer
 from ferrule.pipeline.confirm import Answer, Choice, Question
 from ferrule.policy.decide import RulePolicy
@@ -33,7 +41,7 @@ def question(**more: Any) -> Question:
 
 def test_the_person_sees_what_hides_and_what_always_means() -> None:
     asked = question(rule="save_note(x *)", warning="Careful.", covers="save_note x 1", not_covers="save_note y")
-    assert message_of(asked) == snapshot("""\
+    assert message_of(ShownQuestion.of(asked)) == snapshot("""\
 a tool that writes asks first:
   save_note {"text":"a\\u{202e}b\\n\\u001b[31mc"}
 Warning: it contains invisible characters or ones that reverse the text
@@ -116,7 +124,7 @@ async def test_a_change_of_any_length_can_still_be_asked_about(tmp_path: Path) -
 
 
 def test_a_forms_choices_are_titled_where_the_revision_knows_that() -> None:
-    assert form_of(question(rule="save_note"), "2025-11-25") == snapshot(
+    assert form_of(ShownQuestion.of(question(rule="save_note")), "2025-11-25") == snapshot(
         {
             "type": "object",
             "properties": {
@@ -134,7 +142,7 @@ def test_a_forms_choices_are_titled_where_the_revision_knows_that() -> None:
             "required": ["answer"],
         }
     )
-    assert form_of(question(rule=""), "2025-06-18") == snapshot(
+    assert form_of(ShownQuestion.of(question(rule="")), "2025-06-18") == snapshot(
         {
             "type": "object",
             "properties": {
@@ -165,11 +173,11 @@ def test_a_forms_choices_are_titled_where_the_revision_knows_that() -> None:
     ],
 )
 def test_only_what_was_offered_is_a_yes(said: Elicited, answer: Answer) -> None:
-    assert understood(said, question(rule="save_note")) == answer
+    assert understood(said, "save_note") == answer
 
 
 def test_always_is_no_leave_where_it_was_not_offered() -> None:
-    assert understood(Elicited("accept", {"answer": "always"}), question(rule="")) == Answer(Choice.NO)
+    assert understood(Elicited("accept", {"answer": "always"}), "") == Answer(Choice.NO)
 
 
 def test_a_refusal_names_the_rule_that_would_allow_the_command(tmp_path: Path) -> None:

@@ -133,14 +133,15 @@ class Running:
 @asynccontextmanager
 async def running(
     store: str, folder: Path, *, tools: tuple[Any, ...] = TOOLS, permissions: PermissionSettings | None = None,
-    key: str = "", **settings: Any,
+    key: str = "", telemetry: Any = None, **settings: Any,
 ) -> AsyncGenerator[Running]:  # fmt: skip
     """An instance on a port of its own, until the end of the block; it is drained as by SIGTERM."""
     options: dict[str, Any] = {"drain_seconds": 0, **settings}
     chosen = ServiceSettings(database=store, workspace_root=folder / "workspaces", **options)
     service = Service(
-        Settings(service=chosen, permissions=permissions or PermissionSettings()), folder, tools=Registry(tools)
-    )
+        Settings(service=chosen, permissions=permissions or PermissionSettings()), folder, tools=Registry(tools),
+        telemetry=telemetry,
+    )  # fmt: skip
     listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     until = asyncio.Event()
     task = asyncio.create_task(serve(service, "127.0.0.1", 0, ready=listening.set_result, until=until))

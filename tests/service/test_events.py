@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from ferrule import ToolContext, tool
 from ferrule.client import ServiceError
-from ferrule.service.live import MOST_EVENTS
+from ferrule.service.live import MOST_EVENT_CHARS, MOST_EVENTS
 from tests.service.serving import running
 
 
@@ -63,6 +64,24 @@ async def test_more_output_than_is_kept_ends_in_a_reset(tmp_path: Path) -> None:
         assert seen[-2].type == "reset"
         assert seen[-1].type == "call.succeeded"
         assert len(seen) <= MOST_EVENTS + 4
+
+
+async def test_few_pieces_that_are_large_end_in_a_reset_too(tmp_path: Path) -> None:
+    """What is kept of a call's output is bounded by its size, not only by the number of its pieces."""
+
+    @tool(kind="readonly")
+    async def pour(context: ToolContext) -> AsyncIterator[str]:
+        """Give a lot of output."""
+        for _ in range(200):
+            yield "x" * 60_000
+
+    async with running(f"sqlite:///{tmp_path / 's.db'}", tmp_path, tools=(pour,)) as service:
+        client = await service.client()
+        seen = [event async for event in client.stream("pour")]
+        assert [event.type for event in seen[-2:]] == ["reset", "call.succeeded"]
+        kept = sum(len(event.data["content"]) for event in seen if event.type == "call.output")
+        assert kept <= MOST_EVENT_CHARS + 60_000
+        assert len(seen[-1].data["result"]["llm_content"]) > 0
 
 
 async def test_a_reader_that_never_reads_holds_nobody_up(tmp_path: Path) -> None:

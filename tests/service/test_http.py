@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
+from ferrule.app import listening
 from ferrule.service import http as service_http
-from ferrule.service import serving
 from ferrule.service.messages import ProblemDetails
 from tests.service.serving import Running, running
 
@@ -275,7 +275,7 @@ async def test_characters_that_no_database_takes_are_answers_too(store: str, tmp
 async def test_half_a_head_is_not_waited_for_and_a_resting_connection_is_kept(
     sqlite: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(listening, "HEAD_SECONDS", 0.3)
     async with running(sqlite, tmp_path) as service:
         port = int(service.url.rpartition(":")[2])
         whole = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"

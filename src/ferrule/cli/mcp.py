@@ -185,6 +185,7 @@ async def _serve_stdio(app: App, reading: int, writing: int) -> None:
 
 
 async def _serve_http(app: App, where: str, token: str | None) -> None:
+    from ferrule.app.listening import CannotListen
     from ferrule.mcp_server.http import BadAddress, ListenAddress, check_token, new_token, serve_http
 
     try:
@@ -208,7 +209,7 @@ async def _serve_http(app: App, where: str, token: str | None) -> None:
     async with app:
         try:
             await serve_http(_server(app), address, token, ready=listening)
-        except BadAddress as error:
+        except CannotListen as error:
             raise click.ClickException(str(error)) from None
 
 

@@ -57,7 +57,7 @@ def serve_command(
     try:
         from ferrule.service.database import DatabaseProblem
         from ferrule.service.service import Service
-        from ferrule.service.serving import CannotListen, serve
+        from ferrule.service.serving import serve
         from ferrule.service.sessions import UnsafePlace
     except ModuleNotFoundError as error:
         raise missing_service(error) from None
@@ -69,7 +69,7 @@ def serve_command(
         asyncio.run(
             serve(service, settings.host, settings.port, ready=lambda bound: _greet(service, settings.host, bound))
         )
-    except (DatabaseProblem, CannotListen, UnsafePlace, ValueError) as error:
+    except (DatabaseProblem, UnsafePlace, ValueError) as error:
         raise PlainError(said_of(error)) from None
     for handler in logging.getLogger("ferrule.access").handlers:
         handler.flush()  # what was asked last stands before the end
@@ -101,7 +101,7 @@ def migrate(flags: dict[str, Any], database: str | None) -> None:
 
 
 def _greet(service: Service, host: str, port: int) -> None:
-    from ferrule.service.serving import is_local, url_of
+    from ferrule.app.listening import is_local, url_of
 
     url = url_of(host, port)
     write(_("Listening on {url} (Ctrl-C stops it)").format(url=url), err=True)
@@ -160,12 +160,22 @@ def _log_to_stderr() -> None:
     """Lines of the service and of each request, where nobody has set up logging."""
     if logging.getLogger().handlers:
         return
-    for name, handler in (("ferrule.service", ServiceLines()), ("ferrule.access", AccessLines())):
+    for name, handler in (
+        ("ferrule.service", ServiceLines()),
+        ("ferrule.calls", AccessLines()),
+        ("ferrule.access", AccessLines()),
+    ):
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         logger = logging.getLogger(name)
         logger.addHandler(handler)
+        handler.addFilter(_is_for_operators)
         logger.setLevel(logging.INFO)
         logger.propagate = False
+
+
+def _is_for_operators(record: logging.LogRecord) -> bool:
+    """Not the traceback of a tool: it may hold anything that a tenant sent, and the call has its error."""
+    return record.name != "ferrule.calls" or record.exc_info is None
 
 
 def missing_service(error: ModuleNotFoundError) -> Exception:

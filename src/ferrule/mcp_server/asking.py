@@ -8,6 +8,7 @@ import shlex
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from uuid import uuid4
@@ -60,6 +61,8 @@ class RunningCall:
         self.attended_by: ServerRequestContext[Any, Any] | None = None
         self.fits: Callable[[Any], str | None] | None = None
         """What its structured content must fit, if its tool promised any."""
+        self.taken_back = False
+        """Whether the client wants it no longer, and not just this server."""
         self._given = dict(answers or {})
         self._numbered = 0
         self._used: set[str] = set()
@@ -274,7 +277,8 @@ class StatelessPeer(Peer):
 
 QUESTION_SECONDS = 600.0
 """How long a question may stay unanswered; then the call is refused."""
-_MOST_SHOWN = 20_000
+MOST_SHOWN = 20_000
+"""Characters of a question; a client could not show more of it."""
 _LONGEST_ROW = 500
 _DOTS = r"\u{2026}"
 """How three dots in one character are shown; in a change they disguise nothing, and its own last line has them."""
@@ -282,17 +286,50 @@ _MOST_REASON = 2000
 _TITLED = "2025-11-25"
 
 
+@dataclass(slots=True, frozen=True)
+class ShownQuestion:
+    """What a form shows of a question, whether a call waits for its answer here or in a store."""
+
+    summary: str
+    reason: str
+    rule: str
+    warning: str | None = None
+    covers: str = ""
+    not_covers: str = ""
+    effects: tuple[str, ...] = ()
+    """What the call did when it was tried, a line each."""
+    keeps: bool = False
+    """Whether a yes keeps what was tried, and nothing runs again."""
+    lasting: str = "in this session"
+    """For how long "always" holds."""
+
+    @classmethod
+    def of(cls, question: Question) -> ShownQuestion:
+        effects = question.effects
+        return cls(
+            question.summary,
+            question.reason,
+            question.rule,
+            question.warning,
+            question.covers,
+            question.not_covers,
+            tuple(effects.lines()) if effects is not None else (),
+            keeps=effects is not None and not effects.barriers,
+        )
+
+
 async def ask_through_client(question: Question) -> Answer:
     """The asker of every session: puts the question to whoever is at the other end of the call that asks."""
     peer = current_peer()
     if peer is None or not peer.can_elicit:
         raise refusal(question, "this client cannot ask the user (it has no form elicitation)")
-    message = message_of(question, await _change(question))
-    if len(message) > _MOST_SHOWN:
+    shown_question = ShownQuestion.of(question)
+    message = message_of(shown_question, await _change(question))
+    if len(message) > MOST_SHOWN:
         raise refusal(question, f"it is too long to be shown to the user in full ({len(message):,} characters)")
     try:
         async with asyncio.timeout(QUESTION_SECONDS):
-            said = await peer.elicit(message, form_of(question, peer.context.protocol_version))
+            said = await peer.elicit(message, form_of(shown_question, peer.context.protocol_version))
     except TimeoutError:
         raise refusal(question, f"the user did not answer within {QUESTION_SECONDS:.0f} seconds") from None
     except ToolError as error:
@@ -301,7 +338,7 @@ async def ask_through_client(question: Question) -> Answer:
         raise refusal(question, "the question was closed without an answer")
     if said.action == "decline":
         raise declined(question)
-    return understood(said, question)
+    return understood(said, question.rule)
 
 
 async def _change(question: Question) -> list[str]:
@@ -313,37 +350,35 @@ async def _change(question: Question) -> list[str]:
         return [f"Warning: it would fail now: {shown(preview.problem)}"]
     lines = [f"    {_clipped(shown(row).replace(_DOTS, '…'))}" for row in preview.diff.rstrip("\n").split("\n")]
     whole = len(lines)
-    while sum(map(len, lines)) > _MOST_SHOWN // 2:  # a change must not be too long to be asked about
+    while sum(map(len, lines)) > MOST_SHOWN // 2:  # a change must not be too long to be asked about
         del lines[len(lines) // 2 :]
     return [*lines, "    … the rest of the change is not shown here"] if len(lines) < whole else lines
 
 
-def message_of(question: Question, change: Sequence[str] = ()) -> str:
+def message_of(question: ShownQuestion, change: Sequence[str] = ()) -> str:
     """Everything the user needs to decide. A call's lines are indented: none can pass for ours."""
     lines = [f"{shown(question.reason)}:", *(f"  {line}" for line in shown(question.summary).split("\n"))]
-    if question.effects is not None:
-        lines += [f"  - {shown_row(line)}" for line in question.effects.lines()]
+    lines += [f"  - {shown_row(line)}" for line in question.effects]
     lines += change
     if found := disguises(question.summary):
         lines.append(f"Warning: it contains {', '.join(found)}")
     if question.warning:
         lines.append(f"Warning: {question.warning}")
     if question.rule:
-        lines.append(f'"Always" would mean, in this session: {shown_row(question.rule)}')
+        lines.append(f'"Always" would mean, {question.lasting}: {shown_row(question.rule)}')
         lines += [f"  it covers: {shown_row(question.covers)}"] if question.covers else []
         lines += [f"  it does not cover: {shown_row(question.not_covers)}"] if question.not_covers else []
     return "\n".join(lines)
 
 
-def form_of(question: Question, revision: str) -> dict[str, Any]:
+def form_of(question: ShownQuestion, revision: str) -> dict[str, Any]:
     """One choice, and why not. "Always" is offered only where a rule could be remembered."""
-    keeps = question.effects is not None and not question.effects.barriers
     choices = {"once": "Run it once", "no": "Do not run it"}
-    if keeps:
+    if question.keeps:
         choices = {"once": "Keep these changes", "no": "Drop them"}
     if question.rule:
         choices = {"once": choices["once"], "always": f"Always: {shown_row(question.rule)}", "no": choices["no"]}
-    answer: dict[str, Any] = {"type": "string", "title": "Keep these changes?" if keeps else "Run it?"}
+    answer: dict[str, Any] = {"type": "string", "title": "Keep these changes?" if question.keeps else "Run it?"}
     if is_version_at_least(revision, _TITLED):
         answer["oneOf"] = [{"const": word, "title": title} for word, title in choices.items()]
     else:
@@ -352,14 +387,14 @@ def form_of(question: Question, revision: str) -> dict[str, Any]:
     return {"type": "object", "properties": {"answer": answer, "reason": reason}, "required": ["answer"]}
 
 
-def understood(said: Elicited, question: Question) -> Answer:
+def understood(said: Elicited, rule: str) -> Answer:
     """What the form says. Only what was offered is a yes; anything else is no leave."""
     if said.action != "accept":
         return Answer(Choice.NO)
     word = said.content.get("answer")
     if word == "once":
         return Answer(Choice.ONCE)
-    if word == "always" and question.rule:
+    if word == "always" and rule:
         return Answer(Choice.ALWAYS)
     reason = said.content.get("reason")
     return Answer(Choice.NO, reason.strip()[:_MOST_REASON] if isinstance(reason, str) else "")

@@ -7,12 +7,8 @@ import hmac
 import json
 import re
 import secrets
-import signal
-import socket
-import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -20,6 +16,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import JSONRPCError
 from starlette.responses import PlainTextResponse, Response
 
+from ferrule.app.listening import ENDS, CannotListen, is_local, listen, url_of, with_head_limit
 from ferrule.core.loops import no_more_on_signal, on_signal
 from ferrule.mcp_server.stdio import RefusedMessage, read_message
 
@@ -29,45 +26,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from ferrule.mcp_server.server import McpServer
-
-
-# Connections on which no request comes are let go of, however slowly somebody sends half of one.
-
-
-HEAD_SECONDS = 20.0
-"""How long the head of a request may take to come."""
-
-
-def prompt(protocol: Any, seconds: float = HEAD_SECONDS) -> type[Any]:
-    """The protocol that uvicorn has chosen, with that limit."""
-
-    class Prompt(protocol):
-        _seen: object = None
-        _looking: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)  # pyright: ignore[reportUnknownMemberType]
-            self._look_later()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            if self._looking is not None:
-                self._looking.cancel()
-            super().connection_lost(exc)  # pyright: ignore[reportUnknownMemberType]
-
-        def _look_later(self) -> None:
-            self._looking = self.loop.call_later(seconds, self._look)
-
-        def _look(self) -> None:
-            """End it where no request is answered, and none has been since it was last looked at."""
-            request = self.cycle
-            resting = request is None or request.response_complete
-            if resting and request is self._seen:
-                self.transport.close()
-                return
-            self._seen = request
-            self._look_later()
-
-    return Prompt
 
 
 # What comes over HTTP, looked at before the SDK reads it.
@@ -131,14 +89,13 @@ MOST_SESSIONS = 1_000
 """Each takes about 50 kB, and ends when it was unused for `IDLE_SECONDS`."""
 IDLE_SECONDS = 30 * 60.0
 MOST_CONNECTIONS = 256
-_ENDS = tuple(one for one in signal.Signals if one.name in ("SIGTERM", "SIGINT", "SIGHUP"))  # those there are here
 _LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _LEAST_TOKEN = 16
 _PLACE = re.compile(rb"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])?(?::[0-9]{1,5})?")
 
 
-class BadAddress(ValueError):  # noqa: N818 - reads as what it says
-    """An address that cannot be served on."""
+class BadAddress(CannotListen):
+    """An address, or a token for it, that cannot be used."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -159,16 +116,12 @@ class ListenAddress:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach it. A name that is not `localhost` may lead anywhere."""
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        """Whether only this machine can reach it."""
+        return is_local(self.host)
 
     @property
     def url(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}{PATH}"
+        return url_of(self.host, self.port) + PATH
 
 
 def new_token() -> str:
@@ -267,8 +220,8 @@ async def serve_http(
         lifespan="on",
     )
     config.load()
-    config.http_protocol_class = prompt(config.http_protocol_class)
-    with _listening(address) as listening:
+    config.http_protocol_class = with_head_limit(config.http_protocol_class)
+    with listen(address.host, address.port, MOST_CONNECTIONS) as listening:
         ready(listening.getsockname()[1])
         await _Server(config).serve([listening])
 
@@ -278,25 +231,10 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        for number in _ENDS:
+        for number in ENDS:
             on_signal(number.name, self.handle_exit, number, None)
         try:
             yield
         finally:
-            for number in _ENDS:
+            for number in ENDS:
                 no_more_on_signal(number.name)
-
-
-def _listening(address: ListenAddress) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    # Said to be TCP, or the loop leaves the delay on that small answers suffer from.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        if sys.platform != "win32":
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((address.host, address.port))
-        listening.listen(MOST_CONNECTIONS)
-    except OSError as error:
-        listening.close()
-        raise BadAddress(f"{address.host}:{address.port} cannot be served on: {error.strerror or error}.") from None
-    return listening

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +26,18 @@ from ferrule.core.events import Partial, Progress
 from ferrule.core.result import ErrorInfo
 from ferrule.mcp_server.asking import LACKING, QUESTION_SECONDS
 from ferrule.mcp_server.opening import INSTRUCTIONS, NAME, TITLE, takes_structured
-from ferrule.mcp_server.sessions import LONG_RUNNING, TASK_AFTER, Sessions, Tasks, is_stateless, lacking, wants_progress
+from ferrule.mcp_server.sessions import (
+    LONG_RUNNING,
+    TASK_AFTER,
+    RuntimeSession,
+    Sessions,
+    Tasks,
+    is_stateless,
+    lacking,
+    wants_progress,
+)
 from ferrule.mcp_server.shown_tools import PAGE_SIZE, RESULT_CHARS, BadCursor, Definitions, call_result
-from ferrule.registry.registry import Registry, View
+from ferrule.registry.registry import Registry, ToolSource, View
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -39,7 +49,6 @@ if TYPE_CHECKING:
     from ferrule.core.events import CallEvent, RegistryEvent
     from ferrule.mcp_server.sessions import ClientSession, RunningCall
     from ferrule.pipeline.run import Runtime
-    from ferrule.registry.registry import ToolSource
 
 
 # Arguments that an agent writes into every tool's schema for itself, and then sends along with the call.
@@ -121,6 +130,11 @@ class ListChanges:
             self._telling.cancel()
             await asyncio.wait((self._telling,))
 
+    def look(self) -> None:
+        """What clients may see could be another by now, for other reasons than a change of the registry."""
+        if self._unsubscribe is not None:
+            self._start_telling()
+
     def _note(self, _event: RegistryEvent) -> None:
         if self._loop is not None and not self._loop.is_closed():  # a tool may be registered by any thread
             self._loop.call_soon_threadsafe(self._start_telling)
@@ -166,7 +180,7 @@ class ProgressReports:
     end of what came since the last report is the message.
     """
 
-    def __init__(self, runtime: Runtime, running: RunningCall) -> None:
+    def __init__(self, session: ClientSession, running: RunningCall) -> None:
         self._running = running
         self._last = -1.0
         self._waiting: Progress | None = None
@@ -174,7 +188,7 @@ class ProgressReports:
         self._words = ""
         self._counts = False
         self._sender: asyncio.Task[None] | None = None
-        self._unsubscribe: Callable[[], None] = runtime.subscribe(self._note)
+        self._unsubscribe: Callable[[], None] = session.subscribe(self._note)
 
     def _note(self, event: CallEvent) -> None:
         if event.call_id != self._running.call.id:
@@ -235,12 +249,13 @@ class McpServer:
     """Serves a runtime's tools. `sdk` is the SDK's own server, to add prompts, resources or other methods to.
 
     Every client gets a session like the runtime's own; `close` ends what one leaves running. With `portable` off,
-    schemas go out whole, which not every agent's provider takes.
+    schemas go out whole, which not every agent's provider takes. Where calls run elsewhere than in a runtime,
+    `open_session` makes the sessions that run them, and tools are given in place of the runtime.
     """
 
     def __init__(
         self,
-        runtime: Runtime,
+        runtime: Runtime | ToolSource,
         *,
         name: str = NAME,
         instructions: str = INSTRUCTIONS,
@@ -249,12 +264,19 @@ class McpServer:
         result_chars: int = RESULT_CHARS,
         task_after: float = TASK_AFTER,
         close: Callable[[Session], Awaitable[None]] = Session.close,
+        open_session: Callable[[], ClientSession] | None = None,
     ) -> None:
-        self.definitions = Definitions(runtime.tools, portable=portable, page_size=page_size)
-        self.sessions = Sessions(runtime, close)
+        if isinstance(runtime, ToolSource):
+            tools = runtime
+            if open_session is None:
+                raise TypeError("Tools alone cannot be called. Give a Runtime with them, or `open_session`.")
+        else:
+            tools, open_session = runtime.tools, open_session or partial(RuntimeSession, runtime, close)
+        self.definitions = Definitions(tools, portable=portable, page_size=page_size)
+        self.sessions = Sessions(open_session)
         self.bus = InMemorySubscriptionBus()
         self._tasks = Tasks(self.sessions, self._answer)
-        self._changes = ListChanges(runtime.tools, self.definitions, self.sessions, self.bus)
+        self.changes = ListChanges(tools, self.definitions, self.sessions, self.bus)
         self._listen = ListenHandler(self.bus)
         self._parked: dict[str, RunningCall] = {}
         self._result_chars = result_chars
@@ -280,13 +302,13 @@ class McpServer:
     @asynccontextmanager
     async def _running(self, _server: Server[Any]) -> AsyncGenerator[None]:
         """While it serves: watch the tools. In the end nothing that a client began goes on."""
-        self._changes.watch()
+        self.changes.watch()
         try:
             yield
         finally:
             with anyio.CancelScope(shield=True):
                 self._listen.close()
-                await self._changes.end()
+                await self.changes.end()
                 await self.sessions.close()
 
     # Listing
@@ -328,6 +350,7 @@ class McpServer:
         try:
             await self._attend(running, session, context, patience)
         except asyncio.CancelledError:
+            running.taken_back = not session.closed
             with anyio.CancelScope(shield=True):  # the client takes it back, or is gone: the work stops
                 await running.stop()
             raise
@@ -356,7 +379,7 @@ class McpServer:
             await running.wait(patience)
             return
         running.attended_by = context
-        reports = ProgressReports(session.runtime, running)
+        reports = ProgressReports(session, running)
         try:
             await running.wait(patience)
             await reports.finish()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel.server import Server
 
     from ferrule.core.context import Session
+    from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
     from ferrule.pipeline.run import Runtime
 
@@ -56,13 +58,24 @@ def wants_progress(context: ServerRequestContext[Any, Any]) -> bool:
     return context.meta is not None and context.meta.get("progress_token") is not None
 
 
-class ClientSession:
-    """One client's runtime, and the calls that it has running."""
+class ClientSession(ABC):
+    """One client, and the calls that it has running."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self.runtime = runtime
+    def __init__(self) -> None:
         self.calls: set[RunningCall] = set()
         self.closed = False
+
+    @abstractmethod
+    async def run(self, running: RunningCall) -> ToolResult:
+        """Take a call to its result."""
+
+    @abstractmethod
+    def subscribe(self, listener: Callable[[CallEvent], None]) -> Callable[[], None]:
+        """Hear what its calls report while they run."""
+
+    @abstractmethod
+    async def end(self) -> None:
+        """Close whatever its calls left running."""
 
     def begin(
         self,
@@ -79,28 +92,46 @@ class ClientSession:
             set_peer(peer)
             if peer.can_elicit:
                 set_elicitor(peer)
-            return await self.runtime.run(running.call)
+            return await self.run(running)
 
         self.calls.add(running)
         running.start(work(), self.calls.discard, at_once=not wants_progress(context))
         return running
 
-    async def close(self, close: Callable[[Session], Awaitable[None]]) -> None:
+    async def close(self) -> None:
         """Stop its calls, then whatever they left running."""
         self.closed = True
         await asyncio.gather(*(running.stop() for running in list(self.calls)))
         try:
-            await close(self.runtime.session)
+            await self.end()
         except Exception:
             logger.exception("A session could not be closed")
+
+
+class RuntimeSession(ClientSession):
+    """A client with a runtime of its own, which asks through the client."""
+
+    def __init__(self, template: Runtime, close: Callable[[Session], Awaitable[None]]) -> None:
+        super().__init__()
+        own = replace(template.session, id=uuid.uuid4().hex, state={})
+        self._runtime = template.for_session(own, ask=ask_through_client)
+        self._close = close
+
+    async def run(self, running: RunningCall) -> ToolResult:
+        return await self._runtime.run(running.call)
+
+    def subscribe(self, listener: Callable[[CallEvent], None]) -> Callable[[], None]:
+        return self._runtime.subscribe(listener)
+
+    async def end(self) -> None:
+        await self._close(self._runtime.session)
 
 
 class Sessions:
     """Finds the session of a request, and closes each with its connection."""
 
-    def __init__(self, template: Runtime, close: Callable[[Session], Awaitable[None]]) -> None:
-        self._template = template
-        self._close = close
+    def __init__(self, open_session: Callable[[], ClientSession]) -> None:
+        self._open = open_session
         self._shared: ClientSession | None = None
         self._idle: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -116,7 +147,7 @@ class Sessions:
         session: ClientSession | None = connection.state.get(_KEY)
         if session is None:
             session = connection.state[_KEY] = self._open()
-            connection.exit_stack.push_async_callback(session.close, self._close)
+            connection.exit_stack.push_async_callback(session.close)
         return session
 
     def greet(self, context: ServerRequestContext[Any, Any]) -> Connection:
@@ -133,13 +164,8 @@ class Sessions:
             self._idle.cancel()
         shared, self._shared = self._shared, None
         if shared is not None:
-            await shared.close(self._close)
+            await shared.close()
         await asyncio.gather(*self._closing)
-
-    def _open(self) -> ClientSession:
-        model = self._template.session
-        own = replace(model, id=uuid.uuid4().hex, state={})
-        return ClientSession(self._template.for_session(own, ask=ask_through_client))
 
     def _the_shared(self) -> ClientSession:
         if self._shared is None:
@@ -158,7 +184,7 @@ class Sessions:
             self._the_shared()  # still at work: look again later
             return
         self._shared = None
-        closing = asyncio.get_running_loop().create_task(shared.close(self._close))
+        closing = asyncio.get_running_loop().create_task(shared.close())
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
@@ -173,6 +199,12 @@ LONG_RUNNING = "long-running"
 _KEPT_MS = 3_600_000
 _POLL_MS = 1_000
 _MOST = 256
+
+
+def follows_tasks(context: ServerRequestContext[Any, Any]) -> bool:
+    """Whether the client can be answered with a task."""
+    able = context.session.client_capabilities
+    return is_stateless(context) and able is not None and TASKS in (able.extensions or {})
 
 
 class TaskRequest(types.RequestParams):
@@ -244,8 +276,7 @@ class Tasks:
 
     def can_follow(self, context: ServerRequestContext[Any, Any]) -> bool:
         """Whether this request may be answered with a task."""
-        able = context.session.client_capabilities
-        return is_stateless(context) and able is not None and TASKS in (able.extensions or {}) and self._make_room()
+        return follows_tasks(context) and self._make_room()
 
     def adopt(self, running: RunningCall, session: ClientSession) -> dict[str, Any]:
         """Let a call go on as a task; what to answer instead of its result."""
@@ -271,7 +302,9 @@ class Tasks:
         return {}
 
     async def _cancel(self, context: ServerRequestContext[Any, Any], params: TaskRequest) -> dict[str, Any]:
-        await self._find(context, params).running.stop()
+        running = self._find(context, params).running
+        running.taken_back = True
+        await running.stop()
         return {}
 
     def _find(self, context: ServerRequestContext[Any, Any], params: TaskRequest) -> Task:

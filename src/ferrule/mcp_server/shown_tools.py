@@ -230,6 +230,9 @@ class PortableMCP(WholeMCP):
         return Dialect._schema(self, schema, False, ledger)  # noqa: SLF001 - past MCP's own, which keeps the whole schema
 
 
+_WHOLE, _PORTABLE = WholeMCP(), PortableMCP()  # what one list has written of a tool, others share
+
+
 class Shown:
     """A tool under the name that clients know. What concerns its output is made for those who ask for it."""
 
@@ -260,7 +263,7 @@ class Definitions:
 
     def __init__(self, tools: ToolSource, *, portable: bool = True, page_size: int = PAGE_SIZE) -> None:
         self._tools = tools
-        self._exporter = Exporter(PortableMCP() if portable else WholeMCP(), names=NameMap(NAME_CHARS))
+        self._exporter = Exporter(_PORTABLE if portable else _WHOLE, names=NameMap(NAME_CHARS))
         self._page_size = page_size
         self._revision = -1
         self._names: list[str] = []

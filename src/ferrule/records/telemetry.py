@@ -45,8 +45,12 @@ class LogRecorder:
     """A recorder and watcher: a line when a call is looked up, when its tool starts, and when it ends.
 
     Lookups and starts are `DEBUG`, except that a tool nobody knows is `WARNING`; success is `INFO`, failure
-    and refusal `WARNING`.
+    and refusal `WARNING`. With `names` an end is written by names, for logs of many tenants that are searched as text:
+    `toolName=…, toolCallId=…, tenant=…, userId=…, resultLength=…` or `error=…`.
     """
+
+    def __init__(self, *, names: bool = False) -> None:
+        self._names = names
 
     def looked_up(self, call: RawCall, session: Session, *, found: bool) -> None:
         level = logging.DEBUG if found else logging.WARNING
@@ -69,7 +73,9 @@ class LogRecorder:
         fields |= {"outcome": record.outcome, "stage": record.stage, "duration": round(record.duration, 6)}
         fields |= {name: round(seconds, 6) for name in ("waited", "queued") if (seconds := getattr(record, name))}
         milliseconds = record.duration * 1000
-        if succeeded:
+        if self._names:
+            self._log_names(level, fields, record)
+        elif succeeded:
             fields["result_length"] = record.result_length
             _calls.log(
                 level,
@@ -92,6 +98,27 @@ class LogRecorder:
                 fields["error"],
                 extra=fields,
             )
+
+    def _log_names(self, level: int, fields: dict[str, Any], record: CallRecord) -> None:
+        if record.outcome == "success":
+            fields["result_length"] = ended = record.result_length
+            what = "resultLength"
+        else:
+            fields["error"] = _word(record.error or record.reason, 1_000)
+            what, ended = "error", f"{record.outcome}: {fields['error']}"
+        said = (
+            fields["tool"],
+            fields["call_id"],
+            fields["tenant"],
+            fields["user"],
+            record.duration * 1000,
+            what,
+            ended,
+        )
+        _calls.log(level, _NAMES_LINE, *said, extra=fields)
+
+
+_NAMES_LINE = "toolName=%s, toolCallId=%s, tenant=%s, userId=%s, duration=%.1f ms, %s=%s"
 
 
 def log_registry(event: RegistryEvent) -> None:
@@ -157,15 +184,15 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SHOWN = tuple(range(8, len(BOUNDS) - 1, 2))
 
 
-def prometheus_text(statistics: Statistics, *, registry_size: int | None = None) -> str:
-    """The metrics page: text exposition format 0.0.4."""
+def prometheus_text(statistics: Statistics, *, registry_size: int | None = None, durations: bool = True) -> str:
+    """The metrics page: text exposition format 0.0.4. Without `durations` it has the counters alone."""
     lines = [*_counters(statistics.snapshot())]
     for name, words, seen in (
         ("tool_execution_duration_seconds", "How long calls took that reached their tool.", statistics.durations()),
         ("tool_approval_duration_seconds", "How long calls waited for a user's answer.", statistics.waits()),
         ("tool_queue_duration_seconds", "How long calls waited for their turn.", statistics.queues()),
     ):
-        if seen:
+        if seen and durations:
             lines += _histogram(name, words, seen)
     if registry_size is not None:
         lines += _header("tool_registry_size", "gauge", "Tools that are registered.")
@@ -206,6 +233,8 @@ def _label(name: str, value: str) -> str:
     return f'{name}="{escaped}"'
 
 
+OTHER = "(other)"
+"""The label of all tenants that have none of their own."""
 _SCOPE = "ferrule"
 _DURATION_BOUNDS = [0.01 * 2**step for step in range(14)]
 _TOOL_TYPE = "function"
@@ -297,10 +326,15 @@ class MetricsRecorder:
 
     `gen_ai.execute_tool.duration` is the conventions' own; `tool.execution.count`, `.success`, `.failure`,
     `.duration`, `tool.approval.duration`, `tool.queue.duration`, `tool.permission.denied` and `tool.registry.size` are
-    Ferrule's, as on the Prometheus page.
+    Ferrule's, as on the Prometheus page. The first `tenants` that are seen have a label `ferrule.tenant` of their own,
+    and all others share one: a label must not have a value for everybody who ever comes.
     """
 
-    def __init__(self, meter_provider: Any = None, *, registry_size: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self, meter_provider: Any = None, *, registry_size: Callable[[], int] | None = None, tenants: int = 0
+    ) -> None:
+        self._most_tenants = tenants
+        self._tenants: set[str] = set()
         try:
             from opentelemetry import metrics
         except ImportError:
@@ -334,6 +368,8 @@ class MetricsRecorder:
 
     def record(self, record: CallRecord) -> None:
         labels = {"gen_ai.tool.name": record.tool if record.version else UNKNOWN}
+        if self._most_tenants and record.caller.tenant is not None:
+            labels["ferrule.tenant"] = self._label_of(record.caller.tenant)
         self._count.add(1, labels)
         if record.outcome == "success":
             self._success.add(1, labels)
@@ -351,6 +387,11 @@ class MetricsRecorder:
             if record.outcome != "success":
                 by_convention["error.type"] = record.outcome
             self._gen_ai_duration.record(record.duration, by_convention)
+
+    def _label_of(self, tenant: str) -> str:
+        if tenant not in self._tenants and len(self._tenants) < self._most_tenants:
+            self._tenants.add(tenant)
+        return tenant if tenant in self._tenants else OTHER
 
 
 def _error_type(error: BaseException) -> str:

@@ -302,7 +302,7 @@ async def show_usage(request: ServiceRequest) -> Response:
     )  # fmt: skip
 
 
-_AFTER = Parameter("after", "Read on after this `seq`.", {"type": "integer", "minimum": 0})
+_AFTER = Parameter("after", "Read on after this `seq`.", {"type": "integer", "minimum": 0, "maximum": _MOST_SEQ})
 _LIMIT = Parameter("limit", "How many at most.", {"type": "integer", "minimum": 0, "maximum": _MOST_ROWS})
 _DAY = Parameter("day", "The day in UTC, such as 2026-01-31; today unless given.")
 

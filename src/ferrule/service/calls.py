@@ -67,6 +67,8 @@ logger = logging.getLogger("ferrule.service")
 _STORE_AGAIN = 1.0
 _LOOK_AGAIN = 1.0
 _LOOK_AT_EVENTS = 0.3
+_EVENTS_AT_ONCE = 8
+"""How many a reader holds: one that does not read must not hold all that a call has said."""
 
 
 class CallProblem(Exception):  # noqa: N818 - reads as what it says
@@ -599,16 +601,22 @@ class Calls:
                     yield event
                 return
             row = await self._row(principal.tenant, call) or row
-            for event in events_of(row, await self._stored_events(principal.tenant, call, after), after):
+            stored = await self._stored_events(principal.tenant, call, after, _EVENTS_AT_ONCE)
+            has_more = len(stored) == _EVENTS_AT_ONCE
+            for event in events_of(row, stored, after):
+                if has_more and event["id"] > stored[-1]["id"]:
+                    break  # it comes after others that are not read yet
                 after = event["id"]
                 yield event
+            if has_more:
+                continue
             if row["status"] in FINISHED:
                 return
             await self._news_of(call, _LOOK_AT_EVENTS)
 
-    async def _stored_events(self, tenant: str, call: str, after: int) -> list[dict[str, Any]]:
+    async def _stored_events(self, tenant: str, call: str, after: int, most: int | None = None) -> list[dict[str, Any]]:
         query = select(events).where(events.c.tenant == tenant, events.c.call == call, events.c.seq > after)
-        query = query.order_by(events.c.seq)
+        query = query.order_by(events.c.seq).limit(most)
         found = await self.database.read(tenant, lambda connection: connection.execute(query).all())
         return [stored_event(row) for row in found]
 

@@ -11,7 +11,7 @@ import hashlib
 import json
 import secrets
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -167,6 +167,24 @@ class Directory:
                 self._by_user[tenant, user] = found
         assert found is None or isinstance(found, Principal)  # noqa: S101 - as above
         return found
+
+    async def renewed(self, principal: Principal) -> Principal | None:
+        """Who a credential that was good speaks for now, for what outlives its request; None when nobody any more."""
+        tenant = principal.tenant
+
+        def read(connection: Connection) -> Principal | None:
+            mine = (api_keys.c.tenant == tenant) & (api_keys.c.id == principal.key)
+            key = connection.execute(select(api_keys).where(mine)).first()
+            if key is not None and (key.revoked or (key.expires is not None and key.expires <= time())):
+                return None
+            found = read_principal(connection, tenant, principal.user, key, principal.expires)
+            if found is None or key is not None:
+                return found
+            return replace(found, key=principal.key, scopes=principal.scopes)
+
+        if principal.expires is not None and principal.expires <= time():
+            return None
+        return await self._database.read(tenant, read)
 
     def _by_secret(self, connection: Connection, hashed: str) -> Principal | None:
         found = connection.execute(select(key_hashes).where(key_hashes.c.hash == hashed)).first()

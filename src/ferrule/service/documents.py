@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import random
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
-from ferrule.core.result import finite, plainly
+from ferrule.core.errors import ErrorKind
+from ferrule.core.result import Attachment, ErrorInfo, ToolResult, finite, plainly
 from ferrule.records.redact import keep_arguments
 from ferrule.records.row import CONTENT
 
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Row
 
-    from ferrule.core.result import ToolResult
     from ferrule.service.directory import Principal
 
 _MOST_OUTPUT = 65_536
@@ -100,6 +101,30 @@ def result_text(result: ToolResult, most: int = 0) -> str:
     """A result as it is stored and sent: ASCII, so that no database and no proxy changes it."""
     text = result.to_json()
     return text if not most or len(text) <= most else _cut(result.to_dict(), len(text), most)
+
+
+def result_of(document: Mapping[str, Any], call_id: str) -> ToolResult:
+    """The result that such a document was made of, for a call that its caller knows under another id."""
+    metadata = dict(document["metadata"])
+    tool = metadata.pop("tool", "")
+    metadata.pop("call_id", None)
+    told = document["error"]
+    error = ErrorInfo(ErrorKind(told["type"]), told["message"], told["details"], told["suggestion"]) if told else None
+    attachments = [
+        Attachment(
+            one["media_type"],
+            base64.urlsafe_b64decode(one["data"]) if one["data"] is not None else None,
+            one["uri"],
+            one["name"],
+            one.get("details"),
+            one.get("after"),
+        )
+        for one in document.get("attachments", ())
+    ]
+    return ToolResult(
+        call_id, tool, document["success"], document["llm_content"], document["display_content"], document["data"],
+        error, metadata, attachments,
+    )  # fmt: skip
 
 
 def _cut(document: dict[str, Any], length: int, most: int) -> str:

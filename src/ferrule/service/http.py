@@ -37,11 +37,12 @@ from ferrule.service.sessions import TooManySessions
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 
-    from starlette.types import Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from ferrule.service.access import Allowed
     from ferrule.service.directory import Principal
     from ferrule.service.service import Service
+    from ferrule.service.telemetry import RequestSpan
 
 logger = logging.getLogger("ferrule.service")
 access_log = logging.getLogger("ferrule.access")
@@ -134,7 +135,7 @@ class ServiceRequest:
 
     __slots__ = (
         "_app", "_headers", "_query", "allowed", "answering", "began", "body", "endpoint", "path", "principal", "raw",
-        "receive", "request_id", "scope", "send", "service",
+        "receive", "request_id", "scope", "send", "service", "span",
     )  # fmt: skip
 
     def __init__(self, app: HttpApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -149,6 +150,7 @@ class ServiceRequest:
         self.path: Mapping[str, str] = {}
         self.answering: asyncio.Task[None] | None = None
         """An answer that goes out before the endpoint has returned."""
+        self.span: RequestSpan | None = None
         self.principal: Principal = cast("Any", None)
         self.allowed: Allowed = cast("Any", None)
         self.body: Any = None
@@ -284,6 +286,25 @@ class JsonResponse(Response):
             self.raw_headers.append((name.lower().encode("latin-1"), value.encode("latin-1")))
 
 
+class Forwarded(Response):
+    """An answer that another application gives; its status is known once it has begun."""
+
+    def __init__(self, app: ASGIApp) -> None:  # pyright: ignore[reportMissingSuperCall]
+        self.app = app
+        self.status_code = 500
+        self.raw_headers: list[tuple[bytes, bytes]] = []
+        self.begun = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def passed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.status_code, self.begun = message["status"], True
+                message = {**message, "headers": [*message.get("headers", ()), *self.raw_headers]}
+            await send(message)
+
+        await self.app(scope, receive, passed)
+
+
 def json_response(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return JsonResponse(document if isinstance(document, str) else json.dumps(document), status, headers)
 
@@ -343,6 +364,15 @@ class HttpApp:
                 await send({"type": "websocket.close", "code": 1000})
             return
         request = ServiceRequest(self, scope, receive, send)
+        telemetry = self.service.telemetry
+        if telemetry is None:
+            await self._handle(request)
+            return
+        with telemetry.request(scope, request.request_id) as request.span:
+            await self._handle(request)
+
+    async def _handle(self, request: ServiceRequest) -> None:
+        scope = request.scope
         try:
             endpoint = request.endpoint = self._find(request, scope["method"], scope["path"])
             await self._admit(request, endpoint)
@@ -359,12 +389,29 @@ class HttpApp:
     async def answer(self, request: ServiceRequest, response: Response) -> None:
         """Send an answer, counted and logged."""
         scope, endpoint = request.scope, request.endpoint
-        response.raw_headers.append((b"x-request-id", request.request_id.encode()))
+        own_header = (b"x-request-id", request.request_id.encode())
+        response.raw_headers.append(own_header)
+        forwarded = isinstance(response, Forwarded)
+        if isinstance(response, Forwarded):
+            try:
+                await response(scope, request.receive, request.send)
+            except OSError:
+                pass  # whoever asked has gone
+            except Exception as error:
+                if response.begun:
+                    raise
+                forwarded = False
+                response = self._worded(error, request.request_id).response(request.request_id)
+                response.raw_headers.append(own_header)
         counted = (endpoint.path if endpoint is not None else "(none)", response.status_code)
         requests = self.service.requests
         requests[counted] = requests.get(counted, 0) + 1
+        if request.span is not None:
+            request.span.answered(*counted, request.principal)
         if access_log.isEnabledFor(logging.INFO):
             _log(request, response.status_code)
+        if forwarded:
+            return
         try:
             await response(scope, request.receive, request.send)
         except OSError:
@@ -377,7 +424,7 @@ class HttpApp:
         if "\x00" in path:
             raise RequestProblem(400, "path", "The path holds a NUL character.")
         allowed = [one.method for (_, fixed), one in self._fixed.items() if fixed == path]
-        for pattern, one in self._patterns:
+        for pattern, one in self._patterns if not allowed else ():
             if match := pattern.match(path):
                 if one.method == method:
                     request.path = match.groupdict()
@@ -412,7 +459,8 @@ class HttpApp:
         kind = (request.header(b"content-type") or "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise RequestProblem(415, "media_type", "Send JSON, with `Content-Type: application/json`.")
-        if (request.header(b"content-encoding") or "identity") != "identity":
+        coding = request.header(b"transfer-encoding") or "chunked"
+        if (request.header(b"content-encoding") or "identity") != "identity" or coding.lower() != "chunked":
             raise RequestProblem(415, "media_type", "Send the body uncompressed.")
         most = self.service.settings.body_bytes
         if bound := self.service.limits.bounds(request.principal).argument_bytes:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MOST_EVENTS = 2_000
 """Pieces of output and progress of one call that are kept; the result has all of it anyway."""
+MOST_EVENT_CHARS = 8_000_000
+"""And how much they hold together."""
 _PROGRESS_SECONDS = 0.05
 
 
@@ -30,8 +32,9 @@ class LiveCall:
     """One call of this instance, until its end is stored."""
 
     __slots__ = (
-        "_progress_at", "_start_stored", "_waiting", "answer", "answer_for", "attached", "cancelled", "events",
-        "most_bytes", "outlived", "row", "runtime", "stored", "subjects", "task", "turn", "writer",
+        "_is_full", "_progress_at", "_room", "_start_stored", "_waiting", "answer", "answer_for", "attached",
+        "cancelled", "events", "most_bytes", "outlived", "row", "runtime", "stored", "subjects", "task", "turn",
+        "writer",
     )  # fmt: skip
 
     def __init__(self, row: dict[str, Any], writer: GroupWriter, most_bytes: int = 0) -> None:
@@ -55,6 +58,8 @@ class LiveCall:
         self.events: list[dict[str, Any]] = []
         self._waiting: list[asyncio.Future[bool]] = []
         self._progress_at = 0.0
+        self._room = MOST_EVENT_CHARS
+        self._is_full = False
         self._start_stored = False
 
     @property
@@ -95,12 +100,15 @@ class LiveCall:
         """Pass on progress and output of the call itself, as far as there is room."""
         if event.call_id != self.id or not isinstance(event, (Progress, Partial)):
             return
-        if len(self.events) >= MOST_EVENTS:
-            if len(self.events) == MOST_EVENTS:
+        if self._is_full or self._room <= 0 or len(self.events) >= MOST_EVENTS:
+            if not self._is_full:
+                self._is_full = True
                 self.say("reset", {"detail": "There is more than is kept as events; the result has all of it."})
             return
         if isinstance(event, Partial):
-            self.say("call.output", output_of(event.content))
+            output = output_of(event.content)
+            self._room -= len(output["content"]) if isinstance(output["content"], str) else 100
+            self.say("call.output", output)
             return
         now = monotonic()
         if now - self._progress_at >= _PROGRESS_SECONDS or event.done == event.total:

@@ -6,7 +6,7 @@ import re
 from datetime import datetime  # noqa: TC003 - read at run time by pydantic
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
 NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 _NAME = re.compile(NAME)
@@ -45,14 +45,20 @@ def check_audit_days(days: float) -> float:
     return days
 
 
-Name = Annotated[str, AfterValidator(check_name), Field(min_length=1, max_length=63, pattern=NAME)]
+Name = Annotated[
+    str,
+    AfterValidator(check_name),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 63, "pattern": NAME}),
+]
 Label = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
 
 
 class Sent(BaseModel):
-    """A request body. Unknown keys are refused: a misspelt limit must not be a limit that does not hold."""
+    """A request body. Unknown keys are refused: a misspelt limit must not be a limit that does not hold. Nor is a
+    `false` read as 0, or a text as a number.
+    """
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
 
 class Received(BaseModel):

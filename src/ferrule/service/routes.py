@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
+from ferrule.core.errors import MissingExtra
 from ferrule.core.tool import description_of
 from ferrule.dialects import KNOWN, Exporter
 from ferrule.records import CONTENT_TYPE
@@ -269,6 +270,17 @@ async def decide_approval(request: ServiceRequest) -> Response:
     return json_response(approval_document(row))
 
 
+# MCP
+
+
+async def serve_mcp(request: ServiceRequest) -> Response:
+    try:
+        endpoint = await request.service.mcp()
+    except MissingExtra as missing:
+        raise RequestProblem(501, "no_mcp", str(missing)) from None
+    return await endpoint.answer(request)
+
+
 # Who one is, and what watches the service
 
 
@@ -329,7 +341,10 @@ _WHOLE = {"type": "integer", "minimum": 0}
 _DIALECT = Parameter("dialect", "Give definitions in this provider's form.", {"type": "string", "enum": list(KNOWN)})
 _LIMIT = Parameter("limit", "How many at most.", {**_WHOLE, "maximum": _MOST_PAGE})
 _WAIT = Parameter("wait", "Seconds to wait for the end.", {**_WHOLE, "maximum": int(LONGEST_WAIT)})
-_KEY_HEADER = Parameter("Idempotency-Key", "The same key and body give the same call, for 24 hours.", where="header")
+_KEY_HEADER = Parameter(
+    "Idempotency-Key", "The same key and body give the same call, for 24 hours.",
+    {"type": "string", "pattern": "^[!-~]{1,255}$"}, "header",
+)  # fmt: skip
 _PREFER = Parameter("Prefer", "`wait=30` waits that many seconds; `respond-async` does not wait.", where="header")
 _LAST = Parameter("Last-Event-ID", "Resume after this event.", where="header")
 
@@ -379,3 +394,7 @@ ENDPOINTS: tuple[ApiRoute, ...] = (
              answers={200: "application/json"}, errors=(404,)),
     ApiRoute("GET", "/openapi.json", show_openapi, "This document.", answers={200: "application/json"}),
 )  # fmt: skip
+MCP_ENDPOINTS = tuple(
+    ApiRoute(method, "/mcp", serve_mcp, "The same tools for MCP clients.", "") for method in ("POST", "GET", "DELETE")
+)
+"""Not in the OpenAPI document: MCP describes itself."""

@@ -7,12 +7,14 @@ import logging
 from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ferrule.app.build import App, build_hooks, guarded_folders, own_files, sandbox_choice
 from ferrule.app.settings import AuditSettings, tool_folders
 from ferrule.core.context import Environment
+from ferrule.core.errors import MissingExtra
 from ferrule.pipeline.stages import Limits
 from ferrule.policy import RulePolicy
 from ferrule.records import LogRecorder, log_registry
@@ -27,6 +29,7 @@ from ferrule.service.oidc import OidcTokens, read_key_file
 from ferrule.service.outgoing import FetchProblem, Webhooks
 from ferrule.service.sessions import UserSessions, require_apart
 from ferrule.service.tables import HEAD
+from ferrule.service.telemetry import ServiceTelemetry, provider_is_set
 from ferrule.service.tenant_records import TenantRecorder, metrics_page
 from ferrule.service.upkeep import Upkeep
 from ferrule.service.writer import GroupWriter
@@ -54,12 +57,25 @@ def database_url(settings: ServiceSettings) -> str:
 class Service:
     """Everything of one instance. `async with` opens it; `app` is what an ASGI server serves."""
 
-    def __init__(self, settings: Settings, folder: Path, *, tools: Registry | None = None) -> None:
-        """`folder` is where relative paths of the settings start; `tools` are used instead of those of the settings."""
+    def __init__(
+        self,
+        settings: Settings,
+        folder: Path,
+        *,
+        tools: Registry | None = None,
+        telemetry: ServiceTelemetry | None = None,
+    ) -> None:
+        """`folder` is where relative paths of the settings start; `tools` are used instead of those of the settings.
+
+        `telemetry` is by default what the global providers of OpenTelemetry take, if there are any.
+        """
         self.settings = settings.service
         self._app = App(replace(settings, audit=AuditSettings(enabled=False)), folder)
         self.tools = tools if tools is not None else self._app.tools.registry
         self.database = Database(database_url(self.settings))
+        if telemetry is None and provider_is_set():
+            telemetry = ServiceTelemetry(registry_size=lambda: self.tools.size)
+        self.telemetry = telemetry
         self.first_key: str | None = None
         """The secret of the first administrator, on the very first start alone."""
         self.not_ready_because = "The service is starting."
@@ -70,6 +86,7 @@ class Service:
         self._folder = folder
         self.tokens: OidcTokens | None = None
         """Who the tokens of the configured issuer speak for; None where there is none."""
+        self._mcp: Any = None  # an `McpEndpoint`, which knows of the service and not the other way round
         self.requests: dict[tuple[str, int], int] = {}
         """HTTP requests by endpoint and status."""
 
@@ -133,6 +150,7 @@ class Service:
         if settings.oidc.issuer:
             self.tokens = OidcTokens(settings.oidc, self.database, self.writer, self.directory)
         self.records = TenantRecorder(self.writer)
+        telemetry = self.telemetry
         operator = self._app.runtime.policy
         assert isinstance(operator, RulePolicy)  # noqa: S101 - the settings make no other
         self.access = Access(self.directory, self.tools, operator, self._policy_options())
@@ -146,7 +164,8 @@ class Service:
         self.sessions = UserSessions(
             self.tools,
             self.workspace_root,
-            recorders=[self.records, LogRecorder()],
+            recorders=[self.records, LogRecorder(names=True), *([telemetry.recorder] if telemetry is not None else [])],
+            tracer=telemetry.tracer if telemetry is not None else None,
             hooks=build_hooks(everything),
             limits=Limits(
                 timeout=everything.limits.timeout,
@@ -204,6 +223,23 @@ class Service:
         running = Counter(live.tenant for live in self.calls.live.values())
         return metrics_page(statistics, registry_size=size, requests=self.requests, running=running)
 
+    async def mcp(self) -> Any:
+        """What answers at `/mcp`, made when it is first wanted: importing the SDK takes long."""
+        if self._mcp is None:
+            try:
+                module = await asyncio.to_thread(import_module, "ferrule.service.mcp_endpoint")
+            except ModuleNotFoundError as error:
+                if (error.name or "").startswith("ferrule"):
+                    raise
+                raise MissingExtra("MCP", "mcp") from error
+            if self._mcp is None:
+                self._mcp = module.McpEndpoint(self)
+        return self._mcp
+
+    async def close_mcp(self) -> None:
+        if self._mcp is not None:
+            await self._mcp.close()
+
     async def drain(self) -> None:
         """Take no more calls, and wait for those that run; after `drain_seconds` they are stopped."""
         if not self.ready or self.calls.draining:
@@ -233,6 +269,7 @@ class Service:
             await asyncio.wait({self._waiting_for_schema})
         if self.ready:
             await self.drain()
+            await self.close_mcp()
             self.ready = False
             self.not_ready_because = "This instance has stopped."
             await self.upkeep.stop()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ferrule.app.settings import Settings
     from ferrule.pipeline.hooks import Hook
-    from ferrule.pipeline.record import Recorder
+    from ferrule.pipeline.record import Recorder, Tracer
     from ferrule.pipeline.stages import Limits
     from ferrule.registry.registry import ToolSource
     from ferrule.service.access import Allowed
@@ -111,6 +111,7 @@ class UserSessions:
         hooks: Iterable[Hook],
         limits: Limits,
         environment: Callable[[Path], Environment],
+        tracer: Tracer | None = None,
     ) -> None:
         """`environment` gives what a session knows of the sandbox and the like, for its workspace."""
         self._tools = tools
@@ -120,6 +121,7 @@ class UserSessions:
         self.has_hooks = bool(self._hooks)
         self._limits = limits
         self._environment = environment
+        self._tracer = tracer
         self._named: dict[tuple[str, str, str], _Held] = {}
         self._unnamed: dict[tuple[str, str], _Held] = {}
         self._folders: dict[tuple[str, str], tuple[Path, Environment]] = {}
@@ -183,10 +185,17 @@ class UserSessions:
             policy=allowed.policy,
             recorders=self._recorders,
             hooks=self._hooks,
+            tracer=self._tracer,
             limits=self._limits,
             session=session,
             own_loop=True,
         )
+
+    async def close_named(self, tenant: str, user: str, name: str) -> None:
+        """End one session, where there is one."""
+        held = self._named.pop((tenant, user, name), None)
+        if held is not None:
+            await close_quietly(held.session)
 
     async def close_idle(self, idle: float = IDLE_SECONDS) -> None:
         """End sessions that nobody has used for a while, with their shells."""

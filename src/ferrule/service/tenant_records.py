@@ -15,6 +15,7 @@ from sqlalchemy import delete, func, select, update
 
 from ferrule.records import Statistics, prometheus_text
 from ferrule.records.row import CONTENT, RETENTION, hash_of, retention_content
+from ferrule.records.telemetry import OTHER
 from ferrule.service.tables import audit, audit_heads
 from ferrule.service.writer import AddAudit, append_audit
 
@@ -30,6 +31,8 @@ MOST_REMOVED = 5_000
 """Old rows that one transaction removes."""
 _KIND, _ARGUMENTS = CONTENT.index("kind"), CONTENT.index("arguments")
 _MOST_TENANTS = 1_000
+_MOST_DETAILED = 50
+"""Tenants whose durations stand on a page of all tenants, the first that came: each tool has sixty lines of them."""
 _SAMPLE = re.compile(r"(?P<name>\w+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)")
 
 
@@ -49,7 +52,7 @@ class TenantRecorder:
         self._writer.put(AddAudit(tenant, record))
         counts = self.statistics.get(tenant)
         if counts is None:
-            name = tenant if len(self.statistics) < _MOST_TENANTS else "(other)"
+            name = tenant if len(self.statistics) < _MOST_TENANTS else OTHER
             counts = self.statistics.setdefault(name, Statistics())
         counts.record(record)
 
@@ -120,11 +123,15 @@ def metrics_page(
     requests: Mapping[tuple[str, int], int] | None = None,
     running: Mapping[str, int] | None = None,
 ) -> str:
-    """Each tenant's counters under its own label. A family of metrics stands together, as the format asks."""
+    """Each tenant's counters under its own label. A family of metrics stands together, as the format asks.
+
+    How many lines there are is bounded: tenants, tools and paths that nobody has count under one name each.
+    """
     families: dict[str, list[str]] = {}
     current = ""
+    detailed = set(list(by_tenant)[:_MOST_DETAILED])
     for tenant, statistics in sorted(by_tenant.items()):
-        for line in prometheus_text(statistics).splitlines():
+        for line in prometheus_text(statistics, durations=tenant in detailed).splitlines():
             if line.startswith("# "):
                 _, keyword, name, _ = line.split(" ", 3)
                 current = name

@@ -10,7 +10,7 @@ from typing import Any
 
 import uvicorn
 
-from ferrule.mcp_server.http import prompt
+from ferrule.app.listening import with_head_limit
 
 HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 
@@ -25,7 +25,7 @@ async def served(release: asyncio.Event) -> AsyncGenerator[int]:
 
     config = uvicorn.Config(app, log_config=None, lifespan="off", timeout_keep_alive=60)
     config.load()
-    config.http_protocol_class = prompt(config.http_protocol_class, 0.05)
+    config.http_protocol_class = with_head_limit(config.http_protocol_class, 0.05)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         task = asyncio.create_task(server.serve([listening]))

@@ -1,0 +1,117 @@
+"""OpenTelemetry for the service: a span for each request in the trace of its caller, with the spans of its calls below.
+
+It is on where somebody has set up a provider: as `opentelemetry-instrument ferrule serve` does, or in a program of
+one's own. Otherwise OpenTelemetry is not even imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from ferrule.records import MetricsRecorder, SpanTracer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
+    from starlette.types import Scope
+
+    from ferrule.service.directory import Principal
+
+MOST_TENANTS = 100
+"""Tenants that have a label of their own in OpenTelemetry's metrics; further ones share `(other)`."""
+_SCOPE = "ferrule.service"
+_TRACE = "ferrule.trace"
+_DURATION_BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10]
+_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
+
+
+def provider_is_set() -> bool:
+    """Whether this process sends its spans or metrics anywhere."""
+    trace, metrics = sys.modules.get("opentelemetry.trace"), sys.modules.get("opentelemetry.metrics")
+    return any(
+        module is not None and not type(given()).__name__.startswith(("Proxy", "_Proxy", "NoOp", "Default"))
+        for module, given in (
+            (trace, getattr(trace, "get_tracer_provider", None)),
+            (metrics, getattr(metrics, "get_meter_provider", None)),
+        )
+        if given is not None
+    )
+
+
+class ServiceTelemetry:
+    """Spans and metrics of requests and calls. The providers are the global ones unless given."""
+
+    def __init__(
+        self, tracer_provider: Any = None, meter_provider: Any = None, *, registry_size: Callable[[], int] | None = None
+    ) -> None:
+        self.tracer = SpanTracer(tracer_provider)
+        self.recorder = MetricsRecorder(meter_provider, registry_size=registry_size, tenants=MOST_TENANTS)
+        from opentelemetry import context, metrics, propagate, trace
+
+        self._context, self._propagate, self._trace = context, propagate, trace
+        self._requests = trace.get_tracer(_SCOPE, tracer_provider=tracer_provider)
+        meter = metrics.get_meter(_SCOPE, meter_provider=meter_provider)
+        self._duration = meter.create_histogram(
+            "http.server.request.duration",
+            unit="s",
+            description="Duration of HTTP server requests.",
+            explicit_bucket_boundaries_advisory=_DURATION_BOUNDS,
+        )
+
+    @contextmanager
+    def request(self, scope: Scope, request_id: str) -> Generator[RequestSpan]:
+        """The span around a request; below the caller's own where they sent a `traceparent`."""
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        parent = self._propagate.extract(headers)
+        method = scope["method"] if scope["method"] in _METHODS else "_OTHER"
+        attributes = {
+            "http.request.method": method, "url.scheme": scope.get("scheme", "http"), "ferrule.request_id": request_id
+        }  # fmt: skip
+        with self._requests.start_as_current_span(
+            method, context=parent, kind=self._trace.SpanKind.SERVER, attributes=attributes, record_exception=False
+        ) as span:
+            scope[_TRACE] = self._context.get_current()
+            yield RequestSpan(self, span, method)
+
+    @contextmanager
+    def within(self, scope: Mapping[str, Any]) -> Generator[None]:
+        """Go on in the trace of a request, for work that another task does for it."""
+        found = scope.get(_TRACE)
+        token = self._context.attach(found) if found is not None else None
+        try:
+            yield
+        finally:
+            if token is not None:
+                self._context.detach(token)
+
+    def answered(self, span: Any, method: str, route: str, status: int, who: Principal | None, seconds: float) -> None:
+        labels: dict[str, Any] = {
+            "http.request.method": method, "http.route": route, "http.response.status_code": status
+        }  # fmt: skip
+        self._duration.record(seconds, labels)
+        span.update_name(f"{method} {route}")
+        span.set_attributes(labels)
+        if who is not None:
+            span.set_attributes({"ferrule.tenant": who.tenant, "user.id": who.user})
+        if status >= 500:
+            span.set_attribute("error.type", str(status))
+            span.set_status(self._trace.Status(self._trace.StatusCode.ERROR))
+
+
+class RequestSpan:
+    """The span of one request, until it is answered."""
+
+    __slots__ = ("_began", "_method", "_span", "_telemetry")
+
+    def __init__(self, telemetry: ServiceTelemetry, span: Any, method: str) -> None:
+        self._telemetry = telemetry
+        self._span = span
+        self._method = method
+        self._began = perf_counter()
+
+    def answered(self, route: str, status: int, who: Principal | None) -> None:
+        """Say how it ended. The route is a pattern, never the path: that is another one for each call."""
+        self._telemetry.answered(self._span, self._method, route, status, who, perf_counter() - self._began)
