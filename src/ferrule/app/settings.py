@@ -258,6 +258,58 @@ class ServiceLimitSettings:
 
 
 @dataclass(slots=True)
+class EntitySettings:
+    """Something that intents read and change: a pydantic `model` as `package.module:Class`, whose rows the service
+    keeps itself, or a `table` of the database at `url`, or at the URL in the variable `url_variable`.
+
+    `tenant_column` holds whose row it is; without one, `tenants` names those who may have all of the table. `roles`
+    are those it is for (empty: every role), and `hidden` are columns that nobody is shown.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    model: str = ""
+    url: str = field(default="", repr=False)
+    url_variable: str = ""
+    table: str = ""
+    key: str = "id"
+    description: str = ""
+    tenant_column: str = ""
+    tenants: list[str] = field(default_factory=list[str])
+    roles: list[str] = field(default_factory=list[str])
+    hidden: list[str] = field(default_factory=list[str])
+    writable: bool = False
+
+    def __post_init__(self) -> None:
+        if bool(self.model) == bool(self.url or self.url_variable):
+            raise ValueError("an entity has either a `model`, or a `url` (or `url_variable`)")
+        if not self.model and not (self.tenant_column or self.tenants):
+            raise ValueError("a table needs `tenant_column`, or `tenants` that may have all of it")
+
+
+@dataclass(slots=True)
+class AnswerSettings:
+    """Answers to requests in words. `model` is the one to ask, else the top-level one; `seconds` bounds a request.
+
+    `cache_seconds` is how long an answer made of read-only calls may be used again (0: never). `similar` asks the model
+    whether a similar question asks the same.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    model: str = ""
+    seconds: float = 300.0
+    cache_seconds: float = 300.0
+    similar: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 < self.seconds < float("inf"):
+            raise ValueError("`seconds` must be above 0")
+        if not 0 <= self.cache_seconds < float("inf"):
+            raise ValueError("`cache_seconds` must be 0 or above")
+
+
+@dataclass(slots=True)
 class ServiceSettings:
     """`ferrule serve`. `database` is a URL, of a SQLite file in the data folder where it is empty; every user of every
     tenant has a folder of their own under `workspace_root`.
@@ -276,6 +328,8 @@ class ServiceSettings:
     drain_seconds: float = 30.0
     keep_days: float = 30.0
     limits: ServiceLimitSettings = field(default_factory=ServiceLimitSettings)
+    answers: AnswerSettings = field(default_factory=AnswerSettings)
+    entities: dict[str, EntitySettings] = field(default_factory=dict[str, EntitySettings])
 
     def __post_init__(self) -> None:
         if not 0 <= self.port < 65_536:
@@ -362,7 +416,12 @@ def added_folders(settings: Settings, workspace: Path) -> tuple[Path, ...]:
 
 _ENVIRONMENT = "FERRULE_"
 _THE_PERSONS = ("hooks", "audit", "trusted_folders", "trusted_mcp_servers", "model", "providers", "service")
-_OF_A_LIST = {"hooks": HookSettings, "providers": ProviderSettings, "mcp_servers": McpServerSettings}
+_OF_A_LIST = {
+    "hooks": HookSettings,
+    "providers": ProviderSettings,
+    "mcp_servers": McpServerSettings,
+    "entities": EntitySettings,
+}
 _OTHER_VARIABLES = {"FERRULE_CONFIG", "FERRULE_DATA", "FERRULE_MCP_TOKEN", "FERRULE_PYTHON", "FERRULE_TEST_JOBS"}
 # From the most that runs without asking to the least.
 _RULES = ("allow", "ask", "deny")

@@ -11,17 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ferrule.app.build import App, build_hooks, guarded_folders, own_files, sandbox_choice
-from ferrule.app.settings import AuditSettings, tool_folders
+from ferrule.app.settings import AuditSettings, EntitySettings, tool_folders
 from ferrule.core.context import Environment
 from ferrule.pipeline.stages import Limits
 from ferrule.policy import RulePolicy
 from ferrule.records import LogRecorder, log_registry
 from ferrule.service.access import Access
+from ferrule.service.answer_cache import AnswerCache
 from ferrule.service.approvals import CallApprovals
 from ferrule.service.calls import Calls
 from ferrule.service.database import Database, DatabaseProblem
 from ferrule.service.directory import Directory, prepare_first_start
+from ferrule.service.entities import EntityCatalog
+from ferrule.service.intent_handlers import all_handlers
+from ferrule.service.intents import CreateIntent, IntentWorld, QueryEntitySchema
 from ferrule.service.limits import CallLimits, FairGate
+from ferrule.service.requests import AnswerModel, AnswerRequest
 from ferrule.service.sessions import UserSessions, require_apart
 from ferrule.service.tables import HEAD
 from ferrule.service.tenant_records import TenantRecorder, metrics_page
@@ -30,10 +35,14 @@ from ferrule.service.writer import GroupWriter
 from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
     from typing import Self
 
-    from ferrule.app.settings import ServiceSettings, Settings
+    from pydantic import BaseModel
+
+    from ferrule.app.settings import AssistantSettings, ServiceSettings, Settings
+    from ferrule.core.model import Model
     from ferrule.registry.registry import Registry
     from ferrule.service.directory import Principal
 
@@ -51,8 +60,18 @@ def database_url(settings: ServiceSettings) -> str:
 class Service:
     """Everything of one instance. `async with` opens it; `app` is what an ASGI server serves."""
 
-    def __init__(self, settings: Settings, folder: Path, *, tools: Registry | None = None) -> None:
-        """`folder` is where relative paths of the settings start; `tools` are used instead of those of the settings."""
+    def __init__(
+        self,
+        settings: Settings,
+        folder: Path,
+        *,
+        tools: Registry | None = None,
+        model: Model | None = None,
+        entities: Mapping[str, type[BaseModel]] | None = None,
+    ) -> None:
+        """`folder` is where relative paths of the settings start. `tools` and `model` are used instead of those of the
+        settings; `entities` are pydantic models whose rows the service keeps, besides those of the settings.
+        """
         self.settings = settings.service
         self._app = App(replace(settings, audit=AuditSettings(enabled=False)), folder)
         self.tools = tools if tools is not None else self._app.tools.registry
@@ -65,6 +84,16 @@ class Service:
         self._lock: _InstanceLock | None = None
         self._all_settings = settings
         self._folder = folder
+        self._model = AnswerModel(settings, model)
+        self.entities = EntityCatalog(self.database)
+        for name, one in settings.service.entities.items():
+            self.entities.add(name, one)
+        for name, kind in (entities or {}).items():
+            self.entities.add(name, EntitySettings(model=f"{kind.__module__}:{kind.__qualname__}", writable=True), kind)
+        self.intents = IntentWorld(self, self.entities, all_handlers())
+        for made in (CreateIntent(self.intents), QueryEntitySchema(self.intents)):
+            if made.name not in self.tools:
+                self.tools.register(made, origin="builtin")
         self.requests: dict[tuple[str, int], int] = {}
         """HTTP requests by endpoint and status."""
 
@@ -72,6 +101,11 @@ class Service:
     def notes(self) -> list[str]:
         """What the operator should hear: a rule that names no tool, a server that is not trusted."""
         return self._app.notes
+
+    @property
+    def assistant_settings(self) -> AssistantSettings:
+        """The limits of a turn with the model."""
+        return self._all_settings.assistant
 
     @property
     def workspace_root(self) -> Path:
@@ -118,11 +152,17 @@ class Service:
         self.records = TenantRecorder(self.writer)
         operator = self._app.runtime.policy
         assert isinstance(operator, RulePolicy)  # noqa: S101 - the settings make no other
-        self.access = Access(self.directory, self.tools, operator, self._policy_options())
+        self.answers = AnswerCache(
+            self.database, self.writer, self.entities, seconds=settings.answers.cache_seconds,
+            similar=settings.answers.similar,
+        )  # fmt: skip
+        self.access = Access(
+            self.directory, self.tools, operator, self._policy_options(), own_tools=self.intents.tools_of,
+            unlisted=[AnswerRequest(self, self._model)],
+        )  # fmt: skip
         self.limits = CallLimits(self.database, self.directory, asdict(settings.limits))
         self.approvals = CallApprovals(self.database, self.writer, seconds=settings.approval_hours * 3600)
         self.sessions = UserSessions(
-            self.tools,
             self.workspace_root,
             recorders=[self.records, LogRecorder()],
             hooks=build_hooks(everything),
@@ -212,6 +252,8 @@ class Service:
             await asyncio.to_thread(self.writer.close)
             self.directory.close()
         self._unsubscribe()
+        await self._model.close()
+        await asyncio.to_thread(self.entities.close)
         await self._app.__aexit__(kind, error, trace)
         await asyncio.to_thread(self.database.close)
         if self._lock is not None:
