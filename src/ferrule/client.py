@@ -29,11 +29,17 @@ from ferrule.service.messages import (
     CallPage,
     DailyUsage,
     DefinitionList,
+    EntityList,
+    EntityRecord,
     Event,
     Identity,
+    IntentList,
+    IntentRecord,
     KeyList,
     NewApiKey,
     ProblemDetails,
+    Removed,
+    RequestAnswer,
     RoleList,
     StoredCall,
     Tenant,
@@ -147,6 +153,17 @@ def _batch(
 ) -> _Request[Batch]:
     body = _body(calls=[dict(one) for one in calls], session=session)
     return _Request("POST", "/v1/calls/batch", Batch, body, headers=_headers(key, wait))
+
+
+def _request(
+    text: str | None, intent: str | None, inputs: Mapping[str, Any] | None = None, *, session: str | None,
+    locale: str = "", time_zone: str | None = None, cache: bool = True, key: str | None, wait: float | None,
+) -> _Request[RequestAnswer]:  # fmt: skip
+    body = _body(
+        text=text, intent=intent, inputs=dict(inputs) if inputs else None, session=session, locale=locale or None,
+        time_zone=time_zone, cache=None if cache else False,
+    )  # fmt: skip
+    return _Request("POST", "/v1/requests", RequestAnswer, body, headers=_headers(key, wait))
 
 
 def _headers(key: str | None, wait: float | None) -> dict[str, str]:
@@ -330,6 +347,70 @@ class Client:
             for line in response.iter_lines():
                 if (event := lines.add(line)) is not None:
                     yield event
+
+    # Requests, intents and entities
+
+    def ask(
+        self, text: str, *, session: str | None = None, locale: str = "", time_zone: str | None = None,
+        cache: bool = True, key: str | None = None, wait: float | None = None,
+    ) -> RequestAnswer:  # fmt: skip
+        """Make a request in words and wait for its answer; `cache=False` wants a new one."""
+        made = _request(
+            text, None, session=session, locale=locale, time_zone=time_zone, cache=cache, key=key, wait=wait
+        )
+        return self._answered(made, wait)
+
+    def run_intent(
+        self, intent: str, inputs: Mapping[str, Any] | None = None, *, session: str | None = None,
+        key: str | None = None, wait: float | None = None,
+    ) -> RequestAnswer:  # fmt: skip
+        """Make a request by the code of an intent. A form that needs more says what, with `needs_input`."""
+        made = _request(None, intent, inputs, session=session, key=key, wait=wait)
+        return self._answered(made, wait)
+
+    def _answered(self, request: _Request[RequestAnswer], wait: float | None) -> RequestAnswer:
+        until = None if wait is None else monotonic() + wait
+        try:
+            answer = self._send(request)
+        except ServiceError as error:
+            if error.code != "key_in_flight" or error.call is None:
+                raise
+            answer = self.get_request(error.call)
+        while not answer.finished and (until is None or monotonic() < until):
+            answer = self.get_request(answer.id, wait=_left(until))
+        return answer
+
+    def get_request(self, request: str, *, wait: float = 0.0) -> RequestAnswer:
+        return self._send(_Request("GET", f"/v1/requests/{request}", RequestAnswer, query={"wait": int(wait)}))
+
+    def intents(self) -> list[IntentRecord]:
+        return self._send(_Request("GET", "/v1/intents", IntentList)).intents
+
+    def intent(self, code: str, *, version: int | None = None) -> IntentRecord:
+        return self._send(_Request("GET", f"/v1/intents/{code}", IntentRecord, query={"version": version}))
+
+    def put_intent(self, code: str, **intent: Any) -> IntentRecord:
+        """Make an intent, or a new version of it: `description`, `parameters`, `handler`, `examples`, `roles` …"""
+        return self._send(_Request("PUT", f"/v1/intents/{code}", IntentRecord, intent))
+
+    def change_intent(self, code: str, *, enabled: bool | None = None, version: int | None = None) -> IntentRecord:
+        """Switch an intent off or on, or go back to another version."""
+        body = _body(enabled=enabled, version=version)
+        return self._send(_Request("PATCH", f"/v1/intents/{code}", IntentRecord, body))
+
+    def delete_intent(self, code: str) -> None:
+        self._send(_Request("DELETE", f"/v1/intents/{code}", _Nothing))
+
+    def entities(self) -> list[EntityRecord]:
+        return self._send(_Request("GET", "/v1/entities", EntityList)).entities
+
+    def entity(self, name: str) -> EntityRecord:
+        return self._send(_Request("GET", f"/v1/entities/{name}", EntityRecord))
+
+    def clear_cache(self, *, everyone: bool = False) -> int:
+        """Forget the cached answers of this user, or of all users of the tenant; gives how many there were."""
+        query = {"everyone": "true" if everyone else None}
+        return self._send(_Request("DELETE", "/v1/cache", Removed, query=query)).removed
 
     # Approvals
 
@@ -550,6 +631,72 @@ class AsyncClient:
             async for line in response.aiter_lines():
                 if (event := lines.add(line)) is not None:
                     yield event
+
+    # Requests, intents and entities
+
+    async def ask(
+        self, text: str, *, session: str | None = None, locale: str = "", time_zone: str | None = None,
+        cache: bool = True, key: str | None = None, wait: float | None = None,
+    ) -> RequestAnswer:  # fmt: skip
+        """Make a request in words and wait for its answer; `cache=False` wants a new one."""
+        made = _request(
+            text, None, session=session, locale=locale, time_zone=time_zone, cache=cache, key=key, wait=wait
+        )
+        return await self._answered(made, wait)
+
+    async def run_intent(
+        self, intent: str, inputs: Mapping[str, Any] | None = None, *, session: str | None = None,
+        key: str | None = None, wait: float | None = None,
+    ) -> RequestAnswer:  # fmt: skip
+        """Make a request by the code of an intent. A form that needs more says what, with `needs_input`."""
+        made = _request(None, intent, inputs, session=session, key=key, wait=wait)
+        return await self._answered(made, wait)
+
+    async def _answered(self, request: _Request[RequestAnswer], wait: float | None) -> RequestAnswer:
+        until = None if wait is None else monotonic() + wait
+        try:
+            answer = await self._send(request)
+        except ServiceError as error:
+            if error.code != "key_in_flight" or error.call is None:
+                raise
+            answer = await self.get_request(error.call)
+        while not answer.finished and (until is None or monotonic() < until):
+            answer = await self.get_request(answer.id, wait=_left(until))
+        return answer
+
+    async def get_request(self, request: str, *, wait: float = 0.0) -> RequestAnswer:
+        return await self._send(_Request("GET", f"/v1/requests/{request}", RequestAnswer, query={"wait": int(wait)}))
+
+    async def intents(self) -> list[IntentRecord]:
+        return (await self._send(_Request("GET", "/v1/intents", IntentList))).intents
+
+    async def intent(self, code: str, *, version: int | None = None) -> IntentRecord:
+        return await self._send(_Request("GET", f"/v1/intents/{code}", IntentRecord, query={"version": version}))
+
+    async def put_intent(self, code: str, **intent: Any) -> IntentRecord:
+        """Make an intent, or a new version of it: `description`, `parameters`, `handler`, `examples`, `roles` …"""
+        return await self._send(_Request("PUT", f"/v1/intents/{code}", IntentRecord, intent))
+
+    async def change_intent(
+        self, code: str, *, enabled: bool | None = None, version: int | None = None
+    ) -> IntentRecord:
+        """Switch an intent off or on, or go back to another version."""
+        body = _body(enabled=enabled, version=version)
+        return await self._send(_Request("PATCH", f"/v1/intents/{code}", IntentRecord, body))
+
+    async def delete_intent(self, code: str) -> None:
+        await self._send(_Request("DELETE", f"/v1/intents/{code}", _Nothing))
+
+    async def entities(self) -> list[EntityRecord]:
+        return (await self._send(_Request("GET", "/v1/entities", EntityList))).entities
+
+    async def entity(self, name: str) -> EntityRecord:
+        return await self._send(_Request("GET", f"/v1/entities/{name}", EntityRecord))
+
+    async def clear_cache(self, *, everyone: bool = False) -> int:
+        """Forget the cached answers of this user, or of all users of the tenant; gives how many there were."""
+        query = {"everyone": "true" if everyone else None}
+        return (await self._send(_Request("DELETE", "/v1/cache", Removed, query=query))).removed
 
     # Approvals
 

@@ -41,8 +41,6 @@ logger = logging.getLogger("ferrule.service")
 
 Match = Literal["exact", "confirmed", "similar"]
 
-DAY_BEGINS = 900
-"""Seconds: somewhere a day begins at every quarter of an hour, and no answer outlives the day that it is about."""
 MOST_QUESTION = 2_000
 MOST_ANSWER = 100_000
 _MOST_ROWS = 2_000
@@ -67,7 +65,7 @@ _GREETING = re.compile(
     r"\s*[,!、:]\s*"
 )
 _POLITE = re.compile(
-    r"(?:(?:could|can|would|will) you (?:please|kindly) |(?:please|kindly)(?:,? (?:could|can|would|will) you)? "
+    r"(?:(?:could|can|would|will) you (?:please|kindly) |(?:please|kindly)(?:,? (?:could|can|would|will) you)?,? "
     r"|请问(?:一下)?[,、:]? ?|(?:请|麻烦(?:你|您)?|劳烦(?:你|您)?)(?=帮|告诉|查|列|显示|给我|说明|介绍|统计|计算|问))"
 )
 _CLOSING = re.compile(r"(?<=[^\W\d_]{2})[.?!。]+$|(?<=[\w)\]\"'%])[.?。]+$")
@@ -172,11 +170,11 @@ class AnswerCache:
         self._similar = similar
         self._versions: WeakKeyDictionary[Allowed, tuple[int, str]] = WeakKeyDictionary()
 
-    async def scope(self, principal: Principal, allowed: Allowed, locale: str) -> str:
+    async def scope(self, principal: Principal, allowed: Allowed, locale: str, day: str) -> str:
         """All that an answer depends on besides its question. Take it before anything is read for the answer."""
         parts = [
             principal.tenant, principal.user, [repr(role) for role in principal.roles], list(principal.always),
-            locale.casefold(), int(time() // DAY_BEGINS), self._versions_of(allowed),
+            locale.casefold(), day, self._versions_of(allowed),
             await self._entities.versions(principal.tenant, allowed.roles),
         ]  # fmt: skip
         return _hashed(parts)

@@ -91,7 +91,7 @@ class IntentHandler(Generic[O]):
     asks_for_missing: ClassVar[bool] = False
     """Whether it may be run before all required inputs are there."""
 
-    def kind(self, options: O) -> Kind:
+    def kind(self, options: O) -> Kind | str:
         """What it does itself; what it calls is decided call by call."""
         return Kind.WRITE
 
@@ -392,7 +392,7 @@ class FormHandler(IntentHandler[FormOptions]):
             raise HandlerProblem("A form cannot submit another form.")
         return read_handler(options.submit, self._handlers)
 
-    def kind(self, options: FormOptions) -> Kind:
+    def kind(self, options: FormOptions) -> Kind | str:
         handler, inner = self._inner(options)
         return handler.kind(inner)
 

@@ -68,7 +68,7 @@ class IntentTool(Tool[Any]):
         self.body = body
         self._world = world
         self._handler, self._chosen = read_handler(body.handler, world.handlers)
-        kind = self._handler.kind(self._chosen)
+        kind = Kind(self._handler.kind(self._chosen))
         self.calls_tools = self._handler.calls_tools(self._chosen)
         """Whether it calls tools, so that it is not run again by itself after a crash."""
         self.answers_may_be_kept = body.cache and kind is Kind.READONLY

@@ -436,6 +436,19 @@ class EntityList(Received):
 # Requests
 
 
+def check_time_zone(name: str) -> str:
+    """A time zone that is known here."""
+    from zoneinfo import ZoneInfo
+
+    try:
+        return name if name == "UTC" else ZoneInfo(name).key
+    except (OSError, ValueError, KeyError):
+        raise ValueError("must be a time zone such as `Europe/Berlin`, or UTC") from None
+
+
+TimeZone = Annotated[str, AfterValidator(check_time_zone), Field(max_length=64)]
+
+
 class RequestBody(Sent):
     """A request in words (`text`), or an explicit `intent` with its `inputs`."""
 
@@ -445,6 +458,9 @@ class RequestBody(Sent):
     session: Label | None = Field(default=None, description="Requests of one session are one conversation.")
     locale: Annotated[str, Field(max_length=35, pattern=r"^[A-Za-z0-9_-]*$")] = Field(
         default="", description="The language to answer in, such as `en` or `zh-CN`."
+    )
+    time_zone: TimeZone = Field(
+        default="UTC", description="Where the user is, such as `Europe/Berlin`: it says which day `today` is."
     )
     cache: bool = Field(default=True, description="Whether an answer from before will do.")
     stream: bool = Field(default=False, description="Answer with server-sent events.")

@@ -34,7 +34,7 @@ from ferrule.core.tool import Kind, Tool
 from ferrule.service.answer_cache import may_keep
 from ferrule.service.documents import shown_time
 from ferrule.service.intents import PREFIX, IntentTool, tool_name
-from ferrule.service.messages import CallRequest
+from ferrule.service.messages import CallRequest, TimeZone
 from ferrule.service.tables import intent_forms
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class AnswerModel:
 
 
 SYSTEM = """\
-You answer requests of the users of a business system. Today is {today} (UTC).
+You answer requests of the users of a business system. Today is {today} ({zone}).
 
 - Use the tools to look things up and to do what is asked. Tools named `intent__…` are the ways that this business \
 handles a request: prefer one that fits.
@@ -98,10 +98,17 @@ handles a request: prefer one that fits.
 - Report what you did and found, briefly and in plain words.{language}"""
 
 
-def system_words(locale: str) -> str:
+def today(zone: str) -> str:
+    """The date that the answers of a request are about."""
+    from zoneinfo import ZoneInfo
+
+    return datetime.now(UTC if zone == "UTC" else ZoneInfo(zone)).date().isoformat()
+
+
+def system_words(locale: str, zone: str) -> str:
     """What the model is told before everything else."""
     language = f"\n- Answer in this language: {locale}." if locale else "\n- Answer in the language of the request."
-    return SYSTEM.format(today=datetime.now(UTC).date().isoformat(), language=language)
+    return SYSTEM.format(today=today(zone), zone=zone, language=language)
 
 
 class AnswerParams(BaseModel):
@@ -111,6 +118,7 @@ class AnswerParams(BaseModel):
 
     text: str = Field(min_length=1, max_length=20_000, description="The request.")
     locale: str = Field("", max_length=35, description="The language to answer in, such as `en` or `zh-CN`.")
+    time_zone: TimeZone = Field("UTC", description="Where the user is, such as `Europe/Berlin`; a day begins there.")
     cache: bool = Field(True, description="Whether an answer from before will do.")
 
 
@@ -162,7 +170,7 @@ class AnswerRequest(Tool[AnswerParams]):
     ) -> Output[Any]:
         """Without a session a question means the same whenever it is asked, so an answer from before may do."""
         cache, tenant = self._service.answers, principal.tenant
-        scope = await cache.scope(principal, allowed, params.locale)
+        scope = await cache.scope(principal, allowed, params.locale, f"{today(params.time_zone)} {params.time_zone}")
         candidate: KeptAnswer | None = None
         if params.cache:
             if (found := await cache.exact(tenant, scope, params.text)) is not None:
@@ -191,7 +199,7 @@ class AnswerRequest(Tool[AnswerParams]):
                 details={"similar": similar} if similar is not None else None,
             )  # fmt: skip
         agent = Agent(
-            model, allowed.tools.without(TWINS), runtime=runtime, system=system_words(params.locale),
+            model, allowed.tools.without(TWINS), runtime=runtime, system=system_words(params.locale, params.time_zone),
             limits=limits_of(self._service.assistant_settings), conversation=conversation, parent=context,
         )  # fmt: skip
         session = context.session
@@ -239,7 +247,7 @@ async def start_request(
 ) -> Started:
     """Take a request; it goes on from then, whatever becomes of the connection."""
     if body.intent is None:
-        arguments: dict[str, Any] = {"text": body.text, "locale": body.locale, "cache": body.cache}
+        arguments = body.model_dump(include={"text", "locale", "time_zone", "cache"})
         request = CallRequest(tool=ANSWER, arguments=arguments, session=body.session)
     else:
         tool = service.access.of(principal).tools.get(tool_name(body.intent))
