@@ -68,7 +68,7 @@ _POLITE = re.compile(
     r"(?:(?:could|can|would|will) you (?:please|kindly) |(?:please|kindly)(?:,? (?:could|can|would|will) you)?,? "
     r"|请问(?:一下)?[,、:]? ?|(?:请|麻烦(?:你|您)?|劳烦(?:你|您)?)(?=帮|告诉|查|列|显示|给我|说明|介绍|统计|计算|问))"
 )
-_CLOSING = re.compile(r"(?<=[^\W\d_]{2})[.?!。]+$|(?<=[\w)\]\"'%])[.?。]+$")
+_CLOSING = re.compile(r"(?<=[^\W\d_]{2})(?:[.?!。]+| [?]+)$|(?<=[\w)\]\"'%])[.?。]+$")
 
 
 def normalised(question: str) -> str:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ferrule.core.access import NOTHING, reads, writes
 from ferrule.core.call import CallInfo, RawCall
 from ferrule.core.errors import ErrorKind, Stopped, ToolError
+from ferrule.core.nearest import nearest
 from ferrule.core.result import Output
 from ferrule.core.tool import Kind
 from ferrule.pipeline.batch import INPUT, find_references, resolve
@@ -513,6 +514,10 @@ def read_handler(
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(["handler", *map(str, first["loc"])])
+        if first["type"] == "extra_forbidden":
+            close = nearest(str(first["loc"][-1]), handler.options.model_fields, most=1)
+            hint = f" Did you mean `{close[0]}`?" if close else ""
+            raise HandlerProblem(f"`{place}` means nothing to a handler of type `{kind}`.{hint}") from None
         raise HandlerProblem(f"`{place}`: {first['msg'].removeprefix('Value error, ')}.") from None
 
 

@@ -10,7 +10,7 @@ import copy
 import json
 import logging
 from time import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sqlalchemy import delete, func, insert, select, update
@@ -19,6 +19,7 @@ from ferrule.core.call import CallInfo
 from ferrule.core.description import Description
 from ferrule.core.errors import DefinitionError, ErrorKind, ToolError
 from ferrule.core.lint import lint_tool
+from ferrule.core.problems import InvalidParams
 from ferrule.core.schema_params import SchemaParams
 from ferrule.core.tool import Kind, Style, Tool
 from ferrule.service.directory import DirectoryProblem, find_role, note_change
@@ -110,6 +111,14 @@ class IntentTool(Tool[Any]):
 
     def missing(self, inputs: Mapping[str, Any]) -> list[dict[str, Any]]:
         return missing_inputs(self.body.parameters, inputs) if self.is_form else []
+
+    def accepts(self, inputs: Mapping[str, Any]) -> bool:
+        """Whether inputs fit its parameters, as far as they are there."""
+        try:
+            self._intent_params.load(json.dumps(inputs))
+        except InvalidParams:
+            return False
+        return True
 
     def describe(self, params: Any, session: Session) -> CallInfo:
         if self.missing(params):
@@ -293,9 +302,11 @@ class NewIntentParams(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     intentCode: IntentCode = Field(description="How requests name it, such as `refund_order`.")  # noqa: N815 - theirs
-    name: str = Field("", max_length=200, description="A title for users.")
+    name: str = Field("", max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$", description="A title for users.")
     description: str = Field(min_length=1, max_length=2000, description="What it does, and when to use it.")
-    examples: list[str] = Field(default=[], max_length=20, description="Requests in words that mean it.")
+    examples: list[Annotated[str, Field(min_length=1, max_length=500)]] = Field(
+        default=[], max_length=20, description="Requests in words that mean it."
+    )
     parameters: dict[str, Any] = Field(
         default_factory=lambda: {"type": "object", "properties": {}},
         description='JSON Schema of its inputs: {"type": "object", "properties": …, "required": […]}.',
@@ -322,33 +333,40 @@ class CreateIntent(Tool[NewIntentParams]):
     needs = frozenset({"tenant", "user"})
     may_block = False
     doing = "adding the intent `{intentCode}`"
-    summary = "Add the intent `{intentCode}`: {description}"
 
     def __init__(self, world: IntentWorld) -> None:
         super().__init__()
         self._world = world
+
+    def describe(self, params: NewIntentParams, session: Session) -> CallInfo:
+        said = f"Add the intent `{params.intentCode}`: {params.description}"
+        try:
+            IntentTool(params.intentCode, 1, _body_of(params), self._world).lint()
+        except (HandlerProblem, DefinitionError, ValidationError) as error:
+            return CallInfo(summary=said, refusal=_not_added(params, str(error)))
+        return CallInfo(summary=said)
 
     async def run(self, params: NewIntentParams, context: ToolContext) -> dict[str, Any]:
         tenant, user = context.caller.tenant or "", context.caller.user or ""
         allowed = await self._world.allowed(tenant, user)
         if not allowed.may("intents"):
             raise ToolError("Your roles do not allow `Admin(intents)`.", kind=ErrorKind.PERMISSION)
-        given = params.model_dump(exclude={"intentCode"})
         try:
-            made = await self._world.make(params.intentCode, IntentBody.model_validate(given), allowed, tenant, user)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(map(str, first["loc"]))
-            raise ToolError(f"`{place}`: {first['msg']}.", kind=ErrorKind.VALIDATION) from None
+            return await self._world.make(params.intentCode, _body_of(params), allowed, tenant, user)
         except DirectoryProblem as problem:
-            raise ToolError(
-                f"The intent `{params.intentCode}` was not added. {problem.message}", kind=ErrorKind.VALIDATION
-            ) from None
-        return made
+            raise _not_added(params, problem.message) from None
 
     def render(self, value: Any) -> str:
         said = f"Version {value['version']} of the intent `{value['code']}` can be used now."
         return "\n".join([said, *(f"- {warning}" for warning in value["warnings"])])
+
+
+def _body_of(params: NewIntentParams) -> IntentBody:
+    return IntentBody.model_validate(params.model_dump(exclude={"intentCode"}))
+
+
+def _not_added(params: NewIntentParams, why: str) -> ToolError:
+    return ToolError(f"The intent `{params.intentCode}` was not added. {why}", kind=ErrorKind.VALIDATION)
 
 
 class EntitySchemaParams(BaseModel):

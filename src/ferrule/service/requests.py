@@ -273,6 +273,8 @@ async def _continued(
         connection.execute(delete(table).where(old))
         found = connection.execute(select(table.c.inputs).where(mine).with_for_update()).scalar()
         inputs: dict[str, Any] = {**(json.loads(found) if found is not None else {}), **given}
+        if not tool.accepts(inputs):
+            return inputs  # which the pipeline refuses, and says why; what was told before still counts
         connection.execute(delete(table).where(mine))
         if tool.missing(inputs):
             connection.execute(
