@@ -186,7 +186,8 @@ def test_what_the_model_is_asked() -> None:
 You compare two questions that one user asked a business system on the same day. Answer with one word.
 
 Answer yes only if the right answer to the first is, word for word, the right answer to the second.
-Answer no if they differ in a number, date, unit, name, person, place, negation, tense or order, in what is asked for, or if you are unsure.\
+Answer no if they differ in a number, date, unit, name, person, place, negation, tense or order, in what is asked for, \
+or if you are unsure.\
 """)
         == SAME_QUESTION
     )
@@ -216,9 +217,10 @@ async def test_an_answer_is_of_one_user_language_day_and_place(store: str, tmp_p
         red, _ = await service.tenant("red")
         member = await service.user("mia")
         assert (await admin.ask("What is due?")).route == "tool"
-        for client, more in (
+        others: tuple[tuple[AsyncClient, dict[str, Any]], ...] = (
             (member, {}), (red, {}), (admin, {"locale": "zh"}), (admin, {"time_zone": "Pacific/Kiritimati"}),
-        ):  # fmt: skip
+        )  # fmt: skip
+        for client, more in others:
             assert (await client.ask("What is due?", **more)).route == "tool"
             assert (await client.ask("What is due?", **more)).route == "cache"
         assert (await admin.ask("What is due?")).route == "cache"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -19,7 +19,8 @@ from ferrule.app.settings import EntitySettings, PermissionSettings, SettingsErr
 from ferrule.core.context import Session, ToolContext
 from ferrule.core.errors import ToolError
 from ferrule.service.database import Database
-from ferrule.service.entities import EntityCatalog, EntityProblem, RowFilter, RowQuery
+from ferrule.service.entities import RowFilter, RowQuery
+from ferrule.service.entity_catalog import EntityCatalog, EntityProblem
 from tests.service.postgres import Cluster
 from tests.service.serving import running
 from tests.service.shop import Order
@@ -55,7 +56,7 @@ def invoices(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @contextmanager
-def catalog(store: str, **entities: EntitySettings) -> Iterator[EntityCatalog]:
+def catalog(store: str, **entities: EntitySettings) -> Generator[EntityCatalog]:
     owner = Database(store, owner=True)
     owner.migrate()
     owner.close()

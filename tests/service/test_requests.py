@@ -53,7 +53,8 @@ def test_what_the_model_is_told_first() -> None:
     assert said[0].endswith("(Asia/Shanghai).")
     assert "\n".join(said[1:]) == snapshot("""\
 
-- Use the tools to look things up and to do what is asked. Tools named `intent__…` are the ways that this business handles a request: prefer one that fits.
+- Use the tools to look things up and to do what is asked. Tools named `intent__…` are the ways that this business \
+handles a request: prefer one that fits.
 - If a tool says that more is needed, ask the user for exactly that.
 - Never make up data. If the tools do not give the answer, say so.
 - Report what you did and found, briefly and in plain words.
@@ -69,7 +70,12 @@ async def test_without_a_model_the_rest_says_what_is_missing(store: str, tmp_pat
         answer = await client.ask("Which orders are open?")
         assert answer.error is not None
         assert (answer.status, answer.route) == ("failed", None)
-        assert (answer.error.message, answer.error.suggestion) == snapshot(('No model is configured, so only explicit intents and answers from before are available.', 'Set `model` in ferrule.toml, or name an `intent`.'))
+        assert (answer.error.message, answer.error.suggestion) == snapshot(
+            (
+                "No model is configured, so only explicit intents and answers from before are available.",
+                "Set `model` in ferrule.toml, or name an `intent`.",
+            )
+        )
 
 
 async def test_a_model_that_cannot_be_had_is_said_without_secrets(tmp_path: Path) -> None:

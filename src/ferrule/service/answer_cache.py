@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ferrule.service.access import Allowed
     from ferrule.service.database import Database
     from ferrule.service.directory import Principal
-    from ferrule.service.entities import EntityCatalog
+    from ferrule.service.entity_catalog import EntityCatalog
     from ferrule.service.writer import GroupWriter
 
 logger = logging.getLogger("ferrule.service")

@@ -6,19 +6,13 @@ transaction that the database itself holds to reading.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
-import os
-import sqlite3
 from abc import ABC, abstractmethod
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
-from importlib import import_module
-from pathlib import Path
 from threading import Lock
 from time import time as now
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
@@ -34,7 +28,6 @@ from sqlalchemy import (
     String,
     Table,
     and_,
-    create_engine,
     delete,
     insert,
     or_,
@@ -46,46 +39,36 @@ from sqlalchemy import (
 from sqlalchemy import (
     cast as sql_cast,
 )
-from sqlalchemy.engine import make_url
 from sqlalchemy.exc import (
-    ArgumentError,
     DataError,
     DBAPIError,
     IntegrityError,
-    NoSuchModuleError,
     NoSuchTableError,
     SQLAlchemyError,
 )
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.nearest import nearest
 from ferrule.service.database import said_by_driver
 from ferrule.service.documents import new_id
-from ferrule.service.tables import entity_rows, entity_writes
+from ferrule.service.tables import entity_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from sqlalchemy import ColumnElement, Connection, Engine
 
     from ferrule.app.settings import EntitySettings
-    from ferrule.core.context import ToolContext
     from ferrule.service.database import Database
 
 T = TypeVar("T")
 
 MOST_ROWS = 1_000
-_THREADS = 8
 _STATEMENT_SECONDS = 60
 _ID_LENGTH = 255
 
 FieldType = Literal["string", "integer", "number", "boolean", "date", "datetime", "time", "json"]
-
-
-class EntityProblem(ValueError):  # noqa: N818 - reads as what it says
-    """An entity that cannot work as it is set up; says which, and what to do."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -167,7 +150,7 @@ class Entity(ABC):
         found = self.fields.get(name)
         if found is None:
             close = nearest(name, list(self.fields), most=1)
-            hint = f"Did you mean `{close[0]}`?" if close else f"Its fields are {_listed(self.fields)}."
+            hint = f"Did you mean `{close[0]}`?" if close else f"Its fields are {listed_names(self.fields)}."
             raise ToolError(
                 f"The entity `{self.name}` has no field `{name}`.", kind=ErrorKind.VALIDATION, suggestion=hint
             )
@@ -232,7 +215,7 @@ class Entity(ABC):
         if not filters:
             raise ToolError(
                 f"This would change every row of `{self.name}`.", kind=ErrorKind.VALIDATION,
-                suggestion=f"Say which: give {_listed(self.key) or 'a filter'}.",
+                suggestion=f"Say which: give {listed_names(self.key) or 'a filter'}.",
             )  # fmt: skip
         rows = self._rows(connection, tenant, self._condition(filters), (), most + 1)
         if not rows:
@@ -240,7 +223,7 @@ class Entity(ABC):
         if len(rows) > most:
             raise ToolError(
                 f"More than {most} row{'s' if most > 1 else ''} of `{self.name}` would change, so none was changed.",
-                kind=ErrorKind.VALIDATION, suggestion=f"Say which one: give {_listed(self.key) or 'more filters'}.",
+                kind=ErrorKind.VALIDATION, suggestion=f"Say which: give {listed_names(self.key) or 'more filters'}.",
             )  # fmt: skip
         return rows
 
@@ -297,7 +280,8 @@ class Entity(ABC):
             )  # fmt: skip
 
 
-def _listed(names: Iterable[str]) -> str:
+def listed_names(names: Iterable[str]) -> str:
+    """Names as a sentence lists them."""
     return ", ".join(f"`{name}`" for name in names)
 
 
@@ -332,7 +316,7 @@ class TableEntity(Entity):
                 except NoSuchTableError:
                     raise ToolError(f"There is no table `{self._table_name}` for the entity `{self.name}`.") from None
                 except DBAPIError as error:
-                    raise _worded(self.name, error) from None
+                    raise said_of_database(self.name, error) from None
                 if self._tenant_column and self._tenant_column not in table.c:
                     raise ToolError(
                         f"The table of `{self.name}` has no column `{self._tenant_column}`, so nobody knows whose its "
@@ -392,7 +376,7 @@ class TableEntity(Entity):
         table, fields, _ = self._reflect()
         kept = {name: self.value(self.field(name), value) for name, value in values.items()}
         if missing := [field.name for field in fields.values() if field.required and kept.get(field.name) is None]:
-            raise ToolError(f"A new `{self.name}` needs {_listed(missing)}.", kind=ErrorKind.VALIDATION)
+            raise ToolError(f"A new `{self.name}` needs {listed_names(missing)}.", kind=ErrorKind.VALIDATION)
         owner = {self._tenant_column: tenant} if self._tenant_column else {}
         done = connection.execute(insert(table).values({**kept, **owner}))
         made = dict(zip((column.name for column in table.primary_key), done.inserted_primary_key or (), strict=False))
@@ -563,143 +547,8 @@ def _is_nullable(schema: Mapping[str, Any]) -> bool:
     return any(one.get("type") == "null" for one in schema.get("anyOf", ()))
 
 
-# All of them
-
-
-class EntityCatalog:
-    """The entities of this service, and the threads that their statements run in."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._entities: dict[str, Entity] = {}
-        self._engines: dict[str, Engine] = {}
-        self._threads = ThreadPoolExecutor(_THREADS, "ferrule-entity")
-
-    def add(self, name: str, settings: EntitySettings, model: type[BaseModel] | None = None) -> None:
-        """Take an entity as it is set up; raises `EntityProblem`."""
-        if model is not None or settings.model:
-            chosen = model if model is not None else _import_model(name, settings.model)
-            self._entities[name] = ModelEntity(name, settings, chosen, self._database)
-            return
-        url = settings.url or os.environ.get(settings.url_variable, "")
-        if not url:
-            raise EntityProblem(f"`service.entities.{name}`: the variable {settings.url_variable} is not set.")
-        if url not in self._engines:
-            self._engines[url] = _engine(name, url)
-        self._entities[name] = TableEntity(name, settings, self._engines[url])
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=True, cancel_futures=True)
-        for engine in self._engines.values():
-            engine.dispose()
-
-    def all(self, tenant: str, roles: Iterable[str]) -> list[Entity]:
-        """Those that this caller may know of."""
-        held = tuple(roles)
-        return [one for _, one in sorted(self._entities.items()) if one.is_for(tenant, held)]
-
-    def find(self, name: str, tenant: str, roles: Iterable[str]) -> Entity:
-        """The entity of this name; another tenant's, or one for other roles, does not exist."""
-        held = tuple(roles)
-        found = self._entities.get(name)
-        if found is None or not found.is_for(tenant, held):
-            known = [one.name for one in self.all(tenant, held)]
-            hint = f"There is {_listed(known)}." if known else "This service has no entities for you."
-            raise ToolError(f"There is no entity `{name}`.", kind=ErrorKind.NOT_FOUND, suggestion=hint)
-        return found
-
-    async def run(self, work: Callable[[], T]) -> T:
-        """Run something that waits for a database off the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-
-    async def read(self, entity: Entity, tenant: str, query: RowQuery, context: ToolContext) -> list[dict[str, Any]]:
-        """Rows, read in a transaction that cannot write; cancelling the call stops the statement."""
-
-        def work(connection: Connection) -> list[dict[str, Any]]:
-            with _reading_only(connection):
-                return entity.find(connection, tenant, query)
-
-        return _plain(await self.run(lambda: self._in_transaction(entity, tenant, work, context, writes=False)))
-
-    async def change(
-        self, entity: Entity, tenant: str, work: Callable[[Connection], T], context: ToolContext
-    ) -> T:  # fmt: skip
-        """Make a change in one transaction: all of it, or nothing."""
-        entity.require_writable()
-        changed = await self.run(lambda: self._in_transaction(entity, tenant, work, context, writes=True))
-        await self.run(lambda: self._count_write(tenant, entity.name))
-        return _plain(changed)
-
-    def _in_transaction(
-        self, entity: Entity, tenant: str, work: Callable[[Connection], T], context: ToolContext, *, writes: bool
-    ) -> T:
-        try:
-            with entity.transaction(tenant, writes=writes) as connection:
-                driver: Any = connection.connection.driver_connection
-                with context.cancellation.telling(lambda: _stop(driver)):
-                    return work(connection)
-        except (DBAPIError, PoolTimeout, OverflowError) as error:
-            if context.cancelled:
-                raise ToolError("The call was cancelled.", kind=ErrorKind.CANCELLED) from None
-            raise _worded(entity.name, error) from None
-
-    def _count_write(self, tenant: str, entity: str) -> None:
-        """Answers that were made of what the entity held before are not used again."""
-        mine = and_(entity_writes.c.tenant == tenant, entity_writes.c.entity == entity)
-        with self._database.transaction(tenant, writes=True) as connection:
-            if not connection.execute(
-                update(entity_writes).where(mine).values(count=entity_writes.c.count + 1)
-            ).rowcount:
-                with suppress(IntegrityError), connection.begin_nested():
-                    connection.execute(insert(entity_writes).values(tenant=tenant, entity=entity, count=1))
-
-    async def versions(self, tenant: str, roles: Iterable[str]) -> list[tuple[str, str, int]]:
-        """The version of each entity that the caller may know of, and how often it was changed through the service."""
-        entities = self.all(tenant, roles)
-        if not entities:
-            return []
-        query = select(entity_writes.c.entity, entity_writes.c.count.label("count_")).where(
-            entity_writes.c.tenant == tenant
-        )
-        found = await self._database.read(tenant, lambda connection: connection.execute(query).all())
-        counts = {row.entity: row.count_ for row in found}
-
-        def read() -> list[tuple[str, str, int]]:
-            listed: list[tuple[str, str, int]] = []
-            for one in entities:
-                try:
-                    listed.append((one.name, one.version, counts.get(one.name, 0)))
-                except ToolError:
-                    listed.append((one.name, "", counts.get(one.name, 0)))  # its database is away
-            return listed
-
-        return await self.run(read)
-
-
-@contextmanager
-def _reading_only(connection: Connection) -> Generator[None]:
-    """Have the database refuse every change in this transaction."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SET TRANSACTION READ ONLY"))
-        yield
-        return
-    connection.execute(text("PRAGMA query_only = ON"))
-    try:
-        yield
-    finally:
-        connection.execute(text("PRAGMA query_only = OFF"))
-
-
-def _stop(driver: Any) -> None:
-    with suppress(Exception):  # it may have come to its end by itself
-        driver.interrupt() if isinstance(driver, sqlite3.Connection) else driver.cancel()
-
-
-def _plain(value: Any) -> Any:
-    return to_jsonable_python(value, fallback=str, bytes_mode="base64")
-
-
-def _worded(entity: str, error: Exception) -> ToolError:
+def said_of_database(entity: str, error: Exception) -> ToolError:
+    """What went wrong in an entity's database, in words that hold no statement and no value of it."""
     if isinstance(error, IntegrityError):
         return ToolError(
             f"`{entity}` was not changed: {said_by_driver(error)}.", kind=ErrorKind.VALIDATION,
@@ -710,30 +559,3 @@ def _worded(entity: str, error: Exception) -> ToolError:
     if isinstance(error, SQLAlchemyError) and getattr(getattr(error, "orig", None), "sqlstate", "") == "57014":
         return ToolError(f"The database of `{entity}` took too long.", kind=ErrorKind.TIMEOUT)
     return ToolError(f"The database of `{entity}` cannot be used: {said_by_driver(error)}.")
-
-
-def _import_model(name: str, place: str) -> type[BaseModel]:
-    module, _, attribute = place.partition(":")
-    try:
-        found: Any = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise EntityProblem(f"`service.entities.{name}.model`: {place!r} cannot be imported: {error}.") from None
-    if not (isinstance(found, type) and issubclass(found, BaseModel)):
-        raise EntityProblem(f"`service.entities.{name}.model`: {place!r} is not a pydantic model.")
-    return found
-
-
-def _engine(name: str, url: str) -> Engine:
-    """For a database that can hold a transaction to reading: SQLite and PostgreSQL."""
-    where = f"`service.entities.{name}.url`"
-    try:
-        parsed = make_url(url)
-        if parsed.get_backend_name() == "postgresql":
-            return create_engine(parsed.set(drivername="postgresql+psycopg"), pool_size=4, pool_pre_ping=True)
-    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError):
-        raise EntityProblem(f"{where} must be `sqlite:////path/to/file.db` or `postgresql://user@host/name`.") from None
-    if parsed.get_backend_name() != "sqlite" or not parsed.database:
-        raise EntityProblem(f"{where} must be `sqlite:////path/to/file.db` or `postgresql://user@host/name`.")
-    if not Path(parsed.database).is_file():
-        raise EntityProblem(f"{where}: there is no file {parsed.database}.")
-    return create_engine(parsed.set(drivername="sqlite+pysqlite"), connect_args={"check_same_thread": False})

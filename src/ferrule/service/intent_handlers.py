@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from ferrule.core.context import ToolContext
     from ferrule.core.result import ToolResult
     from ferrule.registry.registry import ToolSource
-    from ferrule.service.entities import Entity, EntityCatalog
+    from ferrule.service.entities import Entity
+    from ferrule.service.entity_catalog import EntityCatalog
 
 logger = logging.getLogger("ferrule.service")
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ferrule.service.access import Allowed
     from ferrule.service.database import Database
     from ferrule.service.directory import Directory, Principal
-    from ferrule.service.entities import EntityCatalog
+    from ferrule.service.entity_catalog import EntityCatalog
     from ferrule.service.intent_handlers import IntentHandler
     from ferrule.service.service import Service
     from ferrule.service.writer import GroupWriter

@@ -22,7 +22,7 @@ from ferrule.service.approvals import CallApprovals
 from ferrule.service.calls import Calls
 from ferrule.service.database import Database, DatabaseProblem
 from ferrule.service.directory import Directory, prepare_first_start
-from ferrule.service.entities import EntityCatalog
+from ferrule.service.entity_catalog import EntityCatalog
 from ferrule.service.intent_handlers import all_handlers
 from ferrule.service.intents import CreateIntent, IntentWorld, QueryEntitySchema
 from ferrule.service.limits import CallLimits, FairGate
