@@ -499,11 +499,15 @@ class ModelEntity(Entity):
         if len(row_id) > _ID_LENGTH:
             raise ToolError(f"`{self._key}` has more than {_ID_LENGTH} characters.", kind=ErrorKind.VALIDATION)
         moment = now()
-        connection.execute(
-            insert(entity_rows).values(
-                tenant=tenant, entity=self.name, id=row_id, data=data, created=moment, updated=moment
-            )
+        new = insert(entity_rows).values(
+            tenant=tenant, entity=self.name, id=row_id, data=data, created=moment, updated=moment
         )
+        try:
+            connection.execute(new)
+        except IntegrityError:
+            raise ToolError(
+                f"There is a row of `{self.name}` with this `{self._key}` already.", kind=ErrorKind.VALIDATION
+            ) from None
         return {self._key: row_id, **data}
 
     def _update(

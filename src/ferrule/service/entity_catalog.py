@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
-from sqlalchemy import and_, create_engine, insert, select, text, update
+from sqlalchemy import create_engine, select, text
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from ferrule.core.errors import ErrorKind, ToolError
@@ -123,13 +124,13 @@ class EntityCatalog:
 
     def _count_write(self, tenant: str, entity: str) -> None:
         """Answers that were made of what the entity held before are not used again."""
-        mine = and_(entity_writes.c.tenant == tenant, entity_writes.c.entity == entity)
+        kind: Any = sqlite if self._database.is_sqlite else postgresql
+        counted = kind.insert(entity_writes).values(tenant=tenant, entity=entity, count=1)
+        counted = counted.on_conflict_do_update(
+            index_elements=["tenant", "entity"], set_={"count": entity_writes.c.count + 1}
+        )
         with self._database.transaction(tenant, writes=True) as connection:
-            if not connection.execute(
-                update(entity_writes).where(mine).values(count=entity_writes.c.count + 1)
-            ).rowcount:
-                with suppress(IntegrityError), connection.begin_nested():
-                    connection.execute(insert(entity_writes).values(tenant=tenant, entity=entity, count=1))
+            connection.execute(counted)
 
     async def versions(self, tenant: str, roles: Iterable[str]) -> list[tuple[str, str, int]]:
         """The version of each entity that the caller may know of, and how often it was changed through the service."""

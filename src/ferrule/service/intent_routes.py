@@ -41,7 +41,7 @@ _MOST_CODE = 48
 async def create_request(request: ServiceRequest) -> Response:
     body: RequestBody = request.body
     started = await start_request(
-        request.service, request.principal, body, request_id=request.request_id, key=request.idempotency_key
+        request.service.calls, request.principal, body, request_id=request.request_id, key=request.idempotency_key
     )
     if started.batch is not None:
         raise RequestProblem(422, "key_reused", "This Idempotency-Key was used for a batch.")

@@ -35,12 +35,11 @@ if TYPE_CHECKING:
 
     from ferrule.core.context import Session, ToolContext
     from ferrule.core.params import Params
-    from ferrule.service.access import Allowed
+    from ferrule.service.access import Access, Allowed
     from ferrule.service.database import Database
     from ferrule.service.directory import Directory, Principal
     from ferrule.service.entity_catalog import EntityCatalog
     from ferrule.service.intent_handlers import IntentHandler
-    from ferrule.service.service import Service
     from ferrule.service.writer import GroupWriter
 
 logger = logging.getLogger("ferrule.service")
@@ -151,30 +150,23 @@ class IntentTool(Tool[Any]):
 class IntentWorld:
     """What the intents of this instance work with, and the tools that they are."""
 
-    def __init__(self, service: Service, entities: EntityCatalog, handlers: Mapping[str, IntentHandler[Any]]) -> None:
-        self._service = service
+    directory: Directory
+    writer: GroupWriter
+    access: Access
+    """Set by whoever opens the service, before any call."""
+
+    def __init__(self, database: Database, entities: EntityCatalog, handlers: Mapping[str, IntentHandler[Any]]) -> None:
+        self.database = database
         self.entities = entities
         self.handlers = handlers
         self._tools: dict[Any, IntentTool | None] = {}
-
-    @property
-    def directory(self) -> Directory:
-        return self._service.directory
-
-    @property
-    def writer(self) -> GroupWriter:
-        return self._service.writer
-
-    @property
-    def database(self) -> Database:
-        return self._service.database
 
     async def allowed(self, tenant: str | None, user: str | None) -> Allowed:
         """The rights of a caller, as they are now."""
         principal = await self.directory.user(tenant or "", user or "")
         if principal is None:
             raise ToolError("The user of this call is gone or switched off.", kind=ErrorKind.PERMISSION)
-        return self._service.access.of(principal)
+        return self.access.of(principal)
 
     def tools_of(self, principal: Principal) -> list[Tool[Any]]:
         """The current intents of a tenant. One whose handler is no longer there is left out."""

@@ -47,11 +47,10 @@ if TYPE_CHECKING:
     from ferrule.core.model import Model
     from ferrule.pipeline.run import Runtime
     from ferrule.service.access import Allowed
-    from ferrule.service.answer_cache import KeptAnswer
-    from ferrule.service.calls import Started
-    from ferrule.service.directory import Principal
+    from ferrule.service.answer_cache import AnswerCache, KeptAnswer
+    from ferrule.service.calls import Calls, Started
+    from ferrule.service.directory import Directory, Principal
     from ferrule.service.messages import RequestBody
-    from ferrule.service.service import Service
 
 logger = logging.getLogger("ferrule.service")
 
@@ -142,22 +141,27 @@ class AnswerRequest(Tool[AnswerParams]):
     calls_tools = True
     """It is never run again by itself after a crash."""
 
-    def __init__(self, service: Service, model: AnswerModel) -> None:
-        super().__init__(timeout=service.settings.answers.seconds)
-        self._service = service
+    calls: Calls
+    """Set by whoever opens the service, before any call."""
+
+    def __init__(self, directory: Directory, cache: AnswerCache, model: AnswerModel, settings: Settings) -> None:
+        super().__init__(timeout=settings.service.answers.seconds)
+        self._directory = directory
+        self._cache = cache
         self._model = model
+        self._limits = limits_of(settings.assistant)
 
     def describe(self, params: AnswerParams, session: Session) -> CallInfo:
         return CallInfo(NOTHING, summary=f"Answer: {params.text}")
 
     async def run(self, params: AnswerParams, context: ToolContext) -> Output[Any]:
-        live = self._service.calls.live.get(context.call_id)
+        live = self.calls.live.get(context.call_id)
         if live is None or live.runtime is None:
             raise ToolError("A request cannot be made from within another call.", suggestion="Send it by itself.")
-        principal = await self._service.directory.user(live.tenant, live.row["user"])
+        principal = await self._directory.user(live.tenant, live.row["user"])
         if principal is None:
             raise ToolError("The user of this call is gone or switched off.", kind=ErrorKind.PERMISSION)
-        allowed = self._service.access.of(principal)
+        allowed = self.calls.access.of(principal)
         if live.row["session"] is not None:
             talk = context.session.part(_Talk, _Talk)
             async with talk.lock:
@@ -169,7 +173,7 @@ class AnswerRequest(Tool[AnswerParams]):
         self, params: AnswerParams, context: ToolContext, runtime: Runtime, principal: Principal, allowed: Allowed
     ) -> Output[Any]:
         """Without a session a question means the same whenever it is asked, so an answer from before may do."""
-        cache, tenant = self._service.answers, principal.tenant
+        cache, tenant = self._cache, principal.tenant
         scope = await cache.scope(principal, allowed, params.locale, f"{today(params.time_zone)} {params.time_zone}")
         candidate: KeptAnswer | None = None
         if params.cache:
@@ -200,7 +204,7 @@ class AnswerRequest(Tool[AnswerParams]):
             )  # fmt: skip
         agent = Agent(
             model, allowed.tools.without(TWINS), runtime=runtime, system=system_words(params.locale, params.time_zone),
-            limits=limits_of(self._service.assistant_settings), conversation=conversation, parent=context,
+            limits=self._limits, conversation=conversation, parent=context,
         )  # fmt: skip
         session = context.session
         session.model, session.model_adapter = model.name, TurnModel(model, lambda usage: None)
@@ -243,23 +247,23 @@ def _output(answer: dict[str, Any]) -> Output[Any]:
 
 
 async def start_request(
-    service: Service, principal: Principal, body: RequestBody, *, request_id: str, key: str | None
+    calls: Calls, principal: Principal, body: RequestBody, *, request_id: str, key: str | None
 ) -> Started:
     """Take a request; it goes on from then, whatever becomes of the connection."""
     if body.intent is None:
         arguments = body.model_dump(include={"text", "locale", "time_zone", "cache"})
         request = CallRequest(tool=ANSWER, arguments=arguments, session=body.session)
     else:
-        tool = service.access.of(principal).tools.get(tool_name(body.intent))
+        tool = calls.access.of(principal).tools.get(tool_name(body.intent))
         inputs = body.inputs
         if body.session is not None and isinstance(tool, IntentTool) and tool.is_form:
-            inputs = await _continued(service, principal, body.session, tool, inputs)
+            inputs = await _continued(calls, principal, body.session, tool, inputs)
         request = CallRequest(tool=tool_name(body.intent), arguments=inputs, session=body.session)
-    return await service.calls.start(principal, request, request_id=request_id, key=key)
+    return await calls.start(principal, request, request_id=request_id, key=key)
 
 
 async def _continued(
-    service: Service, principal: Principal, session: str, tool: IntentTool, given: dict[str, Any]
+    calls: Calls, principal: Principal, session: str, tool: IntentTool, given: dict[str, Any]
 ) -> dict[str, Any]:
     """What a form has been told in this session so far; forgotten once it is complete, and after a day."""
     table, now = intent_forms, time()
@@ -285,7 +289,7 @@ async def _continued(
             )  # fmt: skip
         return inputs
 
-    return await service.writer.change(principal.tenant, change)
+    return await calls.writer.change(principal.tenant, change)
 
 
 def is_request(row: Mapping[str, Any]) -> bool:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from ferrule.app.settings import AssistantSettings, ServiceSettings, Settings
+    from ferrule.app.settings import ServiceSettings, Settings
     from ferrule.core.model import Model
     from ferrule.registry.registry import Registry
     from ferrule.service.directory import Principal
@@ -90,7 +90,7 @@ class Service:
             self.entities.add(name, one)
         for name, kind in (entities or {}).items():
             self.entities.add(name, EntitySettings(model=f"{kind.__module__}:{kind.__qualname__}", writable=True), kind)
-        self.intents = IntentWorld(self, self.entities, all_handlers())
+        self.intents = IntentWorld(self.database, self.entities, all_handlers())
         for made in (CreateIntent(self.intents), QueryEntitySchema(self.intents)):
             if made.name not in self.tools:
                 self.tools.register(made, origin="builtin")
@@ -101,11 +101,6 @@ class Service:
     def notes(self) -> list[str]:
         """What the operator should hear: a rule that names no tool, a server that is not trusted."""
         return self._app.notes
-
-    @property
-    def assistant_settings(self) -> AssistantSettings:
-        """The limits of a turn with the model."""
-        return self._all_settings.assistant
 
     @property
     def workspace_root(self) -> Path:
@@ -156,9 +151,10 @@ class Service:
             self.database, self.writer, self.entities, seconds=settings.answers.cache_seconds,
             similar=settings.answers.similar,
         )  # fmt: skip
+        answering = AnswerRequest(self.directory, self.answers, self._model, everything)
         self.access = Access(
             self.directory, self.tools, operator, self._policy_options(), own_tools=self.intents.tools_of,
-            unlisted=[AnswerRequest(self, self._model)],
+            unlisted=[answering],
         )  # fmt: skip
         self.limits = CallLimits(self.database, self.directory, asdict(settings.limits))
         self.approvals = CallApprovals(self.database, self.writer, seconds=settings.approval_hours * 3600)
@@ -178,6 +174,8 @@ class Service:
             self.database, self.writer, self.access, self.sessions, self.limits, FairGate(), self.approvals,
             lease=settings.lease_seconds,
         )  # fmt: skip
+        answering.calls = self.calls
+        self.intents.directory, self.intents.writer, self.intents.access = self.directory, self.writer, self.access
         self.upkeep = Upkeep(self.calls, self.directory, keep_days=settings.keep_days)
         loop = asyncio.get_running_loop()
 
