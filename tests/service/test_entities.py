@@ -235,6 +235,7 @@ async def test_a_model_checks_what_is_stored(store: str, tmp_path: Path) -> None
             ({"total": -1}, "`total` of `order`: Input should be greater than or equal to 0."),
             ({"totl": 1}, "The entity `order` has no field `totl`."),
             ({"id": "other"}, "`id` names a row and cannot be changed."),
+            ({"status": "a\x00b"}, "A value of `order` holds a NUL character."),
         ):
             with pytest.raises(ToolError) as error:
                 await entities.change(
@@ -258,6 +259,9 @@ def test_an_entity_that_cannot_be_is_said_in_words(tmp_path: Path, monkeypatch: 
             EntitySettings(url_variable="NO_SUCH", tenants=["a"]),
             EntitySettings(model="no.such:Thing"),
             EntitySettings(model="os:path"),
+            EntitySettings(url="postgresql://me:hunter2@db/x"),
+            EntitySettings(model="a:b", url="postgresql://me:hunter2@db/x"),
+            EntitySettings(table="x"),
         ):
             with pytest.raises(EntityProblem) as error:
                 entities.add("thing", settings_)
@@ -270,14 +274,16 @@ def test_an_entity_that_cannot_be_is_said_in_words(tmp_path: Path, monkeypatch: 
             "`service.entities.thing`: the variable NO_SUCH is not set.",
             "`service.entities.thing.model`: 'no.such:Thing' cannot be imported: No module named 'no'.",
             "`service.entities.thing.model`: 'os:path' is not a pydantic model.",
+            "`service.entities.thing` needs a `tenant_column`, or `tenants` that may have all of the table.",
+            "`service.entities.thing` needs either a `model`, or a `url` (or `url_variable`).",
+            "`service.entities.thing` needs either a `model`, or a `url` (or `url_variable`).",
         ]
     )
     file = tmp_path / "f.toml"
     monkeypatch.setenv("FERRULE_CONFIG", str(file))
-    for wrong in ("url = 'sqlite:///x'", "model = 'a:b'\nurl = 'sqlite:///x'", "table = 'x'", "modle = 'a:b'"):
-        file.write_text(f"[service.entities.x]\n{wrong}\n")
-        with pytest.raises(SettingsError):
-            load_settings(tmp_path)
+    file.write_text("[service.entities.x]\nmodle = 'a:b'\n")
+    with pytest.raises(SettingsError, match=r"no setting `service.entities.x.modle`. Did you mean `model`\?"):
+        load_settings(tmp_path)
 
 
 async def test_the_service_reflects_a_table_and_keeps_tenants_apart(invoices: str, tmp_path: Path) -> None:

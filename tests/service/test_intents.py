@@ -189,6 +189,15 @@ WRONG: dict[str, dict[str, Any]] = {
         "handler": {"type": "form", "submit": {"type": "form", "submit": {}}},
     },
     "a schema that is none": {"parameters": {"type": "objekt"}, "handler": {"type": "tool", "tool": "add"}},
+    "a form that requires no list": {
+        "parameters": {"type": "object", "required": "id"},
+        "handler": {"type": "form", "submit": {"type": "tool", "tool": "add"}},
+    },
+    "required, and not there": {
+        "parameters": {"type": "object", "properties": {}, "required": ["id"]},
+        "handler": {"type": "form", "submit": {"type": "tool", "tool": "add"}},
+    },
+    "no object": {"parameters": {"type": "string"}, "handler": {"type": "tool", "tool": "add"}},
     "an unknown role": {"roles": ["chief"], "handler": {"type": "tool", "tool": "add"}},
 }
 
@@ -223,6 +232,11 @@ async def test_what_can_never_work_is_not_stored(tmp_path: Path) -> None:
                 "`intent__try_it`: its schema is not a valid JSON Schema. type: expected "
                 '"array", "boolean", "integer", "null", "number", "object", "string" or array, got string "objekt".'
             ),
+            "a form that requires no list": (
+                '`intent__try_it`: its schema is not a valid JSON Schema. required: expected array, got string "id".'
+            ),
+            "required, and not there": "`parameters` requires `id`, which is not among its properties.",
+            "no object": '`parameters` must describe an object: {"type": "object", "properties": …}.',
             "an unknown role": "There is no role `chief`.",
         }
     )

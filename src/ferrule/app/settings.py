@@ -280,12 +280,6 @@ class EntitySettings:
     hidden: list[str] = field(default_factory=list[str])
     writable: bool = False
 
-    def __post_init__(self) -> None:
-        if bool(self.model) == bool(self.url or self.url_variable):
-            raise ValueError("an entity has either a `model`, or a `url` (or `url_variable`)")
-        if not self.model and not (self.tenant_column or self.tenants):
-            raise ValueError("a table needs `tenant_column`, or `tenants` that may have all of it")
-
 
 @dataclass(slots=True)
 class AnswerSettings:

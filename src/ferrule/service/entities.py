@@ -484,7 +484,7 @@ class ModelEntity(Entity):
             self.field(name)
         given = {name: value for name, value in values.items() if name in self._model.model_fields}
         try:
-            return self._model.model_validate(given).model_dump(mode="json")
+            data = self._model.model_validate(given).model_dump(mode="json")
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(map(str, first["loc"]))
@@ -492,6 +492,9 @@ class ModelEntity(Entity):
                 f"`{place}` of `{self.name}`: {first['msg']}." if place else f"`{self.name}`: {first['msg']}.",
                 kind=ErrorKind.VALIDATION,
             ) from None
+        if "\\u0000" in json.dumps(data):
+            raise ToolError(f"A value of `{self.name}` holds a NUL character.", kind=ErrorKind.VALIDATION)
+        return data
 
     def create(self, connection: Connection, tenant: str, values: Mapping[str, Any]) -> dict[str, Any]:
         data = self._checked(values)

@@ -55,14 +55,19 @@ class EntityCatalog:
         self._threads = ThreadPoolExecutor(_THREADS, "ferrule-entity")
 
     def add(self, name: str, settings: EntitySettings, model: type[BaseModel] | None = None) -> None:
-        """Take an entity as it is set up; raises `EntityProblem`."""
+        """Take an entity as it is set up; raises `EntityProblem`, which holds no URL: that may have a password."""
+        place = f"`service.entities.{name}`"
+        if bool(settings.model) == bool(settings.url or settings.url_variable):
+            raise EntityProblem(f"{place} needs either a `model`, or a `url` (or `url_variable`).")
+        if not settings.model and not (settings.tenant_column or settings.tenants):
+            raise EntityProblem(f"{place} needs a `tenant_column`, or `tenants` that may have all of the table.")
         if model is not None or settings.model:
             chosen = model if model is not None else _import_model(name, settings.model)
             self._entities[name] = ModelEntity(name, settings, chosen, self._database)
             return
         url = settings.url or os.environ.get(settings.url_variable, "")
         if not url:
-            raise EntityProblem(f"`service.entities.{name}`: the variable {settings.url_variable} is not set.")
+            raise EntityProblem(f"{place}: the variable {settings.url_variable} is not set.")
         if url not in self._engines:
             self._engines[url] = _engine(name, url)
         self._entities[name] = TableEntity(name, settings, self._engines[url])

@@ -136,8 +136,19 @@ class IntentTool(Tool[Any]):
         """Raise where the handler can never work for whoever makes the intent."""
         self._handler.check(self._chosen, self.body.parameters, known)
 
+    def _check_parameters(self) -> None:
+        """A form's tool requires nothing, so that what its parameters say is looked at by itself."""
+        given = self.body.parameters
+        if given.get("type", "object") != "object":
+            raise HandlerProblem('`parameters` must describe an object: {"type": "object", "properties": …}.')
+        SchemaParams(self.name, given).compile()
+        known: Any = given.get("properties", {})
+        if lost := [name for name in given.get("required", ()) if name not in known]:
+            raise HandlerProblem(f"`parameters` requires `{lost[0]}`, which is not among its properties.")
+
     def lint(self) -> list[str]:
         """What a model may stumble over; raises `HandlerProblem` for what cannot work."""
+        self._check_parameters()
         named = copy.copy(self)
         named.name = self.code
         ignored = _IGNORED_RULES | {"F030"} if self.calls_tools else _IGNORED_RULES
@@ -211,8 +222,9 @@ class IntentWorld:
         known = KnownThings(allowed.tools, lambda name: self.entities.find(name, tenant, allowed.roles), self.handlers)
         if fault := tool.fault:
             raise HandlerProblem(fault)
+        warnings = tool.lint()
         tool.check_handler(known)
-        return tool.lint()
+        return warnings
 
 
 # Rows
