@@ -76,6 +76,7 @@ NEAR_MISSES: dict[str, tuple[tuple[str, str], ...]] = {
     "name": (
         ("Show Anna's orders", "Show Hanna's orders"),
         ("Show orders of Smith", "Show orders of Smyth"),
+        ("Show orders of Weiß", "Show orders of Weiss"),
         ("What is the stock of bolts?", "What is the stock of belts?"),
         ("List US orders", "List us orders"),
         ("Which staff use IT?", "Which staff use it?"),
@@ -86,6 +87,10 @@ NEAR_MISSES: dict[str, tuple[tuple[str, str], ...]] = {
         ("Weight of A-100 in kg", "Weight of A-100 in g"),
         ("Total in euros", "Total in dollars"),
         ("Length in m", "Length in mm"),
+        ("Power of the press in mW", "Power of the press in MW"),
+        ("Size of the file in Mb", "Size of the file in MB"),
+        ("功率是 5 mW 吗？", "功率是 5 MW 吗？"),
+        ("预算是 10M 吗？", "预算是 10m 吗？"),
         ("How many hours did it run?", "How many days did it run?"),
         ("A100 有多少公斤？", "A100 有多少公里？"),
         ("总价多少元？", "总价多少美元？"),

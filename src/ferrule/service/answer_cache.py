@@ -56,8 +56,13 @@ _CONFIRM_TOKENS = 200
 _INVISIBLE: dict[int, None] = dict.fromkeys((0x00AD, 0x200B, 0x2060, 0xFEFF))
 _QUOTES = str.maketrans("\u2018\u2019\u201c\u201d", "''\"\"")
 _RAISED = ("<super>", "<sub>", "<fraction>", "<circle>", "<square>")
-_CAPITALS = frozenset({"US", "IT", "WHO", "AIDS", "ACT", "SAT", "PIN", "OR", "IN", "ME", "AM", "GO"})
-"""Written in capitals in the middle of a sentence these are other words: "US orders" are not "us orders"."""
+_LATIN = re.compile(r"[A-Za-z]+")
+_RUN = re.compile(r"[A-Za-z]+|[^A-Za-z]+")
+_SHORT = frozenset({
+    "am", "an", "as", "at", "be", "by", "do", "go", "he", "hi", "if", "in", "is", "it", "me", "my", "no", "of", "ok",
+    "on", "or", "so", "to", "up", "us", "we",
+})  # fmt: skip
+"""Words that are short in a title too; other short ones with a capital are units, codes and names."""
 _HAN = r"[\u3400-\u9fff\uf900-\ufaff]"
 _AROUND_HAN = re.compile(rf"(?<={_HAN}) (?=[a-z0-9])|(?<=[a-z0-9]) (?={_HAN})", re.IGNORECASE)
 _GREETING = re.compile(
@@ -75,13 +80,12 @@ def normalised(question: str) -> str:
     """What two questions share that are the same but for how they are typed.
 
     NFKC, case, spacing, closing punctuation and a polite opening do not count. What would change the meaning does: `5²`
-    is not `52`, `5!` is not `5`, and `US` is not `us`.
+    is not `52`, `5!` is not `5`, `mW` is not `MW`, and `US` is not `us`.
     """
     apart = "".join(_set_apart(letter) for letter in question.translate(_INVISIBLE))
     text = unicodedata.normalize("NFKC", apart).translate(_QUOTES)
     text = " ".join(text.split())
-    shouting = not any(letter.islower() for letter in text)
-    text = " ".join(word if not shouting and _bare(word) in _CAPITALS else word.casefold() for word in text.split(" "))
+    text = _in_one_case(text)
     text = _AROUND_HAN.sub("", text)
     before = ""
     while before != text:
@@ -102,8 +106,23 @@ def _set_apart(letter: str) -> str:
     return f" {form}{letter} " if form in _RAISED else letter
 
 
-def _bare(word: str) -> str:
-    return word.strip(".,;:?!()[]\"'")
+def _in_one_case(text: str) -> str:
+    """Lower case, but for short words whose capitals say something: `mW` is not `MW`, and `US` is not `us`."""
+    runs = _LATIN.findall(text)
+    if text.upper() == text and any(len(run) > 3 for run in runs):
+        return text.lower()  # all of it is in capitals, which say nothing then
+
+    def lowered(found: re.Match[str]) -> str:
+        word = found[0]
+        if len(word) > 3 or word in ("A", "I") or word.islower():
+            return word.lower()
+        inner = any(letter.isupper() for letter in word[1:])
+        named = len(word) < 3 and word.lower() not in _SHORT and found.start() > 0
+        return word if inner or named or len(word) == 1 else word.lower()
+
+    return _RUN.sub(
+        lambda found: lowered(found) if found[0].isascii() and found[0].isalpha() else found[0].lower(), text
+    )
 
 
 # Similar questions
