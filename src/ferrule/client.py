@@ -9,15 +9,30 @@ A call is sent with an idempotency key of its own, so that one whose connection 
 from __future__ import annotations
 
 import asyncio
-import json
-import uuid
-from dataclasses import dataclass, field
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel
 
 from ferrule.core.errors import MissingExtra
+from ferrule.service.client_requests import (
+    ApiRequest,
+    EventLines,
+    NoContent,
+    ServiceError,
+    Unreachable,
+    batch_request,
+    call_request,
+    decision_request,
+    error_of,
+    given,
+    key_request,
+    resumed,
+    role_request,
+    seconds_left,
+    stream_of,
+    words_request,
+)
 from ferrule.service.messages import (
     LONGEST_WAIT,
     ApiKey,
@@ -29,12 +44,17 @@ from ferrule.service.messages import (
     CallPage,
     DailyUsage,
     DefinitionList,
+    EntityList,
+    EntityRecord,
     Event,
     FeedEvent,
     Identity,
+    IntentList,
+    IntentRecord,
     KeyList,
     NewApiKey,
-    ProblemDetails,
+    Removed,
+    RequestAnswer,
     RoleList,
     StoredCall,
     Tenant,
@@ -66,146 +86,6 @@ _WATCHING = httpx2.Timeout(10.0, read=60.0)
 _AGAIN_SECONDS = 0.5
 
 
-class ServiceError(Exception):
-    """The service refused a request; `problem` says why. A tool's own failure is a call and raises nothing."""
-
-    def __init__(self, problem: ProblemDetails, retry_after: float | None, call: str | None) -> None:
-        super().__init__(f"{problem.detail} ({problem.status} {problem.code}, request {problem.request_id})")
-        self.problem = problem
-        self.status = problem.status
-        self.code = problem.code
-        self.retry_after = retry_after
-        self.call = call
-        """The call that this is about, where there is one: of the first request with the same key."""
-
-
-class Unreachable(Exception):  # noqa: N818 - reads as what it says
-    """The service did not answer."""
-
-
-class _Nothing(BaseModel):
-    """The body of an answer that has none."""
-
-
-@dataclass(slots=True, frozen=True)
-class _Request(Generic[_M]):
-    """One request, whoever sends it."""
-
-    method: str
-    path: str
-    answer: type[_M]
-    body: Mapping[str, Any] | None = None
-    query: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-
-    @property
-    def sent(self) -> dict[str, Any]:
-        """As httpx takes it."""
-        query = {name: value for name, value in self.query.items() if value is not None}
-        return {"params": query or None, "json": self.body, "headers": dict(self.headers)}
-
-    @property
-    def can_be_repeated(self) -> bool:
-        return self.method in ("GET", "PUT", "DELETE") or "Idempotency-Key" in self.headers
-
-    def read(self, response: httpx2.Response) -> _M:
-        if response.status_code >= 400:
-            raise _error(response.status_code, response.content, response.headers)
-        return self.answer.model_validate_json(response.content or b"{}")
-
-
-def _error(status: int, content: bytes, headers: Mapping[str, str]) -> ServiceError:
-    document: dict[str, Any] = {}
-    try:
-        document = json.loads(content)
-        problem = ProblemDetails.model_validate(document)
-    except ValueError:  # something between here and the service answered
-        problem = ProblemDetails(
-            type="about:blank", title="Error", status=status, detail=f"The answer was {status}.", code="foreign",
-            request_id=headers.get("x-request-id", "-"),
-        )  # fmt: skip
-    after = headers.get("retry-after", "")
-    return ServiceError(problem, float(after) if after.isdigit() else None, document.get("call"))
-
-
-# Requests
-
-
-def _body(**given: Any) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _call(
-    tool: str, arguments: Mapping[str, Any] | str | None, *, version: str | None, session: str | None,
-    timeout: float | None, metadata: Mapping[str, str] | None, key: str | None, wait: float | None,
-) -> _Request[StoredCall]:  # fmt: skip
-    body = _body(
-        tool=tool, arguments=arguments if arguments is not None else {}, version=version, session=session,
-        timeout=timeout, metadata=dict(metadata) if metadata else None,
-    )  # fmt: skip
-    return _Request("POST", "/v1/calls", StoredCall, body, headers=_headers(key, wait))
-
-
-def _batch(
-    calls: Sequence[Mapping[str, Any]], session: str | None, key: str | None, wait: float | None
-) -> _Request[Batch]:
-    body = _body(calls=[dict(one) for one in calls], session=session)
-    return _Request("POST", "/v1/calls/batch", Batch, body, headers=_headers(key, wait))
-
-
-def _headers(key: str | None, wait: float | None) -> dict[str, str]:
-    seconds = LONGEST_WAIT if wait is None else min(max(wait, 0.0), LONGEST_WAIT)
-    return {"Idempotency-Key": key or uuid.uuid4().hex, "Prefer": f"wait={seconds:g}"}
-
-
-def _decision(approval: ApprovalRecord, decision: str, scope: str, reason: str) -> _Request[ApprovalRecord]:
-    body = {"decision": decision, "args_hash": approval.args_hash, "scope": scope, "reason": reason}
-    return _Request("POST", f"/v1/approvals/{approval.id}/decision", ApprovalRecord, body)
-
-
-def _new_key(
-    user: str, name: str, scopes: Sequence[str] | None, expires_in: float | None, limits: Mapping[str, Any] | None,
-    tenant: str | None,
-) -> _Request[NewApiKey]:  # fmt: skip
-    body = _body(
-        user=user, name=name, scopes=list(scopes) if scopes is not None else None, expires_in=expires_in,
-        limits=dict(limits) if limits else None, tenant=tenant,
-    )  # fmt: skip
-    return _Request("POST", "/v1/keys", NewApiKey, body)
-
-
-def _role(
-    name: str, mode: str | None, allow: Sequence[str], ask: Sequence[str], deny: Sequence[str]
-) -> _Request[TenantRole]:
-    body = {"mode": mode, "allow": list(allow), "ask": list(ask), "deny": list(deny)}
-    return _Request("PUT", f"/v1/roles/{name}", TenantRole, body)
-
-
-def _left(until: float | None) -> float:
-    return LONGEST_WAIT if until is None else min(LONGEST_WAIT, max(0.0, until - monotonic()))
-
-
-class _EventLines(Generic[_M]):
-    """Puts the lines of a stream together to events."""
-
-    def __init__(self, form: type[_M], last: str = "") -> None:
-        self._form = form
-        self._data: list[str] = []
-        self.last = last
-        """The id that came last, also where no event came with it."""
-
-    def add(self, line: str) -> _M | None:
-        """The event that this line ends, if it does."""
-        if line.startswith("data:"):
-            self._data.append(line[5:].removeprefix(" "))
-        elif line.startswith("id:"):
-            self.last = line[3:].strip()
-        elif not line and self._data:
-            data, self._data = "\n".join(self._data), []
-            return self._form.model_validate_json(data)
-        return None
-
-
 class Client:
     """A service at a URL, as one API key sees it. Safe from several threads."""
 
@@ -227,7 +107,7 @@ class Client:
     def close(self) -> None:
         self._http.close()
 
-    def _send(self, request: _Request[_M]) -> _M:
+    def _send(self, request: ApiRequest[_M]) -> _M:
         for attempt in range(self._tries):
             last = attempt == self._tries - 1 or not request.can_be_repeated
             try:
@@ -245,21 +125,21 @@ class Client:
     # Tools and calls
 
     def me(self) -> Identity:
-        return self._send(_Request("GET", "/v1/me", Identity))
+        return self._send(ApiRequest("GET", "/v1/me", Identity))
 
     def tools(self, *, query: str | None = None, category: str | None = None) -> list[ToolSummary]:
         """The tools that this key may use."""
-        return self._send(_Request("GET", "/v1/tools", ToolList, query={"q": query, "category": category})).tools
+        return self._send(ApiRequest("GET", "/v1/tools", ToolList, query={"q": query, "category": category})).tools
 
     def tool(self, name: str) -> ToolDetail:
-        return self._send(_Request("GET", f"/v1/tools/{name}", ToolDetail))
+        return self._send(ApiRequest("GET", f"/v1/tools/{name}", ToolDetail))
 
     def definitions(self, dialect: str) -> list[dict[str, Any]]:
         """Their definitions as a provider's SDK takes them: `openai`, `anthropic`, `gemini`, `mcp` …"""
-        return self._send(_Request("GET", "/v1/tools", DefinitionList, query={"dialect": dialect})).tools
+        return self._send(ApiRequest("GET", "/v1/tools", DefinitionList, query={"dialect": dialect})).tools
 
     def switch_tool(self, name: str, *, enabled: bool) -> ToolDetail:
-        return self._send(_Request("PATCH", f"/v1/tools/{name}", ToolDetail, {"enabled": enabled}))
+        return self._send(ApiRequest("PATCH", f"/v1/tools/{name}", ToolDetail, {"enabled": enabled}))
 
     def call(
         self, tool: str, arguments: Mapping[str, Any] | str | None = None, *, version: str | None = None,
@@ -268,7 +148,7 @@ class Client:
     ) -> StoredCall:  # fmt: skip
         """Call a tool and wait for its end, for `wait` seconds at most where given."""
         until = None if wait is None else monotonic() + wait
-        request = _call(
+        request = call_request(
             tool, arguments, version=version, session=session, timeout=timeout, metadata=metadata, key=key, wait=wait
         )
         try:
@@ -278,7 +158,7 @@ class Client:
                 raise
             call = self.get_call(error.call)
         while not call.finished and (until is None or monotonic() < until):
-            call = self.get_call(call.id, wait=_left(until))
+            call = self.get_call(call.id, wait=seconds_left(until))
         return call
 
     def batch(
@@ -287,28 +167,28 @@ class Client:
     ) -> Batch:  # fmt: skip
         """Make many calls, each as `{"tool": …, "arguments": …, "id": …}`, and wait for all of them."""
         until = None if wait is None else monotonic() + wait
-        batch = self._send(_batch(calls, session, key, wait))
+        batch = self._send(batch_request(calls, session, key, wait))
         while not all(call.finished for call in batch.calls) and (until is None or monotonic() < until):
-            query = {"wait": int(_left(until))}
-            batch = self._send(_Request("GET", f"/v1/batches/{batch.id}", Batch, query=query))
+            query = {"wait": int(seconds_left(until))}
+            batch = self._send(ApiRequest("GET", f"/v1/batches/{batch.id}", Batch, query=query))
         return batch
 
     def get_call(self, call: str, *, wait: float = 0.0) -> StoredCall:
-        return self._send(_Request("GET", f"/v1/calls/{call}", StoredCall, query={"wait": int(wait)}))
+        return self._send(ApiRequest("GET", f"/v1/calls/{call}", StoredCall, query={"wait": int(wait)}))
 
     def calls(self, *, cursor: str | None = None, limit: int | None = None, **filters: str) -> CallPage:
         """A page of calls, newest first: by `status`, `tool`, `session`, `user`, `batch`."""
-        return self._send(_Request("GET", "/v1/calls", CallPage, query={"cursor": cursor, "limit": limit, **filters}))
+        return self._send(ApiRequest("GET", "/v1/calls", CallPage, query={"cursor": cursor, "limit": limit, **filters}))
 
     def cancel(self, call: str) -> StoredCall:
-        return self._send(_Request("POST", f"/v1/calls/{call}/cancel", StoredCall))
+        return self._send(ApiRequest("POST", f"/v1/calls/{call}/cancel", StoredCall))
 
     def stream(
         self, tool: str, arguments: Mapping[str, Any] | str | None = None, *, version: str | None = None,
         session: str | None = None, timeout: float | None = None, key: str | None = None,
     ) -> Iterator[Event]:  # fmt: skip
         """Call a tool and give its events as they happen; a connection that breaks is taken up again."""
-        request = _call(
+        request = call_request(
             tool, arguments, version=version, session=session, timeout=timeout, metadata=None, key=key, wait=None
         )
         call, last, tries = "", 0, self._tries
@@ -330,12 +210,12 @@ class Client:
         """Events of a call after a number, until its end."""
         return self._events(None, call, after)
 
-    def _events(self, request: _Request[StoredCall] | None, call: str, after: int) -> Iterator[Event]:
-        method, path, sent = _stream_of(request, call, after)
-        lines = _EventLines(Event)
+    def _events(self, request: ApiRequest[StoredCall] | None, call: str, after: int) -> Iterator[Event]:
+        method, path, sent = stream_of(request, call, after)
+        lines = EventLines(Event)
         with self._http.stream(method, path, **sent) as response:
             if response.status_code >= 400:
-                raise _error(response.status_code, response.read(), response.headers)
+                raise error_of(response.status_code, response.read(), response.headers)
             for line in response.iter_lines():
                 if (event := lines.add(line)) is not None:
                     yield event
@@ -345,14 +225,12 @@ class Client:
 
         After a `reset` something may have been missed: fetch again what you keep.
         """
-        lines, tries = _EventLines(FeedEvent, after), self._tries
+        lines, tries = EventLines(FeedEvent, after), self._tries
         while True:
             try:
-                with self._http.stream(
-                    "GET", "/v1/events", headers=_resumed(lines.last), timeout=_WATCHING
-                ) as response:
+                with self._http.stream("GET", "/v1/events", headers=resumed(lines.last), timeout=_WATCHING) as response:
                     if response.status_code >= 400:
-                        raise _error(response.status_code, response.read(), response.headers)
+                        raise error_of(response.status_code, response.read(), response.headers)
                     for line in response.iter_lines():
                         tries = self._tries
                         if (event := lines.add(line)) is not None:
@@ -367,86 +245,150 @@ class Client:
                     raise
             sleep(_AGAIN_SECONDS)
 
+    # Requests, intents and entities
+
+    def ask(
+        self, text: str, *, session: str | None = None, locale: str = "", time_zone: str | None = None,
+        cache: bool = True, key: str | None = None, wait: float | None = None,
+    ) -> RequestAnswer:  # fmt: skip
+        """Make a request in words and wait for its answer; `cache=False` wants a new one."""
+        made = words_request(
+            text, None, session=session, locale=locale, time_zone=time_zone, cache=cache, key=key, wait=wait
+        )
+        return self._answered(made, wait)
+
+    def run_intent(
+        self, intent: str, inputs: Mapping[str, Any] | None = None, *, session: str | None = None,
+        key: str | None = None, wait: float | None = None,
+    ) -> RequestAnswer:  # fmt: skip
+        """Make a request by the code of an intent. A form that needs more says what, with `needs_input`."""
+        made = words_request(None, intent, inputs, session=session, key=key, wait=wait)
+        return self._answered(made, wait)
+
+    def _answered(self, request: ApiRequest[RequestAnswer], wait: float | None) -> RequestAnswer:
+        until = None if wait is None else monotonic() + wait
+        try:
+            answer = self._send(request)
+        except ServiceError as error:
+            if error.code != "key_in_flight" or error.call is None:
+                raise
+            answer = self.get_request(error.call)
+        while not answer.finished and (until is None or monotonic() < until):
+            answer = self.get_request(answer.id, wait=seconds_left(until))
+        return answer
+
+    def get_request(self, request: str, *, wait: float = 0.0) -> RequestAnswer:
+        return self._send(ApiRequest("GET", f"/v1/requests/{request}", RequestAnswer, query={"wait": int(wait)}))
+
+    def intents(self) -> list[IntentRecord]:
+        return self._send(ApiRequest("GET", "/v1/intents", IntentList)).intents
+
+    def intent(self, code: str, *, version: int | None = None) -> IntentRecord:
+        return self._send(ApiRequest("GET", f"/v1/intents/{code}", IntentRecord, query={"version": version}))
+
+    def put_intent(self, code: str, **intent: Any) -> IntentRecord:
+        """Make an intent, or a new version of it: `description`, `parameters`, `handler`, `examples`, `roles` …"""
+        return self._send(ApiRequest("PUT", f"/v1/intents/{code}", IntentRecord, intent))
+
+    def change_intent(self, code: str, *, enabled: bool | None = None, version: int | None = None) -> IntentRecord:
+        """Switch an intent off or on, or go back to another version."""
+        body = given(enabled=enabled, version=version)
+        return self._send(ApiRequest("PATCH", f"/v1/intents/{code}", IntentRecord, body))
+
+    def delete_intent(self, code: str) -> None:
+        self._send(ApiRequest("DELETE", f"/v1/intents/{code}", NoContent))
+
+    def entities(self) -> list[EntityRecord]:
+        return self._send(ApiRequest("GET", "/v1/entities", EntityList)).entities
+
+    def entity(self, name: str) -> EntityRecord:
+        return self._send(ApiRequest("GET", f"/v1/entities/{name}", EntityRecord))
+
+    def clear_cache(self, *, everyone: bool = False) -> int:
+        """Forget the cached answers of this user, or of all users of the tenant; gives how many there were."""
+        query = {"everyone": "true" if everyone else None}
+        return self._send(ApiRequest("DELETE", "/v1/cache", Removed, query=query)).removed
+
     # Approvals
 
     def approvals(self, *, status: str = "pending") -> list[ApprovalRecord]:
-        return self._send(_Request("GET", "/v1/approvals", ApprovalPage, query={"status": status})).approvals
+        return self._send(ApiRequest("GET", "/v1/approvals", ApprovalPage, query={"status": status})).approvals
 
     def approval(self, approval: str) -> ApprovalRecord:
-        return self._send(_Request("GET", f"/v1/approvals/{approval}", ApprovalRecord))
+        return self._send(ApiRequest("GET", f"/v1/approvals/{approval}", ApprovalRecord))
 
     def approve(
         self, approval: ApprovalRecord, *, scope: Literal["once", "always"] = "once", reason: str = ""
     ) -> ApprovalRecord:
         """Let a call run with the arguments that were shown, and no others."""
-        return self._send(_decision(approval, "approve", scope, reason))
+        return self._send(decision_request(approval, "approve", scope, reason))
 
     def deny(self, approval: ApprovalRecord, *, reason: str = "") -> ApprovalRecord:
-        return self._send(_decision(approval, "deny", "once", reason))
+        return self._send(decision_request(approval, "deny", "once", reason))
 
     # Administration
 
     def tenants(self) -> list[Tenant]:
-        return self._send(_Request("GET", "/v1/tenants", TenantList)).tenants
+        return self._send(ApiRequest("GET", "/v1/tenants", TenantList)).tenants
 
     def create_tenant(self, name: str, *, display_name: str = "", limits: Mapping[str, Any] | None = None) -> Tenant:
-        body = _body(name=name, display_name=display_name, limits=dict(limits) if limits else None)
-        return self._send(_Request("POST", "/v1/tenants", Tenant, body))
+        body = given(name=name, display_name=display_name, limits=dict(limits) if limits else None)
+        return self._send(ApiRequest("POST", "/v1/tenants", Tenant, body))
 
     def change_tenant(self, name: str, **changes: Any) -> Tenant:
-        return self._send(_Request("PATCH", f"/v1/tenants/{name}", Tenant, changes))
+        return self._send(ApiRequest("PATCH", f"/v1/tenants/{name}", Tenant, changes))
 
     def users(self) -> list[User]:
-        return self._send(_Request("GET", "/v1/users", UserList)).users
+        return self._send(ApiRequest("GET", "/v1/users", UserList)).users
 
     def create_user(
         self, name: str, *, roles: Sequence[str] = ("member",), limits: Mapping[str, Any] | None = None
     ) -> User:
-        body = _body(name=name, roles=list(roles), limits=dict(limits) if limits else None)
-        return self._send(_Request("POST", "/v1/users", User, body))
+        body = given(name=name, roles=list(roles), limits=dict(limits) if limits else None)
+        return self._send(ApiRequest("POST", "/v1/users", User, body))
 
     def change_user(self, name: str, **changes: Any) -> User:
-        return self._send(_Request("PATCH", f"/v1/users/{name}", User, changes))
+        return self._send(ApiRequest("PATCH", f"/v1/users/{name}", User, changes))
 
     def delete_user(self, name: str) -> None:
-        self._send(_Request("DELETE", f"/v1/users/{name}", _Nothing))
+        self._send(ApiRequest("DELETE", f"/v1/users/{name}", NoContent))
 
     def roles(self) -> list[TenantRole]:
-        return self._send(_Request("GET", "/v1/roles", RoleList)).roles
+        return self._send(ApiRequest("GET", "/v1/roles", RoleList)).roles
 
     def put_role(
         self, name: str, *, mode: str | None = None, allow: Sequence[str] = (), ask: Sequence[str] = (),
         deny: Sequence[str] = (),
     ) -> TenantRole:  # fmt: skip
-        return self._send(_role(name, mode, allow, ask, deny))
+        return self._send(role_request(name, mode, allow, ask, deny))
 
     def delete_role(self, name: str) -> None:
-        self._send(_Request("DELETE", f"/v1/roles/{name}", _Nothing))
+        self._send(ApiRequest("DELETE", f"/v1/roles/{name}", NoContent))
 
     def keys(self) -> list[ApiKey]:
-        return self._send(_Request("GET", "/v1/keys", KeyList)).keys
+        return self._send(ApiRequest("GET", "/v1/keys", KeyList)).keys
 
     def create_key(
         self, user: str, *, name: str = "", scopes: Sequence[str] | None = None, expires_in: float | None = None,
         limits: Mapping[str, Any] | None = None, tenant: str | None = None,
     ) -> NewApiKey:  # fmt: skip
         """A key of a user; `secret` is in this answer and in no other."""
-        return self._send(_new_key(user, name, scopes, expires_in, limits, tenant))
+        return self._send(key_request(user, name, scopes, expires_in, limits, tenant))
 
     def rotate_key(self, key: str, *, overlap: float = 0.0) -> NewApiKey:
-        return self._send(_Request("POST", f"/v1/keys/{key}/rotate", NewApiKey, {"overlap": overlap}))
+        return self._send(ApiRequest("POST", f"/v1/keys/{key}/rotate", NewApiKey, {"overlap": overlap}))
 
     def revoke_key(self, key: str) -> ApiKey:
-        return self._send(_Request("DELETE", f"/v1/keys/{key}", ApiKey))
+        return self._send(ApiRequest("DELETE", f"/v1/keys/{key}", ApiKey))
 
     def audit(self, *, after: int = 0, limit: int = 100) -> AuditPage:
-        return self._send(_Request("GET", "/v1/audit", AuditPage, query={"after": after, "limit": limit}))
+        return self._send(ApiRequest("GET", "/v1/audit", AuditPage, query={"after": after, "limit": limit}))
 
     def verify_audit(self) -> AuditVerification:
-        return self._send(_Request("GET", "/v1/audit/verify", AuditVerification))
+        return self._send(ApiRequest("GET", "/v1/audit/verify", AuditVerification))
 
     def usage(self, day: str | None = None) -> DailyUsage:
-        return self._send(_Request("GET", "/v1/usage", DailyUsage, query={"day": day}))
+        return self._send(ApiRequest("GET", "/v1/usage", DailyUsage, query={"day": day}))
 
 
 class AsyncClient:
@@ -470,7 +412,7 @@ class AsyncClient:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def _send(self, request: _Request[_M]) -> _M:
+    async def _send(self, request: ApiRequest[_M]) -> _M:
         for attempt in range(self._tries):
             last = attempt == self._tries - 1 or not request.can_be_repeated
             try:
@@ -488,23 +430,23 @@ class AsyncClient:
     # Tools and calls
 
     async def me(self) -> Identity:
-        return await self._send(_Request("GET", "/v1/me", Identity))
+        return await self._send(ApiRequest("GET", "/v1/me", Identity))
 
     async def tools(self, *, query: str | None = None, category: str | None = None) -> list[ToolSummary]:
         """The tools that this key may use."""
         return (
-            await self._send(_Request("GET", "/v1/tools", ToolList, query={"q": query, "category": category}))
+            await self._send(ApiRequest("GET", "/v1/tools", ToolList, query={"q": query, "category": category}))
         ).tools
 
     async def tool(self, name: str) -> ToolDetail:
-        return await self._send(_Request("GET", f"/v1/tools/{name}", ToolDetail))
+        return await self._send(ApiRequest("GET", f"/v1/tools/{name}", ToolDetail))
 
     async def definitions(self, dialect: str) -> list[dict[str, Any]]:
         """Their definitions as a provider's SDK takes them: `openai`, `anthropic`, `gemini`, `mcp` …"""
-        return (await self._send(_Request("GET", "/v1/tools", DefinitionList, query={"dialect": dialect}))).tools
+        return (await self._send(ApiRequest("GET", "/v1/tools", DefinitionList, query={"dialect": dialect}))).tools
 
     async def switch_tool(self, name: str, *, enabled: bool) -> ToolDetail:
-        return await self._send(_Request("PATCH", f"/v1/tools/{name}", ToolDetail, {"enabled": enabled}))
+        return await self._send(ApiRequest("PATCH", f"/v1/tools/{name}", ToolDetail, {"enabled": enabled}))
 
     async def call(
         self, tool: str, arguments: Mapping[str, Any] | str | None = None, *, version: str | None = None,
@@ -513,7 +455,7 @@ class AsyncClient:
     ) -> StoredCall:  # fmt: skip
         """Call a tool and wait for its end, for `wait` seconds at most where given."""
         until = None if wait is None else monotonic() + wait
-        request = _call(
+        request = call_request(
             tool, arguments, version=version, session=session, timeout=timeout, metadata=metadata, key=key, wait=wait
         )
         try:
@@ -523,7 +465,7 @@ class AsyncClient:
                 raise
             call = await self.get_call(error.call)
         while not call.finished and (until is None or monotonic() < until):
-            call = await self.get_call(call.id, wait=_left(until))
+            call = await self.get_call(call.id, wait=seconds_left(until))
         return call
 
     async def batch(
@@ -532,30 +474,30 @@ class AsyncClient:
     ) -> Batch:  # fmt: skip
         """Make many calls, each as `{"tool": …, "arguments": …, "id": …}`, and wait for all of them."""
         until = None if wait is None else monotonic() + wait
-        batch = await self._send(_batch(calls, session, key, wait))
+        batch = await self._send(batch_request(calls, session, key, wait))
         while not all(call.finished for call in batch.calls) and (until is None or monotonic() < until):
-            query = {"wait": int(_left(until))}
-            batch = await self._send(_Request("GET", f"/v1/batches/{batch.id}", Batch, query=query))
+            query = {"wait": int(seconds_left(until))}
+            batch = await self._send(ApiRequest("GET", f"/v1/batches/{batch.id}", Batch, query=query))
         return batch
 
     async def get_call(self, call: str, *, wait: float = 0.0) -> StoredCall:
-        return await self._send(_Request("GET", f"/v1/calls/{call}", StoredCall, query={"wait": int(wait)}))
+        return await self._send(ApiRequest("GET", f"/v1/calls/{call}", StoredCall, query={"wait": int(wait)}))
 
     async def calls(self, *, cursor: str | None = None, limit: int | None = None, **filters: str) -> CallPage:
         """A page of calls, newest first: by `status`, `tool`, `session`, `user`, `batch`."""
         return await self._send(
-            _Request("GET", "/v1/calls", CallPage, query={"cursor": cursor, "limit": limit, **filters})
+            ApiRequest("GET", "/v1/calls", CallPage, query={"cursor": cursor, "limit": limit, **filters})
         )
 
     async def cancel(self, call: str) -> StoredCall:
-        return await self._send(_Request("POST", f"/v1/calls/{call}/cancel", StoredCall))
+        return await self._send(ApiRequest("POST", f"/v1/calls/{call}/cancel", StoredCall))
 
     async def stream(
         self, tool: str, arguments: Mapping[str, Any] | str | None = None, *, version: str | None = None,
         session: str | None = None, timeout: float | None = None, key: str | None = None,
     ) -> AsyncIterator[Event]:  # fmt: skip
         """Call a tool and give its events as they happen; a connection that breaks is taken up again."""
-        request = _call(
+        request = call_request(
             tool, arguments, version=version, session=session, timeout=timeout, metadata=None, key=key, wait=None
         )
         call, last, tries = "", 0, self._tries
@@ -577,12 +519,12 @@ class AsyncClient:
         """Events of a call after a number, until its end."""
         return self._events(None, call, after)
 
-    async def _events(self, request: _Request[StoredCall] | None, call: str, after: int) -> AsyncIterator[Event]:
-        method, path, sent = _stream_of(request, call, after)
-        lines = _EventLines(Event)
+    async def _events(self, request: ApiRequest[StoredCall] | None, call: str, after: int) -> AsyncIterator[Event]:
+        method, path, sent = stream_of(request, call, after)
+        lines = EventLines(Event)
         async with self._http.stream(method, path, **sent) as response:
             if response.status_code >= 400:
-                raise _error(response.status_code, await response.aread(), response.headers)
+                raise error_of(response.status_code, await response.aread(), response.headers)
             async for line in response.aiter_lines():
                 if (event := lines.add(line)) is not None:
                     yield event
@@ -592,14 +534,14 @@ class AsyncClient:
 
         After a `reset` something may have been missed: fetch again what you keep.
         """
-        lines, tries = _EventLines(FeedEvent, after), self._tries
+        lines, tries = EventLines(FeedEvent, after), self._tries
         while True:
             try:
                 async with self._http.stream(
-                    "GET", "/v1/events", headers=_resumed(lines.last), timeout=_WATCHING
+                    "GET", "/v1/events", headers=resumed(lines.last), timeout=_WATCHING
                 ) as response:
                     if response.status_code >= 400:
-                        raise _error(response.status_code, await response.aread(), response.headers)
+                        raise error_of(response.status_code, await response.aread(), response.headers)
                     async for line in response.aiter_lines():
                         tries = self._tries
                         if (event := lines.add(line)) is not None:
@@ -614,99 +556,151 @@ class AsyncClient:
                     raise
             await asyncio.sleep(_AGAIN_SECONDS)
 
+    # Requests, intents and entities
+
+    async def ask(
+        self, text: str, *, session: str | None = None, locale: str = "", time_zone: str | None = None,
+        cache: bool = True, key: str | None = None, wait: float | None = None,
+    ) -> RequestAnswer:  # fmt: skip
+        """Make a request in words and wait for its answer; `cache=False` wants a new one."""
+        made = words_request(
+            text, None, session=session, locale=locale, time_zone=time_zone, cache=cache, key=key, wait=wait
+        )
+        return await self._answered(made, wait)
+
+    async def run_intent(
+        self, intent: str, inputs: Mapping[str, Any] | None = None, *, session: str | None = None,
+        key: str | None = None, wait: float | None = None,
+    ) -> RequestAnswer:  # fmt: skip
+        """Make a request by the code of an intent. A form that needs more says what, with `needs_input`."""
+        made = words_request(None, intent, inputs, session=session, key=key, wait=wait)
+        return await self._answered(made, wait)
+
+    async def _answered(self, request: ApiRequest[RequestAnswer], wait: float | None) -> RequestAnswer:
+        until = None if wait is None else monotonic() + wait
+        try:
+            answer = await self._send(request)
+        except ServiceError as error:
+            if error.code != "key_in_flight" or error.call is None:
+                raise
+            answer = await self.get_request(error.call)
+        while not answer.finished and (until is None or monotonic() < until):
+            answer = await self.get_request(answer.id, wait=seconds_left(until))
+        return answer
+
+    async def get_request(self, request: str, *, wait: float = 0.0) -> RequestAnswer:
+        return await self._send(ApiRequest("GET", f"/v1/requests/{request}", RequestAnswer, query={"wait": int(wait)}))
+
+    async def intents(self) -> list[IntentRecord]:
+        return (await self._send(ApiRequest("GET", "/v1/intents", IntentList))).intents
+
+    async def intent(self, code: str, *, version: int | None = None) -> IntentRecord:
+        return await self._send(ApiRequest("GET", f"/v1/intents/{code}", IntentRecord, query={"version": version}))
+
+    async def put_intent(self, code: str, **intent: Any) -> IntentRecord:
+        """Make an intent, or a new version of it: `description`, `parameters`, `handler`, `examples`, `roles` …"""
+        return await self._send(ApiRequest("PUT", f"/v1/intents/{code}", IntentRecord, intent))
+
+    async def change_intent(
+        self, code: str, *, enabled: bool | None = None, version: int | None = None
+    ) -> IntentRecord:
+        """Switch an intent off or on, or go back to another version."""
+        body = given(enabled=enabled, version=version)
+        return await self._send(ApiRequest("PATCH", f"/v1/intents/{code}", IntentRecord, body))
+
+    async def delete_intent(self, code: str) -> None:
+        await self._send(ApiRequest("DELETE", f"/v1/intents/{code}", NoContent))
+
+    async def entities(self) -> list[EntityRecord]:
+        return (await self._send(ApiRequest("GET", "/v1/entities", EntityList))).entities
+
+    async def entity(self, name: str) -> EntityRecord:
+        return await self._send(ApiRequest("GET", f"/v1/entities/{name}", EntityRecord))
+
+    async def clear_cache(self, *, everyone: bool = False) -> int:
+        """Forget the cached answers of this user, or of all users of the tenant; gives how many there were."""
+        query = {"everyone": "true" if everyone else None}
+        return (await self._send(ApiRequest("DELETE", "/v1/cache", Removed, query=query))).removed
+
     # Approvals
 
     async def approvals(self, *, status: str = "pending") -> list[ApprovalRecord]:
-        return (await self._send(_Request("GET", "/v1/approvals", ApprovalPage, query={"status": status}))).approvals
+        return (await self._send(ApiRequest("GET", "/v1/approvals", ApprovalPage, query={"status": status}))).approvals
 
     async def approval(self, approval: str) -> ApprovalRecord:
-        return await self._send(_Request("GET", f"/v1/approvals/{approval}", ApprovalRecord))
+        return await self._send(ApiRequest("GET", f"/v1/approvals/{approval}", ApprovalRecord))
 
     async def approve(
         self, approval: ApprovalRecord, *, scope: Literal["once", "always"] = "once", reason: str = ""
     ) -> ApprovalRecord:
         """Let a call run with the arguments that were shown, and no others."""
-        return await self._send(_decision(approval, "approve", scope, reason))
+        return await self._send(decision_request(approval, "approve", scope, reason))
 
     async def deny(self, approval: ApprovalRecord, *, reason: str = "") -> ApprovalRecord:
-        return await self._send(_decision(approval, "deny", "once", reason))
+        return await self._send(decision_request(approval, "deny", "once", reason))
 
     # Administration
 
     async def tenants(self) -> list[Tenant]:
-        return (await self._send(_Request("GET", "/v1/tenants", TenantList))).tenants
+        return (await self._send(ApiRequest("GET", "/v1/tenants", TenantList))).tenants
 
     async def create_tenant(
         self, name: str, *, display_name: str = "", limits: Mapping[str, Any] | None = None
     ) -> Tenant:
-        body = _body(name=name, display_name=display_name, limits=dict(limits) if limits else None)
-        return await self._send(_Request("POST", "/v1/tenants", Tenant, body))
+        body = given(name=name, display_name=display_name, limits=dict(limits) if limits else None)
+        return await self._send(ApiRequest("POST", "/v1/tenants", Tenant, body))
 
     async def change_tenant(self, name: str, **changes: Any) -> Tenant:
-        return await self._send(_Request("PATCH", f"/v1/tenants/{name}", Tenant, changes))
+        return await self._send(ApiRequest("PATCH", f"/v1/tenants/{name}", Tenant, changes))
 
     async def users(self) -> list[User]:
-        return (await self._send(_Request("GET", "/v1/users", UserList))).users
+        return (await self._send(ApiRequest("GET", "/v1/users", UserList))).users
 
     async def create_user(
         self, name: str, *, roles: Sequence[str] = ("member",), limits: Mapping[str, Any] | None = None
     ) -> User:
-        body = _body(name=name, roles=list(roles), limits=dict(limits) if limits else None)
-        return await self._send(_Request("POST", "/v1/users", User, body))
+        body = given(name=name, roles=list(roles), limits=dict(limits) if limits else None)
+        return await self._send(ApiRequest("POST", "/v1/users", User, body))
 
     async def change_user(self, name: str, **changes: Any) -> User:
-        return await self._send(_Request("PATCH", f"/v1/users/{name}", User, changes))
+        return await self._send(ApiRequest("PATCH", f"/v1/users/{name}", User, changes))
 
     async def delete_user(self, name: str) -> None:
-        await self._send(_Request("DELETE", f"/v1/users/{name}", _Nothing))
+        await self._send(ApiRequest("DELETE", f"/v1/users/{name}", NoContent))
 
     async def roles(self) -> list[TenantRole]:
-        return (await self._send(_Request("GET", "/v1/roles", RoleList))).roles
+        return (await self._send(ApiRequest("GET", "/v1/roles", RoleList))).roles
 
     async def put_role(
         self, name: str, *, mode: str | None = None, allow: Sequence[str] = (), ask: Sequence[str] = (),
         deny: Sequence[str] = (),
     ) -> TenantRole:  # fmt: skip
-        return await self._send(_role(name, mode, allow, ask, deny))
+        return await self._send(role_request(name, mode, allow, ask, deny))
 
     async def delete_role(self, name: str) -> None:
-        await self._send(_Request("DELETE", f"/v1/roles/{name}", _Nothing))
+        await self._send(ApiRequest("DELETE", f"/v1/roles/{name}", NoContent))
 
     async def keys(self) -> list[ApiKey]:
-        return (await self._send(_Request("GET", "/v1/keys", KeyList))).keys
+        return (await self._send(ApiRequest("GET", "/v1/keys", KeyList))).keys
 
     async def create_key(
         self, user: str, *, name: str = "", scopes: Sequence[str] | None = None, expires_in: float | None = None,
         limits: Mapping[str, Any] | None = None, tenant: str | None = None,
     ) -> NewApiKey:  # fmt: skip
         """A key of a user; `secret` is in this answer and in no other."""
-        return await self._send(_new_key(user, name, scopes, expires_in, limits, tenant))
+        return await self._send(key_request(user, name, scopes, expires_in, limits, tenant))
 
     async def rotate_key(self, key: str, *, overlap: float = 0.0) -> NewApiKey:
-        return await self._send(_Request("POST", f"/v1/keys/{key}/rotate", NewApiKey, {"overlap": overlap}))
+        return await self._send(ApiRequest("POST", f"/v1/keys/{key}/rotate", NewApiKey, {"overlap": overlap}))
 
     async def revoke_key(self, key: str) -> ApiKey:
-        return await self._send(_Request("DELETE", f"/v1/keys/{key}", ApiKey))
+        return await self._send(ApiRequest("DELETE", f"/v1/keys/{key}", ApiKey))
 
     async def audit(self, *, after: int = 0, limit: int = 100) -> AuditPage:
-        return await self._send(_Request("GET", "/v1/audit", AuditPage, query={"after": after, "limit": limit}))
+        return await self._send(ApiRequest("GET", "/v1/audit", AuditPage, query={"after": after, "limit": limit}))
 
     async def verify_audit(self) -> AuditVerification:
-        return await self._send(_Request("GET", "/v1/audit/verify", AuditVerification))
+        return await self._send(ApiRequest("GET", "/v1/audit/verify", AuditVerification))
 
     async def usage(self, day: str | None = None) -> DailyUsage:
-        return await self._send(_Request("GET", "/v1/usage", DailyUsage, query={"day": day}))
-
-
-def _resumed(last: str) -> dict[str, str]:
-    """The head of a request for events after one."""
-    return {"Accept": "text/event-stream", **({"Last-Event-ID": last} if last else {})}
-
-
-def _stream_of(request: _Request[StoredCall] | None, call: str, after: int) -> tuple[str, str, dict[str, Any]]:
-    if request is not None:
-        sent = request.sent
-        sent["headers"]["Accept"] = "text/event-stream"
-        return request.method, request.path, sent
-    headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
-    return "GET", f"/v1/calls/{call}/events", {"headers": headers}
+        return await self._send(ApiRequest("GET", "/v1/usage", DailyUsage, query={"day": day}))

@@ -151,7 +151,7 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert broken == []
 
 
-MODULES = ("tools", "policy", "hooks", "mcp", "agent", "models", "records", "dialects", "testing", "client")
+MODULES = ("tools", "policy", "hooks", "mcp", "agent", "models", "records", "dialects", "testing", "client", "intents")
 PUBLIC = {"ferrule", *(f"ferrule.{one}" for one in MODULES)}
 
 

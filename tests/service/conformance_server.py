@@ -22,7 +22,7 @@ class KeyBearing(HttpApp):
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            key = (b"authorization", f"Bearer {self._service.first_key}".encode())
+            key = (b"authorization", f"Bearer {self.service.first_key}".encode())
             scope = {**scope, "headers": [*scope["headers"], key]}
         await super().__call__(scope, receive, send)
 

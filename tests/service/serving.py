@@ -13,6 +13,7 @@ import httpx2
 from ferrule import Output, Registry, ToolContext, ToolError, tool
 from ferrule.app.settings import PermissionSettings, ServiceSettings, Settings
 from ferrule.client import AsyncClient
+from ferrule.models import Model
 from ferrule.service.service import Service
 from ferrule.service.serving import serve
 
@@ -133,14 +134,15 @@ class Running:
 @asynccontextmanager
 async def running(
     store: str, folder: Path, *, tools: tuple[Any, ...] = TOOLS, permissions: PermissionSettings | None = None,
-    key: str = "", telemetry: Any = None, **settings: Any,
+    key: str = "", telemetry: Any = None, model: Model | None = None, models: dict[str, Any] | None = None,
+    **settings: Any,
 ) -> AsyncGenerator[Running]:  # fmt: skip
     """An instance on a port of its own, until the end of the block; it is drained as by SIGTERM."""
     options: dict[str, Any] = {"drain_seconds": 0, **settings}
     chosen = ServiceSettings(database=store, workspace_root=folder / "workspaces", **options)
     service = Service(
         Settings(service=chosen, permissions=permissions or PermissionSettings()), folder, tools=Registry(tools),
-        telemetry=telemetry,
+        telemetry=telemetry, model=model, entities=models,
     )  # fmt: skip
     listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     until = asyncio.Event()

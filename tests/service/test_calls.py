@@ -41,7 +41,8 @@ async def test_what_the_pipeline_decides_is_a_call_and_no_error_of_http(store: s
                 "ad {}": """\
 Error (not_found_error): There is no tool `ad`.
 
-Suggestion: The tools are: `add`, `rest`, `count`, `note`, `slow_note`, `who`, `trip`, `refuse`, `large`.\
+Suggestion: The tools are: `add`, `rest`, `count`, `note`, `slow_note`, `who`, `trip`, `refuse`, `large`, \
+`create_new_intent`, `query_entity_schema`.\
 """,
                 "add {'a': 'two'}": """\
 Error (validation_error): The arguments of `add` have 2 problems:

@@ -158,7 +158,7 @@ async def test_rate_concurrency_and_calls_a_day_are_429s_that_say_when_to_come_a
 
 
 async def test_a_tenants_limits_are_the_services_unless_it_has_its_own(store: str, tmp_path: Path) -> None:
-    from ferrule.app.settings import ServiceLimitSettings
+    from ferrule.app.service_settings import ServiceLimitSettings
 
     async with running(store, tmp_path, limits=ServiceLimitSettings(calls_per_day=3)) as service:
         admin = await service.client()
@@ -197,7 +197,7 @@ async def test_the_day_is_counted_over_all_instances(postgres_url: str, tmp_path
 
 async def test_a_tool_has_limits_of_its_own(store: str, tmp_path: Path) -> None:
     """For the service, a tenant, a user and a key; other tools are not concerned."""
-    from ferrule.app.settings import ServiceLimitSettings, ToolLimitSettings
+    from ferrule.app.service_settings import ServiceLimitSettings, ToolLimitSettings
 
     settings = ServiceLimitSettings(tools={"large": ToolLimitSettings(result_bytes=3_000)})
     async with running(store, tmp_path, limits=settings) as service:

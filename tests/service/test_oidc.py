@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.app.settings import OidcSettings
+from ferrule.app.service_settings import OidcSettings
 from ferrule.client import ServiceError
 from ferrule.service import oidc
 from ferrule.service.messages import check_name

@@ -16,6 +16,7 @@ from ferrule.service.messages import ProblemDetails
 from ferrule.service.openapi import openapi_document
 from ferrule.service.routes import ENDPOINTS
 from tests.service.serving import running
+from tests.service.shop import Order
 
 
 def test_the_document_is_valid_openapi() -> None:
@@ -28,6 +29,13 @@ def test_every_operation_has_an_id_of_its_own_and_needs_a_key_but_for_four() -> 
     ids = [one["operationId"] for _, one in operations]
     assert len(set(ids)) == len(ids)
     assert {path for path, one in operations if "security" not in one} == {"/healthz", "/readyz", "/openapi.json"}
+
+
+INTENT: dict[str, Any] = {
+    "description": "Add two numbers.",
+    "parameters": {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
+    "handler": {"type": "tool", "tool": "add"},
+}
 
 
 def schema_for(document: dict[str, Any], method: str, path: str, status: int) -> dict[str, Any]:
@@ -60,8 +68,19 @@ async def test_answers_are_as_the_document_says(tmp_path: Path) -> None:
         ("GET", "/v1/audit", "/v1/audit", None, 200),
         ("GET", "/v1/audit/verify", "/v1/audit/verify", None, 200),
         ("GET", "/v1/usage", "/v1/usage", None, 200),
+        ("PUT", "/v1/intents/{code}", "/v1/intents/sum", INTENT, 200),
+        ("PUT", "/v1/intents/{code}", "/v1/intents/sum", {**INTENT, "handler": {"type": "x"}}, 422),
+        ("GET", "/v1/intents", "/v1/intents", None, 200),
+        ("GET", "/v1/intents/{code}", "/v1/intents/sum?version=1", None, 200),
+        ("PATCH", "/v1/intents/{code}", "/v1/intents/sum", {"enabled": True}, 200),
+        ("POST", "/v1/requests", "/v1/requests", {"intent": "sum", "inputs": {"a": 1, "b": 2}}, 200),
+        ("POST", "/v1/requests", "/v1/requests", {"text": "What is due?"}, 200),
+        ("GET", "/v1/entities", "/v1/entities", None, 200),
+        ("GET", "/v1/entities/{name}", "/v1/entities/order", None, 200),
+        ("GET", "/v1/entities/{name}", "/v1/entities/none", None, 404),
+        ("DELETE", "/v1/cache", "/v1/cache?everyone=true", None, 200),
     )
-    async with running(f"sqlite:///{tmp_path / 's.db'}", tmp_path) as service:
+    async with running(f"sqlite:///{tmp_path / 's.db'}", tmp_path, models={"order": Order}) as service:
         http = await service.http()
         document = (await http.get("/openapi.json")).json()
         for method, path, url, body, status in asked:

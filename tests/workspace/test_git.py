@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ferrule import ToolError
-from ferrule.process import child
+from ferrule.workspace import child
 from ferrule.workspace import git as module
 from ferrule.workspace.git import Repository, look_at_repository, without_login
 from ferrule.workspace.paths import Paths

@@ -80,7 +80,7 @@ def _with_key(known: Mapping[str, Provider]) -> dict[str, str]:
 
 
 SCRIPTED = "scripted:"
-_TWINS = ("readFile", "listFiles", "searchFiles", "executeCommand")  # of Read, LS, Glob and Bash
+TWINS = ("readFile", "listFiles", "searchFiles", "executeCommand")  # of Read, LS, Glob and Bash
 
 
 @dataclass(slots=True)
@@ -178,7 +178,7 @@ def limits_of(settings: AssistantSettings) -> AgentLimits:
 
 def _shown(app: App, named: list[str]) -> ToolSource:
     """The tools a model is shown. Those that do the same as another under another name would only confuse it."""
-    return app.tools.registry.only(named) if named else app.tools.registry.without(_TWINS)
+    return app.tools.registry.only(named) if named else app.tools.registry.without(TWINS)
 
 
 def _system_words(app: App, agent: Agent, asks: bool) -> str:

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
+from ferrule.app.service_settings import EntitySettings, ServiceSettings, WebhookSettings
 from ferrule.core.phrases import phrase
 from ferrule.workspace.confined import read_given
 from ferrule.workspace.data_folder import data_folder
@@ -239,153 +240,6 @@ class ProviderSettings:
 
 
 @dataclass(slots=True)
-class ToolLimitSettings:
-    """What a tenant may use of one tool; 0 is no limit."""
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
-
-    rate: float = 0.0
-    burst: int = 0
-    concurrency: int = 0
-    calls_per_day: int = 0
-    argument_bytes: int = 0
-    result_bytes: int = 0
-    spend_per_day: float = 0.0
-    spend_per_month: float = 0.0
-
-    def __post_init__(self) -> None:
-        for one in fields(ToolLimitSettings):
-            if not 0 <= getattr(self, one.name) < float("inf"):
-                raise ValueError(f"`{one.name}` is 0 for no limit, or a number above it")
-
-
-@dataclass(slots=True)
-class ServiceLimitSettings(ToolLimitSettings):
-    """What a tenant may use where nothing else is said of it, in all and of single `tools`."""
-
-    tools: dict[str, ToolLimitSettings] = field(default_factory=dict[str, ToolLimitSettings])
-
-
-@dataclass(slots=True)
-class OidcSettings:
-    """Tokens of an OpenID Connect issuer, besides API keys. `jwks` is the URL or the file of its keys; without it they
-    are found through the issuer. `*_claim` name claims, with dots between the levels of a nested one. `tenants` and
-    `roles` translate what a claim says; without them it is taken as it is. `tenant` is the tenant of every token.
-    """
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
-
-    issuer: str = ""
-    audience: str = ""
-    jwks: str = ""
-    algorithms: list[str] = field(default_factory=lambda: ["RS256", "PS256", "ES256", "ES384", "EdDSA"])
-    tenant: str = ""
-    tenant_claim: str = "tenant"
-    tenants: dict[str, str] = field(default_factory=dict[str, str])
-    user_claim: str = "sub"
-    roles_claim: str = "roles"
-    roles: dict[str, str] = field(default_factory=dict[str, str])
-    default_roles: list[str] = field(default_factory=lambda: ["member"])
-    scope_claim: str = ""
-    leeway: float = 30.0
-
-    def __post_init__(self) -> None:
-        if not self.issuer:
-            return
-        if not self.audience:
-            raise ValueError("`audience` must say whom the tokens are for; without it tokens for others would do")
-        for name in ("issuer", "jwks"):
-            if "://" in getattr(self, name) and not _is_safe_url(getattr(self, name)):
-                raise ValueError(f"`{name}` must be an https:// URL; http:// is for this machine alone")
-        if not self.jwks and "://" not in self.issuer:
-            raise ValueError("`jwks` must name the issuer's keys where `issuer` is not a URL")
-        if not self.algorithms or not set(self.algorithms) <= ASYMMETRIC:
-            raise ValueError(f"`algorithms` are some of {', '.join(sorted(ASYMMETRIC))}")
-        if not 0 <= self.leeway <= 300:
-            raise ValueError("`leeway` is a number of seconds from 0 to 300")
-
-
-ASYMMETRIC = frozenset(
-    {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
-)  # fmt: skip
-"""How a token may be signed. A secret that both sides share would let whoever can check a token make one."""
-
-
-@dataclass(slots=True)
-class WebhookSettings:
-    """Where a tenant hears of new approvals. `secret` says where the signing key is: `env:NAME`, `file:PATH` or
-    `command:PROGRAM ARGUMENTS`.
-    """
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
-
-    url: str
-    secret: str
-
-    def __post_init__(self) -> None:
-        if not _is_safe_url(self.url):
-            raise ValueError("`url` must be an https:// URL; http:// is for this machine alone")
-        if not self.secret.startswith(("env:", "file:", "command:")) or not self.secret.partition(":")[2].strip():
-            raise ValueError("`secret` must be `env:NAME`, `file:PATH` or `command:PROGRAM`, not the secret itself")
-
-
-def _is_safe_url(url: str) -> bool:
-    """Whether nobody on the way can read or change what goes there: TLS, or this machine."""
-    from urllib.parse import urlsplit
-
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-    except ValueError:
-        return False
-    return bool(host) and (
-        parts.scheme == "https" or (parts.scheme == "http" and host in ("localhost", "127.0.0.1", "::1"))
-    )
-
-
-@dataclass(slots=True)
-class ServiceSettings:
-    """`ferrule serve`. `database` is a URL, of a SQLite file in the data folder where it is empty; every user of every
-    tenant has a folder of their own under `workspace_root`. `public_url` is how clients reach the service.
-    """
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
-
-    host: str = "127.0.0.1"
-    port: int = 8760
-    database: str = field(default="", repr=False)
-    workspace_root: Path | None = None
-    wait: float = 30.0
-    body_bytes: int = 10_000_000
-    approval_hours: float = 24.0
-    lease_seconds: float = 15.0
-    drain_seconds: float = 30.0
-    keep_days: float = 30.0
-    audit_days: float = 0.0
-    public_url: str = ""
-    limits: ServiceLimitSettings = field(default_factory=ServiceLimitSettings)
-    oidc: OidcSettings = field(default_factory=OidcSettings)
-    webhooks: dict[str, WebhookSettings] = field(default_factory=dict[str, WebhookSettings])
-
-    def __post_init__(self) -> None:
-        self.public_url = self.public_url.rstrip("/")
-        if self.public_url and not self.public_url.startswith(("https://", "http://")):
-            raise ValueError("`public_url` begins with https:// or http://")
-        if not 0 <= self.port < 65_536:
-            raise ValueError("`port` is a number from 0 to 65535")
-        if not 0 <= self.wait <= 55:
-            raise ValueError("`wait` is a number of seconds from 0 to 55")
-        for name in ("body_bytes", "approval_hours", "lease_seconds"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ValueError(f"`{name}` is a number above 0")
-        if self.audit_days and not 1 <= self.audit_days < float("inf"):
-            raise ValueError("`audit_days` is 0 to keep all, or 1 or more")
-        for name in ("drain_seconds", "keep_days"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise ValueError(f"`{name}` is 0 or a number above it")
-
-
-@dataclass(slots=True)
 class Settings:
     """Everything that can be set. A flag comes before the environment, that before the project's file, that before
     the person's file, and that before the default. `model` is the one to ask, as `provider/name`.
@@ -462,6 +316,7 @@ _OF_A_LIST = {
     "providers": ProviderSettings,
     "mcp_servers": McpServerSettings,
     "webhooks": WebhookSettings,
+    "entities": EntitySettings,
 }
 _OTHER_VARIABLES = {
     "FERRULE_API_KEY",

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from ferrule.pipeline.authorise import Mode, Verdict
 from ferrule.policy import RulePolicy
 from ferrule.policy.rules import RuleSet, parse_rules
+from ferrule.registry.registry import RegistryEntry, View
 from ferrule.service.messages import ADMIN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from ferrule.core.tool import Tool
     from ferrule.policy.rules import Rule
@@ -23,6 +24,28 @@ if TYPE_CHECKING:
 # From the most that runs without asking to the least.
 _MOST_KNOWN = 10_000
 _MODES = (Mode.BYPASS, Mode.ACCEPT_EDITS, Mode.DEFAULT, Mode.DONT_ASK, Mode.PLAN)
+
+
+_ADMINISTERS = {"create_new_intent": "intents"}
+"""Tools that administer something: they are for whoever may do that over HTTP."""
+
+
+class TenantTools(View):
+    """The tools of everyone, and those of one tenant. `unlisted` ones can be called and are not shown."""
+
+    def __init__(self, source: ToolSource, own: Iterable[Tool[Any]], unlisted: Iterable[Tool[Any]] = ()) -> None:
+        super().__init__(source)
+        self._listed = {tool.name: RegistryEntry(tool, "intent", True) for tool in own}
+        self._own = self._listed | {tool.name: RegistryEntry(tool, "service", True) for tool in unlisted}
+
+    def entry(self, name: str, version: str | None = None) -> RegistryEntry | None:
+        found = self._own.get(name)
+        if found is None:
+            return self.source.entry(name, version)
+        return found if version in (None, found.tool.version) else None
+
+    def entries(self) -> list[tuple[str, RegistryEntry]]:
+        return [*self.source.entries(), *self._listed.items()]
 
 
 class Allowed:
@@ -42,6 +65,8 @@ class Allowed:
         self.roles = principal.role_names
         self._disabled = principal.disabled_tools
         self._shown: dict[Tool[Any], bool] = {}
+        self.everything = tools
+        """All tools of the tenant, which tools find when they call others."""
         self.tools = tools.filtered(self._shows)
 
     def _shows(self, tool: Tool[Any]) -> bool:
@@ -55,6 +80,7 @@ class Allowed:
     def _is_for_user(self, tool: Tool[Any]) -> bool:
         return (
             tool.name not in self._disabled
+            and (tool.name not in _ADMINISTERS or self.may(_ADMINISTERS[tool.name]))
             and (not tool.roles or any(role in tool.roles for role in self.roles))
             and (self.mode is not Mode.PLAN or tool.read_only or tool.kind == "execute")
             and self.policy.deny.tool(tool.name) is None
@@ -78,9 +104,21 @@ class Access:
     """Keeps what was worked out for each user until anything changes."""
 
     def __init__(
-        self, directory: Directory, tools: ToolSource, operator: RulePolicy, options: dict[str, Any] | None = None
+        self,
+        directory: Directory,
+        tools: ToolSource,
+        operator: RulePolicy,
+        options: dict[str, Any] | None = None,
+        *,
+        own_tools: Callable[[Principal], Sequence[Tool[Any]]] = lambda principal: (),
+        unlisted: Iterable[Tool[Any]] = (),
     ) -> None:
-        """`operator` has the rules that hold for everyone; `options` are what else a policy is made with."""
+        """`operator` has the rules that hold for everyone; `options` are what else a policy is made with.
+
+        `own_tools` gives those that a tenant has besides.
+        """
+        self._own_tools = own_tools
+        self._unlisted = tuple(unlisted)
         self._directory = directory
         self._tools = tools
         self._operator = operator
@@ -95,7 +133,9 @@ class Access:
         key = principal.tenant, principal.user
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = Allowed(principal, self._tools, self._operator, self._options)
+            own = self._own_tools(principal)
+            tools = TenantTools(self._tools, own, self._unlisted) if own or self._unlisted else self._tools
+            found = self._known[key] = Allowed(principal, tools, self._operator, self._options)
         return found
 
 

@@ -172,7 +172,7 @@ class Calls:
         self._check_open()
         allowed = self.access.of(principal)
         tool = allowed.tools.get(request.tool, request.version)
-        repeatable = tool is not None and (tool.read_only or tool.idempotent)
+        repeatable = tool is not None and _can_be_repeated(tool)
         row = new_call_row(
             principal, tool.name if tool else request.tool, request.arguments, request_id,
             version=tool.version if tool else None, pinned=request.version, repeatable=repeatable,
@@ -670,6 +670,11 @@ def raw_call(row: Mapping[str, Any]) -> RawCall:
     text = row["arguments"]
     arguments = text if text.startswith("{") else json.loads(text)
     return RawCall(row["tool"], arguments, id=row["id"], version=row["pinned"])
+
+
+def _can_be_repeated(tool: Tool[Any]) -> bool:
+    """Whether a call may run again after a crash. One that calls tools may have changed something through them."""
+    return (tool.read_only or tool.idempotent) and not getattr(tool, "calls_tools", False)
 
 
 def can_speak(tool: Tool[Any]) -> bool:

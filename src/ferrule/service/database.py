@@ -283,7 +283,7 @@ _ACTIVE = text(
     "SELECT bool_and(row_security_active(c.oid)) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
     "WHERE n.nspname = current_schema() AND c.relname IN "
     "('users', 'roles', 'grants', 'api_keys', 'calls', 'idempotency_keys', 'events', 'approvals', 'audit', "
-    "'audit_heads', 'usage')"
+    "'audit_heads', 'usage', 'intents', 'intent_forms', 'entity_rows', 'entity_writes', 'cached_answers')"
 )
 _UNREADABLE = "The database is a URL: sqlite:////path/to/service.db or postgresql://user:password@host/name."
 

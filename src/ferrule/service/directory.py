@@ -26,6 +26,7 @@ from ferrule.service.tables import (
     audit_heads,
     changes,
     grants,
+    intents,
     key_hashes,
     roles,
     tenants,
@@ -88,6 +89,8 @@ class Principal:
     limits: tuple[tuple[str, Mapping[str, Any]], ...]
     """Limits by whose they are, the most specific first: `key`, `user`, `tenant`."""
     expires: float | None
+    intents: tuple[Row[Any], ...] = ()
+    """The current intents of the tenant that are switched on."""
 
     @property
     def role_names(self) -> tuple[str, ...]:
@@ -231,6 +234,9 @@ def read_principal(
         disabled_tools=frozenset(json.loads(home.disabled_tools)),
         limits=tuple((whose, json.loads(text)) for whose, text in layers),
         expires=expires,
+        intents=tuple(
+            connection.execute(select(intents).where(intents.c.tenant == tenant, intents.c.current, intents.c.enabled))
+        ),
     )
 
 

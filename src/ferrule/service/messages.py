@@ -6,7 +6,7 @@ import re
 from datetime import datetime  # noqa: TC003 - read at run time by pydantic
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
 NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 _NAME = re.compile(NAME)
@@ -21,6 +21,7 @@ ADMIN = "Admin"
 """The name that rules about administration have in front of their brackets."""
 AREAS = (
     "tenants", "users", "roles", "keys", "tools", "calls", "audit", "usage", "metrics", "approve own", "approve others",
+    "intents", "cache",
 )  # fmt: skip
 """What stands in the brackets: `Admin(keys)`, `Admin(approve *)`; `Admin` alone is all of it."""
 SCOPES: tuple[Scope, ...] = ("tools", "calls", "approvals", "admin")
@@ -403,6 +404,172 @@ class Identity(Received):
     roles: list[str]
     scopes: list[Scope]
     key: str
+
+
+# Intents
+
+
+IntentCode = Annotated[str, Field(min_length=1, max_length=48, pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")]
+
+
+class IntentBody(Sent):
+    """What an intent is. `handler` is `{"type": "query" | "data" | "form" | "tool" | "chain" | …, …}`."""
+
+    name: Annotated[str, Field(max_length=200, pattern=_PRINTED)] = ""
+    description: Annotated[str, Field(min_length=1, max_length=2000)]
+    examples: Annotated[list[Annotated[str, Field(min_length=1, max_length=500)]], Field(max_length=20)] = []
+    parameters: dict[str, Any] = Field(
+        default_factory=lambda: {"type": "object", "properties": {}}, description="JSON Schema of the inputs."
+    )
+    handler: dict[str, Any]
+    roles: Annotated[list[Name], Field(max_length=16)] = Field(default=[], description="Whom it is for; empty: all.")
+    cache: bool = Field(default=False, description="Whether answers made of it may be used again for a while.")
+    enabled: bool = True
+
+
+class IntentChange(Sent):
+    enabled: bool | None = None
+    version: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = Field(
+        default=None, description="Make this version the current one."
+    )
+
+
+class IntentRecord(Received):
+    code: str
+    version: int
+    name: str
+    description: str
+    examples: list[str]
+    parameters: dict[str, Any]
+    handler: dict[str, Any]
+    roles: list[str]
+    cache: bool
+    enabled: bool
+    tool: str = Field(description="Its name among the tools, and in rules.")
+    created_by: str
+    created_at: datetime
+    warnings: list[str] = Field(default=[], description="What a model may stumble over.")
+
+
+class IntentList(Received):
+    intents: list[IntentRecord]
+
+
+class EntityFieldRecord(Received):
+    name: str
+    type: str
+    required: bool
+    nullable: bool
+    key: bool
+    description: str
+
+
+class EntityRecord(Received):
+    name: str
+    description: str
+    source: Literal["model", "database"]
+    writable: bool
+    key: list[str]
+    fields: list[EntityFieldRecord]
+
+
+class EntityList(Received):
+    entities: list[EntityRecord]
+
+
+# Requests
+
+
+def check_time_zone(name: str) -> str:
+    """A time zone that is known here."""
+    from zoneinfo import ZoneInfo
+
+    try:
+        return name if name == "UTC" else ZoneInfo(name).key
+    except (OSError, ValueError, KeyError):
+        raise ValueError("must be a time zone such as `Europe/Berlin`, or UTC") from None
+
+
+TimeZone = Annotated[str, AfterValidator(check_time_zone), Field(max_length=64)]
+
+
+class RequestBody(Sent):
+    """A request in words (`text`), or an explicit `intent` with its `inputs`."""
+
+    text: Annotated[str, Field(min_length=1, max_length=20_000)] | None = None
+    intent: IntentCode | None = None
+    inputs: dict[str, Any] = {}
+    session: Label | None = Field(default=None, description="Requests of one session are one conversation.")
+    locale: Annotated[str, Field(max_length=35, pattern=r"^[A-Za-z0-9_-]*$")] = Field(
+        default="", description="The language to answer in, such as `en` or `zh-CN`."
+    )
+    time_zone: TimeZone = Field(
+        default="UTC", description="Where the user is, such as `Europe/Berlin`: it says which day `today` is."
+    )
+    cache: bool = Field(default=True, description="Whether an answer from before will do.")
+    stream: bool = Field(default=False, description="Answer with server-sent events.")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> RequestBody:
+        if (self.text is None) == (self.intent is None):
+            raise ValueError("give either `text` or `intent`")
+        if self.text is not None and self.inputs:
+            raise ValueError("`inputs` belong to an `intent`")
+        if self.text is not None and not self.text.strip():
+            raise ValueError("`text` is empty")
+        return self
+
+
+class MissingInput(Received):
+    name: str
+    type: Any
+    title: str
+    description: str
+
+
+class CachedAnswer(Received):
+    """An answer from before, and the question that it was an answer to."""
+
+    question: str
+    answer: str
+    asked_at: datetime
+    match: Literal["exact", "confirmed", "similar"] = Field(
+        description="`exact`: the same question; `confirmed`: the model said that both ask the same; `similar`: a "
+        "suggestion alone, which may be about something else."
+    )
+
+
+class RequestCall(Received):
+    id: str
+    tool: str
+    success: bool
+
+
+class RequestAnswer(Received):
+    id: str
+    status: Literal[Status, "needs_input"]
+    route: Literal["intent", "cache", "tool", "words"] | None = Field(description="How it was answered.")
+    intent: str | None
+    answer: str = Field(description="In words.")
+    data: Any = None
+    missing: list[MissingInput] = Field(default=[], description="What a form still needs, with `needs_input`.")
+    cache: CachedAnswer | None = Field(default=None, description="Where the answer is one from before.")
+    similar: CachedAnswer | None = Field(
+        default=None, description="An answer to a similar question; not an answer to this one."
+    )
+    calls: list[RequestCall] = []
+    approval: str | None = Field(default=None, description="The approval that it waits for, or waited for.")
+    error: CallError | None = None
+    created_at: datetime
+    finished_at: datetime | None
+
+    @property
+    def finished(self) -> bool:
+        return self.status in FINISHED or self.status == "needs_input"
+
+
+class Removed(Received):
+    removed: int
 
 
 class ProblemError(Received):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from ferrule.app.settings import OidcSettings
+    from ferrule.app.service_settings import OidcSettings
     from ferrule.service.database import Database
     from ferrule.service.directory import Directory, Principal
     from ferrule.service.writer import GroupWriter

@@ -26,6 +26,7 @@ from ferrule.service.http import (
     event_stream,
     json_response,
 )
+from ferrule.service.intent_routes import INTENT_ENDPOINTS
 from ferrule.service.messages import (
     FINISHED,
     LONGEST_WAIT,
@@ -384,6 +385,7 @@ ENDPOINTS: tuple[ApiRoute, ...] = (
     ApiRoute("POST", "/v1/approvals/{id}/decision", decide_approval, "Approve or deny a call.", "approvals", None,
              DecisionRequest, {200: ApprovalRecord}, (), (404, 409)),
     ApiRoute("GET", "/v1/me", show_identity, "Show who the key speaks for.", "", None, None, {200: Identity}),
+    *INTENT_ENDPOINTS,
     *ADMINISTRATION,
     ApiRoute("GET", "/metrics", show_metrics, "Metrics for Prometheus.", "admin", "metrics", None,
              {200: "text/plain"}),

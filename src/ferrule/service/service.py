@@ -12,21 +12,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ferrule.app.build import App, build_hooks, guarded_folders, own_files, sandbox_choice
-from ferrule.app.settings import AuditSettings, tool_folders
+from ferrule.app.settings import AuditSettings, EntitySettings, tool_folders
 from ferrule.core.context import Environment
 from ferrule.core.errors import MissingExtra
 from ferrule.pipeline.stages import Limits
 from ferrule.policy import RulePolicy
 from ferrule.records import LogRecorder, log_registry
 from ferrule.service.access import Access
+from ferrule.service.answer_cache import AnswerCache
 from ferrule.service.approvals import CallApprovals
 from ferrule.service.calls import Calls
 from ferrule.service.database import Database, DatabaseProblem
 from ferrule.service.directory import Directory, prepare_first_start
+from ferrule.service.entity_catalog import EntityCatalog
 from ferrule.service.feed import EventFeed
+from ferrule.service.intent_handlers import all_handlers
+from ferrule.service.intents import CreateIntent, IntentWorld, QueryEntitySchema
 from ferrule.service.limits import CallLimits, FairGate
 from ferrule.service.oidc import OidcTokens, read_key_file
 from ferrule.service.outgoing import FetchProblem, Webhooks
+from ferrule.service.requests import AnswerModel, AnswerRequest
 from ferrule.service.sessions import UserSessions, require_apart
 from ferrule.service.tables import HEAD
 from ferrule.service.telemetry import ServiceTelemetry, provider_is_set
@@ -36,10 +41,14 @@ from ferrule.service.writer import GroupWriter
 from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
     from typing import Self
 
+    from pydantic import BaseModel
+
     from ferrule.app.settings import ServiceSettings, Settings
+    from ferrule.core.model import Model
     from ferrule.registry.registry import Registry
     from ferrule.service.directory import Principal
 
@@ -63,9 +72,12 @@ class Service:
         folder: Path,
         *,
         tools: Registry | None = None,
+        model: Model | None = None,
+        entities: Mapping[str, type[BaseModel]] | None = None,
         telemetry: ServiceTelemetry | None = None,
     ) -> None:
-        """`folder` is where relative paths of the settings start; `tools` are used instead of those of the settings.
+        """`folder` is where relative paths of the settings start. `tools` and `model` are used instead of those of the
+        settings; `entities` are pydantic models whose rows the service keeps, besides those of the settings.
 
         `telemetry` is by default what the global providers of OpenTelemetry take, if there are any.
         """
@@ -87,6 +99,16 @@ class Service:
         self.tokens: OidcTokens | None = None
         """Who the tokens of the configured issuer speak for; None where there is none."""
         self._mcp: Any = None  # an `McpEndpoint`, which knows of the service and not the other way round
+        self._model = AnswerModel(settings, model)
+        self.entities = EntityCatalog(self.database)
+        for name, one in settings.service.entities.items():
+            self.entities.add(name, one)
+        for name, kind in (entities or {}).items():
+            self.entities.add(name, EntitySettings(model=f"{kind.__module__}:{kind.__qualname__}", writable=True), kind)
+        self.intents = IntentWorld(self.database, self.entities, all_handlers())
+        for made in (CreateIntent(self.intents), QueryEntitySchema(self.intents)):
+            if made.name not in self.tools:
+                self.tools.register(made, origin="builtin")
         self.requests: dict[tuple[str, int], int] = {}
         """HTTP requests by endpoint and status."""
 
@@ -153,7 +175,15 @@ class Service:
         telemetry = self.telemetry
         operator = self._app.runtime.policy
         assert isinstance(operator, RulePolicy)  # noqa: S101 - the settings make no other
-        self.access = Access(self.directory, self.tools, operator, self._policy_options())
+        self.answers = AnswerCache(
+            self.database, self.writer, self.entities, seconds=settings.answers.cache_seconds,
+            similar=settings.answers.similar,
+        )  # fmt: skip
+        answering = AnswerRequest(self.directory, self.answers, self._model, everything)
+        self.access = Access(
+            self.directory, self.tools, operator, self._policy_options(), own_tools=self.intents.tools_of,
+            unlisted=[answering],
+        )  # fmt: skip
         self.limits = CallLimits(self.database, self.directory, asdict(settings.limits))
         self.webhooks = Webhooks(settings.webhooks, settings.public_url)
         self.feed = EventFeed(self.database, self.writer)
@@ -162,7 +192,6 @@ class Service:
             self.database, self.writer, seconds=settings.approval_hours * 3600, feed=self.feed, webhooks=self.webhooks
         )
         self.sessions = UserSessions(
-            self.tools,
             self.workspace_root,
             recorders=[self.records, LogRecorder(names=True), *([telemetry.recorder] if telemetry is not None else [])],
             tracer=telemetry.tracer if telemetry is not None else None,
@@ -179,6 +208,8 @@ class Service:
             self.database, self.writer, self.access, self.sessions, self.limits, FairGate(), self.approvals,
             lease=settings.lease_seconds, feed=self.feed,
         )  # fmt: skip
+        answering.calls = self.calls
+        self.intents.directory, self.intents.writer, self.intents.access = self.directory, self.writer, self.access
         self.upkeep = Upkeep(self.calls, self.directory, keep_days=settings.keep_days, audit_days=settings.audit_days)
         loop = asyncio.get_running_loop()
 
@@ -279,6 +310,8 @@ class Service:
             self.directory.close()
         for unsubscribe in self._subscriptions:
             unsubscribe()
+        await self._model.close()
+        await asyncio.to_thread(self.entities.close)
         await self._app.__aexit__(kind, error, trace)
         await asyncio.to_thread(self.database.close)
         if self._lock is not None:

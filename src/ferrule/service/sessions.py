@@ -104,7 +104,6 @@ class UserSessions:
 
     def __init__(
         self,
-        tools: ToolSource,
         root: Path,
         *,
         recorders: Iterable[Recorder],
@@ -114,7 +113,6 @@ class UserSessions:
         tracer: Tracer | None = None,
     ) -> None:
         """`environment` gives what a session knows of the sandbox and the like, for its workspace."""
-        self._tools = tools
         self._root = root
         self._recorders = tuple(recorders)
         self._hooks = tuple(hooks)
@@ -181,7 +179,7 @@ class UserSessions:
 
     def _new_runtime(self, allowed: Allowed, session: Session) -> Runtime:
         return Runtime(
-            self._tools,
+            allowed.everything,
             policy=allowed.policy,
             recorders=self._recorders,
             hooks=self._hooks,

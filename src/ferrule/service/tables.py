@@ -8,6 +8,7 @@ that grows whenever a key, a role or a user changes). On PostgreSQL all others h
 from __future__ import annotations
 
 from sqlalchemy import (
+    JSON,
     BigInteger,
     Boolean,
     Column,
@@ -21,7 +22,7 @@ from sqlalchemy import (
     Text,
 )
 
-HEAD = "0002_who"
+HEAD = "0003_intents"
 """The revision of the schema that this code is written for."""
 
 metadata = MetaData()
@@ -250,6 +251,66 @@ usage = Table(
     Column("calls", Integer, nullable=False),
     Column("cost", Double, nullable=False, server_default="0"),
     PrimaryKeyConstraint("tenant", "day", "user", "key", "tool"),
+)
+
+# Intents and entities
+
+intents = Table(
+    "intents",
+    metadata,
+    _name("tenant"),
+    _id("code"),
+    Column("version", Integer, nullable=False),
+    _text("definition"),
+    _flag("current"),
+    _flag("enabled"),
+    _name("created_by"),
+    _time("created"),
+    PrimaryKeyConstraint("tenant", "code", "version"),
+)
+intent_forms = Table(
+    "intent_forms",
+    metadata,
+    _name("tenant"),
+    _name("user"),
+    _id("session"),
+    _id("code"),
+    _text("inputs"),
+    _time("updated"),
+    PrimaryKeyConstraint("tenant", "user", "session", "code"),
+)
+entity_rows = Table(
+    "entity_rows",
+    metadata,
+    _name("tenant"),
+    _id("entity"),
+    Column("id", String(255), nullable=False),
+    Column("data", JSON, nullable=False),
+    _time("created"),
+    _time("updated"),
+    PrimaryKeyConstraint("tenant", "entity", "id"),
+)
+entity_writes = Table(
+    "entity_writes",
+    metadata,
+    _name("tenant"),
+    _id("entity"),
+    Column("count", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant", "entity"),
+)
+cached_answers = Table(
+    "cached_answers",
+    metadata,
+    _name("tenant"),
+    _id("id"),
+    _id("scope"),
+    _name("user"),
+    _text("question"),
+    _text("answer"),
+    _time("created"),
+    _time("expires"),
+    PrimaryKeyConstraint("tenant", "id"),
+    Index("cached_answers_by_scope", "tenant", "scope", "created"),
 )
 
 SHARED = ("tenants", "key_hashes", "work", "changes")

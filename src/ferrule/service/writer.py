@@ -45,6 +45,7 @@ IDEMPOTENCY_SECONDS = 24 * 3600.0
 _MOST_IN_GROUP = 2_000
 FINISH_VALUES = (
     "status", "result", "arguments", "version", "approval", "started", "finished", "started_seq", "last_seq",
+    "cost",
 )  # fmt: skip
 """What the end of a call changes of its row."""
 _SOON = 0.05

@@ -1,0 +1,327 @@
+"""Requests: an explicit intent, a question answered before, or the model with the caller's tools and intents.
+
+Each request is a call: of the intent's tool, or of `answer_request`, which asks the cache and then the model. So it is
+stored, outlives its connection, can be followed, cancelled and repeated safely, and all that it does on its way is
+decided and recorded call by call.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from asyncio import Lock
+from contextlib import aclosing
+from datetime import UTC, datetime
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import delete, insert, select
+
+from ferrule.agent.agent import Agent
+from ferrule.agent.agent_events import Ending, TurnEnded
+from ferrule.agent.calling import TurnModel
+from ferrule.agent.conversation import Conversation
+from ferrule.app.assistant import TWINS, NoModelChosen, limits_of, model_for
+from ferrule.app.settings import SettingsError
+from ferrule.core.access import NOTHING
+from ferrule.core.call import CallInfo
+from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.events import Done
+from ferrule.core.model import ModelError, TextDelta
+from ferrule.core.result import Output
+from ferrule.core.tool import Kind, Tool
+from ferrule.service.answer_cache import may_keep
+from ferrule.service.documents import shown_time
+from ferrule.service.intents import PREFIX, IntentTool, tool_name
+from ferrule.service.messages import CallRequest, TimeZone
+from ferrule.service.tables import intent_forms
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import Connection
+
+    from ferrule.app.settings import Settings
+    from ferrule.core.context import Session, ToolContext
+    from ferrule.core.model import Model
+    from ferrule.pipeline.run import Runtime
+    from ferrule.service.access import Allowed
+    from ferrule.service.answer_cache import AnswerCache, KeptAnswer
+    from ferrule.service.calls import Calls, Started
+    from ferrule.service.directory import Directory, Principal
+    from ferrule.service.messages import RequestBody
+
+logger = logging.getLogger("ferrule.service")
+
+ANSWER = "answer_request"
+FORM_SECONDS = 24 * 3600.0
+_MISSING_MODEL = "No model is configured, so only explicit intents and answers from before are available."
+
+
+class AnswerModel:
+    """The model that requests in words are answered with, opened when it is first asked."""
+
+    def __init__(self, settings: Settings, model: Model | None = None) -> None:
+        self._settings = settings
+        self._model = model
+        self._given = model is not None
+
+    def get(self) -> Model | None:
+        """None where none is set; raises `ToolError` where the one that is set cannot be had."""
+        if self._model is None:
+            try:
+                self._model = model_for(self._settings.service.answers.model, self._settings)
+            except NoModelChosen:
+                return None
+            except (ModelError, SettingsError) as error:
+                logger.warning("The model cannot be used: %s", error)
+                raise ToolError(
+                    "The model of this service cannot be used.",
+                    suggestion="Its operator finds the reason in the log. Explicit intents still work.",
+                ) from None
+        return self._model
+
+    async def close(self) -> None:
+        if self._model is not None and not self._given:
+            await self._model.close()
+
+
+SYSTEM = """\
+You answer requests of the users of a business system. Today is {today} ({zone}).
+
+- Use the tools to look things up and to do what is asked. Tools named `intent__…` are the ways that this business \
+handles a request: prefer one that fits.
+- If a tool says that more is needed, ask the user for exactly that.
+- Never make up data. If the tools do not give the answer, say so.
+- Report what you did and found, briefly and in plain words.{language}"""
+
+
+def today(zone: str) -> str:
+    """The date that the answers of a request are about."""
+    from zoneinfo import ZoneInfo
+
+    return datetime.now(UTC if zone == "UTC" else ZoneInfo(zone)).date().isoformat()
+
+
+def system_words(locale: str, zone: str) -> str:
+    """What the model is told before everything else."""
+    language = f"\n- Answer in this language: {locale}." if locale else "\n- Answer in the language of the request."
+    return SYSTEM.format(today=today(zone), zone=zone, language=language)
+
+
+class AnswerParams(BaseModel):
+    """A request in words."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str = Field(min_length=1, max_length=20_000, description="The request.")
+    locale: str = Field("", max_length=35, description="The language to answer in, such as `en` or `zh-CN`.")
+    time_zone: TimeZone = Field("UTC", description="Where the user is, such as `Europe/Berlin`; a day begins there.")
+    cache: bool = Field(True, description="Whether an answer from before will do.")
+
+
+class _Talk:
+    """What was said in a named session; one request of it at a time."""
+
+    def __init__(self) -> None:
+        self.conversation = Conversation()
+        self.lock = Lock()
+
+
+class AnswerRequest(Tool[AnswerParams]):
+    """Answer a request in words, with the tools and intents of the caller."""
+
+    name = ANSWER
+    category = "intents"
+    kind = Kind.READONLY  # what it calls is decided call by call
+    needs = frozenset({"tenant", "user"})
+    may_block = False
+    grace = 30.0
+    calls_tools = True
+    """It is never run again by itself after a crash."""
+
+    calls: Calls
+    """Set by whoever opens the service, before any call."""
+
+    def __init__(self, directory: Directory, cache: AnswerCache, model: AnswerModel, settings: Settings) -> None:
+        super().__init__(timeout=settings.service.answers.seconds)
+        self._directory = directory
+        self._cache = cache
+        self._model = model
+        self._limits = limits_of(settings.assistant)
+
+    def describe(self, params: AnswerParams, session: Session) -> CallInfo:
+        return CallInfo(NOTHING, summary=f"Answer: {params.text}")
+
+    async def run(self, params: AnswerParams, context: ToolContext) -> Output[Any]:
+        live = self.calls.live.get(context.call_id)
+        if live is None or live.runtime is None:
+            raise ToolError("A request cannot be made from within another call.", suggestion="Send it by itself.")
+        principal = await self._directory.user(live.tenant, live.row["user"])
+        if principal is None:
+            raise ToolError("The user of this call is gone or switched off.", kind=ErrorKind.PERMISSION)
+        allowed = self.calls.access.of(principal)
+        if live.row["session"] is not None:
+            talk = context.session.part(_Talk, _Talk)
+            async with talk.lock:
+                answer, _ = await self._ask(params, context, live.runtime, allowed, talk.conversation)
+            return _output(answer)
+        return await self._answer_once(params, context, live.runtime, principal, allowed)
+
+    async def _answer_once(
+        self, params: AnswerParams, context: ToolContext, runtime: Runtime, principal: Principal, allowed: Allowed
+    ) -> Output[Any]:
+        """Without a session a question means the same whenever it is asked, so an answer from before may do."""
+        cache, tenant = self._cache, principal.tenant
+        scope = await cache.scope(principal, allowed, params.locale, f"{today(params.time_zone)} {params.time_zone}")
+        candidate: KeptAnswer | None = None
+        if params.cache:
+            if (found := await cache.exact(tenant, scope, params.text)) is not None:
+                return _output({**found.answer, "route": "cache", "calls": [], "cache": found.document("exact")})
+            candidate = await cache.candidate(tenant, scope, params.text)
+        model = self._model.get()
+        if candidate is not None and model is not None and await cache.confirmed(model, params.text, candidate):
+            return _output(
+                {**candidate.answer, "route": "cache", "calls": [], "cache": candidate.document("confirmed")}
+            )
+        similar = candidate.document("similar") if candidate is not None else None
+        answer, may_be_kept = await self._ask(params, context, runtime, allowed, Conversation(), similar)
+        if may_be_kept:
+            await cache.put(principal, scope, params.text, answer)
+        return _output({**answer, "similar": similar})
+
+    async def _ask(
+        self, params: AnswerParams, context: ToolContext, runtime: Runtime, allowed: Allowed,
+        conversation: Conversation, similar: Mapping[str, Any] | None = None,
+    ) -> tuple[dict[str, Any], bool]:  # fmt: skip
+        """The model's answer after all its calls, and whether it may be used again."""
+        model = self._model.get()
+        if model is None:
+            raise ToolError(
+                _MISSING_MODEL, suggestion="Set `model` in ferrule.toml, or name an `intent`.",
+                details={"similar": similar} if similar is not None else None,
+            )  # fmt: skip
+        agent = Agent(
+            model, allowed.tools.without(TWINS), runtime=runtime, system=system_words(params.locale, params.time_zone),
+            limits=self._limits, conversation=conversation, parent=context,
+        )  # fmt: skip
+        session = context.session
+        session.model, session.model_adapter = model.name, TurnModel(model, lambda usage: None)
+        done: list[Done] = []
+        ended: TurnEnded | None = None
+        async with aclosing(agent.run(params.text)) as events:
+            async for event in events:
+                if isinstance(event, TextDelta):
+                    context.partial(event.text)
+                elif isinstance(event, Done):
+                    done.append(event)
+                elif isinstance(event, TurnEnded):
+                    ended = event
+        if ended is None or ended.ending is not Ending.DONE:
+            raise _unfinished(ended)
+        calls = [{"id": one.call_id, "tool": one.tool, "success": one.result.success} for one in done]
+        used = [allowed.everything.get(one.tool) for one in done]
+        kept = all(may_keep(tool) for tool in used) and all(one.result.success for one in done)
+        return {"answer": ended.text, "route": _route(calls), "calls": calls}, bool(done) and kept
+
+
+def _route(calls: list[dict[str, Any]]) -> str:
+    if any(one["tool"].startswith(PREFIX) for one in calls):
+        return "intent"
+    return "tool" if calls else "words"
+
+
+def _unfinished(ended: TurnEnded | None) -> ToolError:
+    if ended is None or ended.ending is Ending.INTERRUPTED:
+        return ToolError("The request was cancelled.", kind=ErrorKind.CANCELLED)
+    said = f"The request was not finished: {ended.problem}"
+    return ToolError(said, suggestion="Ask for less at once.", details={"answer": ended.text} if ended.text else None)
+
+
+def _output(answer: dict[str, Any]) -> Output[Any]:
+    return Output(data=answer, llm_content=answer["answer"] or "(no words)")
+
+
+# Starting one, and what it came to
+
+
+async def start_request(
+    calls: Calls, principal: Principal, body: RequestBody, *, request_id: str, key: str | None
+) -> Started:
+    """Take a request; it goes on from then, whatever becomes of the connection."""
+    if body.intent is None:
+        arguments = body.model_dump(include={"text", "locale", "time_zone", "cache"})
+        request = CallRequest(tool=ANSWER, arguments=arguments, session=body.session)
+    else:
+        tool = calls.access.of(principal).tools.get(tool_name(body.intent))
+        inputs = body.inputs
+        if body.session is not None and isinstance(tool, IntentTool) and tool.is_form:
+            inputs = await _continued(calls, principal, body.session, tool, inputs)
+        request = CallRequest(tool=tool_name(body.intent), arguments=inputs, session=body.session)
+    return await calls.start(principal, request, request_id=request_id, key=key)
+
+
+async def _continued(
+    calls: Calls, principal: Principal, session: str, tool: IntentTool, given: dict[str, Any]
+) -> dict[str, Any]:
+    """What a form has been told in this session so far; forgotten once it is complete, and after a day."""
+    table, now = intent_forms, time()
+    mine = (
+        (table.c.tenant == principal.tenant) & (table.c.user == principal.user) & (table.c.session == session)
+        & (table.c.code == tool.code)
+    )  # fmt: skip
+
+    def change(connection: Connection) -> dict[str, Any]:
+        old = (table.c.tenant == principal.tenant) & (table.c.updated < now - FORM_SECONDS)
+        connection.execute(delete(table).where(old))
+        found = connection.execute(select(table.c.inputs).where(mine).with_for_update()).scalar()
+        inputs: dict[str, Any] = {**(json.loads(found) if found is not None else {}), **given}
+        if not tool.accepts(inputs):
+            return inputs  # which the pipeline refuses, and says why; what was told before still counts
+        connection.execute(delete(table).where(mine))
+        if tool.missing(inputs):
+            connection.execute(
+                insert(table).values(
+                    tenant=principal.tenant, user=principal.user, session=session, code=tool.code,
+                    inputs=json.dumps(inputs), updated=now,
+                )
+            )  # fmt: skip
+        return inputs
+
+    return await calls.writer.change(principal.tenant, change)
+
+
+def is_request(row: Mapping[str, Any]) -> bool:
+    """Whether a call is a request of these."""
+    return row["tool"] == ANSWER or row["tool"].startswith(PREFIX)
+
+
+def request_document(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A request as its caller sees it, from its call."""
+    result: dict[str, Any] = json.loads(row["result"]) if row["result"] else {}
+    intent = row["tool"].removeprefix(PREFIX) if row["tool"].startswith(PREFIX) else None
+    data: Any = result.get("data")
+    error: dict[str, Any] | None = result.get("error")
+    document: dict[str, Any] = {
+        "id": row["id"], "status": row["status"], "route": None, "intent": intent, "answer": "", "data": None,
+        "missing": [], "cache": None, "similar": None, "calls": [], "approval": row["approval"], "error": error,
+        "created_at": shown_time(row["created"]), "finished_at": shown_time(row["finished"]),
+    }  # fmt: skip
+    if intent is not None:
+        document["route"] = "intent"
+        if error is not None and error["type"] == ErrorKind.NOT_FOUND and row["tool"] in error["message"]:
+            document["error"] = {**error, "message": f"There is no intent `{intent}`.", "suggestion": _LIST}
+        elif row["status"] == "succeeded":
+            document |= {"answer": result["llm_content"], "data": data}
+            if isinstance(data, dict) and set(data) == {"missing", "inputs"}:  # pyright: ignore[reportUnknownArgumentType]
+                document |= {"status": "needs_input", "missing": data["missing"], "data": {"inputs": data["inputs"]}}
+        return document
+    if row["status"] == "succeeded" and isinstance(data, dict):
+        return document | data
+    if error is not None and isinstance(details := error.get("details"), dict):
+        document |= {name: value for name, value in details.items() if name in ("similar", "answer")}  # pyright: ignore[reportUnknownVariableType]
+    return document
+
+
+_LIST = "GET /v1/intents lists those you may use."
