@@ -309,11 +309,12 @@ class Calls:
         if mine:
             row.update(values)
         else:
-            logger.warning("Call %s ended after its lease was lost; its result is dropped", live.id)
             found = await self._row(live.tenant, live.id)
             row.update(found or {})
         live.stored = True
         self.live.pop(live.id, None)
+        if not mine:
+            logger.warning("Call %s ended after its lease was lost; its result is dropped", live.id)
         live.tell()
         self.wake(live.id)
 
