@@ -336,11 +336,12 @@ class Calls:
             row.update(values)
             self.feed.tell(row, f"call.{status}")
         else:
-            logger.warning("Call %s ended after its lease was lost; its result is dropped", live.id)
             found = await self._row(live.tenant, live.id)
             row.update(found or {})
         live.stored = True
         self.live.pop(live.id, None)
+        if not mine:
+            logger.warning("Call %s ended after its lease was lost; its result is dropped", live.id)
         live.tell()
         self.wake(live.id)
 
