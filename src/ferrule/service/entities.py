@@ -319,8 +319,8 @@ class TableEntity(Entity):
                     raise said_of_database(self.name, error) from None
                 if self._tenant_column and self._tenant_column not in table.c:
                     raise ToolError(
-                        f"The table of `{self.name}` has no column `{self._tenant_column}`, so nobody knows whose its "
-                        "rows are."
+                        f"The table of `{self.name}` has no column `{self._tenant_column}`, so it does not say "
+                        "which tenant a row belongs to."
                     )
                 self._reflected = table, *self._read_columns(table)
             return self._reflected

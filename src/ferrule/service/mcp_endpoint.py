@@ -14,6 +14,7 @@ import json
 import logging
 import uuid
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
@@ -150,6 +151,12 @@ class CredentialServer:
             self.requests -= 1
             self.used = monotonic()
 
+    def live_as_long_as(self, principal: Principal) -> None:
+        """Take the end of a newer token of the same user."""
+        mine, theirs = self.principal.expires, principal.expires
+        if mine is not None and (theirs is None or theirs > mine):
+            self.principal = replace(self.principal, expires=theirs)
+
     async def current(self) -> Principal:
         """Who the credential speaks for at this moment, with the rights of this moment."""
         directory = self.service.directory
@@ -181,7 +188,7 @@ class McpEndpoint:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._servers: dict[tuple[str, str, str], CredentialServer] = {}
+        self._servers: dict[tuple[str, str, str, frozenset[str]], CredentialServer] = {}
         self._opening = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
         self._closed = False
@@ -201,7 +208,7 @@ class McpEndpoint:
         return Forwarded(server.answer)
 
     async def _server_of(self, principal: Principal, allowed: Allowed) -> CredentialServer:
-        key = principal.tenant, principal.user, principal.key
+        key = principal.tenant, principal.user, principal.key, principal.scopes
         async with self._opening:
             if self._closed:
                 raise RequestProblem(503, "draining", "This instance is about to stop.", headers={"Retry-After": "1"})
@@ -210,6 +217,7 @@ class McpEndpoint:
                 await self._make_room()
                 found = CredentialServer(self._service, principal, allowed)
                 await found.start()
+            found.live_as_long_as(principal)
             self._servers[key] = found  # the last used stands last
             if self._looking is None:
                 self._looking = asyncio.get_running_loop().create_task(self._look_after())

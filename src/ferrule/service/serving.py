@@ -125,8 +125,8 @@ class _JoinedWrites:
 
 
 def _with_joined_writes(protocol: Any) -> type[Any]:
-    class Joined(protocol):
+    class WithJoinedWrites(protocol):
         def connection_made(self, transport: Any) -> None:
             super().connection_made(_JoinedWrites(transport, self.loop))  # pyright: ignore[reportUnknownMemberType]
 
-    return Joined
+    return WithJoinedWrites
