@@ -330,3 +330,28 @@ def test_whatever_claims_say_they_are_taken_or_refused(claims: dict[str, Any]) -
 def test_settings_that_would_let_anybody_in_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="`"):
         OidcSettings(**wrong)
+
+
+async def test_a_newer_token_keeps_a_session_over_mcp(tmp_path: Path, issuer: Issuer) -> None:
+    """Clients renew their tokens; what they had open goes on, and the old token opens nothing any more."""
+
+    async def send(token: str, method: str, session: str = "", **params: Any) -> httpx2.Response:
+        headers = {"Accept": "application/json, text/event-stream", **({"Mcp-Session-Id": session} if session else {})}
+        http = await service.http(token)
+        return await http.post(
+            "/mcp", json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, headers=headers
+        )
+
+    async with running(f"sqlite:///{tmp_path / 's.db'}", tmp_path, oidc=trusting(issuer, leeway=0.0)) as service:
+        await service.tenant("acme")
+        whose: dict[str, Any] = {"tenant": "acme", "sub": "ann"}
+        ends = int(time()) + 6
+        first, second = issuer.token(**whose, exp=ends), issuer.token(**whose, exp=ends + 600)
+        opened = await send(
+            first, "initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={"name": "x", "version": "1"}
+        )
+        session = opened.headers["mcp-session-id"]
+        assert (await send(second, "tools/list", session)).status_code == 200
+        await asyncio.sleep(max(0.0, ends - time()) + 1.5)  # and the servers of ended tokens have been looked for
+        assert (await send(first, "tools/list", session)).status_code == 401
+        assert "tools" in (await send(second, "tools/list", session)).text

@@ -124,12 +124,13 @@ async def test_whatever_is_sent_the_answer_is_one_that_the_document_names(store:
             path = re.sub(r"{\w+}", lambda _: chance.choice(IN_PATHS), endpoint.path)
             given = [one for one in endpoint.parameters if chance.random() < 0.3]
             query = {one.name: str(chance.choice(ODD)) for one in given if one.where == "query"}
-            answer = await http.request(
+            async with http.stream(
                 endpoint.method, path, params=query, content=odd_body(chance, endpoint),
                 headers={"Content-Type": "application/json", "Prefer": "wait=1"},
-            )  # fmt: skip
-            if endpoint.path.endswith("/events") and answer.status_code == 200:
-                continue
+            ) as answer:  # fmt: skip
+                if answer.headers.get("content-type", "").startswith("text/event-stream"):
+                    continue  # one of a tenant has no end
+                await answer.aread()
             named = document["paths"][endpoint.path][endpoint.method.lower()]["responses"]
             # A path with a slash in its name is another path.
             allowed = {*named, "404", "405"} if "2f" in path else set(named)
