@@ -128,6 +128,8 @@ class ApiRoute:
     )
     parameters: tuple[Parameter, ...] = ()
     errors: tuple[int, ...] = ()
+    streams: bool = False
+    """Whether the caller may have events instead of the answer."""
 
 
 class ServiceRequest:

@@ -191,7 +191,8 @@ _EVERYONE = Parameter("everyone", "Those of all users of the tenant.", {"type": 
 
 INTENT_ENDPOINTS: tuple[ApiRoute, ...] = (
     ApiRoute("POST", "/v1/requests", create_request, "Make a request: in words, or by an intent.", "calls", None,
-             RequestBody, {200: RequestAnswer, 202: RequestAnswer}, (_KEY_HEADER, _PREFER), (409, 413, 422, 429)),
+             RequestBody, {200: RequestAnswer, 202: RequestAnswer}, (_KEY_HEADER, _PREFER), (409, 413, 422, 429),
+             streams=True),
     ApiRoute("GET", "/v1/requests/{id}", show_request, "Show a request, or wait for its end.", "calls", None, None,
              {200: RequestAnswer, 202: RequestAnswer}, (_WAIT,), (404,)),
     ApiRoute("GET", "/v1/intents", list_all_intents, "List intents.", "tools", None, None, {200: IntentList}),

@@ -68,6 +68,8 @@ def _operation(one: ApiRoute) -> dict[str, Any]:
             for status, form in one.answers.items()
         },
     }
+    if one.streams:
+        operation["responses"]["200"]["content"]["text/event-stream"] = {"schema": _event(Event)}
     if parameters:
         operation["parameters"] = parameters
     if one.body is not None:
@@ -88,7 +90,7 @@ def _operation(one: ApiRoute) -> dict[str, Any]:
 def _answer(status: int, form: type[BaseModel] | str | None, event: type[BaseModel]) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": _ANSWERS[status]}
     if isinstance(form, str):
-        schema = _reference(event) if form == "text/event-stream" else {}
+        schema = _event(event) if form == "text/event-stream" else {}
         answer["content"] = {form: {"schema": schema}}
     elif form is not None:
         schema = _reference(form)
@@ -96,6 +98,16 @@ def _answer(status: int, form: type[BaseModel] | str | None, event: type[BaseMod
             schema = {"anyOf": [schema, _reference(DefinitionList)]}
         answer["content"] = {"application/json": {"schema": schema}}
     return answer
+
+
+def _event(model: type[BaseModel]) -> dict[str, Any]:
+    """One server-sent event of a stream, whose data are a document."""
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": _reference(model)}
+    return {
+        "type": "object",
+        "required": ["id", "event", "data"],
+        "properties": {"id": {"type": "string"}, "event": {"type": "string"}, "data": data},
+    }
 
 
 def _reference(model: type[BaseModel]) -> dict[str, str]:

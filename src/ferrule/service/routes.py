@@ -351,7 +351,7 @@ _LAST = Parameter("Last-Event-ID", "Resume after this event.", where="header")
 
 ENDPOINTS: tuple[ApiRoute, ...] = (
     ApiRoute("POST", "/v1/calls", create_call, "Call a tool.", "calls", None, CallRequest,
-             {200: StoredCall, 202: StoredCall}, (_KEY_HEADER, _PREFER), (409, 413, 422, 429)),
+             {200: StoredCall, 202: StoredCall}, (_KEY_HEADER, _PREFER), (409, 413, 422, 429), streams=True),
     ApiRoute("POST", "/v1/calls/batch", create_batch, "Make many calls that may use each other's results.", "calls",
              None, BatchRequest, {200: Batch, 202: Batch}, (_KEY_HEADER, _PREFER), (409, 413, 422, 429)),
     ApiRoute("GET", "/v1/batches/{id}", show_batch, "Show the calls of a batch.", "calls", None, None,
