@@ -108,6 +108,9 @@ def test_an_option_that_does_not_exist_is_a_document(ferrule: Command, command: 
 NEED: dict[tuple[str, ...], list[str]] = {
     ("call",): ["save_note"],
     ("explain",): ["save_note"],
+    ("approvals", "allow"): ["a1"],
+    ("approvals", "deny"): ["a1"],
+    ("approvals", "show"): ["a1"],
     ("keys", "create"): ["ann"],
     ("keys", "revoke"): ["k"],
     ("keys", "rotate"): ["k"],

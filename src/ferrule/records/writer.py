@@ -190,7 +190,7 @@ class Writer:
         """How many more records the queue may hold: its bound less what this thread holds back."""
         self._bound = room
         self._path = path
-        self._reserve = Reserve(path.with_name(f"{path.name}-reserve"))
+        self._reserve = Reserve(path.parent / f"{path.name}-reserve")
         self._used_reserve = False
         self._retention = retention
         self._patience = patience

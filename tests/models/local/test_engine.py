@@ -53,7 +53,9 @@ async def test_it_answers_stops_in_the_middle_and_answers_again(gguf: Path, capf
     assert process_of(engine) == process
     with pytest.raises(ModelError, match="did not accept"):
         await text_of(engine, {**SHORT, "grammar": "root ::= nothing"})
-    with pytest.raises(ModelError, match=r"The conversation is too long: \d+ tokens, and the model reads 512") as caught:
+    with pytest.raises(
+        ModelError, match=r"The conversation is too long: \d+ tokens, and the model reads 512"
+    ) as caught:
         await text_of(engine, asking("x " * 2000))
     assert caught.value.fault is ModelFault.TOO_LONG
     await engine.close()
