@@ -24,7 +24,7 @@ def cluster() -> Iterator[Cluster]:
         made.stop()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a store: most of what the service promises holds on either."""
     if request.param == "sqlite":
