@@ -19,7 +19,7 @@ from ferrule.service.messages import ApprovalRecord
 from ferrule.service.tables import calls
 from ferrule.service.writer import InsertCalls, Op
 from tests.service.instances import Instance, marks_of
-from tests.service.serving import running
+from tests.service.serving import running, started
 
 NO_QUESTIONS = PermissionSettings(allow=["note", "slow_note"])
 
@@ -48,6 +48,20 @@ async def test_a_call_that_is_cancelled_while_its_end_is_stored_shows_its_end(st
         await busy
         assert (await client.get_call(made.id, wait=30)).status == "succeeded"
         assert not service.service.calls.live
+
+
+async def test_a_call_of_a_batch_that_is_cancelled_before_its_turn_never_begins(store: str, tmp_path: Path) -> None:
+    async with running(store, tmp_path, permissions=NO_QUESTIONS) as service:
+        client = await service.client()
+        first = {"tool": "slow_note", "arguments": {"text": "first", "seconds": 1}, "id": "first"}
+        second = {"tool": "note", "arguments": {"text": {"$ref": "first"}}}
+        made = await client.batch([first, second, {"tool": "note", "arguments": {"text": "third"}}], wait=0)
+        await client.cancel(made.calls[1].id)
+        ended = [(await client.get_call(call.id, wait=30)).status for call in made.calls]
+        assert ended == ["succeeded", "cancelled", "succeeded"]
+        assert "noted first" not in started
+        rows = (await client.audit()).rows
+        assert [row["outcome"] for row in rows if row["call_id"] == made.calls[1].id] == ["cancelled_error"]
 
 
 def test_a_call_that_was_answered_with_202_is_there_after_a_crash(tmp_path: Path) -> None:

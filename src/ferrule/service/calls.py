@@ -474,6 +474,7 @@ class Calls:
         except asyncio.CancelledError:
             pass
         finally:
+            runtime.unwanted.difference_update(by_id)
             self.limits.release(subjects)
             await seat.leave()
         await asyncio.gather(*finishing)
@@ -702,7 +703,9 @@ class Calls:
             self.approvals.wake(live.row["approval"])
         if live.runtime is not None and live.runtime.cancel(live.id):
             return
-        if live.task is not None and not live.row["batch"] and not live.ending:
+        if live.row["batch"] and live.runtime is not None:
+            live.runtime.unwanted.add(live.id)  # the others go on
+        elif live.task is not None and not live.ending:
             live.task.cancel()
 
 
