@@ -6,10 +6,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from ferrule.app.settings import PermissionSettings
 from ferrule.client import AsyncClient, ServiceError
 from ferrule.service.messages import ApprovalRecord, StoredCall
+from ferrule.service.tables import calls
 from tests.service.serving import running, started
 
 
@@ -187,3 +189,33 @@ async def test_an_administrator_may_be_kept_from_deciding_their_own_calls(store:
         assert started == []
         await bob.approve(approval)
         assert (await ann.get_call(call.id, wait=30)).status == "succeeded"
+
+
+async def test_secrets_do_not_outlive_the_decision_and_a_call_that_never_began_is_on_record(
+    store: str, tmp_path: Path
+) -> None:
+    secret = "sk-ant-api03-" + "a1B2" * 20
+    async with running(store, tmp_path) as service:
+        client = await service.client()
+        cancelled = await client.call("note", {"text": f"token={secret}"}, wait=0)
+        await client.cancel(cancelled.id)
+        approved = await client.call("note", {"text": f"token={secret}"}, wait=0)
+        asked = (await client.approvals())[0]
+        assert secret in asked.arguments["text"]
+        await client.approve(asked)
+        assert (await client.get_call(approved.id, wait=30)).status == "succeeded"
+        assert f"token={secret}" in started
+
+        web = await service.http()
+        for status in ("cancelled", "approved"):
+            assert secret not in str(
+                (await web.get(f"/v1/approvals?status={status}")).json()["approvals"][0]["arguments"]
+            )
+        kept = await service.service.database.read(
+            "default", lambda connection: connection.execute(select(calls.c.arguments)).scalars().all()
+        )
+        assert len(kept) == 2
+        assert secret not in str(kept)
+        rows = (await client.audit()).rows
+        assert [row["outcome"] for row in rows if row["call_id"] == cancelled.id] == ["cancelled_error"]
+        assert (await client.verify_audit()).ok

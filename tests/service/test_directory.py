@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from sqlalchemy import select
 from ferrule.client import AsyncClient, ServiceError
 from ferrule.service.messages import AREAS
 from ferrule.service.tables import metadata
-from tests.service.serving import Running, running
+from tests.service.serving import Running, running, started
 
 
 async def status_of(service: Running, secret: str) -> int:
@@ -200,3 +201,47 @@ async def test_a_tool_is_switched_off_for_one_tenant(store: str, tmp_path: Path)
         assert (await admin.call("add", {"a": 1, "b": 1})).status == "succeeded"
         await boss.switch_tool("add", enabled=True)
         assert (await boss.call("add", {"a": 1, "b": 1})).status == "succeeded"
+
+
+@pytest.mark.parametrize("change", ["role", "key"])
+async def test_rights_are_those_of_the_moment_when_the_whole_request_is_there(
+    store: str, tmp_path: Path, change: str
+) -> None:
+    """A body that comes slowly does not keep rights alive that were taken meanwhile."""
+    async with running(store, tmp_path) as service:
+        admin = await service.client()
+        await admin.put_role("writer", allow=["note"])
+        await admin.create_user("ann", roles=["writer"])
+        key = await admin.create_key("ann")
+        body = json.dumps({"tool": "note", "arguments": {"text": f"too late {change}"}}).encode()
+        host, port = service.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        head = (
+            f"POST /v1/calls HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {key.secret}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        )
+        writer.write(head.encode() + body[:5])
+        await writer.drain()
+        await asyncio.sleep(0.5)
+        if change == "role":
+            await admin.put_role("writer", deny=["note"])
+        else:
+            await admin.revoke_key(key.id)
+        writer.write(body[5:])
+        answer = (await reader.read()).decode()
+        writer.close()
+        assert ("not_found_error" if change == "role" else "401 Unauthorized") in answer
+        assert f"too late {change}" not in started
+
+
+async def test_what_was_read_before_a_change_does_not_speak_for_what_comes_after(store: str, tmp_path: Path) -> None:
+    async with running(store, tmp_path) as service:
+        ann = await service.user("ann")
+        access, directory = service.service.access, service.service.directory
+        before = await directory.user("default", "ann")
+        assert before is not None
+        await (await service.client()).put_role("member", deny=["add"])
+        await ann.me()
+        directory.forget()
+        assert "add" in access.of(before).tools  # a request that was slow
+        assert "add" not in [tool.name for tool in await ann.tools()]

@@ -287,3 +287,25 @@ async def test_an_approved_call_costs_what_it_says(store: str, tmp_path: Path) -
         await admin.approve(await admin.approval(call.approval or ""))
         assert (await admin.get_call(call.id, wait=30)).status == "succeeded"
         assert (await admin.usage()).cost == 0.25
+
+
+async def test_a_request_that_is_sent_again_gets_its_call_whatever_the_limits_say(store: str, tmp_path: Path) -> None:
+    async with running(store, tmp_path) as service:
+        admin = await service.client()
+        key = await admin.create_key("admin", limits={"calls_per_day": 2, "concurrency": 1})
+        web = await service.http(key.secret)
+        headers = {"Idempotency-Key": "again", "Prefer": "respond-async"}
+        body = {"tool": "rest", "arguments": {"seconds": 60}}
+        first = await web.post("/v1/calls", json=body, headers=headers)
+        again = [await web.post("/v1/calls", json=body, headers=headers) for _ in range(3)]
+        assert [one.status_code for one in again] == [202] * 3
+        assert {one.json()["id"] for one in again} == {first.json()["id"]}
+        other = await web.post("/v1/calls", json=body, headers={"Idempotency-Key": "another"})
+        assert (other.status_code, other.json()["code"]) == (429, "concurrency")
+
+        await (await service.client(key.secret)).cancel(first.json()["id"])
+        await admin.get_call(first.json()["id"], wait=30)
+        batch = {"calls": [{"tool": "add", "arguments": {"a": 1, "b": 2}}]}
+        headers = {"Idempotency-Key": "batch"}
+        answers = [await web.post("/v1/calls/batch", json=batch, headers=headers) for _ in range(3)]
+        assert [one.status_code for one in answers] == [200] * 3  # the second call of two, and its repetitions

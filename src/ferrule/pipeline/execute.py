@@ -131,6 +131,8 @@ class Executor:
         self._stubborn: set[object] = set()
         self._waiters: dict[str, asyncio.Future[str]] = {}
         self._slow: set[str] = set()
+        self.unwanted: set[str] = set()
+        """Calls that were cancelled before they began."""
         self._turn_due: WeakKeyDictionary[asyncio.AbstractEventLoop, float] = WeakKeyDictionary()
         self.blocked: dict[str, float] = {}
         """Seconds that calls blocked their event loop for, by id, until somebody takes them from here."""
@@ -155,6 +157,8 @@ class Executor:
     async def execute(self, call: Call) -> Any:
         """The tool's value. Raises `ToolFailed` with what the tool raised, or `Stopped` when it was cut short."""
         tool = call.invocation.tool
+        if self.unwanted and call.invocation.call_id in self.unwanted:
+            raise _cancelled(tool, phrase("It was cancelled."))
         style = tool.style
         loop = asyncio.get_running_loop()
         if style is _SYNC or style is _SYNC_STREAM:

@@ -490,6 +490,11 @@ class Runtime:
         return self._executor.cancel(call_id)
 
     @property
+    def unwanted(self) -> set[str]:
+        """Ids of calls that shall not begin, such as those of a batch; whoever adds one removes it after the end."""
+        return self._executor.unwanted
+
+    @property
     def abandoned(self) -> int:
         """How many calls were given up on and have not ended yet."""
         return self._executor.abandoned

@@ -21,7 +21,7 @@ from ferrule.pipeline.cleaning import clean_text
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import change_user, find_user, note_change
-from ferrule.service.documents import approval_document, kept_arguments, new_id, storable
+from ferrule.service.documents import approval_document, new_id, redacted_arguments, storable
 from ferrule.service.tables import approvals, calls, events, work
 
 if TYPE_CHECKING:
@@ -82,6 +82,12 @@ class CallApprovals:
         self._writer = writer
         self._seconds = seconds
         self._waiting: dict[str, asyncio.Future[None]] = {}
+        self._closing = False
+
+    def close(self) -> None:
+        """Let others take over what waits before it has begun: the instance is about to stop."""
+        self._closing = True
+        self.wake_all()
 
     # Asking
 
@@ -123,16 +129,20 @@ class CallApprovals:
         if own:  # what was asked about is what runs, also on another instance: references are resolved by now
             values["arguments"] = row["arguments"]
         live.row.update(values)
+        # Whoever goes on with it counts its events from there.
+        told = {name: live.row[name] for name in ("started", "started_seq")} | {"last_seq": live.row["last_seq"] + 1}
 
         def store(connection: Connection) -> None:
             connection.execute(insert(approvals).values(**row))
             mine = (calls.c.tenant == live.tenant) & (calls.c.id == live.id)
-            connection.execute(update(calls).where(mine).values(**values))
+            connection.execute(update(calls).where(mine).values(**values, **told))
 
         await self._writer.change(live.tenant, store)
         self.announce(live.row, row)
         live.say("call.awaiting_approval", {"approval": row["id"], "summary": asked["summary"]})
         answer, kind = await self._answer_to(live, row)
+        if not kind:
+            return answer
         live.row["status"] = before
         mine = (calls.c.tenant == live.tenant) & (calls.c.id == live.id)
         await self._writer.change(
@@ -147,13 +157,15 @@ class CallApprovals:
     def announce(self, call: Mapping[str, Any], row: Mapping[str, Any]) -> None:
         """Tell those who watch, and the tenant's webhook, of an approval that was stored just now."""
         document = approval_document(SimpleNamespace(**row))
-        document["arguments"] = json.loads(kept_arguments(row["arguments"]))
+        document["arguments"] = json.loads(redacted_arguments(row["arguments"]))
         self.feed.tell(call, "call.awaiting_approval", {"approval": row["id"], "summary": document["summary"]})
         self._webhooks.approval_created(row["tenant"], document)
 
     async def _answer_to(self, live: LiveCall, row: Mapping[str, Any]) -> tuple[Answer, str]:
+        """The answer, and what is said of it; nothing where the call waits on without this instance."""
         until = monotonic() + self._seconds
         mine = (approvals.c.tenant == live.tenant) & (approvals.c.id == row["id"])
+        handed_on = False
         try:
             while monotonic() < until:
                 future = self._waiting[row["id"]] = asyncio.get_running_loop().create_future()
@@ -173,9 +185,14 @@ class CallApprovals:
                     continue
                 if found.status != "pending":
                     return answer_of(found), "approval.decided"
+                if self._closing and not row["held"]:
+                    handed_on = await self._writer.change(live.tenant, lambda connection: _hand_on(connection, row))
+                    if handed_on:
+                        return Answer(Choice.NO, "the service stops, and the call waits on without it"), ""
         finally:
             self._waiting.pop(row["id"], None)
-            await self._writer.change(live.tenant, lambda connection: _end_pending(connection, mine, live.cancelled))
+            if not handed_on:
+                await self._writer.change(live.tenant, lambda connection: _end_pending(connection, row, live.cancelled))
         return Answer(Choice.NO, "nobody decided in time"), "approval.expired"
 
     def wake(self, approval: str) -> None:
@@ -256,7 +273,7 @@ def decide_approval(
     status = "approved" if decision == "approve" else "denied"
     values: dict[str, Any] = {
         "status": status, "scope": given, "decided_by": principal.user, "decision_reason": storable(reason),
-        "decided": time(),
+        "decided": time(), "arguments": redacted_arguments(found.arguments),
     }  # fmt: skip
     connection.execute(update(approvals).where(mine).values(**values))
     if given == "always":
@@ -320,10 +337,21 @@ def _may_see(allowed: Allowed) -> bool:
     return allowed.may("approve others") or allowed.may("calls")
 
 
-def _end_pending(connection: Connection, mine: Any, cancelled: bool) -> None:
+def _hand_on(connection: Connection, row: Mapping[str, Any]) -> bool:
+    """Leave a call that waits and has not begun to whoever looks after its decision; False where that is there."""
+    mine = (approvals.c.tenant == row["tenant"]) & (approvals.c.id == row["id"])
+    if connection.execute(select(approvals.c.status).where(mine).with_for_update()).scalar_one() != "pending":
+        return False
+    line = (work.c.tenant == row["tenant"]) & (work.c.call == row["call"])
+    connection.execute(update(work).where(line).values(owner="", due=row["expires"]))
+    return True
+
+
+def _end_pending(connection: Connection, row: Mapping[str, Any], cancelled: bool) -> None:
     """Whoever waited has gone: nobody can decide it any more."""
-    status = "cancelled" if cancelled else "expired"
-    connection.execute(update(approvals).where(mine, approvals.c.status == "pending").values(status=status))
+    pending = (approvals.c.tenant == row["tenant"]) & (approvals.c.id == row["id"]) & (approvals.c.status == "pending")
+    values = {"status": "cancelled" if cancelled else "expired", "arguments": redacted_arguments(row["arguments"])}
+    connection.execute(update(approvals).where(pending).values(**values))
 
 
 def answer_of(row: Row[Any]) -> Answer:

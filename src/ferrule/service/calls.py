@@ -27,21 +27,25 @@ from ferrule.core.loops import LateTimers
 from ferrule.core.tool import Invocation
 from ferrule.pipeline.authorise import Verdict, require_context
 from ferrule.pipeline.confirm import Answer, Choice
+from ferrule.records.row import content_of
 from ferrule.service.approvals import hash_arguments, question_of
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.documents import (
     cost_of,
+    end_record,
     error_text,
     kept_arguments,
     new_call_row,
     new_id,
+    redacted_arguments,
     result_text,
     stored_event,
 )
+from ferrule.service.limits import LimitReached
 from ferrule.service.live import LiveCall, events_of
 from ferrule.service.messages import FINISHED
 from ferrule.service.tables import approvals, calls, events, work
-from ferrule.service.writer import FinishCall, InsertCalls, UsedKey
+from ferrule.service.writer import SOON_WRITTEN, FinishCall, InsertCalls, UsedKey, append_audit, find_key
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
@@ -127,10 +131,13 @@ class Calls:
     # Starting
 
     async def start(
-        self, principal: Principal, request: CallRequest, *, request_id: str = "", key: str | None = None
-    ) -> Started:
-        """Take a call; it runs from then on, whatever becomes of the request."""
-        taken = await self._take(principal, request, request_id, key)
+        self, principal: Principal, request: CallRequest, *, request_id: str = "", key: str | None = None,
+        told: bool = True,
+    ) -> Started:  # fmt: skip
+        """Take a call; it runs from then on, whatever becomes of the request. `told`: somebody may hear of it before
+        its end, and must find it then, also after a crash.
+        """
+        taken = await self._take(principal, request, request_id, key, told=told)
         if isinstance(taken, Started):
             return taken
         live, running = taken
@@ -145,7 +152,7 @@ class Calls:
         """Take a call and run it to its end in the task that asks, which is cheaper than a task of its own. Where it
         takes longer than `wait`, `late` hears of it meanwhile.
         """
-        taken = await self._take(principal, request, request_id, key)
+        taken = await self._take(principal, request, request_id, key, told=wait < SOON_WRITTEN)
         if isinstance(taken, Started):
             return taken
         live, running = taken
@@ -166,7 +173,7 @@ class Calls:
         return Started((live.id,), row=live.row)
 
     async def _take(
-        self, principal: Principal, request: CallRequest, request_id: str, key: str | None
+        self, principal: Principal, request: CallRequest, request_id: str, key: str | None, *, told: bool
     ) -> Started | tuple[LiveCall, Coroutine[Any, Any, None]]:
         """Let a call in, and store it where that must come first; gives what is left to do, or what there was."""
         self._check_open()
@@ -182,31 +189,38 @@ class Calls:
         bounds = self.limits.bounds(principal, row["tool"])
         _check_size(row, bounds.argument_bytes)
         live = LiveCall(row, self.writer, bounds.result_bytes)
-        live.subjects = await self.limits.admit(principal, {row["tool"]: 1})
+        fingerprint = _fingerprint(request) if key is not None else ""
+        try:
+            live.subjects = await self.limits.admit(principal, {row["tool"]: 1})
+        except LimitReached:
+            if (used := await self._used(principal, key)) is None:
+                raise
+            return self._replay(used, fingerprint)
         try:
             live.turn = await self.gate.turn(principal.tenant)
             seat = await self.sessions.seat(principal, allowed, request.session, live.id, allowed.role_for(tool))
         except BaseException:
-            self.limits.release(live.subjects)
+            self.limits.take_back(live.subjects)
             live.leave()
             raise
-        begun = False
+        begun = stored = False
         try:
+            self._check_open()  # it may have waited for its turn
             call, prepared = self._prepare(live, allowed, seat, tool)
             approval = self._question(live, allowed, seat, prepared)
             inserting = InsertCalls(
-                principal.tenant, [row], self.owner, time() + self.lease,
-                key=key, fingerprint=_fingerprint(request) if key is not None else "",
-            )  # fmt: skip
+                principal.tenant, [row], self.owner, time() + self.lease, key=key, fingerprint=fingerprint
+            )
             if approval is not None:
                 row["status"], row["approval"], row["last_seq"] = "awaiting_approval", approval["id"], 2
                 inserting.owner, inserting.due, inserting.approval = "", approval["expires"], approval
-            if key is None and repeatable and approval is None:
+            if key is None and repeatable and approval is None and not told:
                 self.writer.put(inserting)
             else:
                 used = await self.writer.write(inserting)
                 if isinstance(used, UsedKey):
-                    return self._replay(used, inserting.fingerprint)
+                    return self._replay(used, fingerprint)
+            stored = True
             self.feed.tell(row, "call.created")
             if approval is not None:
                 self._say_awaiting(live, approval)
@@ -215,9 +229,16 @@ class Calls:
             return live, self._run(live, seat, call, prepared)
         finally:
             if not begun:
-                self.limits.release(live.subjects)
+                (self.limits.release if stored else self.limits.take_back)(live.subjects)
                 live.leave()
                 await seat.leave()
+
+    def close(self) -> None:
+        """Take no new calls, and keep nobody waiting for what this instance does not run."""
+        self.draining = True
+        self.approvals.close()
+        for call in list(self._waiting):
+            self.wake(call)
 
     def _check_open(self) -> None:
         if self.draining:
@@ -266,6 +287,13 @@ class Calls:
         summary = json.loads(approval["question"])["summary"]
         live.say("call.awaiting_approval", {"approval": approval["id"], "summary": summary})
 
+    async def _used(self, principal: Principal, key: str | None) -> UsedKey | None:
+        """What a key was used for; a limit that the first request has reached does not keep its answer from anybody."""
+        if key is None:
+            return None
+        tenant, user = principal.tenant, principal.user
+        return await self.database.read(tenant, lambda connection: find_key(connection, tenant, user, key))
+
     def _replay(self, used: UsedKey, fingerprint: str) -> Started:
         if used.fingerprint != fingerprint:
             raise CallProblem("key_reused", "This Idempotency-Key was used for another request in the last 24 hours.")
@@ -304,6 +332,7 @@ class Calls:
             logger.exception("Call %s of %s has no result that can be stored", live.id, live.row["tool"])
             text, status = _unstorable_text(live), "failed"
         finally:
+            live.ending = True
             self.limits.release(live.subjects)
             await seat.leave()
         try:
@@ -361,26 +390,32 @@ class Calls:
         bounds = [self.limits.bounds(principal, row["tool"]) for row in rows]
         for row, bound in zip(rows, bounds, strict=True):
             _check_size(row, bound.argument_bytes)
-        subjects = await self.limits.admit(principal, Counter(row["tool"] for row in rows))
+        fingerprint = _fingerprint(request) if key is not None else ""
+        try:
+            subjects = await self.limits.admit(principal, Counter(row["tool"] for row in rows))
+        except LimitReached:
+            if (used := await self._used(principal, key)) is None:
+                raise
+            return self._replay(used, fingerprint)
         turn: GateTurn | None = None
         try:
             turn = await self.gate.turn(principal.tenant)
             _name_references(request.calls, rows)
             seat = await self.sessions.seat(principal, allowed, request.session, batch, allowed.role_for(None))
         except BaseException:
-            self.limits.release(subjects)
+            self.limits.take_back(subjects)
             if turn is not None:
                 turn.release()
             raise
         begun = False
         try:
+            self._check_open()  # it may have waited for its turn
             inserting = InsertCalls(
-                principal.tenant, rows, self.owner, time() + self.lease,
-                key=key, fingerprint=_fingerprint(request) if key is not None else "",
-            )  # fmt: skip
+                principal.tenant, rows, self.owner, time() + self.lease, key=key, fingerprint=fingerprint
+            )
             used = await self.writer.write(inserting)
             if isinstance(used, UsedKey):
-                return self._replay(used, inserting.fingerprint)
+                return self._replay(used, fingerprint)
             lives = [LiveCall(row, self.writer, most.result_bytes) for row, most in zip(rows, bounds, strict=True)]
             for live in lives:
                 live.subjects = subjects
@@ -394,7 +429,7 @@ class Calls:
             return Started(tuple(live.id for live in lives), batch)
         finally:
             if not begun:
-                self.limits.release(subjects)
+                self.limits.take_back(subjects)
                 turn.release()
                 await seat.leave()
 
@@ -439,6 +474,7 @@ class Calls:
         except asyncio.CancelledError:
             pass
         finally:
+            runtime.unwanted.difference_update(by_id)
             self.limits.release(subjects)
             await seat.leave()
         await asyncio.gather(*finishing)
@@ -516,7 +552,7 @@ class Calls:
         while True:
             row = await self._row(tenant, call)
             left = until - monotonic()
-            if row is None or row["status"] in FINISHED or left <= 0:
+            if row is None or row["status"] in FINISHED or left <= 0 or self.draining:
                 return row
             live = self.live.get(call)
             if live is not None:
@@ -611,7 +647,7 @@ class Calls:
                 yield event
             if has_more:
                 continue
-            if row["status"] in FINISHED:
+            if row["status"] in FINISHED or self.draining:  # the reader goes on with another instance
                 return
             await self._news_of(call, _LOOK_AT_EVENTS)
 
@@ -646,10 +682,15 @@ class Calls:
             now = time()
             text = _cancelled_text_of(row)
             seq = connection.execute(select(calls.c.last_seq).where(mine)).scalar_one() + 1
-            values = {"status": "cancelled", "result": text, "finished": now, "last_seq": seq}
+            kept = kept_arguments(row["arguments"])
+            values = {"status": "cancelled", "result": text, "finished": now, "last_seq": seq, "arguments": kept}
             connection.execute(update(calls).where(mine).values(**values))
             pending = (approvals.c.tenant == tenant) & (approvals.c.call == call) & (approvals.c.status == "pending")
-            connection.execute(update(approvals).where(pending).values(status="cancelled"))
+            shown = redacted_arguments(row["arguments"])
+            connection.execute(update(approvals).where(pending).values(status="cancelled", arguments=shown))
+            said = f"`{row['tool']}` did not start. It was cancelled."
+            record = end_record(row, ErrorKind.CANCELLED, said, stage="confirm")
+            append_audit(connection, tenant, [content_of(record)])
             self.database.notify(connection, f"call:{call}")
             return
         connection.execute(update(calls).where(mine, calls.c.status.notin_(FINISHED)).values(cancelling=True))
@@ -662,7 +703,9 @@ class Calls:
             self.approvals.wake(live.row["approval"])
         if live.runtime is not None and live.runtime.cancel(live.id):
             return
-        if live.task is not None and not live.row["batch"]:
+        if live.row["batch"] and live.runtime is not None:
+            live.runtime.unwanted.add(live.id)  # the others go on
+        elif live.task is not None and not live.ending:
             live.task.cancel()
 
 

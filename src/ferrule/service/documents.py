@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
+from ferrule.core.context import Caller
 from ferrule.core.errors import ErrorKind
 from ferrule.core.result import Attachment, ErrorInfo, ToolResult, finite, plainly
-from ferrule.records.redact import keep_arguments
+from ferrule.pipeline.stages import CallRecord
+from ferrule.records.redact import keep_arguments, redact_value
 from ferrule.records.row import CONTENT
 
 if TYPE_CHECKING:
@@ -170,6 +172,20 @@ def kept_arguments(text: str) -> str:
     """The arguments of a call that has ended, without the secrets that can be recognised; JSON, as they were."""
     kept = keep_arguments(text)
     return kept.text if kept.length == len(kept.text) and kept.text[:1] in ("{", '"') else json.dumps(kept.text)
+
+
+def redacted_arguments(text: str) -> str:
+    """The arguments of an approval that is decided: whole, so that it stays known what was, but for secrets."""
+    return json.dumps(redact_value(json.loads(text)))
+
+
+def end_record(row: Mapping[str, Any], kind: ErrorKind, message: str, *, stage: str = "execute") -> CallRecord:
+    """For the audit log, of a call that the pipeline did not take to its end."""
+    return CallRecord(
+        row["id"], None, row["session"] or row["id"], Caller(row["tenant"], row["user"]), row["tool"],
+        row["version"] or "", "", kept_arguments(row["arguments"]), row["started"] or row["created"], stage=stage,
+        outcome=kind.value, error=message,
+    )  # fmt: skip
 
 
 def output_of(content: object) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import count
 from math import ceil
-from time import perf_counter
+from time import perf_counter, time
 from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import parse_qsl
 
@@ -136,8 +136,8 @@ class ServiceRequest:
     """What came in, once it is known who asks."""
 
     __slots__ = (
-        "_app", "_headers", "_query", "allowed", "answering", "began", "body", "endpoint", "path", "principal", "raw",
-        "receive", "request_id", "scope", "send", "service", "span",
+        "_app", "_headers", "_query", "allowed", "answering", "began", "body", "endpoint", "generation", "path",
+        "principal", "raw", "receive", "request_id", "scope", "send", "service", "span",
     )  # fmt: skip
 
     def __init__(self, app: HttpApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -154,6 +154,8 @@ class ServiceRequest:
         """An answer that goes out before the endpoint has returned."""
         self.span: RequestSpan | None = None
         self.principal: Principal = cast("Any", None)
+        self.generation = -1
+        """Of the directory when the caller was admitted."""
         self.allowed: Allowed = cast("Any", None)
         self.body: Any = None
         self.raw = b""
@@ -380,6 +382,8 @@ class HttpApp:
             await self._admit(request, endpoint)
             if endpoint.body is not None:
                 await self._read_body(request, endpoint.body)
+                if self._is_outdated(request):  # a body may take long, and the rights are those of its end
+                    await self._admit(request, endpoint)
             response = await endpoint.handler(request)
         except Exception as error:  # noqa: BLE001 - every failure becomes an answer
             response = self._worded(error, request.request_id).response(request.request_id)
@@ -447,6 +451,7 @@ class HttpApp:
             raise RequestProblem(
                 503, "not_ready", service.not_ready_because, headers={"Retry-After": "1"}
             )  # fmt: skip
+        request.generation = service.directory.generation
         request.principal = principal = await request.identify()
         request.allowed = service.access.of(principal)
         if endpoint.scope and endpoint.scope not in principal.scopes:
@@ -456,6 +461,14 @@ class HttpApp:
             )  # fmt: skip
         if endpoint.area is not None:
             request.require(endpoint.area)
+
+    def _is_outdated(self, request: ServiceRequest) -> bool:
+        """Whether what is known of the caller may have changed since they were admitted."""
+        if request.endpoint is None or request.endpoint.scope is None:
+            return False
+        directory, expires = self.service.directory, request.principal.expires
+        directory.look_for_changes()
+        return request.generation != directory.generation or (expires is not None and expires <= time())
 
     async def _read_body(self, request: ServiceRequest, model: type[BaseModel]) -> None:
         kind = (request.header(b"content-type") or "").partition(";")[0].strip().lower()

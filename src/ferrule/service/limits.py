@@ -121,6 +121,8 @@ class _Plan:
     bounds: ByteBounds
     tools: frozenset[str]
     """The tools that have limits of their own."""
+    given: tuple[tuple[str, Mapping[str, Any]], ...]
+    """The caller's limits that it was made of; a caller may have been read before or after a change."""
 
 
 Admitted = tuple[tuple[_Subject, int], ...]
@@ -180,6 +182,15 @@ class CallLimits:
     def release(self, admitted: Admitted) -> None:
         for subject, count in admitted:
             subject.running -= count
+
+    def take_back(self, admitted: Admitted) -> None:
+        """For calls that were let in and then not made."""
+        for subject, count in admitted:
+            subject.running -= count
+            subject.today = max(0, subject.today - count)
+            for _ in range(count if subject.bucket is not None else 0):
+                assert subject.bucket is not None  # noqa: S101 - just looked
+                subject.bucket.give_back()
 
     def charge(self, admitted: Admitted, tool: str, cost: float) -> None:
         """Count at once what a call cost; other instances read it from the store."""
@@ -243,7 +254,9 @@ class CallLimits:
             self._generation = self._directory.generation
         key = principal.tenant, principal.user, principal.key
         plan = self._plans.get((*key, ""))
-        if plan is None:
+        if plan is None or (plan.given is not principal.limits and plan.given != principal.limits):
+            for other in plan.tools if plan is not None else ():
+                self._plans.pop((*key, other), None)
             plan = self._plans[*key, ""] = self._new_plan(principal, "")
         if tool not in plan.tools:
             return plan
@@ -269,7 +282,7 @@ class CallLimits:
                         bounds[bound] = min(bounds[bound] or least, least)
                 if any(values.get(one) for one in ("rate", "concurrency", *_STORED)):
                     subjects.append(self._subject(principal, whose, name, values))
-        return _Plan(tuple(subjects), ByteBounds(**bounds), frozenset(tools))
+        return _Plan(tuple(subjects), ByteBounds(**bounds), frozenset(tools), principal.limits)
 
     def _merged(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """A tenant's limits over the service's own; of tools each by itself."""

@@ -33,8 +33,8 @@ class LiveCall:
 
     __slots__ = (
         "_is_full", "_progress_at", "_room", "_start_stored", "_waiting", "answer", "answer_for", "attached",
-        "cancelled", "events", "most_bytes", "outlived", "row", "runtime", "stored", "subjects", "task", "turn",
-        "writer",
+        "cancelled", "ending", "events", "most_bytes", "outlived", "row", "runtime", "stored", "subjects", "task",
+        "turn", "writer",
     )  # fmt: skip
 
     def __init__(self, row: dict[str, Any], writer: GroupWriter, most_bytes: int = 0) -> None:
@@ -50,6 +50,8 @@ class LiveCall:
         """What somebody decided about it, for the arguments with the hash `answer_for`."""
         self.answer_for = ""
         self.cancelled = False
+        self.ending = False
+        """Whether it has run: all that is left is to store its end, which nothing may stop."""
         self.attached = 0
         """Requests that wait for it."""
         self.outlived = False

@@ -300,7 +300,14 @@ class ServiceSession(ClientSession):
         try:
             principal = await self._server.current()
             mark = _mark(principal, running)
-            call = await self._left_waiting(principal, mark) or await self._start(running, await self._server.current())
+            call = await self._left_waiting(principal, mark)
+            if call is None:
+                starting = asyncio.ensure_future(self._start(running, await self._server.current()))
+                try:
+                    call = await asyncio.shield(starting)
+                except asyncio.CancelledError:  # it is stored by now, or will be
+                    await asyncio.shield(self._leave_started(running, principal, mark, starting))
+                    raise
         except (CredentialEnded, LimitReached, CallProblem, TooManySessions, DatabaseProblem, ValidationError) as error:
             return _refused(running, error)
         try:
@@ -327,7 +334,7 @@ class ServiceSession(ClientSession):
         around = telemetry.within(scope) if telemetry is not None and not _has_own_trace() else nullcontext()
         with around:
             started = await self._service.calls.start(
-                principal, request, request_id=scope.get("ferrule.request_id", "")
+                principal, request, request_id=scope.get("ferrule.request_id", ""), told=False
             )
         return started.ids[0]
 
@@ -397,6 +404,13 @@ class ServiceSession(ClientSession):
         self._service.upkeep.look_now()
 
     # Calls that clients left while they waited for an approval
+
+    async def _leave_started(
+        self, running: RunningCall, principal: Principal, mark: str, starting: asyncio.Future[str]
+    ) -> None:
+        """The client is gone while its call was about to begin."""
+        with suppress(CredentialEnded, LimitReached, CallProblem, TooManySessions, DatabaseProblem, ValidationError):
+            await self._leave(running, principal, mark, await starting)
 
     async def _leave(self, running: RunningCall, principal: Principal, mark: str, call: str) -> None:
         """The client is gone: what it took back is stopped, what waits for an approval may be asked for again."""

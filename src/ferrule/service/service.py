@@ -275,13 +275,15 @@ class Service:
         """Take no more calls, and wait for those that run; after `drain_seconds` they are stopped."""
         if not self.ready or self.calls.draining:
             return
-        self.calls.draining = True
+        self.calls.close()
         self.feed.close()
-        tasks = {live.task for live in self.calls.live.values() if live.task is not None}
-        if not tasks:
+        with suppress(DatabaseProblem):  # what was let in before is stored after this, and begins
+            await self.writer.change("", lambda connection: None)
+        left = {live.task for live in self.calls.live.values() if live.task is not None}
+        if not left:
             return
-        logger.info("Waiting for %d calls to end", len(tasks))
-        _, left = await asyncio.wait(tasks, timeout=self.settings.drain_seconds)
+        logger.info("Waiting for %d calls to end", len(left))
+        _, left = await asyncio.wait(left, timeout=self.settings.drain_seconds)
         if not left:
             return
         for live in list(self.calls.live.values()):

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, select, update
 
-from ferrule.core.context import Caller
 from ferrule.core.errors import ErrorKind
 from ferrule.pipeline.confirm import Answer, Choice
-from ferrule.pipeline.stages import CallRecord
 from ferrule.service.approvals import answer_of
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import read_changes
-from ferrule.service.documents import error_text, kept_arguments
+from ferrule.service.documents import end_record, error_text, redacted_arguments
 from ferrule.service.live import LiveCall
 from ferrule.service.messages import FINISHED
 from ferrule.service.tables import approvals, calls, events, idempotency_keys, tenants, work
@@ -221,12 +219,7 @@ class Upkeep:
     ) -> None:
         live = LiveCall(row, self._calls.writer)
         live.outlived = True
-        record = CallRecord(
-            row["id"], None, row["session"] or row["id"], Caller(row["tenant"], row["user"]), row["tool"],
-            row["version"] or "", "", kept_arguments(row["arguments"]), row["started"] or row["created"],
-            stage="execute", outcome=kind.value, error=message,
-        )  # fmt: skip
-        self._calls.writer.put(AddAudit(row["tenant"], record))
+        self._calls.writer.put(AddAudit(row["tenant"], end_record(row, kind, message)))
         await self._calls.finish(live, status, error_text(row, kind.value, message, suggestion))
 
     # Old rows
@@ -293,4 +286,5 @@ def _release(connection: Connection, approval: Row[Any]) -> None:
 
 def _expire(connection: Connection, approval: Row[Any]) -> None:
     mine = (approvals.c.tenant == approval.tenant) & (approvals.c.id == approval.id)
-    connection.execute(update(approvals).where(mine, approvals.c.status == "pending").values(status="expired"))
+    values = {"status": "expired", "arguments": redacted_arguments(approval.arguments)}
+    connection.execute(update(approvals).where(mine, approvals.c.status == "pending").values(**values))

@@ -49,6 +49,8 @@ FINISH_VALUES = (
 )  # fmt: skip
 """What the end of a call changes of its row."""
 _SOON = 0.05
+SOON_WRITTEN = 0.5
+"""Within how many seconds also what nobody waits for is surely written."""
 _LINGER = 0.002
 _BUSY = 6
 """How many things in one group say that more are on their way."""
@@ -399,6 +401,13 @@ class GroupWriter:
             if one.news:
                 self._database.notify(connection, f"call:{one.call}")
         return results
+
+
+def find_key(connection: Connection, tenant: str, user: str, key: str) -> UsedKey | None:
+    """What a key was used for in the last 24 hours."""
+    fresh = idempotency_keys.c.created >= time() - IDEMPOTENCY_SECONDS
+    found = connection.execute(_KEY.where(fresh), {"tenant": tenant, "user": user, "key": key}).first()
+    return UsedKey(found.fingerprint, found.call, found.batch) if found is not None else None
 
 
 def _is_for_driver(op: Op) -> bool:
