@@ -65,9 +65,7 @@ _AROUND_HAN = re.compile(
     rf"(?<={_HAN}) (?=[A-Za-z0-9][A-Za-z0-9.-]*(?:$|[^\w\s]| ?[的吗]))|(?<=[A-Za-z0-9]) (?=[的吗])"
 )
 _ASKS = "what|which|who|whom|whose|when|where|why|how"
-_TELLS = (
-    "show|list|tell|give|find|get|count|check|explain|calculate|compare|summari[sz]e|describe|look|display"
-)
+_TELLS = "show|list|tell|give|find|get|count|check|explain|calculate|compare|summari[sz]e|describe|look|display"
 _HELPS = "is|are|was|were|do|does|did|has|have|had|can|could|should|would"
 _CHINESE_ASKS = "哪|谁|什么|多少|怎么|如何|为什么|今天|本月"
 _CHINESE_TELLS = "(?:帮|给|告诉)我(?![的们])|列出|(?:查|问|列|查看|查询|显示|统计|计算|介绍|说明)一下"
