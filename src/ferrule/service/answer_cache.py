@@ -76,11 +76,12 @@ _POLITE = re.compile(
     re.IGNORECASE,
 )
 _GREETING = re.compile(
-    rf"(?:(?:hello|hi|hey|good (?:morning|afternoon|evening))(?: there)?|excuse me|你好|您好|嗨|打扰一下|劳驾)\s*[,!、]\s*"
+    rf"(?:(?:hello|hi|hey|good (?:morning|afternoon|evening))(?: there)?|excuse me|你好|您好|嗨|打扰一下|劳驾)"
+    r"\s*[,!、]\s*"
     rf"(?=(?:{_ASKS}|{_TELLS}|{_HELPS})\b|{_CHINESE_ASKS}|{_CHINESE_TELLS}|{_POLITE.pattern})",
     re.IGNORECASE,
 )
-"""An opening counts as one only before what a question begins with: `你好，李焕英` is a film, and `请查理` invites Charlie."""
+"""It counts as one only before what a question begins with: `你好，李焕英` is a film, `请查理` invites Charlie."""
 _FIRST_WORD = re.compile(rf"(?:{_ASKS}|{_TELLS}|{_HELPS}|a|an|the)\b", re.IGNORECASE)
 _CLOSING = re.compile(r"(?<=[^\W\d_]{2})(?:[.?!。]+| [?]+)$|(?<=[\w)\]\"'%])[.?。]+$")
 
@@ -88,7 +89,7 @@ _CLOSING = re.compile(r"(?<=[^\W\d_]{2})(?:[.?!。]+| [?]+)$|(?<=[\w)\]\"'%])[.?
 def normalised(question: str) -> str:
     """What two questions share that are the same but for how they are typed.
 
-    Width, spacing, closing punctuation, a polite opening and the capital of the first word do not count. What may change
+    Width, spacing, closing punctuation, a polite opening and the first word's capital do not count. What may change
     the meaning does: `5²` is not `52`, `5!` is not `5`, `MBps` is not `Mbps`, and `Polish` is not `polish`.
     """
     apart = _WIDE_COMMA.sub(" <wide>, ", question.translate(_INVISIBLE))
