@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPED: tuple[tuple[str, str], ...] = (
     ("Which orders are open?", "which orders are open"),
-    ("How many pieces are left of A-100?", "HOW MANY PIECES ARE LEFT OF A-100?"),
+    ("How many pieces are left of A-100?", "how many pieces are left of A-100"),
     ("Show the total of March", "please show the total of March."),
     ("List late deliveries", "Could you please list late deliveries?"),
     ("Who ordered 40 chairs?", "  Who   ordered 40\tchairs ??"),
@@ -22,6 +22,7 @@ TYPED: tuple[tuple[str, str], ...] = (
 
 PARAPHRASES: tuple[tuple[str, str], ...] = (
     ("Which orders are open?", "What orders are still open?"),
+    ("How many pieces are left of A-100?", "HOW MANY PIECES ARE LEFT OF A-100?"),
     ("How many pieces are left of A-100?", "What is the remaining stock of A-100?"),
     ("Show the total of March", "What was the overall sum in March?"),
     ("List late deliveries", "Which deliveries are late?"),
@@ -135,6 +136,34 @@ NEAR_MISSES: dict[str, tuple[tuple[str, str], ...]] = {
         ("Please all customers?", "Do we please all customers?"),
         ("What is x²?", "What is x2?"),
         ("Price of C", "Price of C#"),
+        ("查订单1，234", "查订单1,234"),
+        ("Model 3 月销量", "Model 3月销量"),
+        ("型号3 月销量", "型号 3月销量"),
+        ("产品A 级别", "产品 A级别"),
+        ('Find "a  b"', 'Find "a b"'),
+    ),
+    "capitals": (
+        ("Show Polish orders", "Show polish orders"),
+        ("Apple sales in May", "apple sales in May"),
+        ("Show Bill's total", "Show bill's total"),
+        ("Who has AIDS?", "Who has aids?"),
+        ("LIST US ORDERS", "list us orders"),
+        ("Speed in Mbps", "Speed in MBps"),
+        ("Resistance in mOhm", "Resistance in MOhm"),
+        ("Pressure in mbar", "Pressure in Mbar"),
+        ("What is Σ of the row?", "What is σ of the row?"),
+    ),
+    "opening": (
+        ("Will you please all customers?", "All customers?"),
+        ("Please all customers", "All customers"),
+        ("Hello! sales in March", "Sales in March"),
+        ("Hi, Robot sales", "Robot sales"),
+        ("Hello: who sang it?", "Who sang it?"),
+        ("你好，李焕英的票房是多少？", "李焕英的票房是多少？"),
+        ("请查理吃饭多少钱？", "查理吃饭多少钱？"),
+        ("请计算机老师来几次？", "计算机老师来几次？"),
+        ("请帮工多少钱？", "帮工多少钱？"),
+        ("麻烦问题有哪些？", "问题有哪些？"),
     ),
 }
 """They are alike, and mean something else: not one may be answered with the other's answer."""

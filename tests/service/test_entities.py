@@ -23,7 +23,7 @@ from ferrule.service.entities import RowFilter, RowQuery
 from ferrule.service.entity_catalog import EntityCatalog, EntityProblem
 from tests.service.postgres import Cluster
 from tests.service.serving import running
-from tests.service.shop import Order
+from tests.service.shop import ALLOW, Order, open_shop, order
 
 INVOICES = (
     "CREATE TABLE invoices (number INTEGER PRIMARY KEY, company VARCHAR(63) NOT NULL, customer VARCHAR(20) NOT NULL, "
@@ -318,3 +318,35 @@ def test_one_that_is_not_for_everyone_does_not_exist_for_others(tmp_path: Path) 
                 entities.find("thing", tenant, roles)
         with pytest.raises(ToolError, match="There is no table `thing`"):
             _ = entities.find("thing", "red", ("clerk",)).fields
+
+
+async def test_what_is_hidden_stays_hidden_and_is_kept_through_changes(store: str, tmp_path: Path) -> None:
+    hidden = {"order": EntitySettings(model="tests.service.shop:Order", hidden=["pieces"], writable=True)}
+    rules = PermissionSettings(allow=list(ALLOW))
+    async with running(store, tmp_path, entities=hidden, permissions=rules) as service:
+        client = await service.client()
+        await open_shop(client)
+        made = await order(client, "Ann", 5)
+        sent = await client.run_intent("close_order", {"id": made["id"]})
+        gone = await client.run_intent("drop_order", {"id": made["id"]})
+        assert (sent.status, gone.status) == ("succeeded", "succeeded"), (sent.error, gone.error)
+        assert all("pieces" not in row for row in (made, sent.data["rows"][0], gone.data["rows"][0]))
+
+
+async def test_null_is_not_less_than_anything(store: str, tmp_path: Path) -> None:
+    """Or else an input that is null would delete every row."""
+    rules = PermissionSettings(allow=[*ALLOW, "intent__drop_small"])
+    async with running(store, tmp_path, models={"order": Order}, permissions=rules) as service:
+        client = await service.client()
+        await open_shop(client)
+        await order(client, "Ann", 5)
+        await client.put_intent(
+            "drop_small", description="Delete the orders below a total.",
+            parameters={"type": "object", "properties": {"n": {"type": ["number", "null"], "description": "Below it"}}},
+            handler={"type": "data", "operation": "delete", "entity": "order", "most": 9,
+                     "where": [{"field": "total", "op": "lt", "value": {"$ref": "input.n"}}]},
+        )  # fmt: skip
+        refused = await client.run_intent("drop_small", {"n": None})
+        assert refused.error is not None
+        assert refused.error.type == "validation_error"
+        assert (await client.run_intent("find_orders", {})).data["count"] == 1

@@ -156,7 +156,7 @@ async def test_versions_can_be_gone_back_to_and_switched_off(store: str, tmp_pat
         assert second.version == 2
         assert (await client.intent("find_orders", version=1)).description == INTENTS["find_orders"]["description"]
         back = await client.change_intent("find_orders", version=1)
-        assert (back.version, (await client.tool("intent__find_orders")).version) == (1, "1")
+        assert (back.version, (await client.tool("intent__find_orders")).version[:2]) == (1, "1.")
         await client.change_intent("find_orders", enabled=False)
         assert (await client.run_intent("find_orders")).status == "failed"
         assert [one.enabled for one in await client.intents()] == [False]
@@ -361,3 +361,38 @@ async def test_a_package_adds_a_handler(tmp_path: Path, monkeypatch: pytest.Monk
         )  # fmt: skip
         assert (await client.run_intent("greet_them", {"customer": "Ann"})).answer == "Hi, Ann of default!"
         assert sorted(service.service.intents.handlers) == ["chain", "data", "form", "greet", "query", "tool"]
+
+
+async def test_intents_that_call_intents_end_soon(tmp_path: Path) -> None:
+    """Each level of chains multiplies the calls, so that a few of them would be all that a service does."""
+    async with running(f"sqlite:///{tmp_path / 'service.db'}", tmp_path) as service:
+        client = await service.client()
+        for steps in (["add"], ["intent__again"] * 2):
+            await client.put_intent(
+                "again", description="Do the same thing again.",
+                handler={"type": "chain", "steps": [
+                    {"id": f"s{at}", "tool": name, "arguments": {"a": 1, "b": 1} if name == "add" else {}}
+                    for at, name in enumerate(steps)
+                ]},
+            )  # fmt: skip
+        answer = await client.run_intent("again", {})
+        assert answer.error is not None
+        assert "at most 2 deep" in answer.error.message
+        assert len((await client.audit()).rows) < 20
+
+
+async def test_an_approval_is_not_for_an_intent_that_was_made_anew(store: str, tmp_path: Path) -> None:
+    async with running(store, tmp_path, models={"order": Order}) as service:
+        client = await service.client()
+        await open_shop(client, "new_order")
+        waiting = await client.run_intent("new_order", {"customer": "Eve", "total": 1}, wait=0)
+        await client.delete_intent("new_order")
+        everything: dict[str, Any] = {
+            "type": "data", "operation": "delete", "entity": "order", "most": 100,
+            "where": [{"field": "total", "op": "ge", "value": 0}],
+        }  # fmt: skip
+        await client.put_intent("new_order", **{**INTENTS["new_order"], "handler": everything})
+        await client.approve((await client.approvals())[0])
+        answer = await client.get_request(waiting.id, wait=30)
+        assert answer.error is not None
+        assert "another version" in answer.error.message

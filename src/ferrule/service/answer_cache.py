@@ -27,6 +27,8 @@ from ferrule.service.documents import shown_time, storable
 from ferrule.service.tables import cached_answers
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlalchemy import Connection, Row
 
     from ferrule.core.model import Model
@@ -56,36 +58,45 @@ _CONFIRM_TOKENS = 200
 _INVISIBLE: dict[int, None] = dict.fromkeys((0x00AD, 0x200B, 0x2060, 0xFEFF))
 _QUOTES = str.maketrans("\u2018\u2019\u201c\u201d", "''\"\"")
 _RAISED = ("<super>", "<sub>", "<fraction>", "<circle>", "<square>")
-_LATIN = re.compile(r"[A-Za-z]+")
-_RUN = re.compile(r"[A-Za-z]+|[^A-Za-z]+")
-_SHORT = frozenset({
-    "am", "an", "as", "at", "be", "by", "do", "go", "he", "hi", "if", "in", "is", "it", "me", "my", "no", "of", "ok",
-    "on", "or", "so", "to", "up", "us", "we",
-})  # fmt: skip
-"""Words that are short in a title too; other short ones with a capital are units, codes and names."""
 _HAN = r"[\u3400-\u9fff\uf900-\ufaff]"
-_AROUND_HAN = re.compile(rf"(?<={_HAN}) (?=[a-z0-9])|(?<=[a-z0-9]) (?={_HAN})", re.IGNORECASE)
-_GREETING = re.compile(
-    r"(?:(?:hello|hi|hey|good (?:morning|afternoon|evening))(?: there)?|excuse me|你好|您好|嗨|打扰一下|劳驾)"
-    r"\s*[,!、:]\s*"
+_WIDE_COMMA = re.compile(r"(?<=[0-9])\uff0c(?=[0-9])")
+_EXACT = re.compile(r"[\"`「『《]")
+_AROUND_HAN = re.compile(
+    rf"(?<={_HAN}) (?=[A-Za-z0-9][A-Za-z0-9.-]*(?:$|[^\w\s]| ?[的吗]))|(?<=[A-Za-z0-9]) (?=[的吗])"
 )
+_ASKS = "what|which|who|whom|whose|when|where|why|how"
+_TELLS = "show|list|tell|give|find|get|count|check|explain|calculate|compare|summari[sz]e|describe|look|display"
+_HELPS = "is|are|was|were|do|does|did|has|have|had|can|could|should|would"
+_CHINESE_ASKS = "哪|谁|什么|多少|怎么|如何|为什么|今天|本月"
+_CHINESE_TELLS = "(?:帮|给|告诉)我(?![的们])|列出|(?:查|问|列|查看|查询|显示|统计|计算|介绍|说明)一下"
 _POLITE = re.compile(
-    r"(?:(?:could|can|would|will) you (?:please|kindly) |(?:please|kindly)(?:,? (?:could|can|would|will) you)?,? "
-    r"|请问(?:一下)?[,、:]? ?|(?:请|麻烦(?:你|您)?|劳烦(?:你|您)?)(?=帮|告诉|查|列|显示|给我|说明|介绍|统计|计算|问))"
+    rf"(?:(?:could|can|would|will) you (?:please|kindly) |(?:please|kindly),? (?:could|can|would|will) you,? )"
+    rf"(?=(?:{_TELLS})\b)|(?:please|kindly),? (?=(?:{_TELLS}|{_ASKS})\b)"
+    rf"|请问(?:一下)?[,、:]? ?(?![候答卷])|(?:请|麻烦(?:你|您)?|劳烦(?:你|您)?)(?={_CHINESE_TELLS})",
+    re.IGNORECASE,
 )
+_GREETING = re.compile(
+    rf"(?:(?:hello|hi|hey|good (?:morning|afternoon|evening))(?: there)?|excuse me|你好|您好|嗨|打扰一下|劳驾)"
+    r"\s*[,!、]\s*"
+    rf"(?=(?:{_ASKS}|{_TELLS}|{_HELPS})\b|{_CHINESE_ASKS}|{_CHINESE_TELLS}|{_POLITE.pattern})",
+    re.IGNORECASE,
+)
+"""It counts as one only before what a question begins with: `你好，李焕英` is a film, `请查理` invites Charlie."""
+_FIRST_WORD = re.compile(rf"(?:{_ASKS}|{_TELLS}|{_HELPS}|a|an|the)\b", re.IGNORECASE)
 _CLOSING = re.compile(r"(?<=[^\W\d_]{2})(?:[.?!。]+| [?]+)$|(?<=[\w)\]\"'%])[.?。]+$")
 
 
 def normalised(question: str) -> str:
     """What two questions share that are the same but for how they are typed.
 
-    NFKC, case, spacing, closing punctuation and a polite opening do not count. What would change the meaning does: `5²`
-    is not `52`, `5!` is not `5`, `mW` is not `MW`, and `US` is not `us`.
+    Width, spacing, closing punctuation, a polite opening and the first word's capital do not count. What may change
+    the meaning does: `5²` is not `52`, `5!` is not `5`, `MBps` is not `Mbps`, and `Polish` is not `polish`.
     """
-    apart = "".join(_set_apart(letter) for letter in question.translate(_INVISIBLE))
-    text = unicodedata.normalize("NFKC", apart).translate(_QUOTES)
-    text = " ".join(text.split())
-    text = _in_one_case(text)
+    apart = _WIDE_COMMA.sub(" <wide>, ", question.translate(_INVISIBLE))
+    apart = "".join(_set_apart(letter) for letter in apart)
+    text = unicodedata.normalize("NFKC", apart).translate(_QUOTES).strip()
+    if _EXACT.search(text) is None:  # within quotes every space counts
+        text = " ".join(text.split())
     text = _AROUND_HAN.sub("", text)
     before = ""
     while before != text:
@@ -95,7 +106,7 @@ def normalised(question: str) -> str:
         found = opening.match(text)
         if found is not None and found.end() < len(text):
             text = text[found.end() :]
-    return text
+    return _FIRST_WORD.sub(lambda first: first[0].lower(), text, count=1) if _FIRST_WORD.match(text) else text
 
 
 def _set_apart(letter: str) -> str:
@@ -104,25 +115,6 @@ def _set_apart(letter: str) -> str:
         return letter
     form = unicodedata.decomposition(letter).partition(" ")[0]
     return f" {form}{letter} " if form in _RAISED else letter
-
-
-def _in_one_case(text: str) -> str:
-    """Lower case, but for short words whose capitals say something: `mW` is not `MW`, and `US` is not `us`."""
-    runs = _LATIN.findall(text)
-    if text.upper() == text and any(len(run) > 3 for run in runs):
-        return text.lower()  # all of it is in capitals, which say nothing then
-
-    def lowered(found: re.Match[str]) -> str:
-        word = found[0]
-        if len(word) > 3 or word in ("A", "I") or word.islower():
-            return word.lower()
-        inner = any(letter.isupper() for letter in word[1:])
-        named = len(word) < 3 and word.lower() not in _SHORT and found.start() > 0
-        return word if inner or named or len(word) == 1 else word.lower()
-
-    return _RUN.sub(
-        lambda found: lowered(found) if found[0].isascii() and found[0].isalpha() else found[0].lower(), text
-    )
 
 
 # Similar questions
@@ -134,14 +126,15 @@ def similarity(one: str, other: str) -> float:
 
 
 _WORD = re.compile(rf"{_HAN}|[^\W_]+")
+_NUMBER = re.compile(r"\d+")
 
 
 def _words(text: str) -> Counter[str]:
-    return Counter(_WORD.findall(text))
+    return Counter(_WORD.findall(text.casefold()))
 
 
 def _pieces(text: str) -> Counter[str]:
-    bare = "".join(_WORD.findall(text))
+    bare = "".join(_WORD.findall(text.casefold()))
     size = 2 if re.search(_HAN, bare) else 3
     return Counter(bare[at : at + size] for at in range(max(1, len(bare) - size + 1)))
 
@@ -220,7 +213,7 @@ class AnswerCache:
 
     async def candidate(self, tenant: str, scope: str, question: str) -> KeptAnswer | None:
         """The most similar question of the same scope, if any is similar at all."""
-        if not self._seconds:
+        if not self._seconds or len(question) > MOST_QUESTION:
             return None
         query = (
             select(cached_answers)
@@ -231,15 +224,13 @@ class AnswerCache:
             .limit(_MOST_COMPARED)
         )
         found = await self._database.read(tenant, lambda connection: connection.execute(query).all())
-        asked = normalised(question)
-        scored = [(similarity(asked, normalised(row.question)), row.created, row) for row in found]
-        best = max(scored, key=lambda one: one[:2], default=None)
-        return _kept(best[2]) if best is not None and best[0] >= _SIMILAR else None
+        best = await asyncio.to_thread(_most_similar, normalised(question), found)  # long ones take a while
+        return _kept(best) if best is not None else None
 
     async def confirmed(self, model: Model, question: str, candidate: KeptAnswer) -> bool:
         """Whether the model says that both ask the same: one short question, and anything but a plain yes is a no."""
-        if not self._similar:
-            return False
+        if not self._similar or _NUMBER.findall(question) != _NUMBER.findall(candidate.question):
+            return False  # no model needs to be asked, or believed, about other numbers
         asked = json.dumps({"first": candidate.question, "second": question}, ensure_ascii=False)
         request = ModelRequest([UserMessage(asked)], SAME_QUESTION, max_output_tokens=_CONFIRM_TOKENS)
         try:
@@ -290,6 +281,12 @@ def may_keep(tool: Tool[Any] | None) -> bool:
     if tool is None or not tool.read_only:
         return False
     return tool.cache > 0 or bool(getattr(tool, "answers_may_be_kept", False))
+
+
+def _most_similar(asked: str, rows: Sequence[Row[Any]]) -> Row[Any] | None:
+    scored = [(similarity(asked, normalised(row.question)), row.created, row) for row in rows]
+    best = max(scored, key=lambda one: one[:2], default=None)
+    return best[2] if best is not None and best[0] >= _SIMILAR else None
 
 
 def _kept(row: Row[Any]) -> KeptAnswer:

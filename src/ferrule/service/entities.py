@@ -200,14 +200,19 @@ class Entity(ABC):
         self, connection: Connection, tenant: str, filters: Sequence[RowFilter], values: Mapping[str, Any], most: int
     ) -> list[dict[str, Any]]:
         """Change the rows that are meant, all or none; more than `most` are none."""
-        return self._update(connection, tenant, self._meant(connection, tenant, filters, most), values)
+        changed = self._update(connection, tenant, self._meant(connection, tenant, filters, most), values)
+        return [self._shown(row) for row in changed]
 
     def delete(
         self, connection: Connection, tenant: str, filters: Sequence[RowFilter], most: int
     ) -> list[dict[str, Any]]:
         rows = self._meant(connection, tenant, filters, most)
         self._delete(connection, tenant, rows)
-        return rows
+        return [self._shown(row) for row in rows]
+
+    def _shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """A row without what is hidden."""
+        return {name: row.get(name) for name in self.fields}
 
     def _meant(
         self, connection: Connection, tenant: str, filters: Sequence[RowFilter], most: int
@@ -244,6 +249,8 @@ class Entity(ABC):
             found: Any = column.contains if one.op == "contains" else column.startswith
             return found(kept, autoescape=True)
         value = self.value(field, given)
+        if value is None and one.op not in ("eq", "ne"):
+            raise ToolError(f"`{field.name}` cannot be compared with null by `{one.op}`.", kind=ErrorKind.VALIDATION)
         if value is None:
             return column.is_(None) if one.op == "eq" else column.is_not(None)
         match one.op:
@@ -479,10 +486,11 @@ class ModelEntity(Entity):
         found = connection.execute(query.order_by(*(order or (entity_rows.c.created, entity_rows.c.id))).limit(limit))
         return [{self._key: row.id, **row.data} for row in found]
 
-    def _checked(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _checked(self, values: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
         for name in values:
             self.field(name)
-        given = {name: value for name, value in values.items() if name in self._model.model_fields}
+        whole = {**(before or {}), **values}  # with what is hidden, which stays as it is
+        given = {name: value for name, value in whole.items() if name in self._model.model_fields}
         try:
             data = self._model.model_validate(given).model_dump(mode="json")
         except ValidationError as error:
@@ -511,7 +519,7 @@ class ModelEntity(Entity):
             raise ToolError(
                 f"There is a row of `{self.name}` with this `{self._key}` already.", kind=ErrorKind.VALIDATION
             ) from None
-        return {self._key: row_id, **data}
+        return self._shown({self._key: row_id, **data})
 
     def _update(
         self, connection: Connection, tenant: str, rows: list[dict[str, Any]], values: Mapping[str, Any]
@@ -520,7 +528,7 @@ class ModelEntity(Entity):
         for row in rows:
             if str(values.get(self._key, row[self._key])) != str(row[self._key]):
                 raise ToolError(f"`{self._key}` names a row and cannot be changed.", kind=ErrorKind.VALIDATION)
-            data = self._checked({**row, **values})
+            data = self._checked(values, row)
             mine = and_(self._own(tenant), entity_rows.c.id == str(row[self._key]))
             connection.execute(update(entity_rows).where(mine).values(data=data, updated=now()))
             changed.append({self._key: row[self._key], **data})

@@ -110,9 +110,14 @@ class EntityCatalog:
     ) -> T:  # fmt: skip
         """Make a change in one transaction: all of it, or nothing."""
         entity.require_writable()
-        changed = await self.run(lambda: self._in_transaction(entity, tenant, work, context, writes=True))
-        await self.run(lambda: self._count_write(tenant, entity.name))
-        return _plain(changed)
+
+        def run() -> T:  # in one piece, so that nothing that ends the call comes between
+            changed = self._in_transaction(entity, tenant, work, context, writes=True)
+            for one in {tenant, *entity.tenants}:  # who may share its rows
+                self._count_write(one, entity.name)
+            return changed
+
+        return _plain(await self.run(run))
 
     def _in_transaction(
         self, entity: Entity, tenant: str, work: Callable[[Connection], T], context: ToolContext, *, writes: bool

@@ -83,7 +83,7 @@ async def show_intent(request: ServiceRequest) -> Response:
     row = await request.service.database.read(
         tenant, lambda connection: find_intent(connection, tenant, code, version)
     )  # fmt: skip
-    if not (request.allowed.may("intents") or _is_shown(request, row)):
+    if not (request.allowed.may("intents") or (row.current and _is_shown(request, row))):
         raise RequestProblem(404, "not_found", f"There is no intent `{code}`.")
     return json_response(intent_document(row))
 

@@ -7,8 +7,10 @@ Because an intent is a tool, one function decides whether it is shown and run, t
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import logging
+from contextvars import ContextVar
 from time import time
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -47,6 +49,9 @@ logger = logging.getLogger("ferrule.service")
 PREFIX = "intent__"
 MOST_INTENTS = 500
 """Intents of one tenant: every model is shown all that its user may use."""
+MOST_DEEP = 2
+"""Intents within intents. A chain has up to 20 steps, so that each level more is twenty times the calls."""
+_depth: ContextVar[int] = ContextVar("intents_deep", default=0)
 _MOST_KEPT = 5_000
 _IGNORED_RULES = frozenset({"F002", "F003", "F013", "F031"})
 """An intent is named by its business, not by a verb, and its handler says what it touches."""
@@ -58,6 +63,11 @@ def tool_name(code: str) -> str:
 
 
 # An intent as a tool
+
+
+def _digest(body: IntentBody) -> str:
+    """Part of the version that approvals and answers are for: one deleted and made anew is the first version again."""
+    return hashlib.sha256(body.model_dump_json(exclude={"enabled"}).encode()).hexdigest()[:8]
 
 
 class IntentTool(Tool[Any]):
@@ -77,7 +87,8 @@ class IntentTool(Tool[Any]):
         self._settle(
             tool_name(code),
             {
-                "kind": kind, "version": str(version), "category": "intents", "display_name": body.name or code,
+                "kind": kind, "version": f"{version}.{_digest(body)}", "category": "intents",
+                "display_name": body.name or code,
                 "description": Description(body.description, usage_notes=notes), "roles": body.roles,
                 "may_block": False,
             },
@@ -125,6 +136,10 @@ class IntentTool(Tool[Any]):
         return self._handler.describe(self._chosen, self.code, params)
 
     async def run(self, params: Any, context: ToolContext) -> Any:
+        depth = _depth.get() + 1
+        if depth > MOST_DEEP:
+            raise ToolError(f"Intents call intents at most {MOST_DEEP} deep.", suggestion="Call the tools themselves.")
+        _depth.set(depth)
         caller = context.caller
         allowed = await self._world.allowed(caller.tenant, caller.user)
         call = IntentCall(
