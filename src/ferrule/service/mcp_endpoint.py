@@ -72,6 +72,8 @@ MOST_SESSIONS = 1_000
 _MOST_OF_ONE = 100
 _LOOK_SECONDS = 1.0
 _NEEDED = frozenset({"tools", "calls"})
+_SILENT = 3
+"""Events of a call that said nothing: it was created, started and ended."""
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 _INSTRUCTIONS = (
     "Tools that run under the rules of this service. Paths are relative to your workspace there. "
@@ -301,6 +303,7 @@ class ServiceSession(ClientSession):
             principal = await self._server.current()
             mark = _mark(principal, running)
             call = await self._left_waiting(principal, mark)
+            joined = call is not None
             if call is None:
                 starting = asyncio.ensure_future(self._start(running, await self._server.current()))
                 try:
@@ -311,7 +314,7 @@ class ServiceSession(ClientSession):
         except (CredentialEnded, LimitReached, CallProblem, TooManySessions, DatabaseProblem, ValidationError) as error:
             return _refused(running, error)
         try:
-            result = await self._followed(running, principal, call)
+            result = await self._followed(running, principal, call, joined=joined)
         except asyncio.CancelledError:
             await asyncio.shield(self._leave(running, principal, mark, call))
             raise
@@ -340,13 +343,17 @@ class ServiceSession(ClientSession):
 
     # Until there is something to tell the client
 
-    async def _followed(self, running: RunningCall, principal: Principal, call: str) -> ToolResult | None:
-        """The result of a call; None where it waits for an approval for longer than the client shall."""
+    async def _followed(
+        self, running: RunningCall, principal: Principal, call: str, *, joined: bool
+    ) -> ToolResult | None:
+        """The result of a call; None where it waits for an approval for longer than the client shall. Of one that it
+        `joined` the client is told what comes from now on, of its own all.
+        """
         calls = self._service.calls
         row = await calls.find(principal, call)
-        if row["status"] in FINISHED:
+        if row["status"] in FINISHED and (joined or row["last_seq"] <= _SILENT):
             return result_of(json.loads(row["result"]), running.call.id)
-        events = calls.follow(principal, call, row["last_seq"])
+        events = calls.follow(principal, call, row["last_seq"] if joined else 1)
         following = _Following(self, running, events)
         if row["status"] == "awaiting_approval" and row["approval"]:
             following.await_approval(row["approval"])
@@ -462,6 +469,7 @@ class _Following:
         self._coming: asyncio.Future[dict[str, Any]] | None = None
         self._asking: asyncio.Task[None] | None = None
         self._until: float | None = None
+        self._approval = ""
 
     async def result(self) -> ToolResult | None:
         while True:
@@ -495,6 +503,9 @@ class _Following:
         return None
 
     def await_approval(self, approval: str) -> None:
+        if approval == self._approval:
+            return
+        self._approval = approval
         peer = self._peer
         if peer is not None and self._session.may_be_asked(peer):
             self._asking = asyncio.get_running_loop().create_task(self._session.ask(peer, approval))
