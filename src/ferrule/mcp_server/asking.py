@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 # One call in a task of its own, which can outlive the request that began it.
 
 
-_ROUNDS_TO_GATHER = 5
+_GATHER_SECONDS = 0.02
+"""After a question, how long to wait for the next of the same moment; the tool may be on a loop of its own."""
 
 
 class OpenQuestion:
@@ -109,8 +110,10 @@ class RunningCall:
             finally:
                 if timer is not None:
                     timer.cancel()
-        for _ in range(_ROUNDS_TO_GATHER if self.questions else 0):
-            await asyncio.sleep(0)  # what is asked together goes to the client together
+        gathered = 0
+        while len(self.questions) > gathered:  # what is asked together goes to the client together
+            gathered = len(self.questions)
+            await asyncio.sleep(_GATHER_SECONDS)
 
     async def stop(self) -> None:
         """Cancel it, and wait until it has stopped."""
