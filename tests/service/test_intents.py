@@ -83,6 +83,21 @@ async def test_a_form_asks_for_what_is_missing_and_then_submits(store: str, tmp_
         assert [one.name for one in anew.missing] == ["customer", "total"]
 
 
+async def test_a_form_that_is_sent_again_is_the_same_request(store: str, tmp_path: Path) -> None:
+    """What the form was told meanwhile is no other body, and being told twice changes nothing."""
+    async with running(store, tmp_path, models={"order": Order}) as service:
+        client = await service.client()
+        form = {**INTENTS["new_order"], "handler": {"type": "form", "submit": INTENTS["new_order"]["handler"]}}
+        await client.put_intent("order_form", **form)
+        first = await client.run_intent("order_form", {"customer": "Ann"}, session="desk", key="one")
+        again = await client.run_intent("order_form", {"customer": "Ann"}, session="desk", key="one")
+        assert (again.id, again.status) == (first.id, "needs_input")
+        waiting = await client.run_intent("order_form", {"total": 40}, session="desk", key="two", wait=0)
+        repeated = await client.run_intent("order_form", {"total": 40}, session="desk", key="two", wait=0)
+        assert repeated.id == waiting.id
+        assert [one.arguments for one in await client.approvals()] == [{"customer": "Ann", "total": 40}]
+
+
 async def test_tools_and_chains_are_decided_call_by_call(store: str, tmp_path: Path) -> None:
     """What an intent calls is approved and recorded as if its caller had called it."""
     started.clear()

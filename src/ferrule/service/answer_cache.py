@@ -126,6 +126,7 @@ def similarity(one: str, other: str) -> float:
 
 
 _WORD = re.compile(rf"{_HAN}|[^\W_]+")
+_YES = re.compile(r"yes[.!]?", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 
 
@@ -239,7 +240,10 @@ class AnswerCache:
         except (ModelError, TimeoutError) as error:
             logger.info("A similar question was not compared: %s", type(error).__name__)
             return False
-        return not finished.message.calls and finished.message.text.strip().strip(".!").casefold() == "yes"
+        except Exception:
+            logger.exception("A similar question was not compared")
+            return False
+        return not finished.message.calls and _YES.fullmatch(finished.message.text.strip()) is not None
 
     async def put(self, principal: Principal, scope: str, question: str, answer: dict[str, Any]) -> None:
         """Keep an answer, in place of an older one; what has expired goes."""

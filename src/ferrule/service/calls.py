@@ -132,12 +132,12 @@ class Calls:
 
     async def start(
         self, principal: Principal, request: CallRequest, *, request_id: str = "", key: str | None = None,
-        told: bool = True,
+        told: bool = True, sent: CallRequest | None = None,
     ) -> Started:  # fmt: skip
         """Take a call; it runs from then on, whatever becomes of the request. `told`: somebody may hear of it before
-        its end, and must find it then, also after a crash.
+        its end, and must find it then, also after a crash. `sent` is what the caller sent, where that is not all.
         """
-        taken = await self._take(principal, request, request_id, key, told=told)
+        taken = await self._take(principal, request, request_id, key, told=told, sent=sent)
         if isinstance(taken, Started):
             return taken
         live, running = taken
@@ -173,7 +173,14 @@ class Calls:
         return Started((live.id,), row=live.row)
 
     async def _take(
-        self, principal: Principal, request: CallRequest, request_id: str, key: str | None, *, told: bool
+        self,
+        principal: Principal,
+        request: CallRequest,
+        request_id: str,
+        key: str | None,
+        *,
+        told: bool,
+        sent: CallRequest | None = None,
     ) -> Started | tuple[LiveCall, Coroutine[Any, Any, None]]:
         """Let a call in, and store it where that must come first; gives what is left to do, or what there was."""
         self._check_open()
@@ -189,7 +196,7 @@ class Calls:
         bounds = self.limits.bounds(principal, row["tool"])
         _check_size(row, bounds.argument_bytes)
         live = LiveCall(row, self.writer, bounds.result_bytes)
-        fingerprint = _fingerprint(request) if key is not None else ""
+        fingerprint = _fingerprint(sent or request) if key is not None else ""
         try:
             live.subjects = await self.limits.admit(principal, {row["tool"]: 1})
         except LimitReached:
@@ -293,6 +300,11 @@ class Calls:
             return None
         tenant, user = principal.tenant, principal.user
         return await self.database.read(tenant, lambda connection: find_key(connection, tenant, user, key))
+
+    async def replayed(self, principal: Principal, sent: CallRequest, key: str | None) -> Started | None:
+        """What there was, for a key that was used before."""
+        used = await self._used(principal, key)
+        return self._replay(used, _fingerprint(sent)) if used is not None else None
 
     def _replay(self, used: UsedKey, fingerprint: str) -> Started:
         if used.fingerprint != fingerprint:

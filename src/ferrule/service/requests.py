@@ -255,10 +255,14 @@ async def start_request(
         request = CallRequest(tool=ANSWER, arguments=arguments, session=body.session)
     else:
         tool = calls.access.of(principal).tools.get(tool_name(body.intent))
-        inputs = body.inputs
+        request = CallRequest(tool=tool_name(body.intent), arguments=body.inputs, session=body.session)
         if body.session is not None and isinstance(tool, IntentTool) and tool.is_form:
-            inputs = await _continued(calls, principal, body.session, tool, inputs)
-        request = CallRequest(tool=tool_name(body.intent), arguments=inputs, session=body.session)
+            sent = request
+            if (replayed := await calls.replayed(principal, sent, key)) is not None:
+                return replayed
+            inputs = await _continued(calls, principal, body.session, tool, body.inputs)
+            request = CallRequest(tool=sent.tool, arguments=inputs, session=body.session)
+            return await calls.start(principal, request, request_id=request_id, key=key, sent=sent)
     return await calls.start(principal, request, request_id=request_id, key=key)
 
 
