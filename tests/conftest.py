@@ -35,6 +35,15 @@ settings.register_profile("quick", settings.get_profile("ferrule"))
 FEWER = 5
 
 
+SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text(encoding="utf-8").splitlines())
+"""What takes long, as `scripts/slow-tests` found it in a whole run."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if item.nodeid.partition("[")[0] in SLOW:
+        item.add_marker(pytest.mark.slow)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With the profile `quick`, fewer examples of each property, whatever number it names itself."""
