@@ -71,8 +71,9 @@ def serve_command(
         )
     except (DatabaseProblem, UnsafePlace, ValueError) as error:
         raise PlainError(said_of(error)) from None
-    for handler in logging.getLogger("ferrule.access").handlers:
-        handler.flush()  # what was asked last stands before the end
+    for name in _BY_THE_THOUSAND:
+        for handler in logging.getLogger(name).handlers:
+            handler.flush()  # what was asked last stands before the end
     write(_("Stopped."), err=True)
 
 
@@ -126,6 +127,9 @@ class ServiceLines(logging.Handler):
             write(self.format(record), err=True)
 
 
+_BY_THE_THOUSAND = ("ferrule.calls", "ferrule.access")
+
+
 class AccessLines(logging.Handler):
     """Lines that come by the thousand: written together, a few times a second."""
 
@@ -146,8 +150,11 @@ class AccessLines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         self._lines.append(self.format(record))
         if not self._waiting:
-            self._waiting = True
-            asyncio.get_running_loop().call_later(_WRITE_SECONDS, self.flush)
+            try:
+                asyncio.get_running_loop().call_later(_WRITE_SECONDS, self.flush)
+                self._waiting = True
+            except RuntimeError:  # from a thread without a loop
+                self.flush()
 
     def flush(self) -> None:
         lines, self._lines, self._waiting = self._lines, [], False
@@ -160,11 +167,8 @@ def _log_to_stderr() -> None:
     """Lines of the service and of each request, where nobody has set up logging."""
     if logging.getLogger().handlers:
         return
-    for name, handler in (
-        ("ferrule.service", ServiceLines()),
-        ("ferrule.calls", AccessLines()),
-        ("ferrule.access", AccessLines()),
-    ):
+    many = AccessLines()  # one for both, so that lines stay in order
+    for name, handler in (("ferrule.service", ServiceLines()), *((name, many) for name in _BY_THE_THOUSAND)):
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         logger = logging.getLogger(name)
         logger.addHandler(handler)

@@ -25,7 +25,7 @@ MOST_EVENTS = 2_000
 """Pieces of output and progress of one call that are kept; the result has all of it anyway."""
 MOST_EVENT_CHARS = 8_000_000
 """And how much they hold together."""
-_PROGRESS_SECONDS = 0.05
+_PROGRESS_SECONDS = 0.02
 
 
 class LiveCall:
