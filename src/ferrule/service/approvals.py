@@ -355,7 +355,7 @@ def _end_pending(connection: Connection, row: Mapping[str, Any], cancelled: bool
 
 
 def answer_of(row: Row[Any]) -> Answer:
-    """What the pipeline is told of a decision."""
+    """The answer that a decision gives to the question of the pipeline."""
     if row.status == "approved":
         return Answer(Choice.ONCE)
     if row.status == "denied":

@@ -335,14 +335,12 @@ class Calls:
                 result = await runtime.refuse(call, prepared, session=seat.session)
             else:
                 result = await runtime.run(call, session=seat.session, timeout=seconds)
-            status = final or _status_of(result, live)
-            text = result_text(result, live.most_bytes)
-            live.row["cost"] = cost_of(result)
+            text, status = _stored_form(live, result)
+            status = final or status
         except asyncio.CancelledError:
-            text, status = _cancelled_text(live), "cancelled"
-        except Exception:
-            logger.exception("Call %s of %s has no result that can be stored", live.id, live.row["tool"])
-            text, status = _unstorable_text(live), "failed"
+            text, status = _cancelled_text(live.row), "cancelled"
+        except Exception as error:  # noqa: BLE001 - logged, and told as the failure of the call
+            text, status = _without_result(live, error)
         finally:
             live.ending = True
             self.limits.release(live.subjects)
@@ -492,15 +490,13 @@ class Calls:
         await asyncio.gather(*finishing)
         for live in lives:
             if not live.stored:
-                await self.finish(live, "cancelled", _cancelled_text(live))
+                await self.finish(live, "cancelled", _cancelled_text(live.row))
 
     async def _finish_one(self, live: LiveCall, result: ToolResult) -> None:
         try:
-            text, status = result_text(result, live.most_bytes), _status_of(result, live)
-            live.row["cost"] = cost_of(result)
-        except Exception:
-            logger.exception("Call %s of %s has no result that can be stored", live.id, live.row["tool"])
-            text, status = _unstorable_text(live), "failed"
+            text, status = _stored_form(live, result)
+        except Exception as error:  # noqa: BLE001 - logged, and told as the failure of the call
+            text, status = _without_result(live, error)
         await self.finish(live, status, text)
 
     # Going on after a decision or a crash
@@ -692,7 +688,7 @@ class Calls:
         unheld = (work.c.tenant == tenant) & (work.c.call == call) & (work.c.owner == "")
         if connection.execute(delete(work).where(unheld)).rowcount:  # nobody runs it: it waits for an approval
             now = time()
-            text = _cancelled_text_of(row)
+            text = _cancelled_text(row)
             seq = connection.execute(select(calls.c.last_seq).where(mine)).scalar_one() + 1
             kept = kept_arguments(row["arguments"])
             values = {"status": "cancelled", "result": text, "finished": now, "last_seq": seq, "arguments": kept}
@@ -755,16 +751,21 @@ def _status_of(result: ToolResult, live: LiveCall) -> str:
     return "cancelled" if live.cancelled and kind == ErrorKind.CANCELLED else "failed"
 
 
-def _cancelled_text(live: LiveCall) -> str:
-    return _cancelled_text_of(live.row)
+def _stored_form(live: LiveCall, result: ToolResult) -> tuple[str, str]:
+    """What is stored of a result, and the status that it gives the call; its cost goes to the row."""
+    text = result_text(result, live.most_bytes)
+    live.row["cost"] = cost_of(result)
+    return text, _status_of(result, live)
 
 
-def _unstorable_text(live: LiveCall) -> str:
+def _without_result(live: LiveCall, error: Exception) -> tuple[str, str]:
+    """The same for a call whose result cannot be stored."""
+    logger.error("Call %s of %s has no result that can be stored", live.id, live.row["tool"], exc_info=error)
     message = f"`{live.row['tool']}` ran, but its result has no form that can be stored."
-    return error_text(live.row, ErrorKind.UNKNOWN.value, message, "Its author has to fix what it returns.")
+    return error_text(live.row, ErrorKind.UNKNOWN.value, message, "Its author has to fix what it returns."), "failed"
 
 
-def _cancelled_text_of(row: Mapping[str, Any]) -> str:
+def _cancelled_text(row: Mapping[str, Any]) -> str:
     return error_text(row, ErrorKind.CANCELLED.value, f"`{row['tool']}` did not finish. It was cancelled.", None)
 
 

@@ -397,7 +397,6 @@ class HttpApp:
         scope, endpoint = request.scope, request.endpoint
         own_header = (b"x-request-id", request.request_id.encode())
         response.raw_headers.append(own_header)
-        forwarded = isinstance(response, Forwarded)
         if isinstance(response, Forwarded):
             try:
                 await response(scope, request.receive, request.send)
@@ -406,7 +405,6 @@ class HttpApp:
             except Exception as error:
                 if response.begun:
                     raise
-                forwarded = False
                 response = self._worded(error, request.request_id).response(request.request_id)
                 response.raw_headers.append(own_header)
         counted = (endpoint.path if endpoint is not None else "(none)", response.status_code)
@@ -416,7 +414,7 @@ class HttpApp:
             request.span.answered(*counted, request.principal)
         if access_log.isEnabledFor(logging.INFO):
             _log(request, response.status_code)
-        if forwarded:
+        if isinstance(response, Forwarded):
             return
         try:
             await response(scope, request.receive, request.send)

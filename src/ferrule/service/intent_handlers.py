@@ -108,7 +108,7 @@ class IntentHandler(Generic[O]):
         return CallInfo()
 
     async def run(self, options: O, call: IntentCall) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no `run`.")
 
 
 @dataclass(slots=True, frozen=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import logging
+import os
 from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -324,15 +326,9 @@ class _InstanceLock:
     """Held for as long as an instance uses a SQLite file: it has one instance, whose calls nobody else judges."""
 
     def __init__(self, path: str) -> None:
-        import os
-
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            import fcntl
-
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except ImportError:
-            pass  # Windows has no such lock
         except OSError:
             os.close(self._descriptor)
             raise DatabaseProblem(
@@ -341,6 +337,4 @@ class _InstanceLock:
             ) from None
 
     def release(self) -> None:
-        import os
-
         os.close(self._descriptor)
