@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from time import localtime, strftime
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,8 @@ from ferrule.cli.words import _, said_of
 from ferrule.core.errors import MissingExtra
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from ferrule.service.service import Service
 
 _WRITE_SECONDS = 0.2
@@ -53,7 +55,6 @@ def serve_command(
     if context.invoked_subcommand is not None:
         return
     loaded = settings_for(Path(), {"service": flags} if flags else {})
-    _log_to_stderr()
     try:
         from ferrule.service.database import DatabaseProblem
         from ferrule.service.service import Service
@@ -66,14 +67,12 @@ def serve_command(
         service = Service(loaded.settings, Path().resolve())
         for note in service.notes:
             warn(note)
-        asyncio.run(
-            serve(service, settings.host, settings.port, ready=lambda bound: _greet(service, settings.host, bound))
-        )
+        with _lines_on_stderr():
+            asyncio.run(
+                serve(service, settings.host, settings.port, ready=lambda bound: _greet(service, settings.host, bound))
+            )
     except (DatabaseProblem, UnsafePlace, ValueError) as error:
         raise PlainError(said_of(error)) from None
-    for name in _BY_THE_THOUSAND:
-        for handler in logging.getLogger(name).handlers:
-            handler.flush()  # what was asked last stands before the end
     write(_("Stopped."), err=True)
 
 
@@ -163,18 +162,26 @@ class AccessLines(logging.Handler):
                 write("\n".join(lines), err=True)
 
 
-def _log_to_stderr() -> None:
-    """Lines of the service and of each request, where nobody has set up logging."""
-    if logging.getLogger().handlers:
-        return
-    many = AccessLines()  # one for both, so that lines stay in order
-    for name, handler in (("ferrule.service", ServiceLines()), *((name, many) for name in _BY_THE_THOUSAND)):
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-        logger = logging.getLogger(name)
-        logger.addHandler(handler)
-        handler.addFilter(_is_for_operators)
-        logger.setLevel(logging.INFO)
-        logger.propagate = False
+@contextmanager
+def _lines_on_stderr() -> Generator[None]:
+    """Lines of the service and of each request, where nobody has set up logging. All are written by the end, and
+    logging is as it was.
+    """
+    with ExitStack() as undoing:
+        many = AccessLines()  # one for both, so that lines stay in order
+        lines = {"ferrule.service": ServiceLines(), **dict.fromkeys(_BY_THE_THOUSAND, many)}
+        for name, handler in lines.items() if not logging.getLogger().handlers else ():
+            handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+            handler.addFilter(_is_for_operators)
+            logger = logging.getLogger(name)
+            undoing.callback(setattr, logger, "propagate", logger.propagate)
+            undoing.callback(logger.setLevel, logger.level)
+            undoing.callback(logger.removeHandler, handler)
+            logger.addHandler(handler)
+            logger.setLevel(logging.INFO)
+            logger.propagate = False
+        undoing.callback(many.flush)  # what was asked last stands before the end
+        yield
 
 
 def _is_for_operators(record: logging.LogRecord) -> bool:
