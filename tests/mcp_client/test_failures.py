@@ -16,9 +16,9 @@ from ferrule.mcp_client.failures import (
     trouble_of,
     with_garbage,
 )
-from ferrule.mcp_client.server_config import MissingValue
 from ferrule.mcp_client.servers import ServerLog
 from ferrule.mcp_client.stdio_transport import CannotStart
+from ferrule.process.references import MissingValue
 
 
 def test_the_innermost_cause_is_told() -> None:

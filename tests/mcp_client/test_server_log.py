@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ferrule.mcp_client.bounds import STDERR_KEPT
-from ferrule.mcp_client.server_config import Variables
 from ferrule.mcp_client.servers import ServerLog
+from ferrule.process.references import Variables
 
 
 def test_the_last_is_kept() -> None:

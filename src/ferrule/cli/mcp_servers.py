@@ -73,7 +73,7 @@ def must_find(known: KnownServers, name: str) -> KnownServer:
 
 def given_to(config: ServerConfig) -> list[str]:
     """What a person should know besides its command before they let a server start; no values, which may be secret."""
-    from ferrule.mcp_client.server_config import places_in
+    from ferrule.process.references import places_in
 
     lines: list[str] = []
     if config.folder:

@@ -49,8 +49,9 @@ if TYPE_CHECKING:
 
     from ferrule.core.context import ToolContext
     from ferrule.mcp_client.failures import ServerLog
-    from ferrule.mcp_client.server_config import Ports, ServerConfig, Variables
+    from ferrule.mcp_client.server_config import Ports, ServerConfig
     from ferrule.mcp_client.stdio_transport import DirectCalls
+    from ferrule.process.references import Variables
 
 
 # Calls that a newer server answers with questions first: each is put to whoever can answer, and the call repeated.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcp.shared.exceptions import MCPError
     from pydantic import ValidationError
 
-    from ferrule.mcp_client.server_config import Variables
+    from ferrule.process.references import Variables
 
 _LONGEST = 2_000
 _LONGEST_REASON = 300

@@ -6,26 +6,21 @@ and remembered. `Variables` fills them in when the server is started.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
 import secrets
-import threading
 from collections.abc import Awaitable, Callable
-from concurrent import futures
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.phrases import phrase
 from ferrule.mcp_client.bounds import START_SECONDS
 from ferrule.workspace.confined import read_given
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from ferrule.core.elicitation import Elicitor
@@ -133,8 +128,6 @@ def _wrong_address(url: str) -> str:
 
 def without_secrets(words: str) -> str:
     """A command or an address without the secrets that can be recognised in it."""
-    import re
-
     from ferrule.core.secrets import redact_text
 
     parts = re.split(r"(\$\{[^{}]*\})", words)  # a place is no secret, and says where one comes from
@@ -212,124 +205,6 @@ def _table(name: str, entry: Mapping[str, Any], key: str) -> dict[str, str]:
     if not all(isinstance(one, str) for one in table.values()):
         raise ConfigProblem(f"`{name}`: every value of `{key}` must be text")
     return table
-
-
-# Fills in what a server's settings leave open: `${NAME}`, `${NAME:-default}`, and `${keyring:service/user}`.
-
-
-T = TypeVar("T")
-
-_PLACE = re.compile(r"\$\{([^{}]*)\}")
-_KEYRING = "keyring:"
-_SHORTEST_SECRET = 6
-
-
-class MissingValue(Exception):  # noqa: N818 - reads as what it says
-    """A variable or a secret that a server needs is not there."""
-
-
-@dataclass(slots=True)
-class Variables:
-    """Where values come from, and which of them must not be shown."""
-
-    environment: Mapping[str, str]
-    _from_keyring: dict[str, str] = field(default_factory=dict[str, str])
-    _hidden: dict[str, str] = field(default_factory=dict[str, str])
-
-    async def ask_keyring(self, texts: Iterable[str], seconds: float) -> None:
-        """Look up what the texts want of the keyring; raises `MissingValue`.
-
-        A locked one waits for its person, perhaps for ever, so it is asked in a thread that nobody has to wait for.
-        """
-        places = [place[2:-1] for place in places_in(texts) if place.startswith("${" + _KEYRING)]
-        if not places:
-            return
-        asking = _in_its_own_thread(lambda: {place: _looked_up(place) for place in places})
-        try:
-            self._from_keyring |= await asyncio.wait_for(asking, seconds)
-        except TimeoutError:
-            raise MissingValue(
-                phrase(
-                    "the keyring did not answer within {seconds} s; it may be locked", seconds=f"{round(seconds, 2):g}"
-                )
-            ) from None
-
-    def fill(self, text: str) -> str:
-        """The text with every place filled in; raises `MissingValue`."""
-        return _PLACE.sub(lambda found: self._value(found[1]), text)
-
-    def fill_table(self, table: Mapping[str, str]) -> dict[str, str]:
-        """The same for every value of a table. All of it is hidden: what stands there is seldom meant to be read."""
-        filled = {name: self.fill(value) for name, value in table.items()}
-        for name, value in filled.items():
-            self._hide(name, value)
-        return filled
-
-    def masked(self, text: str) -> str:
-        """Text without any value that was filled in; its name stands there instead."""
-        for value, name in self._hidden.items():
-            text = text.replace(value, f"[{name}]")
-        return text
-
-    def _value(self, place: str) -> str:
-        if place.startswith(_KEYRING):
-            value = self._from_keyring.get(place) or _looked_up(place)
-            self._hide(place, value)
-            return value
-        name, has_default, default = place.partition(":-")
-        value = self.environment.get(name) or (default if has_default else None)
-        if value is None:
-            raise MissingValue(phrase("the variable `{name}` is not set", name=name))
-        if not has_default or value != default:
-            self._hide(name, value)
-        return value
-
-    def _hide(self, name: str, value: str) -> None:
-        for form in (value, value.strip()):  # what is left of a value that was too much for a header
-            if len(form) >= _SHORTEST_SECRET:
-                self._hidden.setdefault(form, name)
-
-
-def places_in(texts: Iterable[str]) -> list[str]:
-    """What of the user's would be filled into these texts, as it is written there, each once."""
-    return list(dict.fromkeys(found[0] for text in texts for found in _PLACE.finditer(text)))
-
-
-def _looked_up(place: str) -> str:
-    service, _, user = place.removeprefix(_KEYRING).rpartition("/")
-    return from_keyring(service, user)
-
-
-def _in_its_own_thread(function: Callable[[], T]) -> asyncio.Future[T]:
-    """What a function gives. Its thread does not keep the program from ending, as asyncio's own would."""
-    given: futures.Future[T] = futures.Future()
-    given.set_running_or_notify_cancel()
-
-    def work() -> None:
-        try:
-            given.set_result(function())
-        except Exception as error:  # noqa: BLE001 - for whoever waits
-            given.set_exception(error)
-
-    threading.Thread(target=work, name="ferrule-keyring", daemon=True).start()
-    return asyncio.wrap_future(given)
-
-
-def from_keyring(service: str, user: str) -> str:
-    """A secret that the user's keyring holds."""
-    if not service or not user:
-        raise MissingValue(phrase("write a reference to a secret as `${keyring:service/user}`"))
-    try:
-        keyring: Any = import_module("keyring")
-    except ImportError:
-        raise MissingValue(phrase("the keyring cannot be read: pip install keyring")) from None
-    try:
-        value = keyring.get_password(service, user)
-    except Exception as error:  # noqa: BLE001 - every keyring fails in its own way, and the user must hear of it
-        raise MissingValue(phrase("the keyring could not be read: {kind}", kind=type(error).__name__)) from None
-    if value is None:
-        raise MissingValue(phrase("the keyring has nothing for {service}/{user}", service=service, user=user))
-    return str(value)
 
 
 # The ports through which a server reaches the user and the model; where nobody stands behind one, it is declined.

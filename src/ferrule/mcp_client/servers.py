@@ -47,9 +47,10 @@ from ferrule.mcp_client.remote_tool import (
     server_slug,
     split_name,
 )
-from ferrule.mcp_client.server_config import ConfigProblem, Ports, ServerConfig, Variables, from_json
+from ferrule.mcp_client.server_config import ConfigProblem, Ports, ServerConfig, from_json
 from ferrule.mcp_client.trust_records import Approvals
 from ferrule.policy.decide import RulePolicy
+from ferrule.process.references import Variables
 from ferrule.registry.registry import NameTaken, Registry
 from ferrule.workspace.data_folder import data_folder
 

@@ -19,8 +19,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from ferrule.core.phrases import phrase
 from ferrule.mcp_client.remote_tool import RemoteTool
-from ferrule.mcp_client.server_config import places_in, read_json, without_secrets, write_json
+from ferrule.mcp_client.server_config import read_json, without_secrets, write_json
 from ferrule.policy.shown_text import shown_argument
+from ferrule.process.references import places_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

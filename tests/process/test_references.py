@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import threading
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from ferrule.mcp_client.server_config import MissingValue, Variables, places_in
+from ferrule.process.references import MissingValue, Variables, places_in
 
 
 def test_places_are_filled_in() -> None:
@@ -88,3 +89,37 @@ async def test_what_the_keyring_lacks_is_said_when_it_is_asked_ahead(monkeypatch
     await Variables({}).ask_keyring(["${A}", "no place"], 60)
     with pytest.raises(MissingValue, match="pip install keyring"):
         await Variables({}).ask_keyring(["${keyring:a/b}"], 60)
+
+
+def test_the_users_own_settings_may_name_files_and_programs(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("s3cret-of-a-file\n")
+    variables = Variables({}, of_the_user=True)
+    assert variables.fill(f"${{file:{token}}}") == "s3cret-of-a-file"
+    assert variables.fill("${command:printf 'from a program\\nmore'}") == "from a program"
+    shown = variables.masked("s3cret-of-a-file, from a program")
+    assert shown == f"[file:{token}], [command:printf 'from a program\\nmore']"
+
+
+@pytest.mark.parametrize("place", ["file:/etc/hostname", "command:true"])
+def test_nobody_elses_settings_do(place: str) -> None:
+    with pytest.raises(MissingValue, match="only be used in your own settings"):
+        Variables({}).fill(f"${{{place}}}")
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("file:/no/such/file", r"the file /no/such/file cannot be read: No such file"),
+        ("file:/dev/zero", "too large"),
+        ("file:/dev/null", "is empty"),
+        ("command:", "as `.{command:program arguments}`"),
+        ("command:'", "as `.{command:program arguments}`"),
+        ("command:no-such-program-here", "`no-such-program-here` could not be run"),
+        ("command:sh -c 'echo hunter2 >&2; exit 3'", "`sh` failed with exit code 3$"),
+        ("command:true", "`true` printed nothing"),
+    ],
+)
+def test_what_a_file_or_a_program_does_not_give_is_said(place: str, said: str) -> None:
+    with pytest.raises(MissingValue, match=said):
+        Variables({}, of_the_user=True).fill(f"${{{place}}}")

@@ -1,0 +1,203 @@
+"""Fills in what settings leave open, so that no secret has to stand in a file: `${NAME}`, `${NAME:-default}`,
+`${keyring:service/user}`, and where the user alone wrote the settings `${file:~/token}` and `${command:pass show x}`.
+
+A text keeps its places until it is used. That is what is shown, compared and remembered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import threading
+from concurrent import futures
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ferrule.core.phrases import phrase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+T = TypeVar("T")
+
+_PLACE = re.compile(r"\$\{([^{}]*)\}")
+_KEYRING, _FILE, _COMMAND = "keyring:", "file:", "command:"
+_SHORTEST_SECRET = 6
+_MOST_READ = 65_536
+_SECONDS_OF_A_COMMAND = 30.0
+
+
+class MissingValue(Exception):  # noqa: N818 - reads as what it says
+    """A variable or a secret that is needed is not there."""
+
+
+@dataclass(slots=True)
+class Variables:
+    """Where values come from, and which of them must not be shown."""
+
+    environment: Mapping[str, str]
+    of_the_user: bool = False
+    """Whether only the user can have written the texts, which may then name their files and programs too."""
+    _known: dict[str, str] = field(default_factory=dict[str, str])
+    _hidden: dict[str, str] = field(default_factory=dict[str, str])
+
+    async def ask_keyring(self, texts: Iterable[str], seconds: float) -> None:
+        """Look up what the texts want of the keyring; raises `MissingValue`.
+
+        A locked one waits for its person, perhaps for ever, so it is asked in a thread that nobody has to wait for.
+        """
+        places = [place[2:-1] for place in places_in(texts) if place.startswith("${" + _KEYRING)]
+        if not places:
+            return
+        asking = _in_its_own_thread(lambda: {place: _looked_up(place) for place in places})
+        try:
+            self._known |= await asyncio.wait_for(asking, seconds)
+        except TimeoutError:
+            raise MissingValue(
+                phrase(
+                    "the keyring did not answer within {seconds} s; it may be locked", seconds=f"{round(seconds, 2):g}"
+                )
+            ) from None
+
+    def fill(self, text: str) -> str:
+        """The text with every place filled in; raises `MissingValue`."""
+        return _PLACE.sub(lambda found: self._value(found[1]), text)
+
+    def fill_secret(self, name: str, text: str) -> str:
+        """The same for a text that is a secret as a whole, whether it names one or holds it."""
+        filled = self.fill(text)
+        self._hide(name, filled)
+        return filled
+
+    def fill_table(self, table: Mapping[str, str]) -> dict[str, str]:
+        """The same for every value of a table. All of it is hidden: what stands there is seldom meant to be read."""
+        return {name: self.fill_secret(name, value) for name, value in table.items()}
+
+    def masked(self, text: str) -> str:
+        """Text without any value that was filled in; its name stands there instead."""
+        for value, name in self._hidden.items():
+            text = text.replace(value, f"[{name}]")
+        return text
+
+    def _value(self, place: str) -> str:
+        if place in self._known:
+            value = self._known[place]
+        elif place.startswith(_KEYRING):
+            value = _looked_up(place)
+        elif place.startswith((_FILE, _COMMAND)):
+            if not self.of_the_user:
+                raise MissingValue(phrase("`${place}` may only be used in your own settings", place=f"{{{place}}}"))
+            value = _from_file(place) if place.startswith(_FILE) else _from_command(place)
+        else:
+            return self._variable(place)
+        self._known[place] = value
+        self._hide(place, value)
+        return value
+
+    def _variable(self, place: str) -> str:
+        name, has_default, default = place.partition(":-")
+        value = self.environment.get(name) or (default if has_default else None)
+        if value is None:
+            raise MissingValue(phrase("the variable `{name}` is not set", name=name))
+        if not has_default or value != default:
+            self._hide(name, value)
+        return value
+
+    def _hide(self, name: str, value: str) -> None:
+        for form in (value, value.strip()):  # what is left of a value that was too much for a header
+            if len(form) >= _SHORTEST_SECRET:
+                self._hidden.setdefault(form, name)
+
+
+def places_in(texts: Iterable[str]) -> list[str]:
+    """What of the user's would be filled into these texts, as it is written there, each once."""
+    return list(dict.fromkeys(found[0] for text in texts for found in _PLACE.finditer(text)))
+
+
+def _looked_up(place: str) -> str:
+    service, _, user = place.removeprefix(_KEYRING).rpartition("/")
+    return from_keyring(service, user)
+
+
+def _in_its_own_thread(function: Callable[[], T]) -> asyncio.Future[T]:
+    """What a function gives. Its thread does not keep the program from ending, as asyncio's own would."""
+    given: futures.Future[T] = futures.Future()
+    given.set_running_or_notify_cancel()
+
+    def work() -> None:
+        try:
+            given.set_result(function())
+        except Exception as error:  # noqa: BLE001 - for whoever waits
+            given.set_exception(error)
+
+    threading.Thread(target=work, name="ferrule-keyring", daemon=True).start()
+    return asyncio.wrap_future(given)
+
+
+def from_keyring(service: str, user: str) -> str:
+    """A secret that the user's keyring holds."""
+    if not service or not user:
+        raise MissingValue(phrase("write a reference to a secret as `${keyring:service/user}`"))
+    try:
+        keyring: Any = import_module("keyring")
+    except ImportError:
+        raise MissingValue(phrase("the keyring cannot be read: pip install keyring")) from None
+    try:
+        value = keyring.get_password(service, user)
+    except Exception as error:  # noqa: BLE001 - every keyring fails in its own way, and the user must hear of it
+        raise MissingValue(phrase("the keyring could not be read: {kind}", kind=type(error).__name__)) from None
+    if value is None:
+        raise MissingValue(phrase("the keyring has nothing for {service}/{user}", service=service, user=user))
+    return str(value)
+
+
+def _from_file(place: str) -> str:
+    """What a file holds, without the line's end."""
+    file = Path(place.removeprefix(_FILE)).expanduser()
+    try:
+        with file.open("rb") as opened:
+            held = opened.read(_MOST_READ + 1)
+        if len(held) > _MOST_READ:
+            raise MissingValue(phrase("the file {file} is too large to be a secret", file=file))
+        value = held.decode().strip()
+    except OSError as error:
+        raise MissingValue(phrase("the file {file} cannot be read: {why}", file=file, why=error.strerror)) from None
+    except UnicodeDecodeError:
+        raise MissingValue(phrase("the file {file} is not UTF-8 text", file=file)) from None
+    if not value:
+        raise MissingValue(phrase("the file {file} is empty", file=file))
+    return value
+
+
+def _from_command(place: str) -> str:
+    """The first line that a program writes. It is started without a shell; what it complains of is never shown."""
+    import shlex
+
+    written = place.removeprefix(_COMMAND)
+    try:
+        words = shlex.split(written)
+    except ValueError:
+        words = []
+    if not words:
+        raise MissingValue(phrase("write a reference to a program's output as `${command:program arguments}`"))
+    program = words[0]
+    try:
+        ended = subprocess.run(  # noqa: S603 - the user's own settings name it
+            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS_OF_A_COMMAND, check=False
+        )
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise MissingValue(phrase("`{program}` could not be run: {why}", program=program, why=why)) from None
+    except subprocess.TimeoutExpired:
+        raise MissingValue(
+            phrase("`{program}` did not end within {seconds} s", program=program, seconds=f"{_SECONDS_OF_A_COMMAND:g}")
+        ) from None
+    if ended.returncode:
+        raise MissingValue(phrase("`{program}` failed with exit code {code}", program=program, code=ended.returncode))
+    lines = ended.stdout[:_MOST_READ].decode("utf-8", "replace").splitlines()
+    if not lines or not lines[0].strip():
+        raise MissingValue(phrase("`{program}` printed nothing", program=program))
+    return lines[0].strip()
