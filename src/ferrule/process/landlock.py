@@ -97,16 +97,19 @@ def confine_thread(confinement: Confinement) -> bool:
         os.close(opened)
 
 
-def open_rules(readable: Iterable[str], writable: Iterable[str], listed: Iterable[str] = ()) -> int:
+def open_rules(
+    readable: Iterable[str], writable: Iterable[str], listed: Iterable[str] = (), *, network: bool = False
+) -> int:
     """Rules for a process to bind itself with, as an open descriptor, which a program may inherit.
 
     What is `readable` may also be run; in what is `writable` everything is allowed; of folders that are `listed` the
-    names are shown. Where the kernel can, TCP is not
-    to be had, and neither signals nor abstract sockets reach anyone outside. Raises OSError where it has no rules.
+    names are shown. Where the kernel can, TCP is not to be had unless `network` is, and neither signals nor abstract
+    sockets reach anyone outside. Raises OSError where it has no rules.
     """
     version = kernel_version()
     rights = _all_rights(version)
-    opened = _create(_Rules(rights, _ALL_NETWORK if version >= 4 else 0, _ALL_SCOPES if version >= 6 else 0))
+    held = 0 if network or version < 4 else _ALL_NETWORK
+    opened = _create(_Rules(rights, held, _ALL_SCOPES if version >= 6 else 0))
     if opened < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     for path in readable:

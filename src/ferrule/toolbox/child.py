@@ -1,0 +1,296 @@
+"""Runs what reads foreign data in a process of its own, which the kernel keeps small: memory, time, files, network.
+
+Parsers of documents abort, hang and fill the memory on files that somebody made for that, or that are merely broken. So
+no such file is opened in Ferrule's own process. A function that runs here is named as text (`package.module:function`),
+takes one JSON object and the descriptors of the files that it may read, and gives JSON and perhaps bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import logging
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import phrase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from io import BufferedReader
+
+    from ferrule.core.context import Cancellation
+
+MEMORY = 1 << 30
+"""Bytes that a child may hold, unless told otherwise."""
+_MOST_ANSWERED = 256 << 20
+_MOST_COMPLAINTS = 1 << 14
+_DIES_WITH_PARENT, _NO_NEW_PRIVILEGES, _RESTRICT = 1, 38, 446
+_OUT_OF_MEMORY = 3
+_SECONDS_TO_EXIT = 0.5
+_READABLE = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/ssl", "/etc/localtime", "/etc/fonts", "/dev/null",
+             "/dev/urandom", "/dev/zero", "/proc/self", "/proc/meminfo", "/proc/cpuinfo",
+             "/sys/fs/cgroup", "/sys/devices/system/cpu")  # fmt: skip
+_FOR_NAMES = (
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/etc/nsswitch.conf",
+    "/etc/services",
+    "/etc/gai.conf",
+    "/run/systemd/resolve",
+)
+_START = "import sys; sys.path[:] = {path!r}; from ferrule.toolbox.child import main; main()"
+logger = logging.getLogger("ferrule.toolbox")
+
+
+@dataclass(slots=True, frozen=True)
+class Bounds:
+    """What a child may use. `folders` are what it may read besides its own libraries, `writable` what it may change."""
+
+    seconds: float = 60.0
+    memory: int = MEMORY
+    network: bool = False
+    folders: Sequence[str] = ()
+    writable: Sequence[str] = ()
+
+
+@dataclass(slots=True, frozen=True)
+class Answer:
+    """What a function in a child gave: JSON, and bytes where it made a file."""
+
+    value: Any
+    data: bytes = b""
+
+
+def in_child(
+    function: str,
+    order: Mapping[str, Any],
+    *,
+    what: str,
+    files: Mapping[str, int] | None = None,
+    data: bytes = b"",
+    bounds: Bounds | None = None,
+    cancellation: Cancellation | None = None,
+) -> Answer:
+    """What the function gives for an order; blocks, so call it where a tool may.
+
+    `files` are open descriptors by name, which the function gets as open binary files; `data` it gets as bytes under
+    that name where there are any. `what` names in errors what was worked on: "`report.pdf`". Raises `ToolError`: the
+    function's own, or one that says how the child ended.
+    """
+    bounds = bounds or Bounds()
+    given = dict(files or {})
+    head: dict[str, Any] = {
+        "function": function,
+        "order": dict(order),
+        "files": given,
+        "data": len(data),
+        "memory": bounds.memory,
+        "seconds": bounds.seconds,
+        "network": bounds.network,
+        "folders": [str(one) for one in bounds.folders],
+        "writable": [str(one) for one in bounds.writable],
+    }
+    # The folder that the program was started in is the user's and not a library's, though Python looks there too.
+    not_libraries = ("", os.getcwd())  # noqa: PTH109 - plain text
+    path = [str(Path(__file__).resolve().parents[2]), *(one for one in sys.path if one not in not_libraries)]
+    head["libraries"] = path
+    with tempfile.TemporaryDirectory(prefix="ferrule-child-") as scratch:
+        head["writable"].append(scratch)
+        process = subprocess.Popen(  # noqa: S603 - our own Python
+            [sys.executable, "-P", "-s", "-X", "utf8", "-c", _START.format(path=path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=scratch,
+            env=_environment(scratch),
+            pass_fds=tuple(given.values()),
+            process_group=0,
+        )
+        with contextlib.ExitStack() as around:
+            around.callback(_end, process)
+            if cancellation is not None:
+                around.enter_context(cancellation.telling(lambda: _kill(process)))
+            heard = _Exchange(process, json.dumps(head).encode() + b"\n", data)
+            late = not heard.ended_within(bounds.seconds)
+            code = _end(process)
+    if cancellation is not None:
+        cancellation.raise_if_requested()
+    if late:
+        raise ToolError(
+            phrase("{what} took longer than {seconds} s, and was given up.", what=what, seconds=f"{bounds.seconds:g}"),
+            kind=ErrorKind.TIMEOUT,
+            suggestion=phrase("Ask for a smaller part of it."),
+        )
+    return _understood(heard, code, what, bounds)
+
+
+class _Exchange:
+    """Gives a process its order while its answer and its complaints are taken in, both up to a bound."""
+
+    def __init__(self, process: subprocess.Popen[bytes], order: bytes, data: bytes) -> None:
+        self.answer = bytearray()
+        self.complaints = bytearray()
+        pipes = cast("tuple[BinaryIO, BinaryIO, BinaryIO]", (process.stdin, process.stdout, process.stderr))
+        self._threads = [
+            threading.Thread(target=self._give, args=(pipes[0], order, data), daemon=True),
+            threading.Thread(target=self._take, args=(pipes[1], self.answer, _MOST_ANSWERED), daemon=True),
+            threading.Thread(target=self._take, args=(pipes[2], self.complaints, _MOST_COMPLAINTS), daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def ended_within(self, seconds: float) -> bool:
+        """Whether the process closed its answer in time."""
+        self._threads[1].join(seconds)
+        return not self._threads[1].is_alive()
+
+    @staticmethod
+    def _give(pipe: BinaryIO, order: bytes, data: bytes) -> None:
+        with contextlib.suppress(OSError), pipe:  # it ended before it had read all: how it ended says why
+            pipe.write(order)
+            pipe.write(data)
+
+    @staticmethod
+    def _take(pipe: BinaryIO, into: bytearray, most: int) -> None:
+        with pipe:
+            while piece := cast("BufferedReader", pipe).read1(1 << 16):
+                into += piece[: max(0, most + 1 - len(into))]
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """It and whatever it started. Its number is its own until it was waited for."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _end(process: subprocess.Popen[bytes]) -> int:
+    """How it ended, once it has closed its answer or is out of time; nothing of it goes on afterwards."""
+    if process.returncode is not None:
+        return process.returncode
+    ended = None
+    end = monotonic() + _SECONDS_TO_EXIT
+    while hasattr(os, "waitid") and ended is None and monotonic() < end:
+        ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is None:
+            sleep(0.001)
+    _kill(process)
+    return process.wait()
+
+
+def _environment(scratch: str) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TZ", "SSL_CERT_FILE") if name in os.environ}
+    return {**kept, "HOME": scratch, "TMPDIR": scratch, "PATH": "/usr/bin:/bin"}
+
+
+def _understood(heard: _Exchange, code: int, what: str, bounds: Bounds) -> Answer:
+    head, _, rest = bytes(heard.answer).partition(b"\n")
+    try:
+        answer: Any = json.loads(head)
+    except ValueError:
+        answer = None
+    if len(heard.answer) > _MOST_ANSWERED:
+        raise ToolError(phrase("{what} gave more than can be taken in at once.", what=what),
+                        suggestion=phrase("Ask for a smaller part of it."))  # fmt: skip
+    if code == 0 and isinstance(answer, dict):
+        return Answer(answer.get("value"), rest)  # type: ignore[reportUnknownArgumentType]
+    if isinstance(answer, dict) and (error := cast("dict[str, Any]", answer).get("error")):
+        raise ToolError(
+            error["message"],
+            kind=error["kind"],
+            suggestion=error.get("suggestion"),
+            details=error.get("details"),
+        )
+    if code in (_OUT_OF_MEMORY, -signal.SIGKILL) or b"MemoryError" in heard.complaints:
+        raise ToolError(
+            phrase("{what} needs more than {most} MB of memory to be read, and was given up.",
+                   what=what, most=f"{bounds.memory >> 20:,}"),
+            suggestion=phrase("Ask for a smaller part of it, or split the file."),
+        )  # fmt: skip
+    logger.info("A child ended with %d: %s", code, heard.complaints.decode("utf-8", "replace"))
+    raise ToolError(
+        phrase("{what} cannot be read: it is damaged, or was made to harm whoever opens it.", what=what),
+        suggestion=phrase("Ask the user for another copy of the file."),
+    )
+
+
+# The child's side.
+
+
+def main() -> None:
+    """Take one order from standard input, carry it out, and write the answer to standard output."""
+    _libc().prctl(_DIES_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+    given = sys.stdin.buffer
+    head: dict[str, Any] = json.loads(given.readline())
+    answer = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints must not pass for an answer
+    _bind(head)
+    try:
+        files: dict[str, Any] = {name: os.fdopen(number, "rb") for name, number in head["files"].items()}
+        if head["data"]:
+            files["data"] = given.read(head["data"])
+        module, _, name = head["function"].partition(":")
+        work: Callable[..., Any] = getattr(import_module(module), name)
+        value = work(head["order"], **files)
+        made = b""
+        if isinstance(value, Answer):
+            value, made = value.value, value.data
+        answer.write(json.dumps({"value": value}).encode() + b"\n" + made)
+        answer.flush()
+    except ToolError as error:
+        told = {"message": error.message, "kind": error.kind, "suggestion": error.suggestion, "details": error.details}
+        answer.write(json.dumps({"error": told}).encode() + b"\n")
+        answer.flush()
+        os._exit(1)
+    except MemoryError:
+        os._exit(_OUT_OF_MEMORY)
+    os._exit(0)  # destructors of foreign libraries have nothing to say any more
+
+
+def _bind(head: Mapping[str, Any]) -> None:
+    """Give up for good what the work does not need."""
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_DATA, head["memory"])
+    _limit(resource.RLIMIT_CPU, int(head["seconds"]) + 5)
+    if not sys.platform.startswith("linux"):
+        return
+    from ferrule.process.landlock import kernel_version, open_rules
+
+    if kernel_version() < 1:
+        return
+    readable = (
+        sys.prefix,
+        sys.base_prefix,
+        *head["libraries"],
+        *_READABLE,
+        *(_FOR_NAMES if head["network"] else ()),
+        *head["folders"],
+    )
+    rules = open_rules(readable, head["writable"], network=head["network"])
+    if _libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0:
+        _libc().syscall(_RESTRICT, ctypes.c_int(rules), ctypes.c_uint32(0))
+    os.close(rules)
+
+
+def _limit(which: int, most: int) -> None:
+    _, hard = resource.getrlimit(which)
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    with contextlib.suppress(ValueError, OSError):  # macOS does not know all of them
+        resource.setrlimit(which, (most, most))
+
+
+def _libc() -> Any:
+    return ctypes.CDLL(None, use_errno=True)
