@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ferrule.core.errors import ToolError
-from ferrule.toolbox.child import Answer
+from ferrule.toolbox.child import ChildAnswer
 
 
-def echo(order: dict[str, Any], **files: BinaryIO | bytes) -> Answer:
+def echo(order: dict[str, Any], **files: BinaryIO | bytes) -> ChildAnswer:
     held = {name: one if isinstance(one, bytes) else one.read() for name, one in files.items()}
     print("a library that prints")
-    return Answer({"order": order, "files": {name: one.decode() for name, one in held.items()}}, b"made\nof bytes")
+    return ChildAnswer({"order": order, "files": {name: one.decode() for name, one in held.items()}}, b"made\nof bytes")
 
 
 def refuse(order: dict[str, Any]) -> None:

@@ -14,11 +14,11 @@ import pytest
 from ferrule.core.context import Cancellation
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.process.landlock import kernel_version
-from ferrule.toolbox.child import Bounds, in_child
+from ferrule.toolbox.child import ChildBounds, in_child
 
 
 def work(function: str, order: dict[str, Any], **more: Any) -> Any:
-    bounds = Bounds(**more.pop("bounds", {}))
+    bounds = ChildBounds(**more.pop("bounds", {}))
     return in_child(f"child_work:{function}", order, what="`a.pdf`", bounds=bounds, **more)
 
 

@@ -13,6 +13,7 @@ from ferrule.app.settings import (
     RuleTable,
     SettingsError,
     SourcedRule,
+    accounts_of,
     added_folders,
     audit_path,
     organisation_settings_file,
@@ -68,6 +69,7 @@ def build_tools(settings: Settings, workspace: Path, ports: Ports | None = None)
     No server is started here: `tools.servers` does that when it is asked to, or when one of its tools is called.
     """
     from ferrule.builtin.all_tools import builtin_tools
+    from ferrule.toolbox.areas import found_tools
 
     registry = Registry()
     registry.register_many(builtin_tools(), origin="builtin")
@@ -87,7 +89,10 @@ def build_tools(settings: Settings, workspace: Path, ports: Ports | None = None)
                     tool_folders(settings, workspace), registry, disabled=settings.tools.disabled
                 )
                 tools.folders.load()
-    tools.servers, tools.notes = build_servers(settings, workspace, registry, added_folders(settings, workspace), ports)
+    toolbox, tools.notes = found_tools(accounts_of(settings, workspace))
+    registry.register_many(toolbox, origin="builtin")
+    tools.servers, notes = build_servers(settings, workspace, registry, added_folders(settings, workspace), ports)
+    tools.notes += notes
     for name in settings.tools.disabled:
         if name in registry:
             registry.disable(name)

@@ -164,6 +164,7 @@ class AnswerSettings:
 class ServiceSettings:
     """`ferrule serve`. `database` is a URL, of a SQLite file in the data folder where it is empty; every user of every
     tenant has a folder of their own under `workspace_root`. `public_url` is how clients reach the service.
+    `share_accounts` lets all tenants use the databases, mail, calendars, credentials and APIs of these settings.
     """
 
     __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
@@ -180,6 +181,7 @@ class ServiceSettings:
     keep_days: float = 30.0
     audit_days: float = 0.0
     public_url: str = ""
+    share_accounts: bool = False
     limits: ServiceLimitSettings = field(default_factory=ServiceLimitSettings)
     oidc: OidcSettings = field(default_factory=OidcSettings)
     webhooks: dict[str, WebhookSettings] = field(default_factory=dict[str, WebhookSettings])

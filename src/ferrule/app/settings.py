@@ -7,13 +7,14 @@ person is refused.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from ferrule.app.service_settings import EntitySettings, ServiceSettings, WebhookSettings
 from ferrule.core.phrases import phrase
+from ferrule.toolbox.accounts import Accounts, Api, CalendarAccount, Credential, DatabaseAccount, MailAccount, WebAccess
 from ferrule.workspace.confined import read_given
 from ferrule.workspace.data_folder import data_folder
 
@@ -220,6 +221,15 @@ class AssistantSettings:
 
 
 @dataclass(slots=True)
+class NoteSettings:
+    """Folders of notes besides the workspace, which is one where it holds `.obsidian`; relative ones start there."""
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    vaults: list[Path] = field(default_factory=list[Path])
+
+
+@dataclass(slots=True)
 class ProviderSettings:
     """A server of models: where it is, in which `form` it speaks, and the variable that holds its key.
 
@@ -261,6 +271,13 @@ class Settings:
     audit: AuditSettings = field(default_factory=AuditSettings)
     assistant: AssistantSettings = field(default_factory=AssistantSettings)
     service: ServiceSettings = field(default_factory=ServiceSettings)
+    databases: dict[str, DatabaseAccount] = field(default_factory=dict[str, DatabaseAccount])
+    mail: dict[str, MailAccount] = field(default_factory=dict[str, MailAccount])
+    calendars: dict[str, CalendarAccount] = field(default_factory=dict[str, CalendarAccount])
+    credentials: dict[str, Credential] = field(default_factory=dict[str, Credential])
+    apis: dict[str, Api] = field(default_factory=dict[str, Api])
+    web: WebAccess = field(default_factory=WebAccess)
+    notes: NoteSettings = field(default_factory=NoteSettings)
     model: str = ""
     providers: dict[str, ProviderSettings] = field(default_factory=dict[str, ProviderSettings])
 
@@ -306,17 +323,42 @@ def added_folders(settings: Settings, workspace: Path) -> tuple[Path, ...]:
     return tuple(workspace / folder.expanduser() for folder in settings.files.folders)
 
 
+def accounts_of(settings: Settings, workspace: Path) -> Accounts:
+    """What the toolbox's tools may use; relative files start from the workspace."""
+    return Accounts(
+        databases=settings.databases,
+        mail=settings.mail,
+        calendars=settings.calendars,
+        credentials=settings.credentials,
+        apis={name: replace(one, spec=workspace / one.spec.expanduser()) for name, one in settings.apis.items()},
+        web=settings.web,
+        vaults=[workspace / folder.expanduser() for folder in settings.notes.vaults],
+    )
+
+
+def without_accounts(settings: Settings) -> Settings:
+    """The same settings for people who must not use what the user who wrote them may."""
+    nothing = Settings()
+    return replace(settings, **{name: getattr(nothing, name) for name in _ACCOUNTS})
+
+
 # Reads settings from their sources, in order, and refuses what a workspace may not decide for the person.
 
 
 _ENVIRONMENT = "FERRULE_"
-_THE_PERSONS = ("hooks", "audit", "trusted_folders", "trusted_mcp_servers", "model", "providers", "service")
+_ACCOUNTS = ("databases", "mail", "calendars", "credentials", "apis", "web", "notes")
+_THE_PERSONS = ("hooks", "audit", "trusted_folders", "trusted_mcp_servers", "model", "providers", "service", *_ACCOUNTS)
 _OF_A_LIST = {
     "hooks": HookSettings,
     "providers": ProviderSettings,
     "mcp_servers": McpServerSettings,
     "webhooks": WebhookSettings,
     "entities": EntitySettings,
+    "databases": DatabaseAccount,
+    "mail": MailAccount,
+    "calendars": CalendarAccount,
+    "credentials": Credential,
+    "apis": Api,
 }
 _OTHER_VARIABLES = {
     "FERRULE_API_KEY",

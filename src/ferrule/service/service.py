@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ferrule.app.build import App, build_hooks, guarded_folders, own_files, sandbox_choice
-from ferrule.app.settings import AuditSettings, EntitySettings, tool_folders
+from ferrule.app.settings import AuditSettings, EntitySettings, tool_folders, without_accounts
 from ferrule.core.context import Environment
 from ferrule.core.errors import MissingExtra
 from ferrule.pipeline.stages import Limits
@@ -84,7 +84,8 @@ class Service:
         `telemetry` is by default what the global providers of OpenTelemetry take, if there are any.
         """
         self.settings = settings.service
-        self._app = App(replace(settings, audit=AuditSettings(enabled=False)), folder)
+        shared = settings if settings.service.share_accounts else without_accounts(settings)
+        self._app = App(replace(shared, audit=AuditSettings(enabled=False)), folder)
         self.tools = tools if tools is not None else self._app.tools.registry
         self.database = Database(database_url(self.settings))
         if telemetry is None and provider_is_set():

@@ -56,7 +56,7 @@ logger = logging.getLogger("ferrule.toolbox")
 
 
 @dataclass(slots=True, frozen=True)
-class Bounds:
+class ChildBounds:
     """What a child may use. `folders` are what it may read besides its own libraries, `writable` what it may change."""
 
     seconds: float = 60.0
@@ -67,7 +67,7 @@ class Bounds:
 
 
 @dataclass(slots=True, frozen=True)
-class Answer:
+class ChildAnswer:
     """What a function in a child gave: JSON, and bytes where it made a file."""
 
     value: Any
@@ -81,16 +81,16 @@ def in_child(
     what: str,
     files: Mapping[str, int] | None = None,
     data: bytes = b"",
-    bounds: Bounds | None = None,
+    bounds: ChildBounds | None = None,
     cancellation: Cancellation | None = None,
-) -> Answer:
+) -> ChildAnswer:
     """What the function gives for an order; blocks, so call it where a tool may.
 
     `files` are open descriptors by name, which the function gets as open binary files; `data` it gets as bytes under
     that name where there are any. `what` names in errors what was worked on: "`report.pdf`". Raises `ToolError`: the
     function's own, or one that says how the child ended.
     """
-    bounds = bounds or Bounds()
+    bounds = bounds or ChildBounds()
     given = dict(files or {})
     head: dict[str, Any] = {
         "function": function,
@@ -196,7 +196,7 @@ def _environment(scratch: str) -> dict[str, str]:
     return {**kept, "HOME": scratch, "TMPDIR": scratch, "PATH": "/usr/bin:/bin"}
 
 
-def _understood(heard: _Exchange, code: int, what: str, bounds: Bounds) -> Answer:
+def _understood(heard: _Exchange, code: int, what: str, bounds: ChildBounds) -> ChildAnswer:
     head, _, rest = bytes(heard.answer).partition(b"\n")
     try:
         answer: Any = json.loads(head)
@@ -206,7 +206,7 @@ def _understood(heard: _Exchange, code: int, what: str, bounds: Bounds) -> Answe
         raise ToolError(phrase("{what} gave more than can be taken in at once.", what=what),
                         suggestion=phrase("Ask for a smaller part of it."))  # fmt: skip
     if code == 0 and isinstance(answer, dict):
-        return Answer(answer.get("value"), rest)  # type: ignore[reportUnknownArgumentType]
+        return ChildAnswer(answer.get("value"), rest)  # type: ignore[reportUnknownArgumentType]
     if isinstance(answer, dict) and (error := cast("dict[str, Any]", answer).get("error")):
         raise ToolError(
             error["message"],
@@ -246,7 +246,7 @@ def main() -> None:
         work: Callable[..., Any] = getattr(import_module(module), name)
         value = work(head["order"], **files)
         made = b""
-        if isinstance(value, Answer):
+        if isinstance(value, ChildAnswer):
             value, made = value.value, value.data
         answer.write(json.dumps({"value": value}).encode() + b"\n" + made)
         answer.flush()

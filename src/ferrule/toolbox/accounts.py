@@ -1,0 +1,209 @@
+"""What the toolbox's tools use beside the workspace: databases, mail, calendars, credentials and APIs, each by a name.
+
+A model and a rule know the name alone. Addresses and secrets stay in the settings, and a secret is best not even there:
+`password = "${SALES_PASSWORD}"`, `"${keyring:sales/ro}"`, `"${file:~/.pw}"` or `"${command:pass show sales}"`. Plain
+dataclasses, so that they can be declared where settings are read and in a program alike.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.nearest import nearest
+from ferrule.core.phrases import phrase
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+T = TypeVar("T")
+
+_STRICT_KEYS = {"extra": "forbid"}
+
+
+@dataclass(slots=True)
+class DatabaseAccount:
+    """A database: `sqlite:///data/app.db`, `postgresql://user@host/name`, `mysql://user@host/name`,
+    `duckdb:///data/facts.duckdb`. A relative file starts at the workspace.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    url: str
+    password: str = field(default="", repr=False)
+    timeout: float = 30.0
+    read_only: bool = False
+    """Whether ChangeDatabase may not be used with it."""
+
+    def __post_init__(self) -> None:
+        _require_seconds(self.timeout)
+
+
+@dataclass(slots=True)
+class MailAccount:
+    """A mailbox: `imap = "imaps://imap.example.org"` to read, `smtp = "smtps://smtp.example.org"` to send; with
+    `imap://` and `smtp://` STARTTLS is required, except on this machine. `user` is the address unless given.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    address: str
+    name: str = ""
+    imap: str = ""
+    smtp: str = ""
+    user: str = ""
+    password: str = field(default="", repr=False)
+    timeout: float = 30.0
+
+    def __post_init__(self) -> None:
+        _require_seconds(self.timeout)
+
+
+@dataclass(slots=True)
+class CalendarAccount:
+    """Calendars on a CalDAV server: the address of one calendar, or of an account that has several."""
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    url: str
+    user: str = ""
+    password: str = field(default="", repr=False)
+    timezone: str = ""
+    """What times without a zone are in, such as `Europe/Berlin`; this machine's unless given."""
+    timeout: float = 30.0
+
+    def __post_init__(self) -> None:
+        _require_seconds(self.timeout)
+
+
+@dataclass(slots=True)
+class Credential:
+    """What HttpRequest and tools of APIs send to some `hosts` and no others: a header (`Authorization` unless named)
+    with `value`, or `user` and `password`, or a `query` parameter with `value`.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    hosts: list[str]
+    header: str = ""
+    query: str = ""
+    value: str = field(default="", repr=False)
+    user: str = ""
+    password: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.hosts:
+            raise ValueError("`hosts` names the hosts that the credential may be sent to")
+        if bool(self.value) == bool(self.user):
+            raise ValueError("a credential is a `value`, or a `user` with a `password`")
+
+
+@dataclass(slots=True)
+class Api:
+    """An HTTP API whose operations become tools: `spec` is a file with its OpenAPI document. `operations` are the ones
+    to offer, by id or `GET /path`, all unless given.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    spec: Path
+    base_url: str = ""
+    credential: str = ""
+    operations: list[str] = field(default_factory=list[str])
+
+
+@dataclass(slots=True)
+class WebAccess:
+    """What FetchPage, HttpRequest and tools of APIs may reach besides the public internet: hosts and networks such as
+    `localhost`, `build.example.org` or `10.1.0.0/16`.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    private: list[str] = field(default_factory=list[str])
+    timeout: float = 30.0
+    most_bytes: int = 20_000_000
+
+    def __post_init__(self) -> None:
+        _require_seconds(self.timeout)
+        if self.most_bytes < 1:
+            raise ValueError("`most_bytes` must be at least 1")
+
+
+@dataclass(slots=True)
+class Accounts:
+    """All of them, each under the name that a model and a rule know it by. `vaults` are folders of notes, besides the
+    workspace where that is one.
+    """
+
+    databases: Mapping[str, DatabaseAccount] = field(default_factory=dict[str, DatabaseAccount])
+    mail: Mapping[str, MailAccount] = field(default_factory=dict[str, MailAccount])
+    calendars: Mapping[str, CalendarAccount] = field(default_factory=dict[str, CalendarAccount])
+    credentials: Mapping[str, Credential] = field(default_factory=dict[str, Credential])
+    apis: Mapping[str, Api] = field(default_factory=dict[str, Api])
+    web: WebAccess = field(default_factory=WebAccess)
+    vaults: list[Path] = field(default_factory=list[Path])
+
+
+def _require_seconds(timeout: float) -> None:
+    if not 0 < timeout < float("inf"):
+        raise ValueError("`timeout` is a number of seconds above 0")
+
+
+def named(accounts: Mapping[str, T], name: str, what: str) -> T:
+    """The account of this name; a `ToolError` lists those there are. `what` is "database", "mail account" …"""
+    if (found := accounts.get(name)) is not None:
+        return found
+    close = nearest(name, list(accounts), most=1)
+    raise ToolError(
+        phrase("There is no {what} `{name}`.", what=what, name=name),
+        kind=ErrorKind.NOT_FOUND,
+        suggestion=phrase("Did you mean `{name}`?", name=close[0])
+        if close
+        else phrase("Known names: {names}.", names=", ".join(f"`{one}`" for one in accounts) or "none"),
+    )
+
+
+class Secrets:
+    """The secrets of one account, filled in for one use, and kept out of whatever is said about it afterwards."""
+
+    def __init__(self, account: Any, environment: Mapping[str, str] | None = None) -> None:
+        from ferrule.process.references import Variables
+
+        self._account = account
+        self._variables = Variables(os.environ if environment is None else environment, of_the_user=True)
+
+    def fill(self, name: str) -> str:
+        """A field of the account with its places filled in; a `ToolError` says which value is missing."""
+        from ferrule.process.references import MissingValue
+
+        secret = not next(one.repr for one in fields(self._account) if one.name == name)
+        text: str = getattr(self._account, name)
+        try:
+            return self._variables.fill_secret(name, text) if secret else self._variables.fill(text)
+        except MissingValue as missing:
+            raise ToolError(
+                phrase("`{field}` of this account cannot be filled in: {why}.", field=name, why=missing),
+                suggestion=phrase("Ask the user to set it, and to run `ferrule toolbox check`."),
+            ) from None
+
+    def hide(self, name: str, value: str) -> None:
+        """Keep one more value out of what is said, such as a secret in another form."""
+        self._variables.fill_secret(name, value.replace("${", "$ {"))
+
+    def masked(self, text: str) -> str:
+        """The text with the name of each secret in its place."""
+        return self._variables.masked(text)
+
+
+@dataclass(slots=True, frozen=True)
+class AccountCheck:
+    """Whether an account can be used, in words: `what` is "database `sales`"."""
+
+    what: str
+    works: bool
+    words: str

@@ -1,0 +1,77 @@
+"""The areas of the toolbox; the only place that names them all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, cast
+
+from ferrule.core.phrases import phrase
+from ferrule.toolbox.accounts import Accounts
+
+if TYPE_CHECKING:
+    from ferrule.core.tool import Tool
+    from ferrule.toolbox.accounts import AccountCheck
+
+
+class Area:
+    """A part of the toolbox: which packages it needs, the tools it has for some accounts, and how those are tried."""
+
+    __slots__ = ("extra", "home", "modules", "name", "needs")
+
+    def __init__(self, name: str, home: str, extra: str, modules: tuple[str, ...], needs: str = "") -> None:
+        self.name = name
+        self.home = home
+        self.extra = extra
+        self.modules = modules
+        self.needs = needs
+        """What it needs to have tools at all, for a person."""
+
+    @property
+    def missing(self) -> list[str]:
+        """Packages that are not installed."""
+        return [module for module in self.modules if find_spec(module) is None]
+
+    def tools(self, accounts: Accounts) -> list[Tool[Any]]:
+        """Its tools: none where they would have nothing to work on. Imports what it needs."""
+        return import_module(self.home).tools(accounts)
+
+    async def check(self, accounts: Accounts) -> list[AccountCheck]:
+        """Try each account of its own."""
+        check = getattr(import_module(self.home), "check", None)
+        return [] if check is None else await check(accounts)
+
+
+AREAS: tuple[Area, ...] = ()
+
+
+def toolbox_tools(accounts: Accounts | None = None) -> list[Tool[Any]]:
+    """The tools of every area that is installed and has something to work on: `Runtime(toolbox_tools())`."""
+    return found_tools(accounts or Accounts())[0]
+
+
+def found_tools(accounts: Accounts) -> tuple[list[Tool[Any]], list[str]]:
+    """The tools, and what is to be said of accounts whose area is not installed."""
+    tools: list[Tool[Any]] = []
+    notes: list[str] = []
+    for area in AREAS:
+        if not area.missing:
+            tools += area.tools(accounts)
+        elif names := _named_for(area, accounts):
+            notes.append(
+                phrase(
+                    "The settings name {names}, and the tools for that are not installed: pip install "
+                    "'ferrule[{extra}]'",
+                    names=", ".join(names),
+                    extra=area.extra,
+                )
+            )
+    return tools, notes
+
+
+def _named_for(area: Area, accounts: Accounts) -> list[str]:
+    accounts_of = getattr(accounts, area.name, None)
+    if not isinstance(accounts_of, Mapping):
+        return []
+    return [f"`{area.name}.{name}`" for name in cast("Mapping[str, Any]", accounts_of)]
