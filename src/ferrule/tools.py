@@ -4,5 +4,18 @@ from ferrule.builtin.all_tools import builtin_tools
 from ferrule.core.context import SandboxChoice
 from ferrule.core.lint import lint_tool
 from ferrule.plugins.plugin import Plugin
+from ferrule.toolbox.accounts import (
+    Accounts,
+    Api,
+    CalendarAccount,
+    Credential,
+    DatabaseAccount,
+    MailAccount,
+    WebAccess,
+)
+from ferrule.toolbox.areas import toolbox_tools
 
-__all__ = ["Plugin", "SandboxChoice", "builtin_tools", "lint_tool"]
+__all__ = [
+    "Accounts", "Api", "CalendarAccount", "Credential", "DatabaseAccount", "MailAccount", "Plugin", "SandboxChoice",
+    "WebAccess", "builtin_tools", "lint_tool", "toolbox_tools",
+]  # fmt: skip

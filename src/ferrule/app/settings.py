@@ -629,9 +629,15 @@ def _check(given: Mapping[str, Any], source: str) -> Settings:
     try:
         return _settings_adapter().validate_python(dict(given))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        found = error.errors(include_url=False)
+        unknown = ("unexpected_keyword_argument", "extra_forbidden")
+        first = next((one for one in found if one["type"] in unknown), found[0])  # one misspelt is also one missing
         place = ".".join(str(part) for part in first["loc"])
-        if first["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+        if first["type"] == "missing":
+            raise SettingsError(
+                phrase("{source}: `{place}` is required, but missing.", source=source, place=place)
+            ) from None
+        if first["type"] in unknown:
             shape = _shape_at(first["loc"][:-1])
             close = nearest(str(first["loc"][-1]), [one.name for one in fields(shape)], most=1)
             hint = (
