@@ -20,7 +20,8 @@ from ferrule.core.errors import ErrorKind
 from ferrule.mcp_client import connection, http_transport
 from ferrule.mcp_client.connection import Connection
 from ferrule.mcp_client.remote_tool import Definition, DefinitionStore
-from ferrule.mcp_client.server_config import NotSigningIn, Ports, ServerConfig, Variables
+from ferrule.mcp_client.server_config import NotSigningIn, Ports, ServerConfig
+from ferrule.process.references import Variables
 from tests.mcp_client.peers import Used, alive, modern, plain, until, using
 from tests.mcp_client.signing_in_peer import signing_in
 from tests.mcp_client.test_http_transport import Peer, peer, words
