@@ -458,7 +458,7 @@ async def test_plan_mode_shows_and_runs_read_only_tools_alone() -> None:
     agent, model = agent_with([call("keep", {"text": "x"}), "A plan."], runtime=where)
     await turn(agent)
     assert [one.name for one in model.requests[0].tools] == ["add", "repeat"]
-    assert "There is no tool `keep`" in shown(agent.conversation.messages)[2]
+    assert "The tool `keep` is not available in plan mode, which only reads." in shown(agent.conversation.messages)[2]
     where.policy = RulePolicy(allow=["keep"])
     assert "keep" in agent.tools.names(), "the mode may change between turns"
 

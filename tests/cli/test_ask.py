@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule.builtin.edit import Preview
 from ferrule.cli.ask import DIFF_LINES, TerminalAsker, say_yes, show, understood
 from ferrule.core.call import CallInfo
 from ferrule.core.tool import Invocation
@@ -88,7 +88,7 @@ def test_what_a_tried_command_did_is_shown_and_can_be_kept_or_dropped(ferrule: C
 
 
 def test_of_a_long_change_the_beginning_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    show(question(), Preview("+x\n" * (DIFF_LINES + 7)))
+    show(replace(question(), preview="+x\n" * (DIFF_LINES + 7)))
     said = capsys.readouterr().err
     assert said.count("    +x\n") == DIFF_LINES
     assert '    … 7 more lines\n"Always"' in said

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from .conftest import Command
 
@@ -23,3 +25,15 @@ def test_wrong_settings_end_with_2_and_name_file_and_key(ferrule: Command) -> No
     done = ferrule("tools")
     assert (done.code, done.out) == (2, "")
     assert done.err == (f"Error: {ferrule.settings}: there is no setting `limits.timout`. Did you mean `timeout`?\n")
+
+
+def test_a_group_sends_to_its_own_help(ferrule: Command) -> None:
+    assert "There is no command `xyzzy`. See `ferrule mcp --help`." in ferrule("mcp", "xyzzy").err
+
+
+@pytest.mark.parametrize("command", [("tools",), ("audit", "verify"), ("mcp", "list")])
+def test_the_language_may_be_said_after_the_command_too(ferrule: Command, command: tuple[str, ...]) -> None:
+    ferrule("call", "getCurrentDirectory")
+    before, after = ferrule("--lang", "zh", *command), ferrule(*command, "--lang", "zh")
+    assert (after.code, after.out, after.err) == (before.code, before.out, before.err)
+    assert after.code == 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from .conftest import Command
 
@@ -56,6 +58,16 @@ def test_a_replacement_over_many_files_is_taken_back_at_once(ferrule: Command) -
     assert (ferrule.workspace / "b.txt").read_bytes() == b"l\r\n"
     assert ferrule("undo").out == "Change 1 undone:\n  a.txt — as before\n  b.txt — as before\n"
     assert {(ferrule.workspace / name).read_bytes() for name in ("a.txt", "b.txt")} == {b"old\r\n"}
+
+
+@pytest.mark.parametrize("command", ["undo", "redo"])
+def test_a_number_that_no_change_has_is_a_slip(ferrule: Command, command: str) -> None:
+    assert "There is no change 7; none is on record." in ferrule(command, "--to", "7").err
+    write(ferrule, "a.txt", "one")
+    done = ferrule(command, "--to", "7")
+    assert (done.code, done.out) == (2, "")
+    assert "There is no change 7; the newest is 1." in done.err
+    assert (ferrule.workspace / "a.txt").read_text() == "one"
 
 
 def test_a_change_in_an_added_folder_is_undone_too(ferrule: Command) -> None:

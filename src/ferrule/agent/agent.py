@@ -429,7 +429,7 @@ class Agent:
         if save is not None:
             self.conversation.journal = save
         self._tools = source if source is not None else runtime.tools
-        self._plan = self._tools.read_only()
+        self._plan = self._tools.for_mode("plan")
         self._turn: Turn | None = None
         self._failure: Exception | None = None
 

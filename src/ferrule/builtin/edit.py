@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from ferrule.core.context import Session, ToolContext
-from ferrule.core.errors import ToolError
 from ferrule.core.function_tool import tool
 from ferrule.core.phrases import phrase
 from ferrule.core.result import Output
@@ -21,9 +19,25 @@ from ferrule.workspace.names import amount
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.texts.text import Text, encode_new
 
-if TYPE_CHECKING:
-    from ferrule.core.tool import Invocation
-    from ferrule.pipeline.confirm import Question
+# What a call would do to a file, as a diff, before anybody has agreed to it. Nothing is written.
+
+
+async def _preview(params: Any, session: Session) -> str:
+    import asyncio
+
+    return await asyncio.to_thread(_planned_diff, params, session)
+
+
+def _planned_diff(params: Any, session: Session) -> str:
+    file_path: str = params.file_path
+    if hasattr(params, "content"):
+        make = _writer(params.content)
+    elif hasattr(params, "edits"):
+        make = _editor(file_path, lambda whole: find_edits(whole, _steps(params.edits)))
+    else:
+        old, new, replace_all = params.old_string, params.new_string, params.replace_all
+        make = _editor(file_path, lambda whole: find_edit(whole, old, new, replace_all=replace_all))
+    return plan_change(session, file_path, make, must_exist=not hasattr(params, "content")).diff.text
 
 
 class FileWritten(TypedDict):
@@ -46,6 +60,7 @@ class FileWritten(TypedDict):
     doing="writing `{file_path}`",
     grace=SECONDS_TO_CHANGE,
     describe=opens_file("Write", write=True),
+    preview=_preview,
 )
 def write(
     file_path: Annotated[str, Field(description="The file, relative to the working directory or absolute.")],
@@ -100,6 +115,7 @@ class FileEdited(TypedDict):
     doing="editing `{file_path}`",
     grace=SECONDS_TO_CHANGE,
     describe=opens_file("Edit", write=True),
+    preview=_preview,
 )
 def edit(
     file_path: Annotated[str, Field(description="The file, relative to the working directory or absolute.")],
@@ -149,6 +165,7 @@ class OneEdit(BaseModel):
     doing="editing `{file_path}`",
     grace=SECONDS_TO_CHANGE,
     describe=opens_file("MultiEdit", write=True),
+    preview=_preview,
 )
 def multi_edit(
     file_path: Annotated[str, Field(description="The file, relative to the working directory or absolute.")],
@@ -223,71 +240,3 @@ def _edited(changed: Changed, steps: Sequence[Any], notes: list[str]) -> Output[
         display_content=phrase("edited (+{added} −{removed})", added=changed.added, removed=changed.removed),
         metadata={"file_path": name, "replacements": replacements, **changed.metadata},
     )  # fmt: skip
-
-
-# What a call that changes files would do to them, as a diff, before anybody has agreed to it. Nothing is written.
-
-
-@dataclass(slots=True, frozen=True)
-class Preview:
-    """A unified diff, or why the call would fail if it ran now."""
-
-    diff: str = ""
-    problem: str = ""
-
-
-async def preview_of(question: Question) -> Preview | None:
-    """What a yes would change: what a tried call did, or else what the call can be foreseen to do."""
-    effects = question.effects
-    if effects is None:
-        return await preview_change(question.invocation)
-    left_out = f"… the changes of {effects.left_out:,} more files are not shown\n" if effects.left_out else ""
-    return Preview(effects.diff + left_out) if effects.diff or left_out else None
-
-
-async def preview_change(invocation: Invocation) -> Preview | None:
-    """What the call would change; None for a call of which that cannot be told, such as a command."""
-    import asyncio
-
-    name, params, session = invocation.tool.name, invocation.params, invocation.session
-    if session is None or invocation.tool is not _foreseeable(name):
-        return None
-    try:
-        if name == "FileSearch":
-            return None if params.preview_only or params.replace_with is None else await _replacement(params, session)
-        return await asyncio.to_thread(_file_change, name, params, session)
-    except (ToolError, OSError) as error:
-        return Preview(problem=error.message if isinstance(error, ToolError) else str(error))
-
-
-def _foreseeable(name: str) -> object:
-    """The tool of ours with this name that changes files in a way that can be foreseen."""
-    if name == "FileSearch":
-        from ferrule.builtin.file_search import file_search
-
-        return file_search
-    return {"Write": write, "Edit": edit, "MultiEdit": multi_edit}.get(name)
-
-
-def _file_change(name: str, params: Any, session: Session) -> Preview:
-    file_path: str = params.file_path
-    if name == "Write":
-        make = _writer(params.content)
-    elif name == "Edit":
-        old, new, replace_all = params.old_string, params.new_string, params.replace_all
-        make = _editor(file_path, lambda whole: find_edit(whole, old, new, replace_all=replace_all))
-    else:
-        make = _editor(file_path, lambda whole: find_edits(whole, _steps(params.edits)))
-    return Preview(plan_change(session, file_path, make, must_exist=name != "Write").diff.text)
-
-
-async def _replacement(params: Any, session: Session) -> Preview:
-    """The tool's own preview: what is shown here is what it holds itself to when it runs."""
-    from ferrule.builtin.file_search import file_search
-
-    output = await file_search.run(
-        params.model_copy(update={"preview_only": True}), ToolContext(session, "preview", "FileSearch")
-    )
-    diff = str(output.metadata.get("diff", ""))
-    left_out = output.metadata.get("diff_left_out")
-    return Preview(diff + (f"… {left_out:,} more files are not shown\n" if left_out else ""))

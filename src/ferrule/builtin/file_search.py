@@ -121,6 +121,15 @@ class FileSearch(Tool[FileSearchParams]):
         if "\0" in (params.replace_with or ""):
             yield Problem(("replace_with",), "value", phrase("it contains a NUL byte, and text files have none"))
 
+    async def preview(self, params: FileSearchParams, session: Session) -> str:
+        """What a search without changes shows, to which the call holds itself when it runs."""
+        if params.preview_only or params.replace_with is None:
+            return ""
+        trial = params.model_copy(update={"preview_only": True})
+        output = await self.run(trial, ToolContext(session, "preview", self.name))
+        left_out = output.metadata.get("diff_left_out")
+        return str(output.metadata.get("diff", "")) + (f"… {left_out:,} more files are not shown\n" if left_out else "")
+
     def describe(self, params: FileSearchParams, session: Session) -> CallInfo:
         only_reads = params.replace_with is None or params.preview_only
         return replace(

@@ -21,7 +21,6 @@ from ferrule.policy.shown_text import disguises, shown, shown_row
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ferrule.builtin.edit import Preview
     from ferrule.pipeline.confirm import Asker, Question
 
 
@@ -78,15 +77,12 @@ class TerminalAsker:
     async def __call__(self, question: Question) -> Answer:
         if not sys.stdin.isatty():  # whoever fills a pipe is not the person
             return Answer(Choice.NO, "there is no terminal to ask them at")
-        from ferrule.builtin.edit import preview_of
-
-        preview = await preview_of(question)
         # asyncio keeps both for itself until it runs again; at a prompt they must end the prompt.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         before_term = signal.signal(signal.SIGTERM, self._terminated)
         try:
             forget_what_was_typed()
-            show(question, preview)
+            show(question)
             typed = typed_line()  # nothing else should go on while the person thinks
         except EOFError:
             typed = ""
@@ -157,13 +153,11 @@ def choices_of(question: Question) -> str:
     return _("Run it? Once (y), always in this session (a), or no (n, or n and why) [y/a/N] ")
 
 
-def _change(preview: Preview) -> list[AnswerLine]:
-    """What the call would change in a file; the diff is the call's own text."""
+def _change(preview: str) -> list[AnswerLine]:
+    """What the call would change; the diff is the call's own text."""
     from ferrule.cli.chatting.screen import visible
 
-    if preview.problem:
-        return [AnswerLine(_("It would fail now: {why}").format(why=visible(localised(preview.problem))), warning=True)]
-    rows = visible(preview.diff).rstrip("\n").split("\n")
+    rows = visible(localised(preview)).rstrip("\n").split("\n")
     lines = [AnswerLine(f"  {row}", of_the_call=True) for row in rows[:DIFF_LINES]]
     if more := len(rows) - DIFF_LINES if len(rows) > DIFF_LINES else 0:
         lines.append(
@@ -172,12 +166,12 @@ def _change(preview: Preview) -> list[AnswerLine]:
     return lines
 
 
-def show(question: Question, preview: Preview | None = None) -> None:
+def show(question: Question) -> None:
     """Everything the person needs to decide, and the prompt. A call's lines are indented: none can pass for ours."""
     lines = lines_of(question)
-    if preview is not None:
+    if question.preview:
         after = 1 + sum(line.of_the_call for line in lines)
-        lines[after:after] = _change(preview)
+        lines[after:after] = _change(question.preview)
     for line in lines:
         if line.warning:
             _warn(line.words)

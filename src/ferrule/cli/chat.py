@@ -116,9 +116,9 @@ async def _open(
     logging.getLogger("ferrule.plugins").setLevel(logging.ERROR)  # what cannot be loaded is said between turns
     from ferrule.app.build import App
     from ferrule.cli.chatting.chat_session import ChatAssistant
-    from ferrule.cli.chatting.questions import ChatAsker
+    from ferrule.cli.chatting.questions import chat_asker
 
-    asker = ChatAsker(chat.place, chat.interrupted)
+    asker = chat_asker(chat.place, chat.interrupted)
     ports = chat.questions.ports(signs_in=chat.person.by_person)
     try:
         app = App(settings, workspace, ask=asker, ports=ports)

@@ -35,7 +35,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._known:
             return None
-        return getattr(import_module(f"ferrule.cli.{self._known[cmd_name][0]}"), f"{cmd_name}_command")
+        found = getattr(import_module(f"ferrule.cli.{self._known[cmd_name][0]}"), f"{cmd_name}_command")
+        return _with_language(found)
 
     def invoke(self, ctx: click.Context) -> Any:
         show_log_lines()
@@ -48,7 +49,8 @@ class LazyGroup(click.Group):
             if "--json" in args:
                 speak_english()
             close = nearest(args[0], self._known, most=1)
-            hint = _("Did you mean `{name}`?").format(name=close[0]) if close else _("See `ferrule --help`.")
+            help_of = _("See `{command} --help`.").format(command=ctx.command_path)
+            hint = _("Did you mean `{name}`?").format(name=close[0]) if close else help_of
             ctx.fail(_("There is no command `{name}`. {hint}").format(name=args[0], hint=hint))
         return super().resolve_command(ctx, args)
 
@@ -56,6 +58,19 @@ class LazyGroup(click.Group):
         rows = [(name, _(summary)) for name, (_module, summary) in sorted(self._known.items())]
         with formatter.section(_("Commands")):
             formatter.write_dl(rows)
+
+
+def _with_language(command: click.Command) -> click.Command:
+    """The command with `--lang`, which was read before anything was said, wherever on the line it stands."""
+    if not any("--lang" in parameter.opts for parameter in command.params):
+        command.params.append(_language_option())
+    for below in command.commands.values() if isinstance(command, click.Group) else ():
+        _with_language(below)
+    return command
+
+
+def _language_option() -> click.Option:
+    return click.Option(["--lang"], type=click.Choice(LANGUAGES), expose_value=False, help=_("Language of messages."))
 
 
 def run(commands: Mapping[str, tuple[str, str]]) -> None:
@@ -73,12 +88,12 @@ def run(commands: Mapping[str, tuple[str, str]]) -> None:
         help=_("Tools for language models: defined once, shown to any model, run safely and on the record."),
     )
     @click.version_option(__version__, "-V", "--version", message="ferrule %(version)s")
-    @click.option("--lang", type=click.Choice(LANGUAGES), expose_value=False, help=_("Language of messages."))
     @click.pass_context
     def ferrule(context: click.Context) -> None:
         if context.invoked_subcommand is None:
             click.echo(context.get_help())
 
+    ferrule.params.append(_language_option())
     _teach_click()
     if "_FERRULE_COMPLETE" in os.environ:  # a shell asks for completions
         ferrule(prog_name="ferrule")

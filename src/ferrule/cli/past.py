@@ -145,6 +145,7 @@ def _now(operation: Operation, *, undone: bool) -> str:
 @workspace_option
 def undo_command(to: int | None, call: str | None, as_json: bool, workspace: Path) -> None:
     history = history_of(workspace)
+    _require_change(history, to)
     end_with(history.undo(to=to, call=call), history, workspace, as_json=as_json)
 
 
@@ -158,7 +159,21 @@ def undo_command(to: int | None, call: str | None, as_json: bool, workspace: Pat
 @workspace_option
 def redo_command(to: int | None, call: str | None, as_json: bool, workspace: Path) -> None:
     history = history_of(workspace)
+    _require_change(history, to)
     end_with(history.redo(to=to, call=call), history, workspace, as_json=as_json)
+
+
+def _require_change(history: History, number: int | None) -> None:
+    """A number that no change has is a slip, and not a wish to change nothing."""
+    newest = history.recent(1)
+    last = newest[0].number if newest else 0
+    if number is not None and number > last:
+        raise click.BadParameter(
+            _("There is no change {number}; the newest is {last}.").format(number=number, last=last)
+            if last
+            else _("There is no change {number}; none is on record.").format(number=number),
+            param_hint="'--to'",
+        )
 
 
 # `ferrule diff`: what a change did, or everything since one.

@@ -18,7 +18,7 @@ from ferrule.core.description import Description
 from ferrule.core.errors import DefinitionError, ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
     from ferrule.core.access import Touches
@@ -90,6 +90,7 @@ class ToolOptions(TypedDict, total=False):
     summary: str | Callable[[Any], str]
     only_reads: bool | Callable[[Any], bool]
     describe: Callable[[Any, Session], CallInfo]
+    preview: Callable[[Any, Session], Awaitable[str]]
     check: Callable[[Any], Iterable[Problem] | None]
     render: Callable[[Any], str | None]
     display: Callable[[Any], str | None]
@@ -97,7 +98,7 @@ class ToolOptions(TypedDict, total=False):
 
 OPTIONS = frozenset(ToolOptions.__annotations__)
 _CALL_OPTIONS = ("touches", "signature", "always_rule", "summary", "only_reads")
-_METHODS = ("describe", "check", "render", "display")
+_METHODS = ("describe", "preview", "check", "render", "display")
 """Methods of a class that a tool made without one is given as functions."""
 _NUMBER = (int, float, type(None))
 _TYPES: dict[str, Any] = {
@@ -166,12 +167,13 @@ class Tool(Generic[P]):
     style: Style
     wants_context: bool = True
     has_check: bool
+    has_preview: bool
     has_words: bool
     has_render: bool
     has_touches: bool
     has_signature: bool
-    """Whether it has a check, words for its results (`render` for the model, or `display` too), touches, a signature of
-    its own; what it lacks is not called."""
+    """Whether it has a check, a preview, words for its results (`render` for the model, or `display` too), touches, a
+    signature of its own; what it lacks is not called."""
     checks_output: bool
     """Whether what it returns is held to a type that it declared."""
     exact_outputs: frozenset[type] = frozenset()
@@ -220,6 +222,7 @@ class Tool(Generic[P]):
                 setattr(self, key, options[key])
                 own.add(key)
         self.has_check = "check" in own
+        self.has_preview = "preview" in own
         self.has_touches = "touches" in own or "describe" in own
         self.has_signature = "signature" in own or "describe" in own
         self.has_render = "render" in own
@@ -411,6 +414,13 @@ class Tool(Generic[P]):
     def check(self, params: P) -> Iterable[Problem] | None:
         """Problems that the schema cannot express, as a list or one by one; nothing means that all is well."""
         return None
+
+    async def preview(self, params: P, session: Session) -> str:
+        """What a call would change, for the user who is asked about it: a diff, or a sentence. It changes nothing.
+
+        Raise `ToolError` where the call would fail as things are, so that nobody is asked in vain.
+        """
+        return ""
 
     def describe(self, params: P, session: Session) -> CallInfo:
         """What one call would do, from the simple forms. Override it where those are not enough.

@@ -19,7 +19,6 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import is_version_at_least
 from pydantic import BaseModel, ValidationError
 
-from ferrule.builtin.edit import preview_of
 from ferrule.core.elicitation import Elicited
 from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
 from ferrule.core.loops import elsewhere, start_task
@@ -327,7 +326,7 @@ async def ask_through_client(question: Question) -> Answer:
     if peer is None or not peer.can_elicit:
         raise refusal(question, "this client cannot ask the user (it has no form elicitation)")
     shown_question = ShownQuestion.of(question)
-    message = message_of(shown_question, await _change(question))
+    message = message_of(shown_question, _change(question))
     if len(message) > MOST_SHOWN:
         raise refusal(question, f"it is too long to be shown to the user in full ({len(message):,} characters)")
     try:
@@ -344,14 +343,11 @@ async def ask_through_client(question: Question) -> Answer:
     return understood(said, question.rule)
 
 
-async def _change(question: Question) -> list[str]:
-    """What the call would change in files, or why it would fail; nothing for a call of which that cannot be told."""
-    preview = await preview_of(question)
-    if preview is None:
+def _change(question: Question) -> list[str]:
+    """What the call would change; nothing for a call of which that cannot be told."""
+    if not question.preview:
         return []
-    if preview.problem:
-        return [f"Warning: it would fail now: {shown(preview.problem)}"]
-    lines = [f"    {_clipped(shown(row).replace(_DOTS, '…'))}" for row in preview.diff.rstrip("\n").split("\n")]
+    lines = [f"    {_clipped(shown(row).replace(_DOTS, '…'))}" for row in question.preview.rstrip("\n").split("\n")]
     whole = len(lines)
     while sum(map(len, lines)) > MOST_SHOWN // 2:  # a change must not be too long to be asked about
         del lines[len(lines) // 2 :]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Awaitable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -10,7 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ferrule.core.call import Approval
-from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
 from ferrule.core.loops import Turns
 from ferrule.core.phrases import joined, phrase
 from ferrule.pipeline.authorise import JudgesEffects, tried_or_asked
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.authorise import Policy
     from ferrule.pipeline.stages import Call
+
+
+logger = logging.getLogger("ferrule.pipeline")
+
+_SECONDS_TO_FORESEE = 10.0
 
 
 class Choice(StrEnum):
@@ -71,6 +78,8 @@ class Question:
     rules: tuple[str, ...] = ()
     effects: Effects | None = None
     """What the call did when it was tried, and what it was kept from: a yes makes it real."""
+    preview: str = ""
+    """What a yes would change, as a diff or a sentence; empty where that cannot be told."""
 
     @property
     def summary(self) -> str:
@@ -137,7 +146,8 @@ async def _answer_to(call: Call, policy: Policy, asking: Asking) -> Answer:
                 return Answer(Choice.NO, decision.reason)
         offer = _offer(invocation, policy, session)
         shown = invocation.tool.params.dump(invocation.params), invocation.info
-        answer = await asking.ask(_question(invocation, decision, offer))
+        question = replace(_question(invocation, decision, offer), preview=await _foreseen(invocation, session))
+        answer = await asking.ask(question)
         if answer.choice is not Choice.NO and _bound(invocation) != shown:
             raise _changed(invocation.tool.name)
         if answer.choice is Choice.ALWAYS:
@@ -166,7 +176,9 @@ async def confirm_effects(call: Call, effects: Effects, policy: Policy, asking: 
         return Approval(False, joined(", ", [decision.reason, _NOBODY]), _what_helps(invocation, offer, policy))
     with call.context.asking_person() if call.context is not None else nullcontext():
         async with asking.turn():
-            answer = await asking.ask(replace(_question(invocation, decision, offer), effects=effects))
+            left_out = f"… the changes of {effects.left_out:,} more files are not shown\n" if effects.left_out else ""
+            question = _question(invocation, decision, offer)
+            answer = await asking.ask(replace(question, effects=effects, preview=effects.diff + left_out))
             if answer.choice is Choice.ALWAYS and offer is not None:
                 policy.remember(invocation, session)
     record.answer = answer.choice.value
@@ -174,6 +186,22 @@ async def confirm_effects(call: Call, effects: Effects, policy: Policy, asking: 
         return Approval(True, answer.choice.value)
     no = phrase("the user denied it. They said: {reason}", reason=answer.reason) if answer.reason else _SAID_NO
     return Approval(False, no, phrase("Do not try the same call again; try another approach, or ask the user."))
+
+
+async def _foreseen(invocation: Invocation, session: Session) -> str:
+    """What its tool says that the call would change; one that would fail ends here, with the tool's own words."""
+    tool = invocation.tool
+    if not tool.has_preview:
+        return ""
+    try:
+        return await asyncio.wait_for(tool.preview(invocation.params, session), _SECONDS_TO_FORESEE)
+    except ToolError as error:
+        raise Stopped(Stage.CONFIRM, error.kind, error.message, error.suggestion, error.details) from None
+    except TimeoutError:
+        return ""
+    except Exception:
+        logger.exception("The preview of `%s` failed", tool.name)
+        return ""
 
 
 def _understood(tool: str, said: object) -> Answer:

@@ -47,6 +47,13 @@ def lookup(source: ToolSource, call: RawCall) -> Tool[Any]:
             phrase("The tool `{name}` has no version {version}.", name=call.name, version=show(call.version)),
             phrase("Its current version is {version}.", version=current.version),
         )
+    if why := source.why_left_out(call.name):
+        raise Stopped(
+            Stage.LOOKUP,
+            ErrorKind.PERMISSION,
+            phrase("The tool `{name}` {why}.", name=call.name, why=why),
+            phrase("Go on with the tools you were given."),
+        )
     raise _unknown(source, call.name)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 from ferrule.core.events import RegistryEvent
+from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind, Tool, description_of, refuse_hidden
 
 if TYPE_CHECKING:
@@ -148,7 +149,13 @@ class ToolSource(ABC):
 
     def for_mode(self, mode: str) -> View:
         """What a permission mode shows: `plan` the read-only tools, any other mode all of them."""
-        return self.read_only() if mode == "plan" else self.filtered(lambda tool: True)
+        if mode != "plan":
+            return self.filtered(lambda tool: True)
+        return Filtered(self, lambda tool: tool.read_only, phrase("is not available in plan mode, which only reads"))
+
+    def why_left_out(self, name: str) -> str:
+        """Why a tool that exists is not shown here, after its name: "is not available …"; empty where that is all."""
+        return ""
 
     def prefixed(self, prefix: str) -> View:
         """The same tools under longer names: `prefixed("fs_")` shows `read` as `fs_read`."""
@@ -184,9 +191,15 @@ class View(ToolSource):
 class Filtered(View):
     """Only the tools that pass a test."""
 
-    def __init__(self, source: ToolSource, keep: Callable[[Tool[Any]], bool]) -> None:
+    def __init__(self, source: ToolSource, keep: Callable[[Tool[Any]], bool], why: str = "") -> None:
         super().__init__(source)
         self._keep = keep
+        self._why = why
+
+    def why_left_out(self, name: str) -> str:
+        found = self.source.entry(name) if self._why else None
+        left_out = found is not None and not self._keep(found.tool)
+        return self._why if left_out else self.source.why_left_out(name)
 
     def entry(self, name: str, version: str | None = None) -> RegistryEntry | None:
         found = self.source.entry(name, version)

@@ -19,7 +19,7 @@ from ferrule.app.build import App
 from ferrule.app.settings import Settings
 from ferrule.cli.chatting.chat_session import Chat, ChatAssistant
 from ferrule.cli.chatting.commands import run_command
-from ferrule.cli.chatting.questions import ChatAsker
+from ferrule.cli.chatting.questions import chat_asker
 from ferrule.cli.chatting.screen import PlainScreen
 from ferrule.testing import ScriptedModel
 from ferrule.testing.scripted_model import Reply
@@ -113,7 +113,7 @@ class Room:
     @asynccontextmanager
     async def open(self, *replies: Reply, settings: Settings | None = None) -> AsyncGenerator[Chat]:
         chat = self.chat
-        asker = ChatAsker(chat.place, chat.interrupted)
+        asker = chat_asker(chat.place, chat.interrupted)
         ports = chat.questions.ports(signs_in=self.by_person)
         async with App(settings or Settings(), self.workspace, ask=asker, ports=ports) as app:
             assistant = ChatAssistant(app, ScriptedModel(list(replies)), resumed=None, asks=True)

@@ -45,12 +45,13 @@ a tool that writes asks first:
 """)
 
 
-async def test_a_change_that_would_fail_is_said_to(room: Room) -> None:
+async def test_a_change_that_must_fail_fails_without_asking(room: Room) -> None:
     (room.workspace / "a.txt").write_text("one\n")
     edit = call("Edit", {"file_path": "a.txt", "old_string": "x", "new_string": "y"})
     async with room.open(say("", edit), "Done.") as chat:
         await chat._turn("go")
-    assert "It would fail now: `a.txt` has not been read yet." in room.said()
+    assert "`a.txt` has not been read yet." in room.said()
+    assert "Run it?" not in room.said()
 
 
 async def test_a_command_is_shown_exactly_with_what_hides_in_it(room: Room) -> None:
@@ -93,9 +94,10 @@ async def test_ctrl_c_at_a_question_stops_the_turn(room: Room) -> None:
 
 
 async def test_a_pipe_is_nobody_to_ask(room: Room) -> None:
+    room.by_person = False
     async with room.open(say("", call("Bash", {"command": "touch x"})), "Done.") as chat:
-        room.by_person = False
         room.typed.append("y")
         await chat._turn("go")
     assert room.typed == ["y"]
-    assert "there is no terminal to ask them at" in room.said()
+    assert "approval isn't available here" in room.said()
+    assert "denied" not in room.said()

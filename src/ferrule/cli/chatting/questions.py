@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.cli.ask import DIFF_LINES, choices_of, lines_of, understood
 from ferrule.cli.chatting.call_view import diff_rows
-from ferrule.cli.chatting.screen import kept, one_line, visible, wrapped
+from ferrule.cli.chatting.screen import kept, one_line, wrapped
 from ferrule.cli.server_talk.questions import BAR, NO_TERMINAL
 from ferrule.cli.words import _, as_warning, localised
 from ferrule.pipeline.confirm import Answer, Choice
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from ferrule.builtin.edit import Preview
     from ferrule.cli.ask import AnswerLine
     from ferrule.cli.chatting.event_printer import EventPrinter
     from ferrule.cli.chatting.input import PersonInput
@@ -99,10 +98,15 @@ class ChatTalk:
         return wrapped(line.words, screen.width, "", _INDENT)
 
 
+def chat_asker(place: QuestionPlace, interrupt: Callable[[], None]) -> ChatAsker | None:
+    """Whoever can approve a call here; nobody where the input is a pipe, which somebody else may have filled."""
+    return ChatAsker(place, interrupt) if place.person.by_person else None
+
+
 class ChatAsker:
     """Shows a question below what was said before it and waits for the person's answer.
 
-    Ctrl-C stops the whole turn; the end of the input means no. A pipe cannot approve anything.
+    Ctrl-C stops the whole turn; the end of the input means no.
     """
 
     def __init__(self, place: QuestionPlace, interrupt: Callable[[], None]) -> None:
@@ -111,19 +115,14 @@ class ChatAsker:
         self._interrupt = interrupt
 
     async def __call__(self, question: Question) -> Answer:
-        if not self._place.person.by_person:
-            return Answer(Choice.NO, "there is no terminal to ask them at")
-        from ferrule.builtin.edit import preview_of
-
         invocation = question.invocation
-        preview = await preview_of(question)
         await self._place.printer.reached(invocation.call_id)
         async with self._place.turn:
             with self._place.printer.held(invocation.call_id) as view, self._place.paused():
-                self._screen.write([*self._rows(question, preview)])
+                self._screen.write([*self._rows(question)])
                 answer = await self._answered(question)
                 if view is not None:
-                    view.shown_diff = preview is not None
+                    view.shown_diff = bool(question.preview)
                     view.refused_because = one_line(answer.reason) if answer.choice is Choice.NO else None
         return answer
 
@@ -137,13 +136,13 @@ class ChatAsker:
             return Answer(Choice.NO, "they stopped the turn")
         return understood(typed, question, tell=lambda words: self._screen.write(wrapped(words, self._screen.width)))
 
-    def _rows(self, question: Question, preview: Preview | None) -> list[str]:
+    def _rows(self, question: Question) -> list[str]:
         screen, paint = self._screen, self._screen.paint
         rows: list[str] = []
         told = False
         for line in lines_of(question):
             if told and not line.of_the_call:
-                rows += self._change(preview)
+                rows += self._change(question)
                 told = False
             if line.warning:
                 words = as_warning(line.words)
@@ -154,13 +153,8 @@ class ChatAsker:
             else:
                 rows += wrapped(line.words, screen.width, "", _INDENT)
         if told:
-            rows += self._change(preview)
+            rows += self._change(question)
         return [*rows, *wrapped(choices_of(question).strip(), screen.width)]
 
-    def _change(self, preview: Preview | None) -> list[str]:
-        if preview is None:
-            return []
-        if preview.problem:
-            words = _("It would fail now: {why}").format(why=visible(localised(preview.problem)))
-            return [self._screen.paint("warned", row) for row in wrapped(words, self._screen.width, _INDENT)]
-        return diff_rows(preview.diff, self._screen, DIFF_LINES)
+    def _change(self, question: Question) -> list[str]:
+        return diff_rows(localised(question.preview), self._screen, DIFF_LINES) if question.preview else []
