@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ferrule.core.context import CommandNames
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.files import files_of
-from ferrule.workspace.restrictions import FileFinder
+from ferrule.workspace.restrictions import files_concerned
 
 if TYPE_CHECKING:
     import asyncio
@@ -41,7 +41,6 @@ class SessionCommands:
     shell: ShellSession | None = None
     layer: SessionLayer | None = None
     folders: dict[str, OwnedFolder] = field(default_factory=dict[str, "OwnedFolder"])
-    finder: FileFinder = field(default_factory=FileFinder)
     watchers: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
 
 
@@ -183,7 +182,7 @@ def hidden_files(session: Session) -> tuple[Path, ...]:
         return rules.may_hide(paths, names)
 
     shown = (*names, *map(str, _repositories_outside(roots_of(session))))
-    perhaps = _commands_of(session).finder.find(shown, may_hide, (tuple(places), rules.reading_rules, names))
+    perhaps = files_concerned(shown, may_hide, (tuple(places), rules.reading_rules, names))
     found = {*rules.hidden_among(perhaps, names), *places}
     tops = [path for path in sorted(found) if not any(path.startswith(f"{other}/") for other in found)]
     return tuple(Path(path) for path in tops if path not in (*names, "/"))

@@ -7,12 +7,11 @@ that a search finds, and a link that leads elsewhere by the time it is opened.
 from __future__ import annotations
 
 import os
-import stat
-import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
+from ferrule.process.folder_index import index_of
 from ferrule.workspace.problems import PathProblem
 
 if TYPE_CHECKING:
@@ -105,63 +104,31 @@ def _denied(message: str) -> PathProblem:
 # Finds the files of a workspace that rules are about, for a box to hide or lock, without listing the tree each time.
 
 
-_CLOCK_STEP = 20_000_000  # of the coarsest clock a file system uses, in nanoseconds
 _GIT_KEEPS = frozenset({"objects", "refs", "logs", "lfs"})
 
 
-class _SeenFolder(NamedTuple):
-    number: int
-    changed: int
-    below: tuple[str, ...]
-    found: tuple[str, ...]
-
-
-class FileFinder:
-    """Remembers what it saw of each folder. `rules` names what `concerns` goes by: when that changes, all is looked at
-    anew.
+def files_concerned(roots: Iterable[str], concerns: Concerns, rules: object) -> tuple[str, ...]:
+    """Every file and folder that rules are about; what lies in such a folder is not named. `rules` says what `concerns`
+    goes by: while that is equal, so are the answers.
     """
+    found: set[str] = set()
+    for root in dict.fromkeys(roots):
 
-    def __init__(self) -> None:
-        self._seen: dict[str, _SeenFolder] = {}
-        self._rules: object = None
+        def read(path: str, names: dict[str, bool], top: str = root) -> tuple[list[str], tuple[str, ...] | None]:
+            start = f"{top}/{path}/" if path else f"{top}/"
+            listed = list(names)
+            concerned = zip(listed, concerns([start + name for name in listed]), strict=True)
+            found = {name for name, is_found in concerned if is_found}
+            kept = _GIT_KEEPS if start.endswith("/.git/") else frozenset[str]()  # nothing in there is found by its name
+            below = [name for name in listed if names[name] and name not in found and name not in kept]
+            return below, tuple(start + name for name in found) or None
 
-    def find(self, roots: Iterable[str], concerns: Concerns, rules: object) -> tuple[str, ...]:
-        """Every file and folder that they are about; what lies in such a folder is not named."""
-        if rules != self._rules:
-            self._seen, self._rules = {}, rules
-        found: list[str] = []
-        seen: dict[str, _SeenFolder] = {}
-        waiting = list(dict.fromkeys(roots))
-        while waiting:
-            path = waiting.pop()
-            if path in seen:
-                continue  # a root that lies in another
-            folder = self._look(path, concerns)
-            if folder is not None:
-                seen[path] = folder
-                found += folder.found
-                waiting += folder.below
-        self._seen = seen
-        return tuple(sorted(found))
-
-    def _look(self, path: str, concerns: Concerns) -> _SeenFolder | None:
         try:
-            state = os.lstat(path)
-            if not stat.S_ISDIR(state.st_mode):
-                return None
-            known = self._seen.get(path)
-            if known is not None and (known.number, known.changed) == (state.st_ino, state.st_ctime_ns):
-                return known
-            began = time.time_ns()
-            with os.scandir(path) as entries:
-                listed = {entry.path: entry.is_dir(follow_symlinks=False) for entry in entries}
+            opened = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
-            return None  # gone meanwhile, or not ours to read: no command of ours reads it either
-        names = list(listed)
-        found = {name for name, is_found in zip(names, concerns(names), strict=True) if is_found}
-        folders = [name for name, is_folder in listed.items() if is_folder and name not in found]
-        if path.endswith("/.git"):  # nothing in there is found by its name
-            folders = [name for name in folders if name.rpartition("/")[2] not in _GIT_KEEPS]
-        # What changes within one step of the clock cannot be told by it: such a folder is listed again next time.
-        changed = state.st_ctime_ns if state.st_ctime_ns < began - _CLOCK_STEP else -1
-        return _SeenFolder(state.st_ino, changed, tuple(folders), tuple(found))
+            continue  # not there, or not ours to read: no command of ours reads it either
+        try:
+            found.update(*index_of(root, rules).look(opened, read).found.values())
+        finally:
+            os.close(opened)
+    return tuple(sorted(found))

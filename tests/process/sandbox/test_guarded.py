@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.process.sandbox import guarded as module
+from ferrule.process import folder_index as module
 from ferrule.process.sandbox.guarded import GuardedTree
 
 
@@ -56,7 +56,6 @@ def test_every_repository_and_every_folder_are_looked_at(tree: GuardedTree, tmp_
         "w/.git",
         "a/.git/worktrees/t/config.worktree",
     }  # fmt: skip
-    assert found.repositories == {"", "a", "a/b", "w"}
     assert found.complete
 
 
@@ -108,14 +107,16 @@ def test_setting_back_the_time_of_a_folder_hides_nothing(tree: GuardedTree, tmp_
 
 
 NAMES = st.sampled_from(
-    ["a", "b", ".git", "config", "hooks", "HEAD", "objects", "refs", ".vscode", "ferrule.toml", "modules"]
+    ["a", "b", ".git", "config", "hooks", "HEAD", "objects", "refs", ".vscode", "info", "attributes", "modules"]
 )
 PATHS = st.lists(NAMES, min_size=1, max_size=4).map("/".join)
+STEPS = st.tuples(st.sampled_from(["make", "folder", "remove", "move", "swap", "look"]), PATHS, PATHS)
 
 
-@given(steps=st.lists(st.tuples(st.sampled_from(["make", "remove", "move", "look"]), PATHS, PATHS), max_size=25))
+@pytest.mark.parametrize("watched_from", [1, 3, 1_000])
+@given(steps=st.lists(STEPS, max_size=25))
 def test_looking_again_finds_what_a_fresh_look_finds(
-    steps: list[tuple[str, str, str]], tmp_path_factory: pytest.TempPathFactory
+    watched_from: int, steps: list[tuple[str, str, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The law behind the speed: however the tree changed, nothing is missed for having been seen before."""
     import contextlib
@@ -123,19 +124,103 @@ def test_looking_again_finds_what_a_fresh_look_finds(
 
     folder = tmp_path_factory.mktemp("tree")
     tree = GuardedTree(str(folder))
-    for what, one, other in steps:
-        with contextlib.suppress(OSError, shutil.Error):
-            if what == "make":
-                make(folder, one)
-            elif what == "remove":
-                shutil.rmtree(folder / one)
-            elif what == "move":
-                (folder / one).rename(folder / other)
-            else:
-                tree.look()
-    again = tree.look()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_WATCHED_FROM", watched_from)
+        for what, one, other in steps:
+            with contextlib.suppress(OSError, shutil.Error):
+                if what == "make":
+                    make(folder, one)
+                elif what == "folder":
+                    (folder / one).mkdir(parents=True)
+                elif what == "remove":
+                    shutil.rmtree(folder / one)
+                elif what == "move":
+                    (folder / one).rename(folder / other)
+                elif what == "swap":  # each is a folder that was there before, with all that is in it
+                    (folder / one).rename(folder.parent / "aside")
+                    (folder / other).rename(folder / one)
+                    (folder.parent / "aside").rename(folder / other)
+                else:
+                    tree.look()
+        again = tree.look()
     module._remembered.clear()
     fresh = GuardedTree(str(folder))
     assert fresh.look() == again
     fresh.close()
     tree.close()
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(folder.parent / "aside", ignore_errors=True)
+
+
+@pytest.fixture
+def watched(tree: GuardedTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GuardedTree:
+    """A tree that the kernel watches."""
+    monkeypatch.setattr(module, "_WATCHED_FROM", 1)
+    for name in ("a/b", "c"):
+        (tmp_path / name).mkdir(parents=True)
+    tree.look()
+    return tree
+
+
+def test_a_look_at_what_did_not_change_asks_the_kernel_nothing_of_any_folder(
+    watched: GuardedTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def visited(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(module.FolderIndex, "_visit", visited)
+    assert watched.look().folders == {"", "a", "a/b", "c"}
+
+
+def test_what_is_not_watched_is_looked_at_by_its_time(
+    watched: GuardedTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a file system that others change too, or when the user's editors watch all that may be watched."""
+
+    def cannot(*_: object) -> int:
+        return module._CANNOT
+
+    monkeypatch.setattr(module._Watches, "add", cannot)
+    make(tmp_path, "new/x")
+    watched.look()
+    make(tmp_path, "new/.envrc", "a/b/.envrc")
+    assert {"new/.envrc", "a/b/.envrc"} <= watched.look().marks.keys()
+
+
+def test_when_the_kernel_could_not_tell_all_everything_is_looked_at(
+    watched: GuardedTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, "a/b/.envrc")
+    monkeypatch.setattr(module, "_EVENT", _Overflowing())
+    watched.look()
+    monkeypatch.undo()
+    assert "a/b/.envrc" in watched.look().marks
+
+
+class _Overflowing:
+    size = 1 << 20
+
+    def unpack_from(self, data: bytes, at: int) -> tuple[int, int, int, int]:
+        return -1, module._OVERFLOW, 0, 0
+
+
+def test_a_fork_looks_for_itself(watched: GuardedTree, tmp_path: Path) -> None:
+    make(tmp_path, "a/b/.envrc")
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if "a/b/.envrc" in watched.look().marks else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert "a/b/.envrc" in watched.look().marks  # what the kernel told was not taken from us
+
+
+def test_when_something_is_mounted_everything_is_looked_at(
+    watched: GuardedTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Mounted:
+        def poll(self, milliseconds: int) -> list[int]:
+            return [milliseconds]
+
+    before = module._watches._turn
+    monkeypatch.setattr(module._watches, "_changed_mounts", Mounted())
+    assert watched.look().folders == {"", "a", "a/b", "c"}
+    assert module._watches._turn == before + 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.process.sandbox.guarded import open_plain, opened
+from ferrule.process.folder_index import open_plain, opened
 
 
 def test_real_names_lead_there(tmp_path: Path) -> None:

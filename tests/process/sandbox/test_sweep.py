@@ -219,6 +219,16 @@ def test_a_folder_put_in_the_place_of_another_brings_no_settings(box: Box) -> No
     assert (box.workspace / "sub.old/.envrc").read_text() == "mine"
 
 
+def test_a_folder_that_was_closed_and_opened_again_brings_no_settings(box: Box) -> None:
+    """Nobody but root can look into a closed one after the first command, and that is said."""
+    box.write("sub/deep/file", "")
+    first = box.run("echo evil >sub/.envrc; echo evil >sub/deep/.envrc; chmod 000 sub")
+    assert first.denials
+    box.run("chmod 755 sub")
+    assert not (box.workspace / "sub/.envrc").exists()
+    assert not (box.workspace / "sub/deep/.envrc").exists()
+
+
 def test_a_link_in_place_of_a_guarded_folder_makes_nothing_elsewhere(box: Box) -> None:
     """Bubblewrap makes missing mount points, and follows links to where it makes them."""
     box.repository(template="")

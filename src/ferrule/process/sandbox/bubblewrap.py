@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
+from ferrule.process.folder_index import open_plain
 from ferrule.process.profile import LayerMount, clean_environment
 from ferrule.process.sandbox.denials import Denial, SandboxRefused, explain
-from ferrule.process.sandbox.guarded import GuardedTree, Sweep, Watched, numbers_above, open_plain
+from ferrule.process.sandbox.guarded import GuardedTree, Sweep, Watched, numbers_above
 from ferrule.process.sandbox.limits import control_group, limits_of
 from ferrule.process.sandbox.places import Places, git_settings, is_within, sockets_of_others, system_places
 from ferrule.process.sandbox.proxy import network

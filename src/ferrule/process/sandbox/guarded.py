@@ -2,8 +2,7 @@
 every repository, the folder that `core.hooksPath` names, and the settings of Ferrule, editors, agents and shells in
 every folder but those of dependencies.
 
-The whole tree is looked at once. Afterwards only folders that changed are listed again: a new name in a folder
-changes its `ctime`, which no program can set back.
+Before a command and after it they are looked at, and what the command did to them is taken back.
 """
 
 from __future__ import annotations
@@ -17,22 +16,23 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ferrule.core.access import OF_GIT, SETTINGS, settings_among
+from ferrule.process.folder_index import index_of, opened
 from ferrule.process.sandbox.denials import Denial
 from ferrule.process.sandbox.places import harmless, hooks_of_person, hooks_paths
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
+    from ferrule.process.folder_index import FolderIndex
     from ferrule.process.profile import Forbidden
 
 
 _GIT_FOLDER_HAS = frozenset({"HEAD", "objects", "refs"})
 _WALKED_OF_GIT = frozenset({"modules", "worktrees", "info"})
-_MOST_FOLDERS, _MOST_INSIDE, _MOST_REMEMBERED = 100_000, 2_000, 8
-_CLOCK_STEP = 20_000_000  # of the coarsest clock a file system uses, in nanoseconds
+_MOST_INSIDE = 2_000
 
 
 @dataclass(slots=True, frozen=True)
@@ -49,28 +49,30 @@ class Found:
     """The guarded places of one look, by path below the folder."""
 
     marks: dict[str, Mark]
-    repositories: frozenset[str]
-    """Folders that have a `.git`."""
     folders: frozenset[str]
     """All that were looked at."""
+    closed: frozenset[str]
+    """Those that could not be."""
     git_folders: tuple[str, ...]
     """Folders that git keeps its own files in."""
     complete: bool
     """Whether every folder was looked at."""
 
+    def had(self, folder: str) -> bool:
+        """Whether it was there; what lies in one that could not be looked into may have been."""
+        if folder in self.folders:
+            return True
+        parts = folder.split("/") if self.closed else ()
+        return any("/".join(parts[:end]) in self.closed for end in range(1, len(parts) + 1))
 
-@dataclass(slots=True)
-class _Folder:
-    number: int
-    changed: int
-    below: tuple[str, ...]
+
+class _Names(NamedTuple):
+    """What is notable in a folder."""
+
     guarded: tuple[str, ...]
-    is_repository: bool
-    is_git: bool
-
-
-# What was seen of each folder by the same rules, so that the next sandbox of a workspace need not list it all again.
-_remembered: dict[str, tuple[Forbidden | None, dict[str, _Folder]]] = {}
+    is_git: bool = False
+    has_attributes: bool = False
+    """Which git obeys if the folder is that of a repository."""
 
 
 class GuardedTree:
@@ -85,8 +87,7 @@ class GuardedTree:
         self.locked: frozenset[str] = frozenset()
         """Places that cannot be changed from inside: what is in them need not be looked at."""
         self.descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        rules, folders = _remembered.get(root, (None, {}))
-        self._folders = folders if rules == forbidden else {}
+        self._index: FolderIndex[_Names] = index_of(root, ("guarded", forbidden))
 
     def close(self) -> None:
         """Let go of the folder."""
@@ -94,32 +95,17 @@ class GuardedTree:
 
     def look(self, *, deep: bool = True) -> Found:
         """Every guarded place that is there now; not `deep`, without what is inside of them."""
+        tree = self._index.look(self.descriptor, self._read)
         marks: dict[str, Mark] = {}
-        repositories: set[str] = set()
-        git_folders: list[str] = []
-        folders: dict[str, _Folder] = {}
-        waiting = [""]
-        while waiting and len(folders) < _MOST_FOLDERS:
-            path = waiting.pop()
-            folder = self._folder(path)
-            if folder is None:
-                continue
-            folders[path] = folder
-            start = f"{path}/" if path else ""
-            waiting += [start + name for name in folder.below]
-            if folder.is_repository:
-                repositories.add(path)
-            if folder.is_git:
-                git_folders.append(path)
-            for name in folder.guarded:
-                self._mark(start + name, marks, deep=deep)
+        git_folders = sorted(path for path, names in tree.found.items() if names.is_git)
+        for path, names in tree.found.items():
+            for name in names.guarded:
+                self._mark(f"{path}/{name}" if path else name, marks, deep=deep)
+            if names.has_attributes and self._is_info(path):
+                self._mark(f"{path}/attributes", marks, deep=deep)
         for path in (*self.named, *self._hooks(git_folders)):
             self._mark(path, marks, deep=deep)
-        self._folders = folders
-        _remembered[self.root] = self._forbidden, folders
-        while len(_remembered) > _MOST_REMEMBERED:
-            _remembered.pop(next(iter(_remembered)))
-        return Found(marks, frozenset(repositories), frozenset(folders), tuple(git_folders), not waiting)
+        return Found(marks, tree.folders, tree.closed, tuple(git_folders), tree.complete)
 
     def deepen(self, found: Found) -> None:
         """Take in what is inside of those that are not locked, after a look that did not."""
@@ -150,44 +136,23 @@ class GuardedTree:
                 if target.startswith(self.root + "/"):
                     yield target[len(self.root) + 1 :]
 
-    def _folder(self, path: str) -> _Folder | None:
-        try:
-            now = os.stat(path or ".", dir_fd=self.descriptor, follow_symlinks=False)
-            known = self._folders.get(path)
-            if known is not None and known.number == now.st_ino and known.changed == now.st_ctime_ns:
-                return known
-            return self._list(path)
-        except OSError:
-            return None  # gone meanwhile, or a link now, or not ours to read
-
-    def _list(self, path: str) -> _Folder:
-        with opened(self.descriptor, path) as folder:
-            began = time.time_ns()
-            state = os.fstat(folder)
-            with os.scandir(folder) as entries:
-                names = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
-        # What changes within one step of the clock cannot be told by it: such a folder is listed again next time.
-        changed = state.st_ctime_ns if state.st_ctime_ns < began - _CLOCK_STEP else -1
+    def _read(self, path: str, names: dict[str, bool]) -> tuple[list[str], _Names | None]:
         folders = [name for name, is_folder in names.items() if is_folder]
         if _is_of_git(path):
-            below = tuple(name for name in folders if name in _WALKED_OF_GIT)
-            return _Folder(state.st_ino, changed, below, tuple(OF_GIT & names.keys()), False, True)
+            return [name for name in folders if name in _WALKED_OF_GIT], _Names(tuple(OF_GIT & names.keys()), True)
         guarded = settings_among(path, names) | self.forbids(path, names)
-        if "attributes" in names and self._is_info(path):
-            guarded.add("attributes")
         if names.get(".git") is False:
             guarded.add(".git")  # a file or a link that says where the repository is
         bare = names.keys() >= _GIT_FOLDER_HAS  # git takes such a folder for a repository, whatever else is in it
         if bare:
             guarded |= OF_GIT & names.keys()
-        below = tuple(name for name in folders if name not in guarded)
-        return _Folder(state.st_ino, changed, below, tuple(guarded), ".git" in names, bare)
+        attributes = "attributes" in names and path.rpartition("/")[2] == "info"
+        notable = _Names(tuple(guarded), bare, attributes) if guarded or bare or attributes else None
+        return [name for name in folders if name not in guarded], notable
 
     def _is_info(self, path: str) -> bool:
         """Whether it is the folder of a repository in which git looks for attributes."""
-        above, _, name = path.rpartition("/")
-        if name != "info":
-            return False
+        above = path.rpartition("/")[0]
         try:
             os.stat(f"{above}/HEAD" if above else "HEAD", dir_fd=self.descriptor, follow_symlinks=False)
         except OSError:
@@ -229,42 +194,7 @@ def _changes(folder: int, start: str, room: int) -> Iterator[tuple[str, int, int
                         room -= 1
 
 
-# Looks at the guarded places before and after a command, and takes back what the command did to them.
-
-
-# Opens what lies below a folder by real names alone: a link on the way is an error, also one put there now.
-
-
 _MOST_READ = 1 << 20
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-def open_plain(folder: int, path: str, flags: int = _FOLDER) -> int:
-    """Open `path` below the open `folder`, part by part; "" is the folder itself."""
-    parts = path.split("/") if path else ["."]
-    at = folder
-    try:
-        for index, part in enumerate(parts):
-            last = index == len(parts) - 1
-            below = os.open(part, (flags | os.O_NOFOLLOW | os.O_CLOEXEC) if last else _FOLDER, dir_fd=at)
-            if at != folder:
-                os.close(at)
-            at = below
-    except BaseException:
-        if at != folder:
-            os.close(at)
-        raise
-    return at
-
-
-@contextlib.contextmanager
-def opened(folder: int, path: str, flags: int = _FOLDER) -> Generator[int]:
-    """The same, for the length of a block."""
-    descriptor = open_plain(folder, path, flags)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def read_plain(root: int, path: str) -> tuple[bytes, int] | None:
@@ -395,6 +325,15 @@ class Watched:
                 )
 
 
+def _unseen(why: str) -> Denial:
+    return Denial(
+        "guarded",
+        "",
+        f"Not everything that the command left could be searched for guarded files. {why}.",
+        "Tell the user to look at it before using the folder.",
+    )
+
+
 class Sweep:
     """`begin` before a command, `end` after it."""
 
@@ -420,13 +359,16 @@ class Sweep:
                 mark = after.marks[path]
                 if before.marks.get(path) == mark:
                     continue
-                if _same(moved.get(mark.number), mark) and _top(path) not in before.folders:
+                if _same(moved.get(mark.number), mark) and not before.had(_top(path)):
                     continue  # the folder that it is in has another name now; one that was there before has not
                 if self._is_mounted(one, path):
                     continue
                 if not _may_stay(one, path, before):
                     denials.append(self._take(one, path))
             denials += one.put_back()
+            denials += [_unseen(f"It closed `{path}`") for path in sorted(after.closed - before.closed)[:1]]
+            if not after.complete:
+                denials.append(_unseen("There are too many folders"))
             one.found = one.tree.look() if denials else after
         return tuple(denials)
 
@@ -500,7 +442,7 @@ def _may_stay(one: Watched, path: str, before: Found) -> bool:
     if path in one.hidden or one.tree.forbids(parent, (name,)):
         return False
     if path not in one.tree.named and settings_among(parent, (name,)):
-        return _top(path) not in before.folders  # what a fresh clone brings is for its reader to judge
+        return not before.had(_top(path))  # what a fresh clone brings is for its reader to judge
     if name in OF_GIT or name == ".git":
         return _runs_nothing(one.tree, path, name)
     return False
