@@ -10,7 +10,6 @@ import array
 import asyncio
 import atexit
 import contextlib
-import json
 import marshal
 import os
 import shutil
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
 from ferrule.process import launcher
+from ferrule.process.folder_index import is_quiet
 from ferrule.process.sandbox.denials import Denial, SandboxRefused
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ _SECONDS_BETWEEN_SIZES = 1.0
 _SILENT = "the launcher does not answer"
 _KILLED = "the launcher was killed"
 _MOST_ENTRIES = 500_000
+_SECONDS_OF_LOOP, _MOST_KNOWN = 0.005, 1_000
+_took: dict[tuple[Path, ...], float] = {}
+"""How long preparing took, by the folders it is about."""
 
 
 class BoxFailed(SandboxRefused):
@@ -76,7 +79,7 @@ class Box:
         To wait for it where the waiting may be cancelled, use `asyncio.wait`, which leaves it alone.
         """
         port.setblocking(False)
-        self._loop.add_reader(port, self._hear)
+        self._loop.add_reader(port.fileno(), self._hear)  # a number: of a socket asyncio makes a text first
 
     @property
     def contains_all(self) -> bool:
@@ -199,7 +202,7 @@ class Box:
     def _lose(self) -> None:
         """The launcher was killed: the kernel kills what it started, which takes a moment."""
         if self._port is not None:
-            self._loop.remove_reader(self._port)
+            self._loop.remove_reader(self._port.fileno())
         if not self._started.done():
             self._failure = self._failure or f"start: {_KILLED}"
         self._wait_until_gone(monotonic() + _SECONDS_TO_END)
@@ -212,8 +215,8 @@ class Box:
 
     def _inner(self) -> int:
         """The first process of its namespace."""
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            return int(json.loads(os.pread(self._info, 4096, 0))["child-pid"])
+        with contextlib.suppress(OSError):
+            return launcher.named_in(self._info)
         return 0
 
     def _kill(self) -> None:
@@ -225,7 +228,7 @@ class Box:
         port, self._port = self._port, None
         if port is not None:
             if not self._loop.is_closed():
-                self._loop.remove_reader(port)
+                self._loop.remove_reader(port.fileno())
             port.close()
         if self._info >= 0:
             os.close(self._info)
@@ -283,7 +286,7 @@ async def open_box(
     if terminal >= 0:
         stdin = stdout = stderr = terminal
     streams = (stdin, stdout, stderr)
-    prepared = await _beside_the_loop(sandbox, profile, arguments, terminal=terminal >= 0)
+    prepared = await _prepare(sandbox, profile, arguments, terminal=terminal >= 0)
     try:
         return await start_box(prepared, streams, passed, profile)
     except BoxFailed as failure:
@@ -292,7 +295,7 @@ async def open_box(
             profile = replace(profile, layers=())
         elif failure.why != _KILLED:
             raise
-        prepared = await _beside_the_loop(sandbox, profile, arguments, terminal=terminal >= 0)
+        prepared = await _prepare(sandbox, profile, arguments, terminal=terminal >= 0)
         return await start_box(prepared, streams, passed, profile)
 
 
@@ -319,16 +322,24 @@ async def start_box(
     return box
 
 
-async def _beside_the_loop(sandbox: Sandbox, profile: Profile, arguments: Sequence[str], *, terminal: bool) -> Prepared:
-    """Prepare it in a thread: a large workspace takes some time to look at."""
-    making = asyncio.get_running_loop().run_in_executor(
-        None, lambda: sandbox.prepare(profile, arguments, terminal=terminal)
-    )
-    try:
-        return await asyncio.shield(making)
-    except asyncio.CancelledError:
-        making.add_done_callback(_close_made)
-        raise
+async def _prepare(sandbox: Sandbox, profile: Profile, arguments: Sequence[str], *, terminal: bool) -> Prepared:
+    """In a thread, if it took some time when it was last done, or may take some now."""
+    began, roots = monotonic(), profile.writable
+    if _took.get(roots, 1.0) < _SECONDS_OF_LOOP and is_quiet():
+        made = sandbox.prepare(profile, arguments, terminal=terminal)
+    else:
+        making = asyncio.get_running_loop().run_in_executor(
+            None, lambda: sandbox.prepare(profile, arguments, terminal=terminal)
+        )
+        try:
+            made = await asyncio.shield(making)
+        except asyncio.CancelledError:
+            making.add_done_callback(_close_made)
+            raise
+    if len(_took) > _MOST_KNOWN:
+        _took.clear()
+    _took[roots] = monotonic() - began
+    return made
 
 
 def _close_made(making: asyncio.Future[Prepared]) -> None:
@@ -443,6 +454,8 @@ class _Connection:
             "takes_terminal": launch.takes_terminal,
             "rules": launch.rules,
             "filter": launch.filter,
+            # Layers are used again at once: their box is over when nothing has them mounted any more.
+            "info": [5 + list(inherited).index(launch.info)] if launch.info >= 0 and not launch.overlays else [],
         }
         with _in_memory(marshal.dumps(content)) as text:
             descriptors = array.array("i", (port, text, *streams, *inherited.values()))

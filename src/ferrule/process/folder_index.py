@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import select
 import struct
 import sys
+import termios
 import threading
 import time
+from array import array
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -33,6 +36,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _EVENT = struct.Struct("iIII")
 _NAMES_CHANGE = 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x01000000  # moved, created, deleted; only folders
 _OVERFLOW, _IGNORED = 0x4000, 0x8000
+_LITTLE = 4096  # bytes, some hundred changes
 _NOT_TRIED, _CANNOT = -2, -1
 # ext4, xfs, btrfs, tmpfs, f2fs, overlay, zfs, bcachefs: only this kernel changes them.
 _LOCAL = frozenset({
@@ -258,6 +262,14 @@ class _Watches:
                 for user, path in users:
                     user.stale.add(path)
 
+    def is_quiet(self) -> bool:
+        """Whether there is little that the kernel told and nobody took."""
+        waiting = array("i", (0,))
+        with self._lock:
+            if self._queue >= 0:
+                fcntl.ioctl(self._queue, termios.FIONREAD, waiting)
+        return waiting[0] < _LITTLE
+
     def has(self, watch: int, index: FolderIndex[Any], path: str) -> bool:
         """Whether it is still in force."""
         return (index, path) in self._users.get(watch, ())
@@ -315,6 +327,7 @@ def _kind(folder: int) -> int:
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _watches = _Watches()
+is_quiet = _watches.is_quiet
 _remembered: list[tuple[str, object, FolderIndex[Any]]] = []
 _remembered_lock = threading.Lock()
 

@@ -139,9 +139,11 @@ def stop_and_kill(tops: list[int]) -> None:
 class _Running:
     """A box of which the first process has not been waited for, or which others still have to leave."""
 
-    def __init__(self, pid: int, port: _socket.socket) -> None:
+    def __init__(self, pid: int, port: _socket.socket, info: int = -1) -> None:
         self.pid = pid
         self.port = port
+        self.info = info
+        """Where bubblewrap named the first process inside, if the end need not wait for its mounts to go."""
         self.code: int | None = None
         self.ended_at = 0.0
 
@@ -161,6 +163,7 @@ class Launcher:
         self._port = port
         self._parent = os.getppid()
         self._running: dict[int, _Running] = {}
+        self._leaving: set[int] = set()  # killed first processes of boxes in which nothing else is
         self._by_port: dict[int, _Running] = {}
         self._poll = select.poll()
         self._woken, waker = os.pipe()
@@ -190,9 +193,9 @@ class Launcher:
                     self._hear(box)
                 elif self._spare is not None and descriptor == self._spare.line.fileno():
                     self._adopt(self._spare)
-            self._reap()
+            gone = self._reap()
             for box in [box for box in self._running.values() if box.code is not None]:
-                self._close(box)
+                self._close(box, gone)
             if not ready and os.getppid() != self._parent:
                 return  # a copy of the socket outlived Ferrule in some fork of it
             if self._spare is None and (not ready or not self._running):
@@ -232,7 +235,7 @@ class Launcher:
         self._poll.modify(self._port.fileno(), select.POLLIN)
         if data:
             port = _socket.socket(fileno=given[0])
-            self._running[spare.pid] = self._by_port[port.fileno()] = _Running(spare.pid, port)
+            self._running[spare.pid] = self._by_port[port.fileno()] = _Running(spare.pid, port, *given[1:])
             self._poll.register(port.fileno(), select.POLLIN)
 
     def _hear(self, box: _Running) -> None:
@@ -246,14 +249,17 @@ class Launcher:
         if box.code is None:  # elsewhere only the warden knows what is below it
             signal_all([box.pid], signal.SIGKILL if _LINUX else signal.SIGTERM)
 
-    def _reap(self) -> None:
+    def _reap(self) -> set[int]:
+        gone: set[int] = set()
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return
+                return gone
             if pid == 0:
-                return
+                return gone
+            gone.add(pid)
+            self._leaving.discard(pid)
             if self._spare is not None and pid == self._spare.pid:
                 self._adopt(self._spare)  # what it had to tell us was sent before it ended
             if (box := self._running.get(pid)) is not None:
@@ -261,17 +267,32 @@ class Launcher:
                 box.ended_at = time.monotonic()
 
     def _knows(self, pid: int) -> bool:
-        return pid in self._running or (self._spare is not None and pid == self._spare.pid)
+        known = pid in self._running or pid in self._leaving
+        return known or (self._spare is not None and pid == self._spare.pid)
 
-    def _close(self, box: _Running) -> None:
+    def _is_empty(self, box: _Running, gone: set[int]) -> bool:
+        """Whether nothing but its first process is left in a namespace, which takes some time to leave it."""
+        first = named_in(box.info) if box.info >= 0 else 0
+        if not first or first in gone:
+            return bool(first)
+        signal_all([first], signal.SIGKILL)  # from here on it cannot fork
+        if children(first):
+            return False
+        self._leaving.add(first)
+        return True
+
+    def _close(self, box: _Running, gone: set[int]) -> None:
         """Report the end once nothing is left: what its first process left behind is our child now, and no other is."""
-        left = [pid for pid in children(os.getpid()) if not self._knows(pid)] if _LINUX else []
-        if left:
-            stop_and_kill(left)
-            if time.monotonic() - box.ended_at < _SECONDS_TO_END:
-                return
+        if not self._is_empty(box, gone):
+            left = [pid for pid in children(os.getpid()) if not self._knows(pid)] if _LINUX else []
+            if left:
+                stop_and_kill(left)
+                if time.monotonic() - box.ended_at < _SECONDS_TO_END:
+                    return
         _tell(box.port, ENDED, box.code or 0)
         del self._running[box.pid], self._by_port[box.port.fileno()]
+        if box.info >= 0:
+            os.close(box.info)
         with contextlib.suppress(KeyError):  # nobody listened any more
             self._poll.unregister(box.port.fileno())
         box.port.close()
@@ -291,6 +312,12 @@ def understand(message: bytes) -> tuple[str, int, str]:
     return chr(head[0]), int(head[1:]), text.decode(errors="replace")
 
 
+def named_in(info: int) -> int:
+    """The process that bubblewrap named, which is our child once bubblewrap has ended; 0 when it had no time to."""
+    number = os.pread(info, PACKET, 0).partition(b'"child-pid":')[2].partition(b",")[0].strip(b" \n}")
+    return int(number) if number.isdigit() else 0
+
+
 def _nothing(number: int, frame: object) -> None:
     """The pipe of wake-ups has the signal; nothing else is to be done."""
 
@@ -306,14 +333,32 @@ def _wait_for_order(orders: _socket.socket, line: _socket.socket, launcher: int)
             signal.signal(number, signal.SIG_DFL)
         _die_with(launcher, signal.SIGKILL)
         os.setsid()
+        _rehearse(launcher)
         data, given = _receive(orders)
         if data:
-            line.sendmsg([b"\0"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", given[:1]))])
-            port = _socket.socket(fileno=given[0])
             text = os.pread(given[1], os.fstat(given[1]).st_size, 0)
-            _begin(marshal.loads(text), port, given[2:], launcher)  # noqa: S302 - Ferrule's own
+            order: dict[str, Any] = marshal.loads(text)  # noqa: S302 - Ferrule's own
+            passed = [given[0], *map(given.__getitem__, order["info"])]
+            line.sendmsg([b"\0"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", passed))])
+            _begin(order, _socket.socket(fileno=given[0]), given[2:], launcher)
     finally:
         os._exit(0)  # it must never go on as a second launcher
+
+
+def _rehearse(launcher: int) -> None:
+    """Do once what an order will have done: what a child writes to for the first time, the kernel copies for it."""
+    near, far = _socket.socketpair(_socket.AF_UNIX, KIND)
+    descriptors = array.array("i", (0, 1, 2))
+    far.sendmsg([b"\0" * PACKET], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)])
+    _, given = _receive(near)
+    order = marshal.loads(marshal.dumps({"arguments": ["x"] * 200, "environment": {"x": "y"}}))  # noqa: S302 - ours
+    with open(os.devnull, "wb", 0) as file:  # noqa: PTH123
+        file.write(b"0")
+    _die_with(launcher, signal.SIGKILL)
+    _tell(far, STARTED, len(order))
+    _place(given, [0, 1, 2])
+    for descriptor in (*given, near.detach(), far.detach()):
+        os.close(descriptor)
 
 
 def _receive(port: _socket.socket) -> tuple[bytes, list[int]]:

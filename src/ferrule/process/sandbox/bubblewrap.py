@@ -125,25 +125,25 @@ def names_of_hidden(hidden: Sequence[Path], roots: Sequence[str]) -> list[str]:
     return [path for path in names if not any(path != other and is_within(path, other) for other in names)]
 
 
-def _other_names(places: Iterable[str], roots: Iterable[str]) -> list[str]:
+def _other_names(places: Iterable[str], roots: Iterable[str], but: tuple[str, ...] = ()) -> list[str]:
     """Under which names files in these places, given by their real paths, are known below the roots; none where no
     file has a second name.
     """
-    linked = {(file.st_dev, file.st_ino) for path in places for file in _files(path) if file.st_nlink > 1}
+    linked = {(file.st_dev, file.st_ino) for path in places for file in _files(path, but) if file.st_nlink > 1}
     return [name for root in roots for name in _with_number(root, linked)] if linked else []
 
 
-def _files(path: str) -> Iterator[os.stat_result]:
-    """The state of a file, or of every file in a folder."""
+def _files(path: str, but: tuple[str, ...] = ()) -> Iterator[os.stat_result]:
+    """The state of a file, or of every file in a folder, but for names that end so."""
     with suppress(OSError):
         state = os.lstat(path)
         if stat.S_ISREG(state.st_mode):
             yield state
         elif stat.S_ISDIR(state.st_mode):
             with os.scandir(path) as entries:
-                below = [entry.path for entry in entries if not entry.is_symlink()]
+                below = [entry.path for entry in entries if not (entry.is_symlink() or entry.name.endswith(but))]
             for one in below:
-                yield from _files(one)
+                yield from _files(one, but)
 
 
 def _with_number(root: str, wanted: set[tuple[int, int]]) -> Iterator[str]:
@@ -339,7 +339,7 @@ class _Preparation:
             tree.deepen(one.found)
             one.keep()
             places = [f"{root}/{path}" for path, mark in one.found.marks.items() if not stat.S_ISLNK(mark.kind)]
-            for other in _other_names(places, [root]):
+            for other in _other_names(places, [root], (".sample",)):  # hooks that never run
                 if not any(is_within(other, place) for place in places):
                     self._mount(tree, other[len(root) + 1 :])
         return Sweep(watched)

@@ -204,7 +204,7 @@ def read_plain(root: int, path: str) -> tuple[bytes, int] | None:
             state = os.fstat(file)
             if not stat.S_ISREG(state.st_mode) or state.st_size > _MOST_READ:
                 return None
-            return os.read(file, _MOST_READ), stat.S_IMODE(state.st_mode)
+            return os.read(file, state.st_size), stat.S_IMODE(state.st_mode)
     except OSError:
         return None
 

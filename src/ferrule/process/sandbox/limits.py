@@ -28,7 +28,7 @@ _PREFIX = "ferrule-"
 _TIDIED_EVERY = 64
 _numbers = itertools.count()
 _still_there: list[Path] = []
-# Groups that are empty again: the kernel takes longer to remove and make one than to start a command in it.
+# Groups that nobody needs now: the kernel takes longer to remove and make one than to start a command in it.
 _idle: dict[tuple[int | None, int | None], list[Path]] = {}
 _MOST_IDLE = 4
 
@@ -105,13 +105,9 @@ def _make(bounds: Bounds) -> Path | None:
 
 
 def _give_back(group: Path, bounds: Bounds) -> None:
-    """Keep an empty one for the next box with these bounds."""
+    """Keep it for the next box with these bounds; the last process of this one may still be leaving it."""
     idle = _idle.setdefault((bounds.processes, bounds.memory), [])
-    try:
-        is_empty = (group / "cgroup.procs").read_bytes() == b""
-    except OSError:
-        return
-    if is_empty and len(idle) < _MOST_IDLE:
+    if len(idle) < _MOST_IDLE:
         idle.append(group)
     else:
         _remove(group)

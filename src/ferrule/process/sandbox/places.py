@@ -91,6 +91,7 @@ def harmless(text: str) -> list[Setting] | None:
     return settings
 
 
+@lru_cache(maxsize=64)  # asked at every start and end
 def hooks_paths(text: str) -> list[str]:
     """Every value that `core.hooksPath` may have in a file; rather one too many than one too few."""
     found = (value.strip() for value in _HOOKS_PATH.findall(text[:_MOST]))
@@ -120,6 +121,7 @@ def _quoted(value: str) -> str:
 
 
 _MOST_SOCKETS = 64
+_SOCKET = re.compile(r" (/.*)$", re.MULTILINE)
 # Homes, the sockets of services, and folders that everyone may write.
 _REPLACED_FOLDERS = ("/home", "/root", "/run", "/var/tmp")  # noqa: S108 - to be hidden
 # Mail, print and cron queues, key material: of no use to a build.
@@ -245,16 +247,12 @@ def sockets_of_others(covered: Sequence[str]) -> list[str]:
     keeps nobody from using them.
     """
     try:
-        with open("/proc/net/unix", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - on every start
-            lines = file.read().splitlines()[1:]
+        with open("/proc/net/unix", "rb", 0) as file:  # noqa: PTH123 - on every start
+            text = file.read().decode(errors="surrogateescape")
     except OSError:
         return []
     found: dict[str, None] = {}
-    for line in lines:
-        at = line.find(" /")
-        if at < 0:
-            continue
-        path = line[at + 1 :]
+    for path in _SOCKET.findall(text):
         if any(is_within(path, folder) for folder in covered):
             continue
         real = os.path.realpath(path)
