@@ -25,6 +25,7 @@ from _measure import Row, report
 from ferrule.process.box import _texts, open_box
 from ferrule.process.launcher import _mount_layers, _unshare
 from ferrule.process.profile import LayerMount, Profile
+from ferrule.process.sandbox.bubblewrap import _hidden
 from ferrule.process.sandbox.choose import best_sandbox
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 
@@ -83,6 +84,9 @@ def bare(launch: Launch, true: str) -> Callable[[], None]:
 
     arguments = list(launch.arguments)
     flags = arguments[: arguments.index("--")]
+    covered = [word for path in launch.covered for word in _hidden(path)]  # the launcher's; here bubblewrap has to
+    at = flags.index("--dev") + 2
+    flags[at:at] = covered
     read = [int(flags[at + 1]) for at, flag in enumerate(flags) if flag in ("--seccomp", "--file", "--info-fd")]
 
     def run() -> None:

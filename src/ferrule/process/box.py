@@ -450,6 +450,7 @@ class _Connection:
             "joins": launch.joins,
             "overlays": [_texts(one) for one in launch.overlays],
             "mounts": list(launch.mounts),
+            "covered": launch.covered,
             "user_namespace": launch.user_namespace,
             "takes_terminal": launch.takes_terminal,
             "rules": launch.rules,

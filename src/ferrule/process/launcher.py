@@ -26,6 +26,7 @@ import os
 import resource
 import select
 import signal
+import stat
 import sys
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -43,7 +44,8 @@ KIND = _socket.SOCK_SEQPACKET if _LINUX else _socket.SOCK_STREAM
 _DEATH_SIGNAL, _SUB_REAPER, _DROP_CAPABILITY, _NO_NEW_PRIVILEGES, _SECCOMP, _BY_FILTER = 1, 36, 24, 38, 22, 2
 _LANDLOCK_RESTRICT = 446
 _NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
-_BIND, _RECURSIVE, _PRIVATE = 1 << 12, 1 << 14, 1 << 18
+_BIND, _RECURSIVE, _PRIVATE, _SLAVE = 1 << 12, 1 << 14, 1 << 18, 1 << 19
+_READ_ONLY = 1 | 2 | 4  # and no programs of other users, and no devices
 _TAKE_TERMINAL = 0x540E if _LINUX else 0x20007461
 _PARENT_CHECK_MILLISECONDS, _SOON_MILLISECONDS = 2000, 20
 _SECONDS_TO_END = 60.0
@@ -163,6 +165,7 @@ class Launcher:
         self._port = port
         self._parent = os.getppid()
         self._running: dict[int, _Running] = {}
+        self._views: dict[tuple[str, ...], int] = {}  # mount namespaces, by what is covered in them
         self._leaving: set[int] = set()  # killed first processes of boxes in which nothing else is
         self._by_port: dict[int, _Running] = {}
         self._poll = select.poll()
@@ -216,7 +219,7 @@ class Launcher:
         pid = os.fork()
         if pid == 0:
             near.close()
-            _wait_for_order(self._port, far, parent)
+            _wait_for_order(self._port, far, parent, self._views)
         far.close()
         near.setblocking(False)
         self._spare = _Spare(pid, near)
@@ -235,6 +238,10 @@ class Launcher:
         self._poll.modify(self._port.fileno(), select.POLLIN)
         if data:
             port = _socket.socket(fileno=given[0])
+            if covered := marshal.loads(data):  # noqa: S302 - our own child's
+                if covered in self._views:
+                    os.close(self._views[covered])
+                self._views[covered] = given.pop()
             self._running[spare.pid] = self._by_port[port.fileno()] = _Running(spare.pid, port, *given[1:])
             self._poll.register(port.fileno(), select.POLLIN)
 
@@ -325,7 +332,9 @@ def _nothing(number: int, frame: object) -> None:
 # In the child: from here to the command
 
 
-def _wait_for_order(orders: _socket.socket, line: _socket.socket, launcher: int) -> NoReturn:
+def _wait_for_order(
+    orders: _socket.socket, line: _socket.socket, launcher: int, views: dict[tuple[str, ...], int]
+) -> NoReturn:
     """In a child that was forked beforehand."""
     try:
         signal.set_wakeup_fd(-1)
@@ -338,9 +347,19 @@ def _wait_for_order(orders: _socket.socket, line: _socket.socket, launcher: int)
         if data:
             text = os.pread(given[1], os.fstat(given[1]).st_size, 0)
             order: dict[str, Any] = marshal.loads(text)  # noqa: S302 - Ferrule's own
-            passed = [given[0], *map(given.__getitem__, order["info"])]
-            line.sendmsg([b"\0"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", passed))])
-            _begin(order, _socket.socket(fileno=given[0]), given[2:], launcher)
+            port, passed = _socket.socket(fileno=given[0]), [given[0], *map(given.__getitem__, order["info"])]
+            covered, failure = order["covered"], ""
+            try:
+                view = _go_to_view(covered, views)
+            except OSError as error:
+                view, failure = -1, _reason(error)
+            told = marshal.dumps(covered if view >= 0 else ())
+            rights = array.array("i", [*passed, view] if view >= 0 else passed)
+            line.sendmsg([told], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+            if failure:
+                _tell(port, FAILED, 0, f"covered places: {failure}")
+                os._exit(126)
+            _begin(order, port, given[2:], launcher)
     finally:
         os._exit(0)  # it must never go on as a second launcher
 
@@ -457,6 +476,49 @@ def _confine(rules: int, program: bytes) -> None:
     os.close(rules)
     filters = _Filter(len(program) // 8, program)
     _check(_libc.prctl(_SECCOMP, _BY_FILTER, ctypes.byref(filters), 0, 0))
+
+
+# What is covered for every box
+
+
+def _go_to_view(covered: tuple[str, ...], views: dict[tuple[str, ...], int]) -> int:
+    """Where all of it is covered. Who replaces a file outside uncovers it: then it is covered in a new view, which is
+    given, and what is mounted outside reaches it too.
+
+    Files are covered with a device, which cannot be opened in a box, folders with one that cannot be entered.
+    """
+    if not covered:
+        return -1
+    if (known := views.get(covered, -1)) >= 0:
+        own = _open_view()
+        _check(_libc.setns(known, _NEW_MOUNTS))
+        if all(map(_is_covered, covered)):
+            return -1
+        _check(_libc.setns(own, _NEW_MOUNTS))
+    _check(_libc.unshare(_NEW_MOUNTS))
+    _mount(None, "/", None, _RECURSIVE | _SLAVE)
+    empty = None
+    for path in filter(os.path.exists, covered):
+        if not os.path.isdir(path):  # noqa: PTH112 - as all here
+            _mount(os.devnull, path, None, _BIND)
+        elif empty is None:
+            _mount("tmpfs", path, "tmpfs", _READ_ONLY, "mode=0000,size=4096")
+            empty = path
+        else:
+            _mount(empty, path, None, _BIND)
+    return _open_view()
+
+
+def _open_view() -> int:
+    return os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _is_covered(path: str) -> bool:
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116
+    except FileNotFoundError:
+        return True
+    return stat.S_ISCHR(mode) or (stat.S_ISDIR(mode) and not stat.S_IMODE(mode))
 
 
 # The overlay

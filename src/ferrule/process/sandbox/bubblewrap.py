@@ -208,6 +208,7 @@ class Bubblewrap:
         roots = writable_roots(profile.writable, self._program)
         preparation = _Preparation(self._program, profile, roots)
         preparation.by_descriptor, preparation.nests = self.by_descriptor, self._nests
+        preparation.covers = self._has_layers and os.geteuid() == 0
         try:
             return preparation.prepared(arguments, terminal=terminal)
         except BaseException:
@@ -221,7 +222,7 @@ class Bubblewrap:
 class _Preparation:
     """The arguments of one start, gathered in the order in which bubblewrap carries them out."""
 
-    by_descriptor = nests = False
+    by_descriptor = nests = covers = False
 
     def __init__(self, program: str, profile: Profile, roots: list[str]) -> None:
         self._profile = profile
@@ -255,6 +256,7 @@ class _Preparation:
         self._filter_calls()
         info = self._memory("info", b"")
         self._arguments += ["--info-fd", str(info), "--chdir", os.path.realpath(profile.folder), "--"]
+        covered = self._covered()
         is_root = os.geteuid() == 0
         counted = is_root or self.nests
         group = self._closing.enter_context(control_group(profile.bounds)) if is_root else None
@@ -266,6 +268,7 @@ class _Preparation:
             contains_all=True,
             limits=limits_of(profile, processes=counted),
             joins=str(group) if group is not None else "",
+            covered=covered,
             overlays=self._layers,
             mounts=self._mounts,
             user_namespace=self.nests and not is_root,
@@ -274,6 +277,16 @@ class _Preparation:
         return Prepared(
             launch, sweep=sweep, proxy=proxy, closing=self._closing, starting=self._starting, forwarder=forwarder
         )
+
+    def _covered(self) -> tuple[str, ...]:
+        """Places of the system that the launcher has covered before bubblewrap starts, which takes longer for each;
+        none where something that has to be shown lies in one.
+        """
+        hidden = self._places.hidden
+        if self.covers and not any(word.startswith(tuple(f"{path}/" for path in hidden)) for word in self._arguments):
+            return hidden
+        self._arguments[self._end_of_system : self._end_of_system] = [word for path in hidden for word in _hidden(path)]
+        return ()
 
     def _temporary(self) -> dict[str, str]:
         """Where temporary files go when the person's own place for them is not there in the sandbox."""
@@ -286,6 +299,7 @@ class _Preparation:
         places = self._places
         add = self._arguments.extend
         add(_system(places, self._profile.bounds.temporary))
+        self._end_of_system = len(self._arguments)
         if self._profile.temporary is not None:
             add(("--bind", os.path.realpath(self._profile.temporary), "/tmp"))  # noqa: S108 - inside the sandbox
         for shown in (*places.tools, *map(os.path.realpath, self._profile.readable)):
@@ -421,8 +435,6 @@ def _system(places: Places, temporary: int) -> tuple[str, ...]:
         shown += ["--size", str(temporary), "--tmpfs", folder]
     if places.home != "/":
         shown += ["--perms", "0700", "--dir", places.home]
-    for path in places.hidden:
-        shown += _hidden(path)
     return tuple(shown)
 
 

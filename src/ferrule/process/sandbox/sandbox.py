@@ -54,6 +54,8 @@ class Launch:
     """Of the `resource` module: which, and how much."""
     joins: str = ""
     """The file that a process writes to, to join its control group."""
+    covered: tuple[str, ...] = ()
+    """Folders and files that nobody sees into, covered in a view of the file system that many boxes start from."""
     overlays: tuple[LayerMount, ...] = ()
     mounts: tuple[str, ...] = ()
     """Other file systems that are mounted below the roots of the overlays, and have to be seen in them."""
