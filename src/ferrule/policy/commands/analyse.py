@@ -308,7 +308,7 @@ class _Reading:
             values = node.children_by_field_name("value")
             self._assign([f"{_said(variable)}={_said(value)}" for value in values])
         endless = node.type in ("while_statement", "c_style_for_statement")
-        if endless and re.search(r"[^&>]&(?![&>])\s*(done|\n|;|$)|& *done", _said(node)):
+        if endless and re.search(r"[^&>]&(?![&>])\s*(done|\n|;|[)}]|$)|& *done", _said(node)):
             self.dangers.append(Danger(_brief(_said(node)), phrase("it may start processes endlessly")))
         children = node.children
         for at, child in enumerate(children):

@@ -29,7 +29,7 @@ INTERPRETERS = names(
 )
 _INLINE = re.compile(r"-\w*[ceEpr]\w*|--(eval|print|execute|run)\b.*|-exec")
 _DESTROYS_FILES = re.compile(
-    r"rmtree|unlink|os\.remove|removedirs|rmdir|shutil\.move|\brm['\",\s]+-\w*[rf]|rmSync|rimraf|fs\.rm|FileUtils\.rm"
+    r"rmtree|remove_tree|unlink|os\.remove|removedirs|rmdir|shutil\.move|\brm['\",\s]+-\w*[rf]|rmSync|rimraf|fs\.rm|FileUtils\.rm"
     r"|remove_dir_all|File\.delete|Remove-Item|mkfs|/dev/sd|shutdown|fork\s*\(?\)?\s*while"
     r"|while\s*\(?\s*(1|True|true)\)?\s*:?\s*(os\.)?fork"
 )
@@ -105,6 +105,8 @@ def _git(arguments: list[str]) -> Iterator[str]:
         discards = "f" in letters or given("--force", "--discard-changes") or words & {".", "--", ":/"}
         if discards or (verb == "restore" and not given("--staged")):
             yield phrase("it throws away changes that are not committed")
+    elif verb == "rm" and ("f" in letters or given("--force")) and not given("--cached", "--dry-run"):
+        yield phrase("it throws away changes that are not committed")
     elif verb == "branch" and ("D" in letters or (given("--delete") and given("--force"))):
         yield phrase("it removes a branch even when nothing else holds its commits")
     elif (verb == "stash" and words & {"drop", "clear"}) or (verb == "reflog" and words & {"expire", "delete"}):
@@ -396,6 +398,10 @@ _LOOKS: dict[str, tuple[re.Pattern[str], str]] = {
         ("swapon", r"-s|--show\S*", _STATE),
         ("ldconfig", r"-p|--print-cache", _STATE),
         ("service", r"--status-all|\S+ status", _STATE),
+        *(
+            (name, r"(?:-\S++(?: |\Z))*+(?:(?:list|show|status)\S*(?: .*)?)?", _STATE)
+            for name in ("loginctl", "machinectl")
+        ),
         ("nmcli", r"|(?:\w++ )*?(?:status|show|list)\b.*", _STATE),
         (
             "systemctl",
@@ -474,7 +480,7 @@ def _by_name(name: str, arguments: list[str]) -> Iterator[str]:
     said = " ".join(arguments)
     if (looks := _LOOKS.get(name)) is not None:
         if any(isinstance(word, Guess) for word in arguments) or looks[0].fullmatch(said) is None:
-            yield _STOPS if name == "systemctl" and not _POWER.isdisjoint(arguments) else looks[1]
+            yield _STOPS if name in ("systemctl", "loginctl") and not _POWER.isdisjoint(arguments) else looks[1]
     elif name in _ALWAYS:
         if not (_ALWAYS[name] is _DISKS and _DISK_LISTS.fullmatch(said)):
             yield _ALWAYS[name]
@@ -522,7 +528,7 @@ def wide(path: str) -> bool:
 def _rm(arguments: list[str]) -> Iterator[str]:
     given = Arguments(arguments)
     recursive, wide_one = given.has("rR", "--recursive"), any(wide(path) for path in given.operands)
-    if recursive and given.has("f", "--force"):
+    if recursive and (given.has("f", "--force") or "--interactive=never" in arguments):
         yield phrase("it removes folders and everything in them, without asking")
     elif recursive and wide_one:
         yield phrase("it removes a whole tree that contains much more than one project's files")
@@ -565,7 +571,8 @@ def _mv(arguments: list[str]) -> Iterator[str]:
 
 
 def _find(arguments: list[str]) -> Iterator[str]:
-    if "-delete" in arguments:
+    runs = [one for flag, one in pairwise(arguments) if flag in ("-exec", "-execdir")]
+    if "-delete" in arguments or not {"unlink", "rmdir", "shred"}.isdisjoint(runs):
         yield phrase("it removes all that it finds, folders and all, without asking")
 
 
@@ -595,11 +602,28 @@ def _tar(arguments: list[str]) -> Iterator[str]:
     letters = "".join(word for at, word in enumerate(arguments) if re.fullmatch(r"-\w+", word) or at == 0)
     if ("P" in letters or "--absolute-names" in arguments) and ("x" in letters or "--extract" in arguments):
         yield phrase("it writes wherever the archive says")
+    if "--remove-files" in arguments:
+        yield phrase("it removes folders and everything in them, without asking")
+
+
+def _made_with_mode(arguments: list[str]) -> Iterator[str]:
+    for flag, mode in pairwise([*arguments, ""]):
+        if flag in ("-m", "--mode"):
+            yield from _chmod([mode])
+        elif given := re.fullmatch(r"(?:-m|--mode=)(.+)", flag):
+            yield from _chmod([given[1]])
+
+
+def _bus(arguments: list[str]) -> Iterator[str]:
+    if any(re.search(r"\b(PowerOff|Reboot|Halt|KExec|Suspend|Hibernate)", word) for word in arguments):
+        yield _STOPS
 
 
 _CHECKS: dict[str, Callable[[list[str]], Iterator[str]]] = {
     **dict.fromkeys(("rm", "grm"), _rm),
     "chmod": _chmod,
+    **dict.fromkeys(("install", "mkdir", "mkfifo"), _made_with_mode),
+    **dict.fromkeys(("busctl", "dbus-send", "gdbus", "qdbus"), _bus),
     "mv": _mv,
     **dict.fromkeys(("find", "gfind"), _find),
     "kill": _kill,
