@@ -14,7 +14,7 @@ from pathlib import Path
 def programs() -> Path | None:
     """The folder of PostgreSQL's programs, where Debian hides them too."""
     if found := shutil.which("initdb"):
-        return Path(found).parent
+        return Path(found).resolve().parent  # it may be a link into the folder of all of them
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name.split(".")[0]))
     return folders[-1] if folders else None
 

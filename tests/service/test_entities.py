@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import date
@@ -114,6 +116,90 @@ async def test_each_tenant_has_its_own_rows(invoices: str, tmp_path: Path) -> No
         made = await entities.change(found, "blue", lambda one: found.create(one, "blue", values), context())
         assert (made["number"], float(made["amount"])) == (9, 7.5)
         assert [row["number"] for row in await entities.read(found, "red", RowQuery(), context())] == [1, 2]
+
+
+ALIKE = {
+    "sqlite": ["company VARCHAR(63) COLLATE NOCASE", "company TEXT COLLATE RTRIM"],
+    "postgresql": ["company citext", "company text COLLATE loose"],
+}
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("which", [0, 1])
+async def test_tenants_stay_apart_where_the_column_ignores_case(
+    kind: str, which: int, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """O4: `Acme` is not `acme`, whatever the table's owner thinks."""
+    column = ALIKE[kind][which]
+    if kind == "sqlite":
+        url = f"sqlite:///{tmp_path / 'billing.db'}"
+        (tmp_path / "billing.db").touch()
+    else:
+        cluster: Cluster = request.getfixturevalue("cluster")
+        url = cluster.new_database(migrated=False)
+        database = url.partition("?")[0].rpartition("/")[2]
+        if "citext" in column and not cluster.sql("SELECT 1 FROM pg_available_extensions WHERE name = 'citext'"):
+            pytest.skip("needs the extension citext of PostgreSQL")
+        cluster.sql("CREATE EXTENSION citext" if "citext" in column else LOOSE, database)
+    others = ("Acme", "ACME", "acme ") if "RTRIM" not in column else ("acme ", "acme  ")
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        connection.execute(text(f"CREATE TABLE notes (number INTEGER PRIMARY KEY, {column} NOT NULL, said TEXT)"))
+        for number, company in enumerate(("acme", *others)):
+            connection.execute(text("INSERT INTO notes VALUES (:n, :c, 'x')"), {"n": number, "c": company})
+    engine.dispose()
+    chosen = EntitySettings(url=url, table="notes", tenant_column="company", writable=True)
+    with catalog(sqlite_store(tmp_path), note=chosen) as entities:
+        found = entities.find("note", "acme", ())
+        assert [row["number"] for row in await entities.read(found, "acme", RowQuery(), context())] == [0]
+        every = [RowFilter(field="number", op="ge", value=0)]
+        changed = await entities.change(
+            found, "acme", lambda one: found.update(one, "acme", every, {"said": "mine"}, 10), context()
+        )
+        assert len(changed) == 1
+        await entities.change(found, "acme", lambda one: found.delete(one, "acme", every, 10), context())
+        assert len(await entities.read(found, others[0], RowQuery(), context())) == 1
+
+
+LOOSE = "CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false)"
+
+
+@pytest.mark.parametrize("own", [True, False])
+async def test_a_statement_that_does_not_end_is_ended(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: bool
+) -> None:
+    """R5: by the database itself, in the store and in somebody's database, and the connection is good afterwards."""
+    monkeypatch.setattr("ferrule.service.entities.STATEMENT_SECONDS", 0.2)
+    (tmp_path / "other.db").touch()
+    with sqlite3.connect(tmp_path / "other.db") as connection:
+        connection.execute("CREATE TABLE invoices (number INTEGER PRIMARY KEY, company TEXT)")
+    chosen = of_tenants(f"sqlite:///{tmp_path / 'other.db'}", writable=True)
+    chosen = EntitySettings(model="tests.service.shop:Order", writable=True) if own else chosen
+    endless = "WITH RECURSIVE more(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM more) SELECT max(n) FROM more"
+    with catalog(store, thing=chosen) as entities:
+        found = entities.find("thing", "red", ())
+        for _ in range(2):
+            with pytest.raises(ToolError, match="took too long") as slow:
+                await entities.change(found, "red", lambda one: one.execute(text(endless)).all(), context())
+            assert slow.value.kind == "timeout_error"
+            assert await entities.read(found, "red", RowQuery(), context()) == []
+
+
+async def test_one_tenant_never_has_all_threads(tmp_path: Path) -> None:
+    """Also not with calls that were cancelled, and are still in a thread."""
+    with catalog(sqlite_store(tmp_path)) as entities:
+        going = threading.Event()
+        ran: list[int] = []
+        loud = [asyncio.ensure_future(entities.run("loud", lambda: going.wait(60))) for _ in range(50)]
+        late = asyncio.ensure_future(entities.run("loud", lambda: ran.append(1)))
+        await asyncio.sleep(0.05)
+        for one in (*loud[:5], late):
+            one.cancel()
+        async with asyncio.timeout(30):
+            assert await entities.run("calm", lambda: "done") == "done"
+        going.set()
+        await asyncio.wait([*loud, late])
+        assert ran == []  # cancelled before it began
 
 
 async def test_a_query_cannot_write_whatever_it_tries(invoices: str, store: str) -> None:

@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
+from sqlite3 import SQLITE_INTERRUPT
 from threading import Lock
+from time import monotonic
 from time import time as now
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 from uuid import UUID
@@ -27,6 +29,7 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    Text,
     and_,
     delete,
     insert,
@@ -44,7 +47,6 @@ from sqlalchemy.exc import (
     DBAPIError,
     IntegrityError,
     NoSuchTableError,
-    SQLAlchemyError,
 )
 
 from ferrule.core.errors import ErrorKind, ToolError
@@ -65,7 +67,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_ROWS = 1_000
-_STATEMENT_SECONDS = 60
+STATEMENT_SECONDS = 60.0
+_STEPS = 10_000
+"""Of SQLite's machine between two looks at the clock: a fraction of a millisecond."""
 _ID_LENGTH = 255
 
 FieldType = Literal["string", "integer", "number", "boolean", "date", "datetime", "time", "json"]
@@ -357,14 +361,18 @@ class TableEntity(Entity):
 
     @contextmanager
     def transaction(self, tenant: str, *, writes: bool) -> Generator[Connection]:
-        with self._engine.connect() as connection, connection.begin():
-            if connection.dialect.name == "postgresql":
-                connection.execute(text(f"SET LOCAL statement_timeout = {_STATEMENT_SECONDS * 1000}"))
+        with self._engine.connect() as connection, connection.begin(), _bounded(connection):
             yield connection
 
     def _own(self, tenant: str) -> ColumnElement[bool]:
-        table = self._reflect()[0]
-        return table.c[self._tenant_column] == tenant if self._tenant_column else true()
+        """Rows of exactly this tenant. The column itself may ignore case or spaces (NOCASE, citext, a collation that is
+        not deterministic); comparing it as it is lets an index be used.
+        """
+        if not self._tenant_column:
+            return true()
+        column = self._reflect()[0].c[self._tenant_column]
+        exact = sql_cast(column, Text).collate("C" if self._engine.dialect.name == "postgresql" else "BINARY")
+        return and_(column == tenant, exact == tenant)
 
     def _column(self, name: str) -> ColumnElement[Any]:
         return self._reflect()[0].c[name]
@@ -413,6 +421,22 @@ class TableEntity(Entity):
         _require_count(connection.execute(delete(self._reflect()[0]).where(meant)).rowcount, rows)
 
 
+@contextmanager
+def _bounded(connection: Connection) -> Generator[None]:
+    """Have the database itself end a statement that takes too long. On SQLite the time is that of all statements."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"SET LOCAL statement_timeout = {int(STATEMENT_SECONDS * 1000)}"))
+        yield
+        return
+    driver: Any = connection.connection.driver_connection
+    until = monotonic() + STATEMENT_SECONDS
+    driver.set_progress_handler(lambda: monotonic() > until, _STEPS)
+    try:
+        yield
+    finally:
+        driver.set_progress_handler(None, 0)
+
+
 def _require_count(changed: int, rows: list[dict[str, Any]]) -> None:
     if changed != len(rows):
         raise ToolError("Somebody else changed these rows at the same time; nothing was changed. Try again.")
@@ -458,7 +482,7 @@ class ModelEntity(Entity):
 
     @contextmanager
     def transaction(self, tenant: str, *, writes: bool) -> Generator[Connection]:
-        with self._database.transaction(tenant, writes=writes) as connection:
+        with self._database.transaction(tenant, writes=writes) as connection, _bounded(connection):
             yield connection
 
     def _own(self, tenant: str) -> ColumnElement[bool]:
@@ -571,6 +595,7 @@ def said_of_database(entity: str, error: Exception) -> ToolError:
         )  # fmt: skip
     if isinstance(error, (DataError, OverflowError)):
         return ToolError(f"A value does not fit a field of `{entity}`.", kind=ErrorKind.VALIDATION)
-    if isinstance(error, SQLAlchemyError) and getattr(getattr(error, "orig", None), "sqlstate", "") == "57014":
+    original = getattr(error, "orig", None)
+    if getattr(original, "sqlstate", "") == "57014" or getattr(original, "sqlite_errorcode", 0) == SQLITE_INTERRUPT:
         return ToolError(f"The database of `{entity}` took too long.", kind=ErrorKind.TIMEOUT)
     return ToolError(f"The database of `{entity}` cannot be used: {said_by_driver(error)}.")

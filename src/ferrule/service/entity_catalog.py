@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
@@ -38,7 +39,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_THREADS = 8
+_CONNECT_SECONDS = 10
+_THREADS = 16
+_OF_ONE = 4
+"""How many of the threads one tenant may have at once: a slow database of one holds up nobody else."""
 
 
 class EntityProblem(ValueError):  # noqa: N818 - reads as what it says
@@ -53,6 +57,8 @@ class EntityCatalog:
         self._entities: dict[str, Entity] = {}
         self._engines: dict[str, Engine] = {}
         self._threads = ThreadPoolExecutor(_THREADS, "ferrule-entity")
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        """By tenant, for as long as something of it runs or waits."""
 
     def add(self, name: str, settings: EntitySettings, model: type[BaseModel] | None = None) -> None:
         """Take an entity as it is set up; raises `EntityProblem`, which holds no URL: that may have a password."""
@@ -92,9 +98,23 @@ class EntityCatalog:
             raise ToolError(f"There is no entity `{name}`.", kind=ErrorKind.NOT_FOUND, suggestion=hint)
         return found
 
-    async def run(self, work: Callable[[], T]) -> T:
-        """Run something that waits for a database off the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+    async def run(self, tenant: str, work: Callable[[], T]) -> T:
+        """Run something that waits for a database off the event loop, when it is the tenant's turn. What was begun keeps
+        its thread until it has ended, also where nobody waits for it any more.
+        """
+        turns = self._turns.get(tenant)
+        if turns is None:
+            turns = self._turns[tenant] = asyncio.Semaphore(_OF_ONE)
+        await turns.acquire()
+        loop = asyncio.get_running_loop()
+
+        def release(_: object) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(turns.release)
+
+        running = self._threads.submit(work)
+        running.add_done_callback(release)
+        return await asyncio.wrap_future(running)
 
     async def read(self, entity: Entity, tenant: str, query: RowQuery, context: ToolContext) -> list[dict[str, Any]]:
         """Rows, read in a transaction that cannot write; cancelling the call stops the statement."""
@@ -103,7 +123,7 @@ class EntityCatalog:
             with _reading_only(connection):
                 return entity.find(connection, tenant, query)
 
-        return _plain(await self.run(lambda: self._in_transaction(entity, tenant, work, context, writes=False)))
+        return _plain(await self.run(tenant, lambda: self._in_transaction(entity, tenant, work, context, writes=False)))
 
     async def change(
         self, entity: Entity, tenant: str, work: Callable[[Connection], T], context: ToolContext
@@ -117,7 +137,7 @@ class EntityCatalog:
                 self._count_write(one, entity.name)
             return changed
 
-        return _plain(await self.run(run))
+        return _plain(await self.run(tenant, run))
 
     def _in_transaction(
         self, entity: Entity, tenant: str, work: Callable[[Connection], T], context: ToolContext, *, writes: bool
@@ -162,7 +182,7 @@ class EntityCatalog:
                     listed.append((one.name, "", counts.get(one.name, 0)))  # its database is away
             return listed
 
-        return await self.run(read)
+        return await self.run(tenant, read)
 
 
 @contextmanager
@@ -205,7 +225,10 @@ def _engine(name: str, url: str) -> Engine:
     try:
         parsed = make_url(url)
         if parsed.get_backend_name() == "postgresql":
-            return create_engine(parsed.set(drivername="postgresql+psycopg"), pool_size=4, pool_pre_ping=True)
+            waits = {} if "connect_timeout" in parsed.query else {"connect_timeout": _CONNECT_SECONDS}
+            return create_engine(
+                parsed.set(drivername="postgresql+psycopg"), pool_size=4, pool_pre_ping=True, connect_args=waits
+            )
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError):
         raise EntityProblem(f"{where} must be `sqlite:////path/to/file.db` or `postgresql://user@host/name`.") from None
     if parsed.get_backend_name() != "sqlite" or not parsed.database:

@@ -154,7 +154,7 @@ class QueryHandler(IntentHandler[QueryOptions]):
 
     async def run(self, options: QueryOptions, call: IntentCall) -> Any:
         entity = call.entity(options.entity)
-        fields = await call.entities.run(lambda: entity.fields)
+        fields = await call.entities.run(call.tenant, lambda: entity.fields)
         if options.filters is None:
             given = [RowFilter(field=name, value=value) for name, value in call.inputs.items() if name in fields]
         else:
@@ -215,7 +215,7 @@ class DataHandler(IntentHandler[DataOptions]):
 
     async def run(self, options: DataOptions, call: IntentCall) -> Any:
         entity = call.entity(options.entity)
-        fields = await call.entities.run(lambda: entity.fields)
+        fields = await call.entities.run(call.tenant, lambda: entity.fields)
         if options.where is not None:
             filled = call.filled([one.model_dump() for one in options.where])
             where = [RowFilter.model_validate(one) for one in filled]

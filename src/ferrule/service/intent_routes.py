@@ -155,14 +155,14 @@ async def list_entities(request: ServiceRequest) -> Response:
                 continue  # its database is away; asking for it alone says so
         return listed
 
-    return json_response({"entities": await entities.run(read)})
+    return json_response({"entities": await entities.run(request.principal.tenant, read)})
 
 
 async def show_entity(request: ServiceRequest) -> Response:
     entities = request.service.entities
     try:
         found = entities.find(request.path["name"], request.principal.tenant, request.allowed.roles)
-        return json_response(await entities.run(lambda: found.document))
+        return json_response(await entities.run(request.principal.tenant, lambda: found.document))
     except ToolError as error:
         status = 404 if error.kind is ErrorKind.NOT_FOUND else 503
         code = "not_found" if status == 404 else "entity"

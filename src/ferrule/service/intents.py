@@ -218,7 +218,7 @@ class IntentWorld:
         """Check an intent and store it as the current version, for every instance; gives its document."""
         try:
             tool = IntentTool(code, 1, body, self)
-            warnings = await self.entities.run(lambda: self._checked(tool, allowed, tenant))
+            warnings = await self.entities.run(tenant, lambda: self._checked(tool, allowed, tenant))
         except (HandlerProblem, DefinitionError) as error:
             raise DirectoryProblem("invalid", str(error)) from None
         except ToolError as error:
@@ -416,7 +416,7 @@ class QueryEntitySchema(Tool[EntitySchemaParams]):
         allowed = await self._world.allowed(tenant, context.caller.user)
         if params.entity:
             found = entities.find(params.entity, tenant, allowed.roles)
-            return await entities.run(lambda: found.document)
+            return await entities.run(tenant, lambda: found.document)
         return {"entities": [{"name": one.name, "description": one.description} for one in
                              entities.all(tenant, allowed.roles)]}  # fmt: skip
 
