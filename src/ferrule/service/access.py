@@ -27,7 +27,8 @@ _MODES = (Mode.BYPASS, Mode.ACCEPT_EDITS, Mode.DEFAULT, Mode.DONT_ASK, Mode.PLAN
 
 
 _ADMINISTERS = {"create_new_intent": "intents"}
-"""Tools that administer something: they are for whoever may do that over HTTP."""
+"""Tools that administer something: they are for whoever may do that over HTTP, with the scope for it."""
+_ADMIN_SCOPE = "admin"
 
 
 class TenantTools(View):
@@ -64,6 +65,7 @@ class Allowed:
             **options,
         )
         self.roles = principal.role_names
+        self._has_scope = _ADMIN_SCOPE in principal.scopes
         self._disabled = principal.disabled_tools
         self._shown: dict[Tool[Any], bool] = {}
         self.everything = tools
@@ -74,7 +76,8 @@ class Allowed:
         """Whether this is all that holds for the principal, who may have been read before or after a change."""
         mine = self._principal
         return mine is principal or (
-            mine.roles == principal.roles
+            self._has_scope == (_ADMIN_SCOPE in principal.scopes)
+            and mine.roles == principal.roles
             and mine.always == principal.always
             and mine.disabled_tools == principal.disabled_tools
             and mine.intents == principal.intents
@@ -91,7 +94,7 @@ class Allowed:
     def _is_for_user(self, tool: Tool[Any]) -> bool:
         return (
             tool.name not in self._disabled
-            and (tool.name not in _ADMINISTERS or self.may(_ADMINISTERS[tool.name]))
+            and (tool.name not in _ADMINISTERS or self.administers(_ADMINISTERS[tool.name]))
             and (not tool.roles or any(role in tool.roles for role in self.roles))
             and (self.mode is not Mode.PLAN or tool.read_only or tool.kind == "execute")
             and self.policy.deny.tool(tool.name) is None
@@ -102,6 +105,10 @@ class Allowed:
         if tool is not None and tool.roles and len(self.roles) > 1:
             return next((role for role in self.roles if role in tool.roles), self.roles[0])
         return self.roles[0] if self.roles else None
+
+    def administers(self, area: str) -> bool:
+        """Whether the user may administer it, and the credential is for that: for tools that do what HTTP does."""
+        return self._has_scope and self.may(area)
 
     def may(self, area: str) -> bool:
         """Whether the user may administer it."""
@@ -134,14 +141,14 @@ class Access:
         self._tools = tools
         self._operator = operator
         self._options = options or {}
-        self._known: dict[tuple[str, str], Allowed] = {}
+        self._known: dict[tuple[str, str, bool], Allowed] = {}
         self._generation = -1
 
     def of(self, principal: Principal) -> Allowed:
         if self._generation != self._directory.generation:
             self._known.clear()
             self._generation = self._directory.generation
-        key = principal.tenant, principal.user
+        key = principal.tenant, principal.user, _ADMIN_SCOPE in principal.scopes
         found = self._known.get(key)
         if found is None or not found.is_of(principal):
             own = self._own_tools(principal)

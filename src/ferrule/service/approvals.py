@@ -12,17 +12,21 @@ import hashlib
 import json
 import logging
 from time import monotonic, time
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, insert, select, update
 
+from ferrule.core.errors import ErrorKind
 from ferrule.pipeline.cleaning import clean_text
 from ferrule.pipeline.confirm import Answer, Choice
+from ferrule.records.redact import redact_text
+from ferrule.records.row import content_of
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import change_user, find_user, note_change
-from ferrule.service.documents import approval_document, new_id, redacted_arguments, storable
+from ferrule.service.documents import cancelled_text, end_record, kept_arguments, new_id, storable, without_secrets
+from ferrule.service.messages import FINISHED
 from ferrule.service.tables import approvals, calls, events, work
+from ferrule.service.writer import append_audit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +41,7 @@ if TYPE_CHECKING:
     from ferrule.policy import RulePolicy
     from ferrule.service.access import Allowed
     from ferrule.service.database import Database
-    from ferrule.service.directory import Principal
+    from ferrule.service.directory import Directory, Principal
     from ferrule.service.feed import EventFeed
     from ferrule.service.live import LiveCall
     from ferrule.service.outgoing import Webhooks
@@ -73,10 +77,12 @@ class CallApprovals:
         writer: GroupWriter,
         *,
         seconds: float,
+        directory: Directory,
         feed: EventFeed,
         webhooks: Webhooks,
     ) -> None:
         self.feed = feed
+        self._directory = directory
         self._webhooks = webhooks
         self._database = database
         self._writer = writer
@@ -133,16 +139,17 @@ class CallApprovals:
         told = {name: live.row[name] for name in ("started", "started_seq")} | {"last_seq": live.row["last_seq"] + 1}
 
         def store(connection: Connection) -> None:
-            connection.execute(insert(approvals).values(**row))
+            self.store(connection, row)
             mine = (calls.c.tenant == live.tenant) & (calls.c.id == live.id)
             connection.execute(update(calls).where(mine).values(**values, **told))
 
         await self._writer.change(live.tenant, store)
-        self.announce(live.row, row)
-        live.say("call.awaiting_approval", {"approval": row["id"], "summary": asked["summary"]})
+        live.say("call.awaiting_approval", {"approval": row["id"], "summary": self.announce(live.row, row)})
         answer, kind = await self._answer_to(live, row)
         if not kind:
             return answer
+        if answer.choice is not Choice.NO and await self._directory.of_call(live.row) is None:
+            answer = Answer(Choice.NO, "its API key is revoked or expired, or its user is switched off")
         live.row["status"] = before
         mine = (calls.c.tenant == live.tenant) & (calls.c.id == live.id)
         await self._writer.change(
@@ -154,18 +161,25 @@ class CallApprovals:
         self.feed.tell(live.row, kind, {"approval": row["id"], **said})
         return answer
 
-    def announce(self, call: Mapping[str, Any], row: Mapping[str, Any]) -> None:
-        """Tell those who watch, and the tenant's webhook, of an approval that was stored just now."""
-        document = approval_document(SimpleNamespace(**row))
-        document["arguments"] = json.loads(redacted_arguments(row["arguments"]))
-        self.feed.tell(call, "call.awaiting_approval", {"approval": row["id"], "summary": document["summary"]})
-        self._webhooks.approval_created(row["tenant"], document)
+    def store(self, connection: Connection, row: Mapping[str, Any]) -> None:
+        """Store an approval, and that the tenant's webhook is to be told of it."""
+        connection.execute(insert(approvals).values(**row))
+        self._webhooks.store(connection, row["tenant"], row["id"])
+
+    def announce(self, call: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+        """Tell those who watch, and the tenant's webhook, of an approval that was stored just now; gives the summary
+        that they are told.
+        """
+        summary = redact_text(json.loads(row["question"])["summary"])
+        self.feed.tell(call, "call.awaiting_approval", {"approval": row["id"], "summary": summary})
+        self._webhooks.look_now()
+        return summary
 
     async def _answer_to(self, live: LiveCall, row: Mapping[str, Any]) -> tuple[Answer, str]:
         """The answer, and what is said of it; nothing where the call waits on without this instance."""
         until = monotonic() + self._seconds
         mine = (approvals.c.tenant == live.tenant) & (approvals.c.id == row["id"])
-        handed_on = False
+        settled = False
         try:
             while monotonic() < until:
                 future = self._waiting[row["id"]] = asyncio.get_running_loop().create_future()
@@ -183,17 +197,24 @@ class CallApprovals:
                 except DatabaseProblem as problem:
                     logger.warning("An approval could not be looked up: %s", problem)
                     continue
-                if found.status != "pending":
+                if settled := found.status != "pending":
                     return answer_of(found), "approval.decided"
                 if self._closing and not row["held"]:
-                    handed_on = await self._writer.change(live.tenant, lambda connection: _hand_on(connection, row))
-                    if handed_on:
+                    settled = await self._writer.change(live.tenant, lambda connection: _hand_on(connection, row))
+                    if settled:
                         return Answer(Choice.NO, "the service stops, and the call waits on without it"), ""
+            settled = True
+            found = await self._writer.change(
+                live.tenant, lambda connection: end_pending(connection, row["tenant"], row["id"], "expired")
+            )
+            return answer_of(found), "approval.expired" if found.status == "expired" else "approval.decided"
         finally:
             self._waiting.pop(row["id"], None)
-            if not handed_on:
-                await self._writer.change(live.tenant, lambda connection: _end_pending(connection, row, live.cancelled))
-        return Answer(Choice.NO, "nobody decided in time"), "approval.expired"
+            if not settled:
+                status = "cancelled" if live.cancelled else "expired"
+                await self._writer.change(
+                    live.tenant, lambda connection: end_pending(connection, row["tenant"], row["id"], status)
+                )
 
     def wake(self, approval: str) -> None:
         """Look at an approval now: somebody decided it, here or elsewhere."""
@@ -273,7 +294,7 @@ def decide_approval(
     status = "approved" if decision == "approve" else "denied"
     values: dict[str, Any] = {
         "status": status, "scope": given, "decided_by": principal.user, "decision_reason": storable(reason),
-        "decided": time(), "arguments": redacted_arguments(found.arguments),
+        "decided": time(), **without_secrets(found.arguments, found.question),
     }  # fmt: skip
     connection.execute(update(approvals).where(mine).values(**values))
     if given == "always":
@@ -339,19 +360,51 @@ def _may_see(allowed: Allowed) -> bool:
 
 def _hand_on(connection: Connection, row: Mapping[str, Any]) -> bool:
     """Leave a call that waits and has not begun to whoever looks after its decision; False where that is there."""
-    mine = (approvals.c.tenant == row["tenant"]) & (approvals.c.id == row["id"])
-    if connection.execute(select(approvals.c.status).where(mine).with_for_update()).scalar_one() != "pending":
+    if lock_approval(connection, row["tenant"], row["id"]).status != "pending":
         return False
     line = (work.c.tenant == row["tenant"]) & (work.c.call == row["call"])
     connection.execute(update(work).where(line).values(owner="", due=row["expires"]))
     return True
 
 
-def _end_pending(connection: Connection, row: Mapping[str, Any], cancelled: bool) -> None:
-    """Whoever waited has gone: nobody can decide it any more."""
-    pending = (approvals.c.tenant == row["tenant"]) & (approvals.c.id == row["id"]) & (approvals.c.status == "pending")
-    values = {"status": "cancelled" if cancelled else "expired", "arguments": redacted_arguments(row["arguments"])}
-    connection.execute(update(approvals).where(pending).values(**values))
+def lock_approval(connection: Connection, tenant: str, approval: str) -> Row[Any]:
+    mine = (approvals.c.tenant == tenant) & (approvals.c.id == approval)
+    return connection.execute(select(approvals).where(mine).with_for_update()).one()
+
+
+def end_pending(
+    connection: Connection, tenant: str, approval: str, status: Literal["cancelled", "expired"]
+) -> Row[Any]:  # fmt: skip
+    """End an approval that nobody has decided; gives what holds of it, which may be a decision of the same moment."""
+    mine = (approvals.c.tenant == tenant) & (approvals.c.id == approval)
+    found = lock_approval(connection, tenant, approval)
+    if found.status != "pending":
+        return found
+    connection.execute(
+        update(approvals).where(mine).values(status=status, **without_secrets(found.arguments, found.question))
+    )
+    return connection.execute(select(approvals).where(mine)).one()
+
+
+def cancel_stored(connection: Connection, database: Database, row: Mapping[str, Any]) -> None:
+    """Cancel a call that is not run here: at once where it waits for an approval, else by whoever runs it."""
+    tenant, call = row["tenant"], row["id"]
+    mine = (calls.c.tenant == tenant) & (calls.c.id == call)
+    unheld = (work.c.tenant == tenant) & (work.c.call == call) & (work.c.owner == "")
+    if row["approval"]:  # first, as whoever decides it does: nobody waits for each other in a circle
+        lock_approval(connection, tenant, row["approval"])
+    if not connection.execute(delete(work).where(unheld)).rowcount:
+        connection.execute(update(calls).where(mine, calls.c.status.notin_(FINISHED)).values(cancelling=True))
+        database.notify(connection, f"cancel:{call}")
+        return
+    seq = connection.execute(select(calls.c.last_seq).where(mine)).scalar_one() + 1
+    values = {"status": "cancelled", "result": cancelled_text(row), "finished": time(), "last_seq": seq}
+    connection.execute(update(calls).where(mine).values(**values, arguments=kept_arguments(row["arguments"])))
+    if row["approval"]:
+        end_pending(connection, tenant, row["approval"], "cancelled")
+    said = f"`{row['tool']}` did not start. It was cancelled."
+    append_audit(connection, tenant, [content_of(end_record(row, ErrorKind.CANCELLED, said, stage="confirm"))])
+    database.notify(connection, f"call:{call}")
 
 
 def answer_of(row: Row[Any]) -> Answer:

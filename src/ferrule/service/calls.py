@@ -11,13 +11,13 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, cast
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import select, update
 
 from ferrule.core.call import RawCall
 from ferrule.core.errors import DefinitionError, ErrorKind, Stopped
@@ -27,25 +27,24 @@ from ferrule.core.loops import LateTimers
 from ferrule.core.tool import Invocation
 from ferrule.pipeline.authorise import Verdict, require_context
 from ferrule.pipeline.confirm import Answer, Choice
-from ferrule.records.row import content_of
-from ferrule.service.approvals import hash_arguments, question_of
+from ferrule.service.approvals import cancel_stored, hash_arguments, question_of
 from ferrule.service.database import DatabaseProblem
+from ferrule.service.directory import current_call
 from ferrule.service.documents import (
+    cancelled_text,
     cost_of,
-    end_record,
     error_text,
     kept_arguments,
     new_call_row,
     new_id,
-    redacted_arguments,
     result_text,
     stored_event,
 )
 from ferrule.service.limits import LimitReached
 from ferrule.service.live import LiveCall, events_of
 from ferrule.service.messages import FINISHED
-from ferrule.service.tables import approvals, calls, events, work
-from ferrule.service.writer import SOON_WRITTEN, FinishCall, InsertCalls, UsedKey, append_audit, find_key
+from ferrule.service.tables import calls, events, work
+from ferrule.service.writer import SOON_WRITTEN, Along, FinishCall, InsertCalls, UsedKey, find_key
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
@@ -61,9 +60,10 @@ if TYPE_CHECKING:
     from ferrule.service.database import Database
     from ferrule.service.directory import Principal
     from ferrule.service.feed import EventFeed
-    from ferrule.service.limits import CallLimits, FairGate, GateTurn
+    from ferrule.service.limits import Admitted, CallLimits, FairGate, GateTurn
     from ferrule.service.messages import BatchCall, BatchRequest, CallRequest
     from ferrule.service.sessions import Seat, UserSessions
+    from ferrule.service.telemetry import ServiceTelemetry
     from ferrule.service.writer import GroupWriter
 
 logger = logging.getLogger("ferrule.service")
@@ -111,6 +111,7 @@ class Calls:
         *,
         lease: float,
         feed: EventFeed,
+        telemetry: ServiceTelemetry | None = None,
     ) -> None:
         self.database = database
         self.writer = writer
@@ -121,6 +122,7 @@ class Calls:
         self.approvals = approvals_
         self.lease = lease
         self.feed = feed
+        self.telemetry = telemetry
         self.owner = new_id()
         """This instance, among those that share the database."""
         self.live: dict[str, LiveCall] = {}
@@ -132,12 +134,13 @@ class Calls:
 
     async def start(
         self, principal: Principal, request: CallRequest, *, request_id: str = "", key: str | None = None,
-        told: bool = True, sent: CallRequest | None = None,
+        told: bool = True, sent: CallRequest | None = None, along: Along = (),
     ) -> Started:  # fmt: skip
         """Take a call; it runs from then on, whatever becomes of the request. `told`: somebody may hear of it before
-        its end, and must find it then, also after a crash. `sent` is what the caller sent, where that is not all.
+        its end, and must find it then, also after a crash. `sent` is what the caller sent, where that is not all, and
+        `along` what is stored with the call.
         """
-        taken = await self._take(principal, request, request_id, key, told=told, sent=sent)
+        taken = await self._take(principal, request, request_id, key, told=told, sent=sent, along=along)
         if isinstance(taken, Started):
             return taken
         live, running = taken
@@ -181,6 +184,7 @@ class Calls:
         *,
         told: bool,
         sent: CallRequest | None = None,
+        along: Along = (),
     ) -> Started | tuple[LiveCall, Coroutine[Any, Any, None]]:
         """Let a call in, and store it where that must come first; gives what is left to do, or what there was."""
         self._check_open()
@@ -192,6 +196,7 @@ class Calls:
             version=tool.version if tool else None, pinned=request.version, repeatable=repeatable,
             session=request.session, timeout=request.timeout,
             metadata=json.dumps(request.metadata) if request.metadata else "{}",
+            trace=self.telemetry.carried() if self.telemetry is not None else None,
         )  # fmt: skip
         bounds = self.limits.bounds(principal, row["tool"])
         _check_size(row, bounds.argument_bytes)
@@ -216,11 +221,12 @@ class Calls:
             call, prepared = self._prepare(live, allowed, seat, tool)
             approval = self._question(live, allowed, seat, prepared)
             inserting = InsertCalls(
-                principal.tenant, [row], self.owner, time() + self.lease, key=key, fingerprint=fingerprint
+                principal.tenant, [row], self.owner, time() + self.lease, key=key, fingerprint=fingerprint, along=along
             )
             if approval is not None:
                 row["status"], row["approval"], row["last_seq"] = "awaiting_approval", approval["id"], 2
-                inserting.owner, inserting.due, inserting.approval = "", approval["expires"], approval
+                inserting.owner, inserting.due = "", approval["expires"]
+                inserting.along = (*along, lambda connection: self.approvals.store(connection, approval))
             if key is None and repeatable and approval is None and not told:
                 self.writer.put(inserting)
             else:
@@ -289,9 +295,8 @@ class Calls:
         return self.approvals.new_row(live.row, prepared, question)
 
     def _say_awaiting(self, live: LiveCall, approval: Mapping[str, Any]) -> None:
-        self.approvals.announce(live.row, approval)
+        summary = self.approvals.announce(live.row, approval)
         live.row["last_seq"] = 1
-        summary = json.loads(approval["question"])["summary"]
         live.say("call.awaiting_approval", {"approval": approval["id"], "summary": summary})
 
     async def _used(self, principal: Principal, key: str | None) -> UsedKey | None:
@@ -323,6 +328,7 @@ class Calls:
         """Take a call to its end. `final` is how it ends where that is known already, as when its approval expired."""
         runtime = live.runtime
         assert runtime is not None  # noqa: S101 - it was prepared
+        current_call.set(live.row)
         live.begin()
         self.feed.tell(live.row, "call.started")
         try:
@@ -338,7 +344,7 @@ class Calls:
             text, status = _stored_form(live, result)
             status = final or status
         except asyncio.CancelledError:
-            text, status = _cancelled_text(live.row), "cancelled"
+            text, status = cancelled_text(live.row), "cancelled"
         except Exception as error:  # noqa: BLE001 - logged, and told as the failure of the call
             text, status = _without_result(live, error)
         finally:
@@ -455,6 +461,7 @@ class Calls:
         )  # fmt: skip
 
     async def _run_batch(self, lives: list[LiveCall], allowed: Allowed, seat: Seat, subjects: tuple[Any, ...]) -> None:
+        current_call.set(lives[0].row)
         by_id = {live.id: live for live in lives}
         finishing: list[asyncio.Task[None]] = []
 
@@ -490,7 +497,7 @@ class Calls:
         await asyncio.gather(*finishing)
         for live in lives:
             if not live.stored:
-                await self.finish(live, "cancelled", _cancelled_text(live.row))
+                await self.finish(live, "cancelled", cancelled_text(live.row))
 
     async def _finish_one(self, live: LiveCall, result: ToolResult) -> None:
         try:
@@ -508,11 +515,23 @@ class Calls:
         answer: Answer | None,
         answer_for: str,
         final: str | None = None,
+        admitted: Admitted = (),
     ) -> None:
         """Run a stored call that is this instance's by now, as if it had just come in; rights are those of today."""
+        try:
+            await self._resume(row, principal, answer, answer_for, final, admitted)
+        except BaseException:
+            self.limits.release(admitted)
+            raise
+
+    async def _resume(
+        self, row: dict[str, Any], principal: Principal, answer: Answer | None, answer_for: str, final: str | None,
+        admitted: Admitted,
+    ) -> None:  # fmt: skip
         allowed = self.access.of(principal)
         live = LiveCall(row, self.writer, self.limits.bounds(principal, row["tool"]).result_bytes)
         live.outlived = True
+        live.subjects = admitted
         live.answer, live.answer_for = answer, answer_for
         tool = allowed.tools.get(row["tool"], row["pinned"])
         seat = await self.sessions.seat(principal, allowed, row["session"], live.id, allowed.role_for(tool))
@@ -522,10 +541,12 @@ class Calls:
             live.answer = Answer(Choice.NO, "what it would do now is not what was approved")
             live.answer_for = hash_arguments(prepared)
         if not row["repeatable"] and not await self._store_start(live):
-            await seat.leave()  # another instance has it by now
+            self.limits.release(admitted)  # another instance has it by now
+            await seat.leave()
             return
         self.live[live.id] = live
-        live.task = asyncio.get_running_loop().create_task(self._run(live, seat, call, prepared, final))
+        with self.telemetry.resumed(row["trace"]) if self.telemetry is not None else nullcontext():
+            live.task = asyncio.get_running_loop().create_task(self._run(live, seat, call, prepared, final))
 
     async def _store_start(self, live: LiveCall) -> bool:
         """Have it on disk that a call begins, where it is still ours: nobody who takes it over begins it again."""
@@ -675,34 +696,12 @@ class Calls:
         if (live := self.live.get(call)) is not None:
             self.stop(live)
             return row
-        await self.writer.change(principal.tenant, lambda connection: self._cancel_stored(connection, row))
+        await self.writer.change(principal.tenant, lambda connection: cancel_stored(connection, self.database, row))
         self.wake(call)
         row = await self._row(principal.tenant, call) or row
         if row["status"] == "cancelled":
             self.feed.tell(row, "call.cancelled")
         return row
-
-    def _cancel_stored(self, connection: Connection, row: Mapping[str, Any]) -> None:
-        tenant, call = row["tenant"], row["id"]
-        mine = (calls.c.tenant == tenant) & (calls.c.id == call)
-        unheld = (work.c.tenant == tenant) & (work.c.call == call) & (work.c.owner == "")
-        if connection.execute(delete(work).where(unheld)).rowcount:  # nobody runs it: it waits for an approval
-            now = time()
-            text = _cancelled_text(row)
-            seq = connection.execute(select(calls.c.last_seq).where(mine)).scalar_one() + 1
-            kept = kept_arguments(row["arguments"])
-            values = {"status": "cancelled", "result": text, "finished": now, "last_seq": seq, "arguments": kept}
-            connection.execute(update(calls).where(mine).values(**values))
-            pending = (approvals.c.tenant == tenant) & (approvals.c.call == call) & (approvals.c.status == "pending")
-            shown = redacted_arguments(row["arguments"])
-            connection.execute(update(approvals).where(pending).values(status="cancelled", arguments=shown))
-            said = f"`{row['tool']}` did not start. It was cancelled."
-            record = end_record(row, ErrorKind.CANCELLED, said, stage="confirm")
-            append_audit(connection, tenant, [content_of(record)])
-            self.database.notify(connection, f"call:{call}")
-            return
-        connection.execute(update(calls).where(mine, calls.c.status.notin_(FINISHED)).values(cancelling=True))
-        self.database.notify(connection, f"cancel:{call}")
 
     def stop(self, live: LiveCall) -> None:
         """Stop a call that runs here; its end is stored as that of any other."""
@@ -763,10 +762,6 @@ def _without_result(live: LiveCall, error: Exception) -> tuple[str, str]:
     logger.error("Call %s of %s has no result that can be stored", live.id, live.row["tool"], exc_info=error)
     message = f"`{live.row['tool']}` ran, but its result has no form that can be stored."
     return error_text(live.row, ErrorKind.UNKNOWN.value, message, "Its author has to fix what it returns."), "failed"
-
-
-def _cancelled_text(row: Mapping[str, Any]) -> str:
-    return error_text(row, ErrorKind.CANCELLED.value, f"`{row['tool']}` did not finish. It was cancelled.", None)
 
 
 def _fingerprint(request: CallRequest | BatchRequest) -> str:

@@ -12,6 +12,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlalchemy import create_engine, event, text
@@ -36,6 +37,7 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 _LOCK = 0x66657272756C65  # any number that nothing else on the server locks with: "ferrule"
 _READERS = 4
 _LISTEN_AGAIN = 1.0
+_FIND_OUT_SECONDS, _FIND_OUT_AGAIN = 20.0, 0.1
 
 
 class DatabaseProblem(Exception):  # noqa: N818 - reads as what it says
@@ -104,7 +106,7 @@ class Database:
     @contextmanager
     def transaction(self, tenant: str | None, *, writes: bool = False) -> Generator[Connection]:
         """Rows of one tenant, or, without one, of the tables that belong to none."""
-        with self.engine.connect().execution_options(writes=writes) as connection, connection.begin():
+        with self.engine.connect().execution_options(writes=writes) as connection, commits(connection, writes=writes):
             if tenant is not None:
                 self.speak_for(connection, tenant)
             yield connection
@@ -114,6 +116,12 @@ class Database:
         if not self.is_sqlite:
             driver: Any = connection.connection.driver_connection
             driver.execute(_SPEAK_FOR, (tenant,))
+
+    def write_for(self, connection: Connection, tenant: str) -> Any:
+        """The same for a transaction that writes; on PostgreSQL the cursor gives its number too."""
+        if self.is_sqlite:
+            return None
+        return cast("Any", connection.connection.driver_connection).execute(_WRITE_FOR, (tenant,))
 
     @contextmanager
     def driver_transaction(self, connection: Connection) -> Generator[None]:
@@ -244,6 +252,44 @@ class Database:
         return before[0], HEAD
 
 
+# What became of a transaction
+
+
+class OutcomeUnknown(DatabaseProblem):
+    """The connection was lost at the end of a transaction, and the database cannot be asked what became of it."""
+
+
+@contextmanager
+def commits(connection: Connection, *, writes: bool) -> Generator[None]:
+    """A transaction that is not taken for undone where only the answer to its COMMIT was lost."""
+    number: int | None = None
+    try:
+        with connection.begin():
+            yield
+            if writes and connection.dialect.name == "postgresql":
+                number = connection.execute(text("SELECT txid_current_if_assigned()")).scalar()
+    except DBAPIError as error:
+        if number is None or not error.connection_invalidated or not was_committed(connection.engine, number):
+            raise
+
+
+def was_committed(engine: Engine, number: int) -> bool:
+    """What PostgreSQL says of a transaction whose connection is lost; raises `OutcomeUnknown`."""
+    until = monotonic() + _FIND_OUT_SECONDS
+    while True:
+        try:
+            with engine.connect() as connection:
+                status = connection.execute(text("SELECT txid_status(:number)"), {"number": number}).scalar()
+            if status != "in progress":  # the server may not have noticed yet that nobody is there any more
+                logger.warning("The database was lost at the end of transaction %s, which was %s", number, status)
+                return status == "committed"
+        except DBAPIError:
+            engine.dispose(close=False)
+        if monotonic() >= until:
+            raise OutcomeUnknown("The database was lost, and it is not known whether it has stored the last changes.")
+        sleep(_FIND_OUT_AGAIN)
+
+
 class _Listener:
     """Hears notifications on a connection of its own, and connects again when it is lost."""
 
@@ -277,6 +323,7 @@ class _Listener:
 
 
 _SPEAK_FOR = "SELECT set_config('app.tenant', %s, true)"
+_WRITE_FOR = "SELECT set_config('app.tenant', %s, true), txid_current()"
 _NOTIFY = text("SELECT pg_notify(:channel, :news)")
 _BYPASSES = text("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user")
 _ACTIVE = text(

@@ -11,6 +11,7 @@ import hashlib
 import json
 import secrets
 import sqlite3
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Literal
@@ -47,6 +48,9 @@ _MOST_CACHED = 50_000
 _LOOK_SECONDS = 0.02
 """How old what is known of a SQLite file may be; the command line takes longer than that to end after its change."""
 
+CALLER_GONE = "The API key of this call is revoked or expired, or its user is gone or switched off."
+TOKEN_KEY = "oidc"  # noqa: S105 - no password
+"""Stands for the key of a call that was made with a token of an issuer; the token's scopes are kept with the call."""
 ADMIN_ROLE = "admin"
 MEMBER_ROLE = "member"
 FIRST_TENANT = "default"
@@ -103,7 +107,7 @@ class Directory:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._known: dict[str, Principal | None] = {}
-        self._by_user: dict[tuple[str, str], Principal | None] = {}
+        self._by_user: dict[tuple[str, str, str, str | None], Principal | None] = {}
         self.generation = 0
         """Grows with every change that was heard of; what was derived from a principal is good until then."""
         self.on_change: Callable[[], None] = lambda: None
@@ -159,17 +163,25 @@ class Directory:
             return None
         return found
 
-    async def user(self, tenant: str, user: str) -> Principal | None:
-        """The same for a call that goes on without its request: who the user is now."""
+    async def of_call(self, row: Mapping[str, Any]) -> Principal | None:
+        """Who a call speaks for that goes on without its request: its user as they are now, with the scopes and limits
+        of its key. None where the key is revoked or expired. A token may expire before its call begins.
+        """
+        return await self.user(row["tenant"], row["user"], row["key"], row["scopes"])
+
+    async def user(self, tenant: str, user: str, key: str = "", scopes: str | None = None) -> Principal | None:
         self.look_for_changes()
-        found = self._by_user.get((tenant, user), _UNREAD)
+        mark = tenant, user, key, scopes
+        found = self._by_user.get(mark, _UNREAD)
         if found is _UNREAD:
             generation = self.generation
-            found = await self._database.read(tenant, lambda connection: read_principal(connection, tenant, user))
+            found = await self._database.read(
+                tenant, lambda connection: _read_with_key(connection, tenant, user, key, scopes)
+            )
             if generation == self.generation and len(self._by_user) < _MOST_CACHED:
-                self._by_user[tenant, user] = found
+                self._by_user[mark] = found
         assert found is None or isinstance(found, Principal)  # noqa: S101 - as above
-        return found
+        return None if found is not None and found.expires is not None and found.expires <= time() else found
 
     async def renewed(self, principal: Principal) -> Principal | None:
         """Who a credential that was good speaks for now, for what outlives its request; None when nobody any more."""
@@ -204,6 +216,23 @@ class Directory:
 
 
 _UNREAD: Any = object()
+current_call: ContextVar[Mapping[str, Any]] = ContextVar("ferrule_call")
+"""The stored call that a tool runs for; what it calls in turn has no row of its own."""
+
+
+def _read_with_key(
+    connection: Connection, tenant: str, user: str, key: str, scopes: str | None
+) -> Principal | None:  # fmt: skip
+    if key in ("", TOKEN_KEY):
+        found = read_principal(connection, tenant, user)
+        if found is None or scopes is None:
+            return found
+        return replace(found, key=key, scopes=frozenset(scopes.split()))
+    mine = (api_keys.c.tenant == tenant) & (api_keys.c.id == key)
+    held = connection.execute(select(api_keys).where(mine)).first()
+    if held is None or held.revoked:
+        return None
+    return read_principal(connection, tenant, user, held, held.expires)
 
 
 def read_principal(

@@ -19,10 +19,10 @@ from ferrule.core.result import Attachment, ErrorInfo, ToolResult, finite, plain
 from ferrule.pipeline.stages import CallRecord
 from ferrule.records.redact import keep_arguments, redact_value
 from ferrule.records.row import CONTENT
+from ferrule.service.directory import TOKEN_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import SimpleNamespace
 
     from sqlalchemy import Row
 
@@ -84,7 +84,8 @@ def new_call_row(principal: Principal, tool: str, arguments: Any, request_id: st
         "arguments": json_text(arguments), "status": "running", "repeatable": False, "attempts": 1, "session": None,
         "timeout": None, "batch": None, "position": 0, "approval": None, "metadata": "{}", "request": request_id,
         "result": None, "cost": 0.0, "started_seq": 0, "last_seq": 1, "cancelling": False, "created": time(),
-        "started": None, "finished": None, **more,
+        "started": None, "finished": None, "trace": None,
+        "scopes": " ".join(sorted(principal.scopes)) if principal.key == TOKEN_KEY else None, **more,
     }  # fmt: skip
 
 
@@ -168,15 +169,22 @@ def error_text(row: Mapping[str, Any], kind: str, message: str, suggestion: str 
     )  # fmt: skip
 
 
+def cancelled_text(row: Mapping[str, Any]) -> str:
+    return error_text(row, ErrorKind.CANCELLED.value, f"`{row['tool']}` did not finish. It was cancelled.", None)
+
+
 def kept_arguments(text: str) -> str:
     """The arguments of a call that has ended, without the secrets that can be recognised; JSON, as they were."""
     kept = keep_arguments(text)
     return kept.text if kept.length == len(kept.text) and kept.text[:1] in ("{", '"') else json.dumps(kept.text)
 
 
-def redacted_arguments(text: str) -> str:
-    """The arguments of an approval that is decided: whole, so that it stays known what was, but for secrets."""
-    return json.dumps(redact_value(json.loads(text)))
+def without_secrets(arguments: str, question: str) -> dict[str, str]:
+    """What an approval was about, as it is kept once that is decided: whole, but for secrets."""
+    return {
+        "arguments": json.dumps(redact_value(json.loads(arguments))),
+        "question": json.dumps(redact_value(json.loads(question))),
+    }
 
 
 def end_record(row: Mapping[str, Any], kind: ErrorKind, message: str, *, stage: str = "execute") -> CallRecord:
@@ -210,11 +218,14 @@ def stored_event(row: Row[Any]) -> dict[str, Any]:
 # Approvals and people
 
 
-def approval_document(row: Row[Any] | SimpleNamespace) -> dict[str, Any]:
-    question = json.loads(row.question)
+def approval_document(row: Row[Any], *, redacted: bool = False) -> dict[str, Any]:
+    """`redacted` for everyone but those who decide it: they must see what will run."""
+    question, arguments = json.loads(row.question), json.loads(row.arguments)
+    if redacted:
+        question, arguments = redact_value(question), redact_value(arguments)
     return {
         "id": row.id, "call": row.call, "tool": row.tool, "tool_version": row.tool_version, "user": row.user,
-        "arguments": json.loads(row.arguments), "args_hash": row.args_hash, "summary": question["summary"],
+        "arguments": arguments, "args_hash": row.args_hash, "summary": question["summary"],
         "reason": question["reason"], "warning": question["warning"], "rule": question["rule"],
         "effects": question["effects"], "status": row.status, "scope": row.scope, "decided_by": row.decided_by,
         "decision_reason": row.decision_reason, "created_at": shown_time(row.created),

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
-from sqlalchemy import create_engine, select, text
+from sqlalchemy import create_engine, func, select, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
@@ -99,8 +99,8 @@ class EntityCatalog:
         return found
 
     async def run(self, tenant: str, work: Callable[[], T]) -> T:
-        """Run something that waits for a database off the event loop, when it is the tenant's turn. What was begun keeps
-        its thread until it has ended, also where nobody waits for it any more.
+        """Run something that waits for a database off the event loop, in the tenant's turn. What has begun keeps
+        its thread to its end, also where nobody waits for it any more.
         """
         turns = self._turns.get(tenant)
         if turns is None:
@@ -133,8 +133,10 @@ class EntityCatalog:
 
         def run() -> T:  # in one piece, so that nothing that ends the call comes between
             changed = self._in_transaction(entity, tenant, work, context, writes=True)
-            for one in {tenant, *entity.tenants}:  # who may share its rows
-                self._count_write(one, entity.name)
+            # Another name may stand for the same rows, or a view of them, also for other tenants.
+            for one in {tenant}.union(*(other.tenants for other in self._entities.values())):
+                with self._database.transaction(one, writes=True) as connection:
+                    count_write(connection, one, entity.name)
             return changed
 
         return _plain(await self.run(tenant, run))
@@ -152,37 +154,35 @@ class EntityCatalog:
                 raise ToolError("The call was cancelled.", kind=ErrorKind.CANCELLED) from None
             raise said_of_database(entity.name, error) from None
 
-    def _count_write(self, tenant: str, entity: str) -> None:
-        """Answers that were made of what the entity held before are not used again."""
-        kind: Any = sqlite if self._database.is_sqlite else postgresql
-        counted = kind.insert(entity_writes).values(tenant=tenant, entity=entity, count=1)
-        counted = counted.on_conflict_do_update(
-            index_elements=["tenant", "entity"], set_={"count": entity_writes.c.count + 1}
-        )
-        with self._database.transaction(tenant, writes=True) as connection:
-            connection.execute(counted)
-
-    async def versions(self, tenant: str, roles: Iterable[str]) -> list[tuple[str, str, int]]:
-        """The version of each entity that the caller may know of, and how often it was changed through the service."""
+    async def versions(self, tenant: str, roles: Iterable[str]) -> tuple[int, list[tuple[str, str]]]:
+        """How often anything was changed through the service, and the version of each entity that the caller may know
+        of. All changes count for all answers: an entity may be another name for the same rows, or be changed by a tool.
+        """
+        query = select(func.coalesce(func.sum(entity_writes.c.count), 0)).where(entity_writes.c.tenant == tenant)
+        count = int(await self._database.read(tenant, lambda connection: connection.execute(query).scalar_one()))
         entities = self.all(tenant, roles)
-        if not entities:
-            return []
-        query = select(entity_writes.c.entity, entity_writes.c.count.label("count_")).where(
-            entity_writes.c.tenant == tenant
-        )
-        found = await self._database.read(tenant, lambda connection: connection.execute(query).all())
-        counts = {row.entity: row.count_ for row in found}
 
-        def read() -> list[tuple[str, str, int]]:
-            listed: list[tuple[str, str, int]] = []
+        def read() -> list[tuple[str, str]]:
+            listed: list[tuple[str, str]] = []
             for one in entities:
                 try:
-                    listed.append((one.name, one.version, counts.get(one.name, 0)))
+                    listed.append((one.name, one.version))
                 except ToolError:
-                    listed.append((one.name, "", counts.get(one.name, 0)))  # its database is away
+                    listed.append((one.name, ""))  # its database is away
             return listed
 
-        return await self.run(tenant, read)
+        return count, await self.run(tenant, read) if entities else []
+
+
+def count_write(connection: Connection, tenant: str, what: str) -> None:
+    """Answers that were made of what there was before are not used again."""
+    kind: Any = sqlite if connection.dialect.name == "sqlite" else postgresql
+    counted = kind.insert(entity_writes).values(tenant=tenant, entity=what, count=1)
+    connection.execute(
+        counted.on_conflict_do_update(
+            index_elements=["tenant", "entity"], set_={"count": entity_writes.c.count + 1}
+        )
+    )  # fmt: skip
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from ferrule.service.approvals import ApprovalProblem
 from ferrule.service.calls import CallProblem
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import DirectoryProblem
-from ferrule.service.limits import LimitReached
+from ferrule.service.limits import LimitReached, TooManyAtOnce
 from ferrule.service.messages import LONGEST_WAIT
 from ferrule.service.oidc import TokenRefused, looks_like_token
 from ferrule.service.sessions import TooManySessions
@@ -571,6 +571,8 @@ def _of_call(error: CallProblem) -> RequestProblem:
 
 
 def _of_limit(error: LimitReached) -> RequestProblem:
+    if isinstance(error, TooManyAtOnce):
+        return RequestProblem(413, "too_large", str(error))
     seconds = str(max(1, ceil(error.retry_after)))
     headers = {
         "Retry-After": seconds,

@@ -24,7 +24,7 @@ from ferrule.core.lint import lint_tool
 from ferrule.core.problems import InvalidParams
 from ferrule.core.schema_params import SchemaParams
 from ferrule.core.tool import Kind, Style, Tool
-from ferrule.service.directory import DirectoryProblem, find_role, note_change
+from ferrule.service.directory import CALLER_GONE, DirectoryProblem, current_call, find_role, note_change
 from ferrule.service.documents import shown_time, storable
 from ferrule.service.intent_handlers import HandlerProblem, IntentCall, KnownThings, missing_inputs, read_handler
 from ferrule.service.messages import IntentBody, IntentCode, Name
@@ -140,8 +140,7 @@ class IntentTool(Tool[Any]):
         if depth > MOST_DEEP:
             raise ToolError(f"Intents call intents at most {MOST_DEEP} deep.", suggestion="Call the tools themselves.")
         _depth.set(depth)
-        caller = context.caller
-        allowed = await self._world.allowed(caller.tenant, caller.user)
+        allowed = await self._world.allowed()
         call = IntentCall(
             self.code, dict(params), context, self._world.entities, allowed.roles, allowed.tools, self.body.parameters
         )
@@ -187,11 +186,11 @@ class IntentWorld:
         self.handlers = handlers
         self._tools: dict[Any, IntentTool | None] = {}
 
-    async def allowed(self, tenant: str | None, user: str | None) -> Allowed:
-        """The rights of a caller, as they are now."""
-        principal = await self.directory.user(tenant or "", user or "")
+    async def allowed(self) -> Allowed:
+        """The rights of the call that a tool runs for, as they are now."""
+        principal = await self.directory.of_call(current_call.get())
         if principal is None:
-            raise ToolError("The user of this call is gone or switched off.", kind=ErrorKind.PERMISSION)
+            raise ToolError(CALLER_GONE, kind=ErrorKind.PERMISSION)
         return self.access.of(principal)
 
     def tools_of(self, principal: Principal) -> list[Tool[Any]]:
@@ -367,9 +366,10 @@ class CreateIntent(Tool[NewIntentParams]):
 
     async def run(self, params: NewIntentParams, context: ToolContext) -> dict[str, Any]:
         tenant, user = context.caller.tenant or "", context.caller.user or ""
-        allowed = await self._world.allowed(tenant, user)
-        if not allowed.may("intents"):
-            raise ToolError("Your roles do not allow `Admin(intents)`.", kind=ErrorKind.PERMISSION)
+        allowed = await self._world.allowed()
+        if not allowed.administers("intents"):
+            said = "Your roles do not allow `Admin(intents)`, or your key is not for `admin`."
+            raise ToolError(said, kind=ErrorKind.PERMISSION)
         try:
             return await self._world.make(params.intentCode, _body_of(params), allowed, tenant, user)
         except DirectoryProblem as problem:
@@ -413,7 +413,7 @@ class QueryEntitySchema(Tool[EntitySchemaParams]):
 
     async def run(self, params: EntitySchemaParams, context: ToolContext) -> dict[str, Any]:
         tenant, entities = context.caller.tenant or "", self._world.entities
-        allowed = await self._world.allowed(tenant, context.caller.user)
+        allowed = await self._world.allowed()
         if params.entity:
             found = entities.find(params.entity, tenant, allowed.roles)
             return await entities.run(tenant, lambda: found.document)

@@ -51,6 +51,10 @@ class LimitReached(Exception):  # noqa: N818 - reads as what it says
         self.retry_after = retry_after
 
 
+class TooManyAtOnce(LimitReached):
+    """More calls than a limit lets through at once, however long anybody waits."""
+
+
 class TokenBucket:
     """Lets `rate` through a second, and `burst` at once."""
 
@@ -152,6 +156,8 @@ class CallLimits:
             if any(subject.limits.get(name) for name in _STORED):
                 await self._count_stored(principal, subject)
         for subject, count in counted:
+            _require_possible(subject, count)
+        for subject, count in counted:
             self._check(subject, count)
         taken: list[TokenBucket] = []
         for subject, count in counted:
@@ -167,6 +173,20 @@ class CallLimits:
         for subject, count in counted:
             subject.running += count
             subject.today += count
+        return counted
+
+    async def admit_again(self, principal: Principal, tool: str, *, begun: bool = False) -> Admitted:
+        """Count a call that came before and starts only now, such as one that was approved: its rate and its day were
+        counted when it came. One that had `begun` keeps its place, wherever it goes on.
+        """
+        counted = self._counted(principal, {tool: 1})
+        for subject, _ in counted:
+            if any(subject.limits.get(name) for name in _STORED):
+                await self._count_stored(principal, subject)
+        for subject, count in () if begun else counted:
+            self._check(subject, count, again=True)
+        for subject, count in counted:
+            subject.running += count
         return counted
 
     def _counted(self, principal: Principal, calls: Mapping[str, int]) -> Admitted:
@@ -202,14 +222,14 @@ class CallLimits:
     def bounds(self, principal: Principal, tool: str = "") -> ByteBounds:
         return self._plan(principal, tool).bounds
 
-    def _check(self, subject: _Subject, count: int) -> None:
+    def _check(self, subject: _Subject, count: int, *, again: bool = False) -> None:
         limits, whose, calls = subject.limits, subject.whose, subject.calls
         most = limits.get("concurrency")
         if most and subject.running + count > most:
             said = f"{subject.running} {calls} of this {whose} run, and {most:g} may."
             raise LimitReached("concurrency", whose, most, 1.0, said)
         most = limits.get("calls_per_day")
-        if most and subject.today + count > most:
+        if most and not again and subject.today + count > most:
             said = f"This {whose} has made {subject.today} {calls} today (UTC), and {most:g} are allowed."
             raise LimitReached("calls_per_day", whose, most, _left_of_day(), said)
         for name, spent, when, left in (
@@ -298,6 +318,21 @@ class CallLimits:
         elif known.limits != limits:
             known.change(limits)
         return known
+
+
+def _require_possible(subject: _Subject, count: int) -> None:
+    """Raise `TooManyAtOnce` for a batch that no waiting makes possible."""
+    if count == 1:
+        return
+    bounds = {name: int(subject.limits.get(name) or 0) for name in ("concurrency", "calls_per_day")}
+    bounds["burst"] = int(subject.bucket.burst) if subject.bucket is not None else 0
+    name, most = min(((name, most) for name, most in bounds.items() if most), key=lambda one: one[1], default=("", 0))
+    if most and count > most:
+        said = (
+            f"A batch with {count} {subject.calls} can never start: `{name}` of this {subject.whose} is {most}. "
+            f"Send at most {most} in one batch."
+        )
+        raise TooManyAtOnce(name, subject.whose, most, 0.0, said)
 
 
 def _left_of_day() -> float:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sqlalchemy import insert, select, update
 
-from ferrule.service.directory import grant_roles, note_change, roles_of
+from ferrule.service.directory import TOKEN_KEY, grant_roles, note_change, roles_of
 from ferrule.service.messages import SCOPES, check_name
 from ferrule.service.outgoing import FetchProblem, fetch_json
 from ferrule.service.tables import roles, tenants, users
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ferrule.service")
 
-CREDENTIAL = "oidc"
 """What calls of a token have in the place of a key's id."""
 _DISCOVERY = "/.well-known/openid-configuration"
 _MOST_TOKEN = 16_384
@@ -319,7 +318,7 @@ class OidcTokens:
             raise TokenRefused(403, "disabled", f"The user `{name}` is switched off.")
         if not found.roles:
             raise TokenRefused(403, "no_role", "The token names no role that its tenant has.")
-        return replace(found, key=CREDENTIAL, scopes=claims.scopes, expires=claims.expires + self._settings.leeway)
+        return replace(found, key=TOKEN_KEY, scopes=claims.scopes, expires=claims.expires + self._settings.leeway)
 
 
 # What claims mean

@@ -17,28 +17,41 @@ import os
 import random
 import secrets
 import shlex
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from sqlalchemy import delete, insert, select, update
+
+from ferrule.service.database import DatabaseProblem
+from ferrule.service.documents import approval_document
+from ferrule.service.tables import approvals, deliveries
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import httpx2
+    from sqlalchemy import Connection, Row
 
     from ferrule.app.settings import WebhookSettings
+    from ferrule.service.database import Database
+    from ferrule.service.writer import GroupWriter
 
 logger = logging.getLogger("ferrule.service")
 
 _SECONDS = 10.0
 _MOST_DOCUMENT = 500_000
-_MOST_WAITING = 200
 _AT_ONCE = 4
-"""How many webhooks of one tenant wait to be told, and how many are told at once."""
-_TRIES = 6
-_FIRST_PAUSE = 1.0
-"""Seconds before the second attempt; every further one waits twice as long."""
+"""How many webhooks of one tenant an instance tells at once."""
+_TRIES = 12
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 600.0
+"""Seconds before the second attempt; every further one waits twice as long, for about half an hour in all."""
+_LOOK_SECONDS = 1.0
+_CLAIM_SECONDS = 60.0
+"""After how long another instance tells what one has begun to tell; longer than an attempt can take."""
 _SECRET_SECONDS = 10.0
 _ALL_TENANTS = "*"
 
@@ -145,50 +158,106 @@ def sign(secret: bytes, message_id: str, moment: int, body: bytes) -> str:
 
 
 class Webhooks:
-    """Tells each tenant's receiver of new approvals. Where it does not answer it is told again, for half a minute.
+    """Tells each tenant's receiver of new approvals; one that does not answer is told again while the approval waits.
 
-    What is to be told is kept in memory: an instance that ends forgets it. The list of approvals has them all.
+    What is to be told is stored with the approval, and any instance tells it: one that ends leaves it to the others. A
+    receiver may hear of an approval twice, with the same message id.
     """
 
-    def __init__(self, settings: Mapping[str, WebhookSettings], public_url: str = "") -> None:
+    def __init__(
+        self, settings: Mapping[str, WebhookSettings], public_url: str, database: Database, writer: GroupWriter
+    ) -> None:
         self._settings = settings
         self._public_url = public_url
-        self._waiting: dict[str, set[asyncio.Task[None]]] = {}
-        self._turns: dict[str, asyncio.Semaphore] = {}
+        self._database = database
+        self._writer = writer
+        self._telling: dict[str, set[str]] = {}
+        """By tenant, the approvals that this instance is telling of."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._news = asyncio.Event()
+        self._looking: asyncio.Task[None] | None = None
         self._http: httpx2.AsyncClient | None = None
 
-    def approval_created(self, tenant: str, approval: Mapping[str, Any]) -> None:
-        """Tell of a new approval; gives no answer, and never waits."""
-        receiver = self._settings.get(tenant) or self._settings.get(_ALL_TENANTS)
-        if receiver is None:
-            return
-        waiting = self._waiting.setdefault(tenant, set())
-        if len(waiting) >= _MOST_WAITING:
-            logger.warning("The webhook of tenant %s is not told of %s: too many wait", tenant, approval["id"])
-            return
-        message = {
-            "type": "approval.created", "tenant": tenant, "timestamp": approval["created_at"],
-            "url": f"{self._public_url}/v1/approvals/{approval['id']}", "data": approval,
-        }  # fmt: skip
-        task = asyncio.get_running_loop().create_task(self._tell(tenant, receiver, json.dumps(message).encode()))
-        waiting.add(task)
-        task.add_done_callback(waiting.discard)
+    def start(self) -> None:
+        if self._settings:
+            self._looking = asyncio.get_running_loop().create_task(self._look())
 
-    async def _tell(self, tenant: str, receiver: WebhookSettings, body: bytes) -> None:
-        message_id = f"msg_{secrets.token_hex(12)}"
-        turns = self._turns.setdefault(tenant, asyncio.Semaphore(_AT_ONCE))
-        why = ""
-        for attempt in range(_TRIES):
-            if attempt:
-                await asyncio.sleep(_FIRST_PAUSE * 2 ** (attempt - 1) * random.uniform(0.8, 1.2))  # noqa: S311 - a pause
-            async with turns:
+    def store(self, connection: Connection, tenant: str, approval: str) -> None:
+        """Have it told of an approval that is stored in the same transaction."""
+        if self._receiver(tenant) is not None:
+            message = f"msg_{secrets.token_hex(12)}"
+            connection.execute(
+                insert(deliveries).values(tenant=tenant, approval=approval, message=message, tries=0, due=time())
+            )
+
+    def look_now(self) -> None:
+        """There may be something to tell; never waits."""
+        self._news.set()
+
+    def _receiver(self, tenant: str) -> WebhookSettings | None:
+        return self._settings.get(tenant) or self._settings.get(_ALL_TENANTS)
+
+    async def _look(self) -> None:
+        while True:
+            self._news.clear()
+            try:
+                await self._tell_all()
+            except DatabaseProblem as problem:
+                logger.warning("Webhooks have to wait: %s", problem)
+            except Exception:
+                logger.exception("Webhooks could not be looked after")
+            try:
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await self._news.wait()
+            except TimeoutError:
+                pass
+
+    async def _tell_all(self) -> None:
+        """Begin to tell what is due: of each tenant a few at a time, so that no receiver holds up another."""
+        query = select(deliveries.c.tenant).where(deliveries.c.due <= time()).distinct()
+        for tenant in await self._database.read(None, lambda connection: connection.execute(query).scalars().all()):
+            telling = self._telling.setdefault(tenant, set())
+            if (room := _AT_ONCE - len(telling)) <= 0:
+                continue
+            for one in await self._writer.change(tenant, partial(_claim, tenant=tenant, most=room)):
+                telling.add(one.approval)
+                task = asyncio.get_running_loop().create_task(self._tell(one))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _tell(self, one: Row[Any]) -> None:
+        """Tell it once, and note what came of it; where that cannot be noted, it is told again."""
+        try:
+            found = await self._database.read(one.tenant, lambda connection: _find(connection, one))
+            receiver = self._receiver(one.tenant)
+            why = ""
+            if found is not None and receiver is not None:
                 try:
-                    why = await self._send(receiver, message_id, body)
+                    why = await self._send(receiver, one.message, self._body(found))
                 except FetchProblem as problem:
                     why = str(problem)
-            if not why:
-                return
-        logger.warning("The webhook of tenant %s was not told of an approval: %s", tenant, why)
+            pause = 0.0
+            if why and one.tries + 1 >= _TRIES:
+                logger.warning("The webhook of tenant %s was not told of an approval: %s", one.tenant, why)
+            elif why:
+                pause = min(_FIRST_PAUSE * 2**one.tries, _LONGEST_PAUSE) * random.uniform(0.8, 1.2)  # noqa: S311 - a pause
+                asyncio.get_running_loop().call_later(pause, self.look_now)
+            ended = not why or one.tries + 1 >= _TRIES
+            await self._writer.change(one.tenant, partial(_note, one=one, due=None if ended else time() + pause))
+        except DatabaseProblem as problem:
+            logger.warning("A webhook is told again: %s", problem)
+        finally:
+            self._telling[one.tenant].discard(one.approval)
+            self.look_now()  # others may wait for this place
+
+    def _body(self, approval: Row[Any]) -> bytes:
+        """The same for every attempt: a pending approval does not change."""
+        shown = approval_document(approval, redacted=True)
+        message = {
+            "type": "approval.created", "tenant": approval.tenant, "timestamp": shown["created_at"],
+            "url": f"{self._public_url}/v1/approvals/{approval.id}", "data": shown,
+        }  # fmt: skip
+        return json.dumps(message).encode()
 
     async def _send(self, receiver: WebhookSettings, message_id: str, body: bytes) -> str:
         """Send it once; gives why that failed, or nothing."""
@@ -210,16 +279,56 @@ class Webhooks:
                 status = response.status_code  # what else it says is not read
         except TimeoutError:
             return f"{shown} did not answer within {_SECONDS:g} s"
-        except (httpx2.HTTPError, OSError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
             return f"{shown} cannot be reached: {error or type(error).__name__}"
         return "" if 200 <= status < 300 else f"{shown} answered with {status}"
 
     async def close(self) -> None:
-        """Stop telling; what waits is given up."""
-        tasks = [task for waiting in self._waiting.values() for task in waiting]
+        """Stop telling; what is not told by now is left to other instances, or to the next start."""
+        tasks = [*self._tasks, *([self._looking] if self._looking is not None else [])]
+        left = [(tenant, approval) for tenant, telling in self._telling.items() for approval in telling]
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        with suppress(DatabaseProblem):
+            for tenant, approval in left:
+                await self._writer.change(tenant, partial(_give_back, tenant=tenant, approval=approval))
         if self._http is not None:
             await self._http.aclose()
+
+
+def _claim(connection: Connection, tenant: str, most: int) -> Sequence[Row[Any]]:
+    """Take what is due; nobody else tells it before this instance must have ended."""
+    found = connection.execute(
+        select(deliveries)
+        .where(deliveries.c.tenant == tenant, deliveries.c.due <= time())
+        .order_by(deliveries.c.due)
+        .limit(most)
+        .with_for_update(skip_locked=True)
+    ).all()
+    for one in found:
+        mine = (deliveries.c.tenant == tenant) & (deliveries.c.approval == one.approval)
+        connection.execute(update(deliveries).where(mine).values(due=time() + _CLAIM_SECONDS))
+    return found
+
+
+def _find(connection: Connection, one: Row[Any]) -> Row[Any] | None:
+    """The approval, where it still waits for somebody."""
+    mine = (approvals.c.tenant == one.tenant) & (approvals.c.id == one.approval)
+    waits = (approvals.c.status == "pending") & (approvals.c.expires > time())
+    return connection.execute(select(approvals).where(mine, waits)).first()
+
+
+def _note(connection: Connection, one: Row[Any], due: float | None) -> None:
+    """How an attempt ended: nothing is left to do, or it is tried again."""
+    mine = (deliveries.c.tenant == one.tenant) & (deliveries.c.approval == one.approval)
+    if due is None:
+        connection.execute(delete(deliveries).where(mine))
+    else:
+        connection.execute(update(deliveries).where(mine).values(tries=one.tries + 1, due=due))
+
+
+def _give_back(connection: Connection, tenant: str, approval: str) -> None:
+    mine = (deliveries.c.tenant == tenant) & (deliveries.c.approval == approval)
+    connection.execute(update(deliveries).where(mine).values(due=time()))

@@ -32,13 +32,14 @@ from ferrule.core.model import ModelError, TextDelta
 from ferrule.core.result import Output
 from ferrule.core.tool import Kind, Tool
 from ferrule.service.answer_cache import may_keep
+from ferrule.service.directory import CALLER_GONE
 from ferrule.service.documents import shown_time
 from ferrule.service.intents import PREFIX, IntentTool, tool_name
 from ferrule.service.messages import CallRequest, TimeZone
 from ferrule.service.tables import intent_forms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from sqlalchemy import Connection
 
@@ -66,6 +67,11 @@ class AnswerModel:
         self._settings = settings
         self._model = model
         self._given = model is not None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there may be one. Without one nothing is answered, nor kept."""
+        return self._given or bool(self._settings.service.answers.model or self._settings.model)
 
     def get(self) -> Model | None:
         """None where none is set; raises `ToolError` where the one that is set cannot be had."""
@@ -158,9 +164,9 @@ class AnswerRequest(Tool[AnswerParams]):
         live = self.calls.live.get(context.call_id)
         if live is None or live.runtime is None:
             raise ToolError("A request cannot be made from within another call.", suggestion="Send it by itself.")
-        principal = await self._directory.user(live.tenant, live.row["user"])
+        principal = await self._directory.of_call(live.row)
         if principal is None:
-            raise ToolError("The user of this call is gone or switched off.", kind=ErrorKind.PERMISSION)
+            raise ToolError(CALLER_GONE, kind=ErrorKind.PERMISSION)
         allowed = self.calls.access.of(principal)
         if live.row["session"] is not None:
             talk = context.session.part(_Talk, _Talk)
@@ -260,30 +266,45 @@ async def start_request(
             sent = request
             if (replayed := await calls.replayed(principal, sent, key)) is not None:
                 return replayed
-            inputs = await _continued(calls, principal, body.session, tool, body.inputs)
-            request = CallRequest(tool=sent.tool, arguments=inputs, session=body.session)
-            return await calls.start(principal, request, request_id=request_id, key=key, sent=sent)
+            while True:
+                inputs, store = await _continued(calls, principal, body.session, tool, body.inputs)
+                request = CallRequest(tool=sent.tool, arguments=inputs, session=body.session)
+                try:
+                    return await calls.start(
+                        principal, request, request_id=request_id, key=key, sent=sent, along=(store,)
+                    )
+                except _FormChanged:
+                    continue
     return await calls.start(principal, request, request_id=request_id, key=key)
+
+
+class _FormChanged(Exception):  # noqa: N818 - reads as what it says
+    """A form was told something else in the same moment."""
 
 
 async def _continued(
     calls: Calls, principal: Principal, session: str, tool: IntentTool, given: dict[str, Any]
-) -> dict[str, Any]:
-    """What a form has been told in this session so far; forgotten once it is complete, and after a day."""
+) -> tuple[dict[str, Any], Callable[[Connection], None]]:
+    """What a form has been told in this session so far, and what stores it together with the call that it is told by: a
+    call that is not taken changes nothing. It is forgotten once it is complete, and after a day.
+    """
     table, now = intent_forms, time()
     mine = (
         (table.c.tenant == principal.tenant) & (table.c.user == principal.user) & (table.c.session == session)
         & (table.c.code == tool.code)
     )  # fmt: skip
 
-    def change(connection: Connection) -> dict[str, Any]:
-        old = (table.c.tenant == principal.tenant) & (table.c.updated < now - FORM_SECONDS)
-        connection.execute(delete(table).where(old))
-        found = connection.execute(select(table.c.inputs).where(mine).with_for_update()).scalar()
-        inputs: dict[str, Any] = {**(json.loads(found) if found is not None else {}), **given}
+    so_far = select(table.c.inputs).where(mine, table.c.updated >= now - FORM_SECONDS)
+    found = await calls.database.read(principal.tenant, lambda connection: connection.execute(so_far).scalar())
+    inputs: dict[str, Any] = {**(json.loads(found) if found is not None else {}), **given}
+
+    def store(connection: Connection) -> None:
+        if connection.execute(so_far.with_for_update()).scalar() != found:
+            raise _FormChanged
         if not tool.accepts(inputs):
-            return inputs  # which the pipeline refuses, and says why; what was told before still counts
-        connection.execute(delete(table).where(mine))
+            return  # the pipeline refuses it, and says why; what was told before still counts
+        old = (table.c.tenant == principal.tenant) & (table.c.updated < now - FORM_SECONDS)
+        connection.execute(delete(table).where(old | mine))
         if tool.missing(inputs):
             connection.execute(
                 insert(table).values(
@@ -291,9 +312,8 @@ async def _continued(
                     inputs=json.dumps(inputs), updated=now,
                 )
             )  # fmt: skip
-        return inputs
 
-    return await calls.writer.change(principal.tenant, change)
+    return inputs, store
 
 
 def is_request(row: Mapping[str, Any]) -> bool:

@@ -174,7 +174,9 @@ class Service:
         self.directory = Directory(self.database)
         if settings.oidc.issuer:
             self.tokens = OidcTokens(settings.oidc, self.database, self.writer, self.directory)
-        self.records = TenantRecorder(self.writer)
+        self.records = TenantRecorder(
+            self.writer, count_writes=settings.answers.cache_seconds > 0 and self._model.is_set
+        )
         telemetry = self.telemetry
         operator = self._app.runtime.policy
         assert isinstance(operator, RulePolicy)  # noqa: S101 - the settings make no other
@@ -188,12 +190,13 @@ class Service:
             unlisted=[answering],
         )  # fmt: skip
         self.limits = CallLimits(self.database, self.directory, asdict(settings.limits))
-        self.webhooks = Webhooks(settings.webhooks, settings.public_url)
+        self.webhooks = Webhooks(settings.webhooks, settings.public_url, self.database, self.writer)
         self.feed = EventFeed(self.database, self.writer)
         self.directory.on_change = self.feed.tools_changed
         self.approvals = CallApprovals(
-            self.database, self.writer, seconds=settings.approval_hours * 3600, feed=self.feed, webhooks=self.webhooks
-        )
+            self.database, self.writer, seconds=settings.approval_hours * 3600, directory=self.directory,
+            feed=self.feed, webhooks=self.webhooks,
+        )  # fmt: skip
         self.sessions = UserSessions(
             self.workspace_root,
             recorders=[self.records, LogRecorder(names=True), *([telemetry.recorder] if telemetry is not None else [])],
@@ -209,7 +212,7 @@ class Service:
         )
         self.calls = Calls(
             self.database, self.writer, self.access, self.sessions, self.limits, FairGate(), self.approvals,
-            lease=settings.lease_seconds, feed=self.feed,
+            lease=settings.lease_seconds, feed=self.feed, telemetry=telemetry,
         )  # fmt: skip
         answering.calls = self.calls
         self.intents.directory, self.intents.writer, self.intents.access = self.directory, self.writer, self.access
@@ -227,6 +230,7 @@ class Service:
         self._subscriptions.append(self.tools.subscribe(told))
         self.database.listen(hear)
         await self.upkeep.start()
+        self.webhooks.start()
         self.ready = True
 
     def _policy_options(self) -> dict[str, Any]:

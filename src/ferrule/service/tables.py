@@ -1,8 +1,9 @@
 """The tables of the service. Every row of a tenant says whose it is, in the first column of its key.
 
-Four tables belong to no tenant and hold nothing of one but names: `tenants` (which there are), `key_hashes` (whose key
-this is, before anyone is known), `work` (which calls somebody must look after, and by when) and `changes` (a counter
-that grows whenever a key, a role or a user changes). On PostgreSQL all others have row-level security.
+Five tables belong to no tenant and hold nothing of one but names: `tenants` (which there are), `key_hashes` (whose key
+this is, before anyone is known), `work` (which calls somebody must look after, and by when), `deliveries` (which
+approvals a webhook is still to be told of) and `changes` (a counter that grows whenever a key, a role or a user
+changes). On PostgreSQL all others have row-level security.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-HEAD = "0003_intents"
+HEAD = "0004_deliveries"
 """The revision of the schema that this code is written for."""
 
 metadata = MetaData()
@@ -156,6 +157,8 @@ calls = Table(
     _time("created"),
     _time("started", nullable=True),
     _time("finished", nullable=True),
+    _text("scopes", nullable=True),
+    _text("trace", nullable=True),
     PrimaryKeyConstraint("tenant", "id"),
     Index("calls_by_batch", "tenant", "batch", "position"),
 )
@@ -216,6 +219,17 @@ approvals = Table(
     _time("decided", nullable=True),
     PrimaryKeyConstraint("tenant", "id"),
     Index("approvals_by_status", "tenant", "status", "created"),
+)
+deliveries = Table(
+    "deliveries",
+    metadata,
+    _name("tenant"),
+    _id("approval"),
+    _id("message"),
+    Column("tries", Integer, nullable=False),
+    _time("due"),
+    PrimaryKeyConstraint("tenant", "approval"),
+    Index("deliveries_by_due", "due"),
 )
 
 # Records
@@ -313,7 +327,7 @@ cached_answers = Table(
     Index("cached_answers_by_scope", "tenant", "scope", "created"),
 )
 
-SHARED = ("tenants", "key_hashes", "work", "changes")
+SHARED = ("tenants", "key_hashes", "work", "deliveries", "changes")
 """What belongs to no tenant; all other tables are guarded by row-level security."""
 APPEND_ONLY = ("audit",)
 """What the application may add to and read, and not change; old rows go through a function that leaves a trace."""

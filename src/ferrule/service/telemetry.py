@@ -6,6 +6,7 @@ one's own. Otherwise OpenTelemetry is not even imported.
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import contextmanager
 from time import perf_counter
@@ -24,6 +25,8 @@ MOST_TENANTS = 100
 """Tenants that have a label of their own in OpenTelemetry's metrics; further ones share `(other)`."""
 _SCOPE = "ferrule.service"
 _TRACE = "ferrule.trace"
+_CARRIED = ("traceparent", "tracestate")
+_MOST_CARRIED = 1_000
 _DURATION_BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10]
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 
@@ -81,6 +84,23 @@ class ServiceTelemetry:
         """Go on in the trace of a request, for work that another task does for it."""
         found = scope.get(_TRACE)
         token = self._context.attach(found) if found is not None else None
+        try:
+            yield
+        finally:
+            if token is not None:
+                self._context.detach(token)
+
+    def carried(self) -> str | None:
+        """The current trace, as text that is stored with a call."""
+        carrier: dict[str, str] = {}
+        self._propagate.inject(carrier)
+        text = json.dumps({name: carrier[name] for name in _CARRIED if name in carrier})
+        return text if carrier and len(text) <= _MOST_CARRIED else None
+
+    @contextmanager
+    def resumed(self, carried: str | None) -> Generator[None]:
+        """Go on in the trace of a stored call: its request is over, or was another instance's."""
+        token = self._context.attach(self._propagate.extract(json.loads(carried))) if carried else None
         try:
             yield
         finally:

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from time import time
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, func, select, update
 
+from ferrule.core.errors import Stage
+from ferrule.core.tool import Kind
 from ferrule.records import Statistics, prometheus_text
 from ferrule.records.row import CONTENT, RETENTION, hash_of, retention_content
 from ferrule.records.telemetry import OTHER
+from ferrule.service.entity_catalog import count_write
 from ferrule.service.tables import audit, audit_heads
-from ferrule.service.writer import AddAudit, append_audit
+from ferrule.service.writer import AddAudit, StoreChange, append_audit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,14 +37,19 @@ _KIND, _ARGUMENTS = CONTENT.index("kind"), CONTENT.index("arguments")
 _MOST_TENANTS = 1_000
 _MOST_DETAILED = 50
 """Tenants whose durations stand on a page of all tenants, the first that came: each tool has sixty lines of them."""
+_TOOLS = ""
+"""What all tools change, among the names of entities."""
+_BEFORE = frozenset({Stage.LOOKUP, Stage.VALIDATE, Stage.AUTHORISE, Stage.CONFIRM})
 _SAMPLE = re.compile(r"(?P<name>\w+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)")
 
 
 class TenantRecorder:
     """Puts every call on its tenant's record, and counts it."""
 
-    def __init__(self, writer: GroupWriter) -> None:
+    def __init__(self, writer: GroupWriter, *, count_writes: bool = False) -> None:
+        """`count_writes`: answers may be used again, and not after a tool may have changed what they are made of."""
         self._writer = writer
+        self._count_writes = count_writes
         self.statistics: dict[str, Statistics] = {}
         """Of each tenant, for the metrics; of those above the first thousand under one name."""
 
@@ -50,6 +59,8 @@ class TenantRecorder:
         if tenant is None:
             return
         self._writer.put(AddAudit(tenant, record))
+        if self._count_writes and record.kind != Kind.READONLY and record.stage not in _BEFORE:
+            self._writer.put(StoreChange(tenant, partial(count_write, tenant=tenant, what=_TOOLS)))
         counts = self.statistics.get(tenant)
         if counts is None:
             name = tenant if len(self.statistics) < _MOST_TENANTS else OTHER

@@ -16,10 +16,11 @@ from sqlalchemy import delete, select, update
 
 from ferrule.core.errors import ErrorKind
 from ferrule.pipeline.confirm import Answer, Choice
-from ferrule.service.approvals import answer_of
+from ferrule.service.approvals import answer_of, end_pending
 from ferrule.service.database import DatabaseProblem
-from ferrule.service.directory import read_changes
-from ferrule.service.documents import end_record, error_text, redacted_arguments
+from ferrule.service.directory import CALLER_GONE, read_changes
+from ferrule.service.documents import end_record, error_text
+from ferrule.service.limits import LimitReached
 from ferrule.service.live import LiveCall
 from ferrule.service.messages import FINISHED
 from ferrule.service.tables import approvals, calls, events, idempotency_keys, tenants, work
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
     from ferrule.service.calls import Calls
-    from ferrule.service.directory import Directory
+    from ferrule.service.directory import Directory, Principal
+    from ferrule.service.limits import Admitted
 
 logger = logging.getLogger("ferrule.service")
 
@@ -40,6 +42,8 @@ _MOST_ATTEMPTS = 3
 """How often a call that may be repeated is started; one that ends its instance each time must not end all of them."""
 _CLEAN_SECONDS = 3600.0
 _AGAIN_SECONDS = 5.0
+_PLACE_SECONDS = 0.5
+"""How long an approved call waits before it looks again for a free place."""
 _NOBODY = ""
 _LOST = "The service stopped while `{tool}` ran, so it is not known how far it came. It was not run again."
 
@@ -55,6 +59,8 @@ class Upkeep:
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._renewed = 0.0
+        self._unknown: set[str] = set()
+        """Calls that are this instance's by the store, and that it did not know when it last looked."""
         self._cleaned = monotonic()
 
     async def start(self) -> None:
@@ -113,7 +119,7 @@ class Upkeep:
         now = monotonic()
         if now - self._renewed >= self._calls.lease / 3:
             self._renewed = now
-            await self._calls.writer.change("", self._renew)
+            self._unknown = await self._calls.writer.change("", self._renew)
             await self._look_for_cancelled()
         self._directory.noticed(await self._calls.database.read(None, read_changes))
         while not self._calls.draining:
@@ -132,9 +138,17 @@ class Upkeep:
             self._cleaned = now
             await self.clean()
 
-    def _renew(self, connection: Connection) -> None:
-        mine = update(work).where(work.c.owner == self._calls.owner)
-        connection.execute(mine.values(due=time() + self._calls.lease))
+    def _renew(self, connection: Connection) -> set[str]:
+        """Keep the calls of this instance, and let go of those that it has not known twice now: they were stored, and
+        the answer to that was lost for good, so that whoever made them was told that they are not.
+        """
+        mine = work.c.owner == self._calls.owner
+        lines = set(connection.execute(select(work.c.call).where(mine)).scalars())
+        unknown = lines.difference(self._calls.live)
+        connection.execute(update(work).where(mine).values(due=time() + self._calls.lease))
+        if gone := unknown & self._unknown:
+            connection.execute(update(work).where(mine, work.c.call.in_(gone)).values(owner="gone", due=0.0))
+        return unknown - gone
 
     def _claim(self, connection: Connection) -> list[tuple[str, str]]:
         """Take over lines whose moment has passed; those that another instance is taking are skipped."""
@@ -171,37 +185,64 @@ class Upkeep:
         if row is None or row["status"] in FINISHED:
             await self._calls.writer.change(tenant, lambda connection: _drop_work(connection, tenant, call))
             return
-        principal = await self._directory.user(tenant, row["user"])
+        principal = await self._directory.of_call(row)
         if row["cancelling"] or principal is None:
-            why = "It was cancelled." if row["cancelling"] else "Its user is gone or switched off."
+            why = "It was cancelled." if row["cancelling"] else CALLER_GONE
             status = "cancelled" if row["cancelling"] else "failed"
             kind = ErrorKind.CANCELLED if row["cancelling"] else ErrorKind.PERMISSION
+            if approval is not None and approval.status == "pending":
+                await self._calls.writer.change(
+                    tenant, lambda connection: end_pending(connection, tenant, approval.id, "cancelled")
+                )
             await self._end(row, status, kind, f"`{row['tool']}` did not finish. {why}")
         elif row["status"] == "awaiting_approval" and approval is not None and not approval.held:
             await self._go_on(row, principal, approval)
         elif row["repeatable"] and row["attempts"] < _MOST_ATTEMPTS:
             row["attempts"] += 1
             await self._calls.writer.change(tenant, lambda connection: _count_attempt(connection, tenant, call))
-            await self._calls.resume(row, principal, None, "")
+            admitted = await self._calls.limits.admit_again(principal, row["tool"], begun=True)
+            await self._calls.resume(row, principal, None, "", admitted=admitted)
         else:
             await self._lose(row)
 
-    async def _go_on(self, row: dict[str, Any], principal: Any, approval: Row[Any]) -> None:
+    async def _go_on(self, row: dict[str, Any], principal: Principal, approval: Row[Any]) -> None:
         """After a decision, or when nobody took one in time."""
+        tenant = row["tenant"]
         if approval.status == "pending" and approval.expires > time():
-            await self._calls.writer.change(row["tenant"], lambda connection: _release(connection, approval))
+            await self._calls.writer.change(tenant, lambda connection: _release(connection, approval))
             return
-        if approval.status == "pending":
-            await self._calls.writer.change(row["tenant"], lambda connection: _expire(connection, approval))
-            answer, final = Answer(Choice.NO, "nobody decided in time"), "expired"
+        if approval.status == "pending":  # somebody may decide it in this very moment
+            approval = await self._calls.writer.change(
+                tenant, lambda connection: end_pending(connection, tenant, approval.id, "expired")
+            )
+        answer, final = answer_of(approval), "expired" if approval.status == "expired" else None
+        admitted: Admitted | None = ()
+        if approval.status == "approved":
+            if not self._is_same_tool(row, principal, approval):
+                answer = Answer(Choice.NO, "the tool is another version than the one that was approved")
+            elif (admitted := await self._let_in(row, principal)) is None:
+                return
+        if final is not None:
             self._calls.feed.tell(row, "approval.expired", {"approval": approval.id})
         else:
-            answer, final = answer_of(approval), None
             decision = "approve" if approval.status == "approved" else "deny"
             self._calls.feed.tell(row, "approval.decided", {"approval": approval.id, "decision": decision})
-        if approval.status == "approved" and not self._is_same_tool(row, principal, approval):
-            answer = Answer(Choice.NO, "the tool is another version than the one that was approved")
-        await self._calls.resume(row, principal, answer, approval.args_hash, final)
+        await self._calls.resume(row, principal, answer, approval.args_hash, final, admitted)
+
+    async def _let_in(self, row: dict[str, Any], principal: Principal) -> Admitted | None:
+        """Count an approved call that starts now. Where all places are taken it waits for one, wherever that comes free
+        first; money that is spent ends it.
+        """
+        try:
+            return await self._calls.limits.admit_again(principal, row["tool"])
+        except LimitReached as reached:
+            if reached.limit == "concurrency":
+                waiting = partial(_postpone, tenant=row["tenant"], call=row["id"])
+                await self._calls.writer.change(row["tenant"], waiting)
+            else:
+                message = f"`{row['tool']}` was approved and did not start. {reached}"
+                await self._end(row, "failed", ErrorKind.PERMISSION, message, "Ask for a higher limit, or try later.")
+            return None
 
     def _is_same_tool(self, row: dict[str, Any], principal: Any, approval: Row[Any]) -> bool:
         tool = self._calls.access.of(principal).tools.get(row["tool"], row["pinned"])
@@ -284,7 +325,7 @@ def _release(connection: Connection, approval: Row[Any]) -> None:
     connection.execute(update(work).where(line).values(owner=_NOBODY, due=due))
 
 
-def _expire(connection: Connection, approval: Row[Any]) -> None:
-    mine = (approvals.c.tenant == approval.tenant) & (approvals.c.id == approval.id)
-    values = {"status": "expired", "arguments": redacted_arguments(approval.arguments)}
-    connection.execute(update(approvals).where(mine, approvals.c.status == "pending").values(**values))
+def _postpone(connection: Connection, tenant: str, call: str) -> None:
+    """Let any instance try again soon, or somebody cancel it meanwhile."""
+    mine = (work.c.tenant == tenant) & (work.c.call == call)
+    connection.execute(update(work).where(mine).values(owner=_NOBODY, due=time() + _PLACE_SECONDS))

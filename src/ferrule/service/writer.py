@@ -25,9 +25,9 @@ from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.exc import DBAPIError
 
 from ferrule.records.row import content_of, hash_of
-from ferrule.service.database import DatabaseProblem, said_by_driver
+from ferrule.service.database import DatabaseProblem, OutcomeUnknown, said_by_driver, was_committed
 from ferrule.service.documents import json_text
-from ferrule.service.tables import approvals, audit, audit_heads, calls, events, idempotency_keys, usage, work
+from ferrule.service.tables import audit, audit_heads, calls, events, idempotency_keys, usage, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferrule.service")
 
 T = TypeVar("T")
+Along = tuple["Callable[[Connection], object]", ...]
 
 IDEMPOTENCY_SECONDS = 24 * 3600.0
 _MOST_IN_GROUP = 2_000
@@ -85,8 +86,8 @@ class InsertCalls(Op):
     due: float
     key: str | None = None
     fingerprint: str = ""
-    approval: dict[str, Any] | None = None
-    """What the first of them waits for; it is nobody's work then until that is decided."""
+    along: Along = ()
+    """What else is stored with them, in the same transaction: an approval, what a form was told."""
     write_by: float = 0.0
     """Of one that nobody waits for: when it is written at the latest."""
 
@@ -129,7 +130,7 @@ class _Group:
     work: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     events: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     audit: list[Sequence[Any]] = field(default_factory=list["Sequence[Any]"])
-    approvals: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    along: list[Callable[[Connection], object]] = field(default_factory=list["Callable[[Connection], object]"])
     finishes: list[FinishCall] = field(default_factory=list[FinishCall])
     changes: list[StoreChange] = field(default_factory=list[StoreChange])
 
@@ -246,6 +247,8 @@ class GroupWriter:
         self._busy = len(ops) >= _BUSY
         try:
             settled = self._together(ops)
+        except OutcomeUnknown as unknown:
+            settled: list[tuple[Op, Any]] = [(op, unknown) for op in ops]
         except Exception as error:  # noqa: BLE001 - one of them is at fault; the others must not suffer for it
             if self._let_go(error):
                 logger.warning("The database was lost and is tried again: %s", said_by_driver(error))
@@ -268,9 +271,19 @@ class GroupWriter:
             self._connection = self._database.engine.connect().execution_options(writes=True)
         connection = self._connection
         for_driver = all(_is_for_driver(op) for op in ops)
-        with self._database.driver_transaction(connection) if for_driver else connection.begin():
-            for tenant, group in self._grouped(connection, ops, results):
-                self._write_group(connection, tenant, group, results)
+        number: int | None = None
+        try:
+            with self._database.driver_transaction(connection) if for_driver else connection.begin():
+                cursor: Any = None
+                for tenant, group, spoken in self._grouped(connection, ops, results):
+                    self._write_group(connection, tenant, group, results)
+                    cursor = spoken
+                if cursor is not None:
+                    number = cursor.fetchone()[1]
+        except Exception as error:
+            # Only the answer to the COMMIT may be lost: what is stored is not stored again.
+            if number is None or not self._let_go(error) or not was_committed(self._database.engine, number):
+                raise
         return results
 
     def _let_go(self, error: Exception | None = None) -> bool:
@@ -293,8 +306,8 @@ class GroupWriter:
         for op in ops:
             by_tenant.setdefault(op.tenant, []).append(op)
         for tenant in sorted(by_tenant):
-            self._database.speak_for(connection, tenant)
-            yield tenant, self._group(connection, by_tenant[tenant], results)
+            spoken = self._database.write_for(connection, tenant)
+            yield tenant, self._group(connection, by_tenant[tenant], results), spoken
 
     def _group(self, connection: Connection, ops: list[Op], results: list[tuple[Op, Any]]) -> _Group:
         group = _Group()
@@ -303,8 +316,7 @@ class GroupWriter:
             if isinstance(op, InsertCalls):
                 taken = self._take_key(connection, op) if op.key is not None else None
                 if taken is None:
-                    if op.approval is not None:
-                        group.approvals.append(op.approval)
+                    group.along += op.along
                     for row in op.rows:
                         done = finishing.get(row["id"])
                         if done is not None and op.future is None:  # it ended before its first row was written
@@ -344,8 +356,8 @@ class GroupWriter:
             self._count_usage(connection, tenant, group.inserts)
         if group.work:
             _run_many(connection, "insert work", group.work)
-        if group.approvals:
-            connection.execute(_INSERT_APPROVALS, group.approvals)
+        for store in group.along:
+            store(connection)
         if group.events:
             _run_many(connection, "insert events", group.events)
         if group.finishes:
@@ -413,7 +425,7 @@ def find_key(connection: Connection, tenant: str, user: str, key: str) -> UsedKe
 def _is_for_driver(op: Op) -> bool:
     """Whether all that it writes are statements of every call."""
     if isinstance(op, InsertCalls):
-        return op.key is None and op.approval is None
+        return op.key is None and not op.along
     return not isinstance(op, StoreChange) and not (isinstance(op, FinishCall) and op.news)
 
 
@@ -521,7 +533,6 @@ _KEY = select(idempotency_keys.c.fingerprint, idempotency_keys.c.call, idempoten
     idempotency_keys.c.user == bindparam("user"),
     idempotency_keys.c.key == bindparam("key"),
 )
-_INSERT_APPROVALS = insert(approvals)
 _END_WORK = {
     True: "DELETE FROM work WHERE tenant = ? AND owner = ? AND call IN (SELECT value FROM json_each(?)) RETURNING call",
     False: "DELETE FROM work WHERE tenant = %s AND owner = %s AND call = ANY(%s) RETURNING call",
