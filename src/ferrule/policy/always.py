@@ -178,7 +178,7 @@ def grants_for(policy: Judge, invocation: Invocation, session: Session) -> Grant
 def _has_own_rule(invocation: Invocation, judged: Judgement) -> bool:
     """Whether only the tool knows what an «always» should cover; of paths and commands, rules say it better."""
     request = judged.request
-    if request.commands or request.reads or request.writes:
+    if request.commands or ((request.reads or request.writes) and not request.writes_else):
         return False
     return invocation.always_rule != invocation.tool.name
 

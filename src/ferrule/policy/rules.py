@@ -88,6 +88,8 @@ SESSION = Source(SourceKind.SESSION)
 
 
 _FORM = re.compile(r"(?P<tool>[^\s()]+)(?:\((?P<inner>.*)\))?", re.DOTALL)
+_OPEN_HOST = re.compile(r"[A-Z*]+ +[^/]*://[^/]*(?:\*|\Z)")
+"""A method and a URL whose host is not written out."""
 _MCP = "mcp__"
 BASH = "Bash"
 READ = "Read"
@@ -176,6 +178,13 @@ def parse_rule(text: object, verdict: Verdict = Verdict.ALLOW, source: Source | 
             phrase(
                 "each part of a command is matched on its own, so none ever contains `&&`, `|`, `;` or `>`; write a "
                 "rule for each part, and `Edit(path)` for what is written to"
+            )
+        )
+    if verdict is Verdict.ALLOW and tool != BASH and _OPEN_HOST.match(inner):
+        raise RuleError(
+            phrase(
+                "it does not say which host, and `*` would stand for other hosts too; write the host out, with `/` "
+                "after it"
             )
         )
     if tool == BASH and command.everything:

@@ -7,7 +7,7 @@ import os
 import shlex
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ferrule.core.access import OF_GIT
 from ferrule.core.phrases import phrase
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from ferrule.core.call import Barrier, Effects, FileEffect
-    from ferrule.core.tool import Invocation
+    from ferrule.core.tool import Invocation, Tool
     from ferrule.policy.commands.parts import Analysis, Part
     from ferrule.policy.findings import Lists, Request
     from ferrule.policy.rules import Rule, RuleSet
@@ -372,7 +372,7 @@ def _give_leave(
         if all(finding.leave for finding in writes):
             whole.leave, whole.rule = writes[0].leave, writes[0].rule
             return
-    elif plain and tool.name == FETCH and hosts and all(finding.rule for finding in hosts):
+    elif hosts and _goes_by_host(tool, request) and all(finding.rule for finding in hosts):
         whole.leave, whole.rule = hosts[0].leave, hosts[0].rule
         return
     decision = by_kind(invocation, mode, writes=bool(request.writes or request.writes_else or request.commands))
@@ -382,6 +382,19 @@ def _give_leave(
         whole.leave = decision.reason
     else:
         whole.need = decision.reason if decision.verdict is Verdict.ASK else _outside(writes)
+
+
+def _goes_by_host(tool: Tool[Any], request: Request) -> bool:
+    """Whether leave for its hosts is all that a call needs: it fetches, and changes nothing there or here.
+
+    Of a tool that reads alone, `requires_permission` means that its requests may carry something out: they go to hosts
+    that a rule allows, or ask.
+    """
+    if tool.dangerous or request.writes_else or request.writes or request.commands:
+        return False
+    if tool.name == FETCH:
+        return not tool.requires_permission
+    return tool.requires_permission and tool.kind is not Kind.EXECUTE
 
 
 def _outside(writes: list[Finding]) -> str:
