@@ -39,15 +39,15 @@ _SERVERS, _TRUSTED = "mcp_servers", "trusted_mcp_servers"
 
 
 class ServerFile(SettingsDocument):
-    """A `ferrule.toml` whose servers can be added to, taken from and trusted."""
+    """A `ferrule.toml` whose servers, or tables of another `section`, can be added to, taken from and trusted."""
 
-    def add(self, name: str, table: Mapping[str, Any]) -> bool:
+    def add(self, name: str, table: Mapping[str, Any], section: str = _SERVERS) -> bool:
         """Put a server in, in place of one that has its name; whether there was one."""
         import tomlkit
 
         with _as_settings_error():
             document = self.document()
-            servers: Any = document.setdefault(_SERVERS, tomlkit.table(is_super_table=True))
+            servers: Any = document.setdefault(section, tomlkit.table(is_super_table=True))
             replaced = name in servers
             made = tomlkit.table()
             for key, value in table.items():
@@ -56,16 +56,16 @@ class ServerFile(SettingsDocument):
             self.write(document)
             return replaced
 
-    def remove(self, name: str) -> bool:
+    def remove(self, name: str, section: str = _SERVERS) -> bool:
         """Take a server out; False when it was not there."""
         with _as_settings_error():
             document = self.document()
-            servers: Any = cast("Any", document).get(_SERVERS)
+            servers: Any = cast("Any", document).get(section)
             if servers is None or name not in servers:
                 return False
             del servers[name]
             if not servers:
-                del document[_SERVERS]
+                del document[section]
             self.write(document)
             return True
 
