@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 COMMANDS = {
+    "api": ("api", "Make tools of the operations of an HTTP API."),
     "approvals": ("approvals", "Decide what calls of the service wait for."),
     "audit": ("audit", "See and check the record of every call."),
     "call": ("call", "Call one tool and print its result."),

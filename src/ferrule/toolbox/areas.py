@@ -43,7 +43,9 @@ class Area:
         return [] if check is None else await check(accounts)
 
 
-AREAS: tuple[Area, ...] = ()
+AREAS: tuple[Area, ...] = (
+    Area("web", "ferrule.toolbox.web", "web", ("httpcore2", "idna", "jsonschema_rs", "lxml", "trafilatura", "yaml")),
+)
 
 
 def toolbox_tools(accounts: Accounts | None = None) -> list[Tool[Any]]:
