@@ -26,7 +26,7 @@ from ferrule.core.schema_params import SchemaParams
 from ferrule.toolbox.accounts import AccountCheck, named
 from ferrule.toolbox.http_answer import HttpAnswer, answer_of, answers, display_answer, each_touch, render_answer
 from ferrule.toolbox.http_client import require_credential, with_credential
-from ferrule.toolbox.openapi import OpenApi, Operation, read_document
+from ferrule.toolbox.openapi import ApiOperation, OpenApi, read_document
 from ferrule.toolbox.openapi_request import files_in, request_of, signature_of
 from ferrule.toolbox.web_address import parse_address
 from ferrule.workspace.changing import SECONDS_TO_CHANGE
@@ -65,13 +65,13 @@ class LoadedApi:
         _ = self.operations
 
     @cached_property
-    def operations(self) -> dict[str, Operation]:
+    def operations(self) -> dict[str, ApiOperation]:
         """The chosen ones by id; a `ToolError` for one that the document does not have."""
         every = {one.id: one for one in self.document.operations}
         if not self.api.operations:
             return every
         by_path = {f"{one.method} {one.path}": one for one in every.values()}
-        chosen: dict[str, Operation] = {}
+        chosen: dict[str, ApiOperation] = {}
         for wanted in self.api.operations:
             one = every.get(wanted) or by_path.get(wanted)
             if one is None:
@@ -84,7 +84,7 @@ class LoadedApi:
             chosen[one.id] = one
         return chosen
 
-    def find(self, name: str) -> Operation:
+    def find(self, name: str) -> ApiOperation:
         """The operation of this id, or `GET /path`."""
         if (found := self.operations.get(name)) is not None:
             return found
@@ -100,7 +100,7 @@ class LoadedApi:
             if close else phrase("Look for it with FindOperation."),
         )  # fmt: skip
 
-    def request(self, operation: Operation, arguments: Mapping[str, Any], session: Session) -> Outgoing:
+    def request(self, operation: ApiOperation, arguments: Mapping[str, Any], session: Session) -> Outgoing:
         files = files_of(session)
 
         def read_file(given: str) -> bytes:
@@ -115,7 +115,7 @@ class LoadedApi:
         return request
 
     def info(
-        self, tool: str, operation: Operation, arguments: Mapping[str, Any], save_to: str | None, session: Session
+        self, tool: str, operation: ApiOperation, arguments: Mapping[str, Any], save_to: str | None, session: Session
     ) -> CallInfo:
         """What a call would do. Files are read when it runs."""
         try:
@@ -147,7 +147,7 @@ class LoadedApi:
         return CallInfo(tuple(touches), signature, always, f"{operation.method} {request.address}", refusal)
 
     async def call(
-        self, operation: Operation, arguments: Mapping[str, Any], save_to: str | None, context: ToolContext
+        self, operation: ApiOperation, arguments: Mapping[str, Any], save_to: str | None, context: ToolContext
     ) -> HttpAnswer:
         request = await asyncio.to_thread(self.request, operation, arguments, context.session)
         if self.api.credential:
@@ -179,7 +179,7 @@ def api_tools(accounts: Accounts, client: HttpClient) -> list[Tool[Any]]:
     return [*made, *(_tools_for_many(many) if many else [])]
 
 
-def _tool_name(api: str, operation: Operation, taken: set[str]) -> str:
+def _tool_name(api: str, operation: ApiOperation, taken: set[str]) -> str:
     """`api__petstore__listPets`: letters that every provider takes, at most 64, and no other tool's."""
     whole = f"api__{_letters(api)[:20]}__{_letters(operation.id)}"
     name = whole[:_LONGEST_NAME]
@@ -195,7 +195,7 @@ def _letters(text: str) -> str:
     return re.sub(r"_+", "_", re.sub(r"[^A-Za-z0-9_-]", "_", text)).strip("_-") or "x"
 
 
-def _operation_tool(loaded: LoadedApi, operation: Operation, name: str) -> Tool[Any]:
+def _operation_tool(loaded: LoadedApi, operation: ApiOperation, name: str) -> Tool[Any]:
     details = operation.details
     schema = dict(details.schema)
     if details.gives_files:
@@ -356,7 +356,7 @@ def _tools_for_many(apis: Mapping[str, LoadedApi]) -> list[Tool[Any]]:
     return [find_operation, describe_operation, call_operation]
 
 
-def _fit(query: str, operation: Operation) -> float:
+def _fit(query: str, operation: ApiOperation) -> float:
     """How many of the words stand in an operation; in its id, path and summary they count more."""
     head = _stems(f"{operation.id} {operation.path} {operation.summary} {operation.method}")
     whole = _stems(operation.words)

@@ -147,7 +147,7 @@ def _text(value: Any, most: int = _PART_DESCRIPTION) -> str:
 
 
 @dataclass(slots=True, frozen=True)
-class Parameter:
+class ApiParameter:
     """One value of a request outside its body. `argument` is the name that a model gives it by."""
 
     name: str
@@ -178,14 +178,14 @@ class Details:
     """All that is needed to call an operation."""
 
     base_url: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[ApiParameter, ...]
     body: Body | None
     schema: JsonObject
     gives_files: bool
     """Whether it may answer with something else than text."""
 
 
-class Operation:
+class ApiOperation:
     """One operation of a document. What it takes is worked out when it is asked for."""
 
     def __init__(
@@ -233,8 +233,8 @@ class OpenApi:
         """Paths that were left out, and why."""
         self.operations = self._operations()
 
-    def _operations(self) -> list[Operation]:
-        found: list[Operation] = []
+    def _operations(self) -> list[ApiOperation]:
+        found: list[ApiOperation] = []
         taken: set[str] = set()
         for path, given in _object(self._root.get("paths")).items():
             try:
@@ -253,7 +253,7 @@ class OpenApi:
                 while unique in taken:
                     unique, count = f"{name}_{count}", count + 1
                 taken.add(unique)
-                found.append(Operation(self, unique, method, path, item, cast("JsonObject", spec)))
+                found.append(ApiOperation(self, unique, method, path, item, cast("JsonObject", spec)))
         return found
 
     def resolved(self, value: Any) -> Any:
@@ -290,7 +290,7 @@ class OpenApi:
 
     # What one operation takes
 
-    def details(self, operation: Operation, item: JsonObject, spec: JsonObject) -> Details:
+    def details(self, operation: ApiOperation, item: JsonObject, spec: JsonObject) -> Details:
         try:
             return self._details(operation, item, spec)
         except ToolError as error:
@@ -300,7 +300,7 @@ class OpenApi:
                 suggestion=error.suggestion or phrase("Ask the user to correct the API's document."),
             ) from None
 
-    def _details(self, operation: Operation, item: JsonObject, spec: JsonObject) -> Details:
+    def _details(self, operation: ApiOperation, item: JsonObject, spec: JsonObject) -> Details:
         raw: dict[tuple[str, str], JsonObject] = {}
         for given in (*_list(item.get("parameters")), *_list(spec.get("parameters"))):
             one = _object(self.resolved(given))
@@ -339,7 +339,7 @@ class OpenApi:
         schemes = [_object(one) for one in listed.values()]
         return {(str(one.get("in")), str(one.get("name")).lower()) for one in schemes if one.get("type") == "apiKey"}
 
-    def _parameter(self, one: JsonObject, names: _Names) -> Parameter:
+    def _parameter(self, one: JsonObject, names: _Names) -> ApiParameter:
         place, name = one["in"], one["name"]
         style, explode, as_json = str(one.get("style") or ""), one.get("explode"), False
         if self._is_2:
@@ -357,7 +357,7 @@ class OpenApi:
         schema = self._written_out(raw)
         if said := _text(one.get("description")):
             schema = {**schema, "description": said}
-        return Parameter(
+        return ApiParameter(
             name, place, names.taken(name, place), one.get("required") is True or place == "path", schema, style,
             style == "form" if explode is None else explode is True, as_json, one.get("allowReserved") is True,
         )  # fmt: skip
@@ -453,7 +453,7 @@ class OpenApi:
     def _written_out(self, schema: Any) -> JsonObject:
         for depth in _SCHEMA_DEPTHS:
             try:
-                return _Writer(self, depth).schema(schema, 0, frozenset())
+                return _SchemaWriter(self, depth).schema(schema, 0, frozenset())
             except _TooMuch:
                 continue
         return {}
@@ -511,7 +511,7 @@ _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object",
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 
 
-class _Writer:
+class _SchemaWriter:
     """Writes a schema out: no references, the keywords that a validator knows alone, in the form of Draft 2020-12."""
 
     def __init__(self, document: OpenApi, depth: int) -> None:

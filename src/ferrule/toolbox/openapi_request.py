@@ -16,14 +16,14 @@ from ferrule.toolbox.web_address import parse_address
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ferrule.toolbox.openapi import Body, Details, Operation, Parameter
+    from ferrule.toolbox.openapi import ApiOperation, ApiParameter, Body, Details
 
 _SEPARATORS = {"spaceDelimited": "%20", "pipeDelimited": "%7C", "tabDelimited": "%09"}
 _RESERVED = ":/?[]@!$'()*,;="
 """What `allowReserved` lets stand in a query as it is; without what would end the value."""
 
 
-def request_of(operation: Operation, arguments: Mapping[str, Any], read_file: Callable[[str], bytes]) -> Outgoing:
+def request_of(operation: ApiOperation, arguments: Mapping[str, Any], read_file: Callable[[str], bytes]) -> Outgoing:
     """The request, without a credential; a `ToolError` says which argument cannot be sent."""
     details = operation.details
     if not details.base_url:
@@ -54,7 +54,7 @@ def request_of(operation: Operation, arguments: Mapping[str, Any], read_file: Ca
     return Outgoing(operation.method, address, sent, data)
 
 
-def signature_of(api: str, operation: Operation, request: Outgoing) -> str:
+def signature_of(api: str, operation: ApiOperation, request: Outgoing) -> str:
     """What rules see: the API, the method, and the path below the API's own address, without the query."""
     base = parse_address(operation.details.base_url + "/")
     path = request.address.signature.removeprefix(request.address.origin).partition("?")[0]
@@ -62,7 +62,7 @@ def signature_of(api: str, operation: Operation, request: Outgoing) -> str:
     return f"{api} {operation.method} {path.removeprefix(root) if path.startswith(f'{root}/') else path}"
 
 
-def files_in(operation: Operation, arguments: Mapping[str, Any]) -> list[str]:
+def files_in(operation: ApiOperation, arguments: Mapping[str, Any]) -> list[str]:
     """The files of the workspace that a call would send."""
     body = operation.details.body
     if body is None or not body.files or body.argument not in arguments:
@@ -79,7 +79,7 @@ def files_in(operation: Operation, arguments: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _url(operation: Operation, details: Details, arguments: Mapping[str, Any]) -> tuple[str, str]:
+def _url(operation: ApiOperation, details: Details, arguments: Mapping[str, Any]) -> tuple[str, str]:
     path, _, fixed = operation.path.partition("#")[0].partition("?")
     by_name = {one.name: one for one in details.parameters if one.place == "path"}
 
@@ -111,7 +111,7 @@ def _plain(value: Any) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _simple(one: Parameter, value: Any, code: Callable[[str], str]) -> str:
+def _simple(one: ApiParameter, value: Any, code: Callable[[str], str]) -> str:
     """A value in a path or a header: `simple`, `label` or `matrix`."""
     if one.as_json:
         return code(json.dumps(value, ensure_ascii=False))
@@ -129,7 +129,7 @@ def _simple(one: Parameter, value: Any, code: Callable[[str], str]) -> str:
     return start + code(_plain(value))
 
 
-def _pairs(one: Parameter, value: Any, safe: str) -> Iterator[tuple[str, str]]:
+def _pairs(one: ApiParameter, value: Any, safe: str) -> Iterator[tuple[str, str]]:
     """A value in a query, a cookie or a form: names, and values that are escaped already."""
     if one.as_json:
         yield one.name, _quoted(json.dumps(value, ensure_ascii=False), safe)
@@ -182,14 +182,14 @@ def _body(body: Body, value: Any, read_file: Callable[[str], bytes]) -> tuple[st
 JsonObject = dict[str, Any]
 
 
-def _fields(body: Body, value: Any) -> Iterator[Parameter]:
-    from ferrule.toolbox.openapi import Parameter
+def _fields(body: Body, value: Any) -> Iterator[ApiParameter]:
+    from ferrule.toolbox.openapi import ApiParameter
 
     for name in cast("JsonObject", value):
         encoding = body.encoding.get(name)
         said = cast("JsonObject", encoding) if isinstance(encoding, dict) else {}
         is_object = isinstance(cast("JsonObject", value)[name], dict)
-        yield Parameter(
+        yield ApiParameter(
             name, "form", name, False, {}, str(said.get("style") or "form"), said.get("explode") is not False,
             as_json=is_object and "style" not in said,
         )  # fmt: skip
