@@ -100,6 +100,11 @@ class CallInfo:
     `ToolContext.tentative` is true."""
     runs_alone: bool = False
     """Whether nothing else of a batch may run beside it, whatever it touches."""
+    each: tuple[str, ...] = ()
+    """What the brackets of rules are matched against where a call is about several things, such as the recipients of a
+    message: those that allow it must cover each, in any letter case, and one that denies or asks matches any."""
+    asks_always: bool = False
+    """Whether no mode and no rule for the whole tool lets it run: it asks unless rules cover `each`."""
 
 
 NOTHING_SAID = CallInfo()

@@ -684,6 +684,11 @@ class Invocation:
         return self.tool.params.dump(self.params).decode() if said is None else said
 
     @property
+    def subjects(self) -> tuple[str, ...]:
+        """The same for each of several things that one call is about."""
+        return self.info.each or (self.signature,)
+
+    @property
     def always_rule(self) -> str:
         """What "always allow" would remember."""
         said = self.info.always_rule

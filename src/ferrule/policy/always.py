@@ -178,7 +178,8 @@ def grants_for(policy: Judge, invocation: Invocation, session: Session) -> Grant
 def _has_own_rule(invocation: Invocation, judged: Judgement) -> bool:
     """Whether only the tool knows what an «always» should cover; of paths and commands, rules say it better."""
     request = judged.request
-    if request.commands or ((request.reads or request.writes) and not request.writes_else):
+    of_paths = (request.reads or request.writes) and not request.writes_else
+    if request.commands or of_paths or invocation.info.asks_always:
         return False
     return invocation.always_rule != invocation.tool.name
 
@@ -203,6 +204,9 @@ def _needs_its_name(tool: Tool[object], judged: Judgement) -> bool:
 
 
 def _offers(policy: Judge, invocation: Invocation, session: Session, judged: Judgement) -> list[Offer]:
+    if invocation.info.asks_always:
+        name = invocation.tool.name
+        return [Offer(f"{name}({escape_command(one)})", one, phrase("anything else")) for one in invocation.subjects]
     if _only_the_name(policy, invocation, judged):
         return [Offer(invocation.tool.name, phrase("any call of {name}", name=invocation.tool.name))]
     request = judged.request

@@ -394,9 +394,13 @@ class CommandPattern:
         """The same where nothing is known but the text."""
         return self.everything or self.is_whole(command) or bool(self._shape.fullmatch(command.strip()))
 
-    def matches_text(self, text: str) -> bool:
+    def matches_text(self, text: str, *, any_case: bool = False) -> bool:
         """Whether it fits a text that is no command, such as what a tool says of its call."""
-        return self._whole == text.strip() or bool(self._shape.fullmatch(text.strip()))
+        text = text.strip()
+        if any_case:
+            whole = self._whole is not None and self._whole.lower() == text.lower()
+            return whole or bool(re.fullmatch(self._shape.pattern, text, re.DOTALL | re.IGNORECASE))
+        return self._whole == text or bool(self._shape.fullmatch(text))
 
     def _is_in_arguments(self, part: Part) -> bool:
         """Whether a program that runs what its arguments say is given this command: `awk 'BEGIN{system("…")}'`."""

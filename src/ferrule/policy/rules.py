@@ -316,13 +316,13 @@ class RuleSet:
 
     # For any list
 
-    def call(self, tool: str, signature: str) -> Rule | None:
+    def call(self, tool: str, signature: str, *, any_case: bool = False) -> Rule | None:
         """The rule that fits what a tool says of a call."""
         return next(
             (
                 rule
                 for rule in self.listed(About.CALL)
-                if rule.tool == tool and rule.command and rule.command.matches_text(signature)
+                if rule.tool == tool and rule.command and rule.command.matches_text(signature, any_case=any_case)
             ),
             None,
         )

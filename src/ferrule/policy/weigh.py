@@ -344,7 +344,9 @@ def weigh_call(invocation: Invocation, request: Request, lists: Lists, mode: Mod
     whole = Finding(tool.name, tool.kind.value)
     whole.denied = lists.deny.tool(tool.name) or _by_signature(invocation, (lists.deny,))
     whole.asked = lists.ask.tool(tool.name) or _by_signature(invocation, (lists.ask,))
-    whole.rule = _named(tool.name, lists) or _by_signature(invocation, lists.allow)
+    whole.guarded = invocation.info.asks_always
+    named = None if whole.guarded else _named(tool.name, lists)
+    whole.rule = named or _covering_each(invocation, lists.allow)
     paths = [
         *(weigh_path(path, request, lists, write=False) for path in request.reads),
         *(weigh_path(path, request, lists, write=True) for path in request.writes),
@@ -365,6 +367,10 @@ def _give_leave(
     tool = invocation.tool
     if whole.rule is not None:
         whole.leave = phrase("{rule} allows it", rule=whole.rule.words)
+        return
+    if whole.guarded:
+        whole.need = phrase("`{tool}` asks in every mode, unless rules cover {each}",
+                            tool=tool.name, each=", ".join(f"`{one}`" for one in invocation.subjects))  # fmt: skip
         return
     plain = not (tool.dangerous or tool.requires_permission)
     writes = [finding for finding in paths if finding.effect == "writes"]
@@ -420,7 +426,22 @@ def _named(tool: str, lists: Lists) -> Rule | None:
 
 
 def _by_signature(invocation: Invocation, sets: tuple[RuleSet, ...]) -> Rule | None:
-    for rules in sets:
-        if rules.about(About.CALL) and (found := rules.call(invocation.tool.name, invocation.signature)):
-            return found
-    return None
+    """A rule about any of what the call is about."""
+    return next((rule for rule in _by_subject(invocation, sets) if rule is not None), None)
+
+
+def _covering_each(invocation: Invocation, sets: tuple[RuleSet, ...]) -> Rule | None:
+    """The first of the rules that together are about all of it."""
+    found = list(_by_subject(invocation, sets))
+    return found[0] if all(found) else None
+
+
+def _by_subject(invocation: Invocation, sets: tuple[RuleSet, ...]) -> Iterator[Rule | None]:
+    listed = [rules for rules in sets if rules.about(About.CALL)]
+    if not listed:
+        yield None
+        return
+    any_case = bool(invocation.info.each)
+    for subject in invocation.subjects:
+        rules = (rules.call(invocation.tool.name, subject, any_case=any_case) for rules in listed)
+        yield next((rule for rule in rules if rule is not None), None)
