@@ -61,7 +61,7 @@ async def test_always_is_a_rule_for_each(tmp_path: Path) -> None:
     session = Session(workspace=tmp_path)
     async with Runtime([post], policy=RulePolicy(mode="bypass"), ask=ask) as runtime:
         for to in (["ada@example.com", "bob@else.org"], ["bob@else.org"], ["eve@evil.org"]):
-            assert (await runtime.run(RawCall("Post", {"to": to}), session)).success
+            assert (await runtime.run(RawCall("Post", {"to": to}), session=session)).success
     assert [question.rule for question in asked] == [
         "Post(ada@example.com), Post(bob@else.org)", "Post(eve@evil.org)",
     ]  # fmt: skip

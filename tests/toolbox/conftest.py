@@ -1,0 +1,22 @@
+"""The servers that the toolbox's tests speak to, started once in each process of a run."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.toolbox.mail_servers import Dovecot, Smtp, dovecot, smtp_server
+
+
+@pytest.fixture(scope="session")
+def imap() -> Iterator[Dovecot]:
+    with tempfile.TemporaryDirectory(prefix="dovecot-") as folder, dovecot(Path(folder)) as server:
+        yield server
+
+
+@pytest.fixture
+def smtp(tmp_path: Path) -> Iterator[Smtp]:
+    with smtp_server() as server:
+        yield server
