@@ -45,6 +45,7 @@ class Area:
 
 AREAS: tuple[Area, ...] = (
     Area("web", "ferrule.toolbox.web", "web", ("httpcore2", "idna", "jsonschema_rs", "lxml", "trafilatura", "yaml")),
+    Area("mail", "ferrule.toolbox.mail", "mail", ("imap_tools", "aiosmtplib"), "an account in `[mail.NAME]`"),
 )
 
 
