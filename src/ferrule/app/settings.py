@@ -333,6 +333,7 @@ def accounts_of(settings: Settings, workspace: Path) -> Accounts:
         apis={name: replace(one, spec=workspace / one.spec.expanduser()) for name, one in settings.apis.items()},
         web=settings.web,
         vaults=[workspace / folder.expanduser() for folder in settings.notes.vaults],
+        workspace=workspace,
     )
 
 

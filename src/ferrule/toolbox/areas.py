@@ -46,6 +46,8 @@ class Area:
 AREAS: tuple[Area, ...] = (
     Area("web", "ferrule.toolbox.web", "web", ("httpcore2", "idna", "jsonschema_rs", "lxml", "trafilatura", "yaml")),
     Area("mail", "ferrule.toolbox.mail", "mail", ("imap_tools", "aiosmtplib"), "an account in `[mail.NAME]`"),
+    # SQLite comes with Python; a database whose driver is missing says so when it is used.
+    Area("databases", "ferrule.toolbox.databases.tools", "databases", (), phrase("a database in the settings")),
 )
 
 

@@ -64,6 +64,9 @@ class ChildBounds:
     network: bool = False
     folders: Sequence[str] = ()
     writable: Sequence[str] = ()
+    stop_seconds: float = 0.0
+    """How long it has to stop by itself when it is told to with SIGTERM, before it is killed: as one that has to stop
+    a server too."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -122,9 +125,12 @@ def in_child(
         with contextlib.ExitStack() as around:
             around.callback(_end, process)
             if cancellation is not None:
-                around.enter_context(cancellation.telling(lambda: _kill(process)))
+                around.enter_context(cancellation.telling(lambda: _stop(process, bounds.stop_seconds)))
             heard = _Exchange(process, json.dumps(head).encode() + b"\n", data)
             late = not heard.ended_within(bounds.seconds)
+            if late and bounds.stop_seconds:
+                _stop(process, bounds.stop_seconds)
+                heard.ended_within(bounds.stop_seconds)
             code = _end(process)
     if cancellation is not None:
         cancellation.raise_if_requested()
@@ -168,6 +174,18 @@ class _Exchange:
         with pipe:
             while piece := cast("BufferedReader", pipe).read1(1 << 16):
                 into += piece[: max(0, most + 1 - len(into))]
+
+
+def _stop(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Have it stop: by itself within some seconds, or else killed."""
+    if not seconds:
+        return _kill(process)
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    killing = threading.Timer(seconds, _kill, (process,))
+    killing.daemon = True
+    killing.start()
+    return None
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -1,0 +1,225 @@
+"""MySQL and MariaDB: one query in a read-only transaction, or one statement in a transaction that is committed."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from ferrule.core.errors import ToolError
+from ferrule.core.phrases import phrase
+from ferrule.toolbox.databases.statements import (
+    CONNECT_SECONDS,
+    LOCK_SECONDS,
+    Described,
+    Order,
+    Rows,
+    failed,
+    host_problem,
+    out_of_time,
+    refused,
+    unreachable,
+)
+
+_POWERS = ("FILE", "SUPER", "SHUTDOWN", "CREATE USER", "RELOAD")
+_ANSWERS = ("SHOW", "EXPLAIN", "DESCRIBE", "DESC")
+"""Statements that begin so change nothing: EXPLAIN does not run what it explains."""
+_TABLES = """
+SELECT table_schema, table_name, table_type, table_rows FROM information_schema.tables
+WHERE table_schema = COALESCE(DATABASE(), table_schema)
+  AND table_schema NOT IN ('information_schema', 'performance_schema', 'mysql', 'sys')
+ORDER BY table_schema, table_name
+"""
+_COLUMNS = """
+SELECT column_name, column_type, is_nullable = 'YES', column_default, column_key = 'PRI'
+FROM information_schema.columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position
+"""
+_KEYS = """
+SELECT constraint_name, GROUP_CONCAT(column_name ORDER BY ordinal_position SEPARATOR ', '),
+       MIN(referenced_table_name), GROUP_CONCAT(referenced_column_name ORDER BY ordinal_position SEPARATOR ', ')
+FROM information_schema.key_column_usage
+WHERE table_schema = %s AND table_name = %s AND referenced_table_name IS NOT NULL GROUP BY constraint_name ORDER BY 1
+"""
+_INDEXES = """
+SELECT index_name, MIN(non_unique), GROUP_CONCAT(column_name ORDER BY seq_in_index SEPARATOR ', ')
+FROM information_schema.statistics WHERE table_schema = %s AND table_name = %s GROUP BY index_name ORDER BY 1
+"""
+_NOT_UNDONE, _IN_TRANSACTION = 1196, 1
+_READ_ONLY, _LOCKED, _DEADLOCK, _INTERRUPTED, _MAX_TIME, _MAX_EXECUTION = 1792, 1205, 1213, 1317, 1969, 3024
+_LOGIN = frozenset({1044, 1045, 1698, 1130})
+_NO_DATABASE, _LOST = 1049, frozenset({2002, 2003, 2006, 2013})
+
+
+class MysqlDatabase:
+    """One connection, as a user who has no powers over the server itself."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._writes = order["action"] == "change"
+        self._connection = self._connect()
+        order["connected"] = True
+        self._is_mariadb = "MariaDB" in self._connection.get_server_info()
+        seconds = order["seconds"]
+        settings = [f"lock_wait_timeout = {LOCK_SECONDS}", f"innodb_lock_wait_timeout = {LOCK_SECONDS}"]
+        settings.append(
+            f"max_statement_time = {seconds}" if self._is_mariadb else f"max_execution_time = {int(seconds * 1000)}"
+        )
+        self._ask(f"SET SESSION {', SESSION '.join(settings)}")
+        self._require_ordinary_user()
+        self._ask("START TRANSACTION READ WRITE" if self._writes else "SET SESSION TRANSACTION READ ONLY")
+        if not self._writes:
+            self._ask("START TRANSACTION READ ONLY")
+
+    def _connect(self) -> Any:
+        import pymysql
+
+        order = self._order
+        names = {"host": "host", "port": "port", "user": "user", "dbname": "database", "password": "password"}
+        given = {name: order[ours] for ours, name in names.items() if order.get(ours)}
+        return pymysql.connect(
+            **given,
+            **order["options"],
+            charset="utf8mb4",
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=order["seconds"] + CONNECT_SECONDS,
+            write_timeout=order["seconds"] + CONNECT_SECONDS,
+            local_infile=False,
+            autocommit=False,
+            program_name="ferrule",
+        )
+
+    def _ask(self, sql: str, parameters: list[Any] | None = None) -> list[Any]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(sql, parameters)
+            return list(cursor.fetchall())
+
+    def _require_ordinary_user(self) -> None:
+        held = {one for (one,) in self._ask("SELECT privilege_type FROM information_schema.user_privileges")}
+        if powers := [one for one in _POWERS if one in held]:
+            raise refused(
+                phrase("Its user has the privilege {powers}, which reaches beyond tables, and is not used.",
+                       powers=", ".join(powers)),
+                phrase("Ask the user to name a user with only the privileges it needs: GRANT SELECT ON … TO …"),
+            )  # fmt: skip
+
+    def about(self) -> str:
+        version = self._connection.get_server_info()
+        return f"MariaDB {version.split('-')[0]}" if self._is_mariadb else f"MySQL {version}"
+
+    def query(self, sql: str, parameters: list[Any]) -> Rows:
+        """In brackets nothing but a query is a statement; the server refuses anything else."""
+        from pymysql.cursors import SSCursor
+
+        stripped = sql.strip().rstrip(";").rstrip()
+        if stripped.split(None, 1)[:1] and stripped.split(None, 1)[0].upper() in _ANSWERS:
+            statement = stripped
+        else:
+            statement = f"({stripped}\n)"
+        cursor = self._connection.cursor(SSCursor)
+        cursor.execute(statement, parameters or None)
+        return Rows([one[0] for one in cursor.description or ()], iter(cursor.fetchone, None))
+
+    def change(self, sql: str, parameters: list[Any]) -> tuple[int | None, Rows]:
+        cursor = self._connection.cursor()
+        count = cursor.execute(sql, parameters or None)
+        if cursor.description is None:
+            return count, Rows([], iter(()))
+        return count, Rows([one[0] for one in cursor.description], iter(cursor.fetchall()))
+
+    def commit(self) -> None:
+        self._connection.commit()
+
+    def rollback(self) -> str:
+        if not self._connection.server_status & _IN_TRANSACTION:
+            return phrase("The server committed it at once, as it does with CREATE, ALTER, DROP and the like.")
+        self._connection.rollback()
+        warned = any(code == _NOT_UNDONE for _, code, _ in self._ask("SHOW WARNINGS"))
+        if not warned:
+            return ""
+        return phrase("A table whose engine knows no transactions was changed, and cannot be rolled back.")
+
+    def foresee(self, sql: str, parameters: list[Any]) -> tuple[int, bool] | None:
+        import pymysql
+
+        try:
+            with self._connection.cursor(pymysql.cursors.DictCursor) as cursor:
+                cursor.execute(f"EXPLAIN {sql}", parameters or None)
+                rows = cursor.fetchone()["rows"]
+        except (pymysql.MySQLError, KeyError, TypeError):
+            return None  # what has no plan, such as CREATE TABLE
+        return None if rows is None else (int(rows), False)
+
+    def tables(self) -> list[Described]:
+        found = self._ask(_TABLES)
+        several = len({schema for schema, *_ in found}) > 1
+        return [
+            {
+                "name": f"{schema}.{name}" if several else name,
+                "kind": "view" if "VIEW" in kind else "table",
+                "rows": rows,
+                "_at": [schema, name],
+            }
+            for schema, name, kind, rows in found
+        ]
+
+    def table(self, table: Described) -> Described:
+        at = table["_at"]
+        definition = None
+        if table["kind"] == "view":
+            definition = self._ask(
+                "SELECT view_definition FROM information_schema.views WHERE table_schema = %s AND table_name = %s", at
+            )[0][0]
+        return {
+            **table,
+            "columns": [
+                {"name": name, "type": _text(kind), "nullable": bool(null), "default": _text(default), "key": bool(key)}
+                for name, kind, null, default, key in self._ask(_COLUMNS, at)
+            ],
+            "keys": [
+                f"({columns}) references {other} ({others})" for _, columns, other, others in self._ask(_KEYS, at)
+            ],
+            "indexes": [
+                f"{'' if repeated else 'unique '}{name} ({columns})"
+                for name, repeated, columns in self._ask(_INDEXES, at)
+            ],
+            "definition": definition,
+        }
+
+    def stop(self) -> None:
+        """A server goes on with a statement whose client is gone, so another connection ends it."""
+        with contextlib.suppress(Exception):  # it is stopped as well by the time limit of the session
+            other = self._connect()
+            with other.cursor() as cursor:
+                cursor.execute(f"KILL QUERY {self._connection.thread_id()}")
+            other.close()
+
+
+def _text(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def problem(error: Exception, order: Order) -> ToolError:
+    """What an error of the driver means; its own text may hold the address and the user."""
+    code, words = (*error.args, "", "")[:2]
+    if code in _LOST or isinstance(error, OSError):
+        why = host_problem(order) if order.get("host") else ""
+        return unreachable(why or phrase("the connection failed or was lost"), order, "" if why else words)
+    if code in _LOGIN and "connected" not in order:
+        return unreachable(phrase("the server refused the login"), order, words)
+    if code == _NO_DATABASE:
+        return unreachable(phrase("the server has no such database"), order, words)
+    if code in (_INTERRUPTED, _MAX_TIME, _MAX_EXECUTION):
+        return out_of_time(order)
+    if code == _READ_ONLY:
+        return refused(
+            phrase("This database is only read here, and the statement does more than read."),
+            phrase("Use ChangeDatabase to change something."),
+        )
+    if code in (_LOCKED, _DEADLOCK):
+        return ToolError(
+            phrase("Another session holds a lock on these rows, and did not finish within {n} s.", n=LOCK_SECONDS),
+            suggestion=phrase("Make the call again in a moment."),
+        )
+    if not isinstance(code, int):
+        return failed(error)
+    hint = phrase("Only one query is run here: SELECT, WITH, VALUES or SHOW.") if order["action"] == "query" else None
+    return failed(words, hint if code == 1064 else None)

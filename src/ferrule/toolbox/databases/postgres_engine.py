@@ -1,0 +1,234 @@
+"""PostgreSQL: one statement in one transaction, read-only and rolled back unless something is to be changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ferrule.core.errors import ToolError
+from ferrule.core.phrases import phrase
+from ferrule.toolbox.databases.statements import (
+    CONNECT_SECONDS,
+    LOCK_SECONDS,
+    Described,
+    Order,
+    Rows,
+    failed,
+    host_problem,
+    no_rows,
+    refused,
+    unreachable,
+)
+
+_OWN_VALUES = frozenset({"bool", "int2", "int4", "int8", "oid", "float4", "float8", "bytea"})
+"""Types whose values come as Python's; all others come as PostgreSQL writes them, which is exact."""
+_ROLES = """
+SELECT r.rolsuper, r.rolreplication,
+       (SELECT min(g.rolname) FROM pg_roles g WHERE g.rolname LIKE 'pg\\_%' AND g.rolname <> 'pg_database_owner'
+        AND pg_has_role(r.oid, g.oid, 'MEMBER'))
+FROM pg_roles r WHERE r.rolname = session_user
+"""
+_TABLES = """
+SELECT c.oid, n.nspname, c.relname, pg_table_is_visible(c.oid), c.relkind, c.reltuples::bigint
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition AND n.nspname <> 'information_schema'
+  AND n.nspname NOT LIKE 'pg\\_%' AND has_schema_privilege(n.oid, 'USAGE')
+ORDER BY n.nspname, c.relname
+"""
+_COLUMNS = """
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), NOT a.attnotnull, pg_get_expr(d.adbin, d.adrelid),
+       EXISTS (SELECT FROM pg_index i WHERE i.indrelid = a.attrelid AND i.indisprimary AND a.attnum = ANY (i.indkey))
+FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
+_KEYS = (
+    "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = $1 AND contype IN ('f','u','c') ORDER BY 1"
+)
+_INDEXES = "SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = $1 ORDER BY 1"
+_KINDS = {"r": "table", "p": "table", "v": "view", "m": "materialized view", "f": "foreign table"}
+
+
+class PostgresDatabase:
+    """One connection, as a role that has no powers over the server itself."""
+
+    def __init__(self, order: Order) -> None:
+        import psycopg
+
+        self._writes = order["action"] == "change"
+        given = {name: order[name] for name in ("host", "port", "user", "dbname", "password") if order.get(name)}
+        connection: Any = psycopg.connect(
+            "",
+            **given,
+            **order["options"],
+            connect_timeout=CONNECT_SECONDS,
+            application_name="ferrule",
+            cursor_factory=psycopg.RawCursor,
+        )
+        self._connection = connection
+        connection.read_only = not self._writes
+        _exact_text(connection)
+        milliseconds = int(order["seconds"] * 1000)
+        settings = {
+            "statement_timeout": milliseconds,
+            "lock_timeout": LOCK_SECONDS * 1000,
+            "idle_in_transaction_session_timeout": milliseconds,
+        }
+        if connection.info.server_version >= 140000:
+            settings["client_connection_check_interval"] = 2000  # should this process be killed
+        # The first query of the transaction: from here on nothing makes it read-write any more.
+        for name, value in settings.items():
+            connection.execute("SELECT set_config($1, $2, true)", [name, str(value)])
+        self._require_ordinary_role()
+
+    def _require_ordinary_role(self) -> None:
+        found = self._connection.execute(_ROLES).fetchone()
+        if found is None or found[0] or found[1]:
+            raise refused(
+                phrase("Its user is a superuser or may replicate the server, and is not used."),
+                phrase("Ask the user to name a role with only the privileges it needs: CREATE ROLE … LOGIN; GRANT …"),
+            )
+        if found[2]:
+            raise refused(
+                phrase(
+                    "Its user is a member of `{role}`, which reaches beyond tables, and is not used.", role=found[2]
+                ),
+                phrase("Ask the user to name a role with only the privileges it needs: GRANT SELECT ON … TO …"),
+            )
+
+    def about(self) -> str:
+        info = self._connection.info
+        return f"PostgreSQL {info.parameter_status('server_version')}"
+
+    def query(self, sql: str, parameters: list[Any]) -> Rows:
+        self._require_rows(sql)
+        cursor = self._connection.cursor()
+        rows = cursor.stream(sql, parameters or None)
+        first = next(rows, None)
+        columns = [one.name for one in cursor.description or ()]
+
+        def each() -> Any:
+            if first is not None:
+                yield first
+                yield from rows
+
+        return Rows(columns, each())
+
+    def _require_rows(self, sql: str) -> None:
+        """Have the server compile it: one statement, and one that gives rows. COPY, SET, DO and the like give none."""
+        from psycopg import pq
+        from psycopg.errors import error_from_result
+
+        plain = self._connection.pgconn
+        for result in (plain.prepare(b"", sql.encode()), plain.describe_prepared(b"")):
+            if result.status != pq.ExecStatus.COMMAND_OK:
+                raise error_from_result(result, encoding="utf-8")
+        if not result.nfields:
+            raise no_rows()
+
+    def change(self, sql: str, parameters: list[Any]) -> tuple[int | None, Rows]:
+        cursor = self._connection.execute(sql, parameters or None, prepare=True)
+        counted = (cursor.statusmessage or "").split(" ")[0] in ("INSERT", "UPDATE", "DELETE", "MERGE")
+        found = Rows([], iter(()))
+        if cursor.description is not None:
+            found = Rows([one.name for one in cursor.description], iter(cursor))
+        return (cursor.rowcount if counted else None), found
+
+    def commit(self) -> None:
+        self._connection.commit()
+
+    def rollback(self) -> str:
+        self._connection.rollback()
+        return ""
+
+    def foresee(self, sql: str, parameters: list[Any]) -> tuple[int, bool] | None:
+        import json
+
+        import psycopg
+
+        try:
+            found = self._connection.execute(f"EXPLAIN (FORMAT JSON) {sql}", parameters or None, prepare=True)
+        except psycopg.errors.SyntaxError:
+            return None  # what has no plan, such as CREATE TABLE
+        plan = json.loads(found.fetchone()[0])[0].get("Plan", {})
+        return (int(plan["Plans"][0]["Plan Rows"]), False) if plan.get("Plans") else None
+
+    def tables(self) -> list[Described]:
+        return [
+            {
+                "name": name if visible else f"{schema}.{name}",
+                "kind": _KINDS[kind],
+                "rows": None if rows < 0 or kind == "v" else rows,
+                "_oid": oid,
+            }
+            for oid, schema, name, visible, kind, rows in self._connection.execute(_TABLES)
+        ]
+
+    def table(self, table: Described) -> Described:
+        def ask(sql: str) -> list[Any]:
+            return self._connection.execute(sql, [table["_oid"]]).fetchall()
+
+        is_view = table["kind"].endswith("view")
+        return {
+            **table,
+            "columns": [
+                {"name": name, "type": kind, "nullable": nullable, "default": default, "key": key}
+                for name, kind, nullable, default, key in ask(_COLUMNS)
+            ],
+            "keys": [one for (one,) in ask(_KEYS)],
+            "indexes": [one for (one,) in ask(_INDEXES)],
+            "definition": ask("SELECT pg_get_viewdef($1::oid)")[0][0] if is_view else None,
+        }
+
+    def stop(self) -> None:
+        """The driver has cancelled what it was waiting for."""
+        self._connection.close()
+
+
+def _exact_text(connection: Any) -> None:
+    """Have values as the server writes them: a date after the year 9999, or infinity, has no form in Python."""
+    from psycopg.types.string import TextLoader
+
+    for kind in list(connection.adapters.types):
+        if kind.name not in _OWN_VALUES:
+            connection.adapters.register_loader(kind.oid, TextLoader)
+        if kind.array_oid:
+            connection.adapters.register_loader(kind.array_oid, TextLoader)
+
+
+def problem(error: Exception, order: Order) -> ToolError:
+    """What an error of the driver means; its own text may hold the address and the user."""
+    import psycopg
+
+    if not isinstance(error, psycopg.Error):
+        return failed(phrase("its answer cannot be read").because(type(error).__name__))
+    words = error.diag.message_primary
+    if words is None and isinstance(error, psycopg.OperationalError):
+        return _not_connected(str(error), order)
+    if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+        return refused(
+            phrase("This database is only read here, and the statement does more than read.").because(words or ""),
+            phrase("Use ChangeDatabase to change something."),
+        )
+    if isinstance(error, psycopg.errors.QueryCanceled):
+        from ferrule.toolbox.databases.statements import out_of_time
+
+        return out_of_time(order)
+    if isinstance(error, psycopg.errors.LockNotAvailable):
+        return ToolError(
+            phrase("Another session holds a lock on these tables, and did not finish within {n} s.", n=LOCK_SECONDS),
+            suggestion=phrase("Make the call again in a moment."),
+        )
+    more = "; ".join(one for one in (error.diag.message_detail, error.diag.message_hint) if one)
+    return failed(f"{words or error}{f' ({more})' if more else ''}")
+
+
+def _not_connected(words: str, order: Order) -> ToolError:
+    host = order.get("host") or ""
+    if host and not host.startswith("/") and (why := host_problem(order)):
+        return unreachable(why, order, "")
+    if "password" in words or "authentication" in words or "no pg_hba.conf entry" in words:
+        why = phrase("the server refused the login")
+    elif "database" in words and "does not exist" in words:
+        why = phrase("the server has no such database")
+    else:
+        why = phrase("the connection failed")
+    return unreachable(why, order, words.strip().splitlines()[-1])
