@@ -46,12 +46,13 @@ def test_an_untrusted_workspace_names_none(tmp_path: Path, monkeypatch: pytest.M
     workspace.mkdir()
     (workspace / "ferrule.toml").write_text(SETTINGS)
     loaded = load_settings(workspace)
-    assert accounts_of(loaded.settings, workspace) == Accounts()
+    assert accounts_of(loaded.settings, workspace) == Accounts(workspace=workspace)
     assert {"databases", "apis", "notes"} <= set(loaded.set_aside)
 
 
 def test_tenants_of_a_service_get_none_of_the_operators(user_file: Path, tmp_path: Path) -> None:
-    assert accounts_of(without_accounts(load_settings(tmp_path).settings), tmp_path) == Accounts()
+    left = accounts_of(without_accounts(load_settings(tmp_path).settings), tmp_path)
+    assert left == Accounts(workspace=tmp_path)
 
 
 @pytest.mark.parametrize(
