@@ -22,7 +22,9 @@ def programs() -> Path | None:
 class Cluster:
     """Started by `start`; every test gets a database of its own, copied from one that is migrated."""
 
-    def __init__(self, bin_folder: Path) -> None:
+    def __init__(self, bin_folder: Path, port: int | None = None) -> None:
+        """With a `port` it listens on loopback too, where it wants passwords."""
+        self.port = port
         self._bin = bin_folder
         self._folder = Path(tempfile.mkdtemp(prefix="fpg", dir="/tmp"))  # a socket's path must be short
         self._user = "postgres" if os.geteuid() == 0 else None
@@ -42,10 +44,10 @@ class Cluster:
             owner = pwd.getpwnam(self._user)
             os.chown(self._folder, owner.pw_uid, owner.pw_gid)
         data, log = str(self._folder / "data"), str(self._folder / "log")
-        self._run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8")
-        options = (
-            f"-c listen_addresses='' -c unix_socket_directories={self._folder} -c fsync=off -c max_connections=200"
-        )
+        self._run("initdb", "-D", data, "-U", "postgres", "--auth-local=trust", "--auth-host=scram-sha-256",
+                  "--no-sync", "-E", "UTF8")  # fmt: skip
+        listens = "-c listen_addresses=''" if self.port is None else f"-c listen_addresses=127.0.0.1 -p {self.port}"
+        options = f"{listens} -c unix_socket_directories={self._folder} -c fsync=off -c max_connections=200"
         subprocess.run(
             [str(self._bin / "pg_ctl"), "-D", data, "-l", log, "-o", options, "-w", "start"], user=self._user,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True,
@@ -56,7 +58,7 @@ class Cluster:
         self.sql("CREATE ROLE keeper LOGIN CREATEROLE")
 
     def sql(self, statement: str, database: str = "postgres") -> str:
-        where = ("-h", str(self._folder), "-U", "postgres", "-d", database)
+        where = ("-h", str(self._folder), "-p", str(self.port or 5432), "-U", "postgres", "-d", database)
         return self._run("psql", *where, "-v", "ON_ERROR_STOP=1", "-Atqc", statement)
 
     def url(self, database: str, user: str = "keeper") -> str:

@@ -15,14 +15,15 @@ from ferrule.toolbox.databases.statements import (
     Rows,
     failed,
     host_problem,
+    only_read,
     out_of_time,
     refused,
     unreachable,
 )
 
 _POWERS = ("FILE", "SUPER", "SHUTDOWN", "CREATE USER", "RELOAD")
-_ANSWERS = ("SHOW", "EXPLAIN", "DESCRIBE", "DESC")
-"""Statements that begin so change nothing: EXPLAIN does not run what it explains."""
+_QUERIES = frozenset({"SHOW", "EXPLAIN", "DESCRIBE", "DESC", "WITH"})
+"""What begins so can neither end the transaction nor set anything, and need not stand in brackets, nor could it."""
 _TABLES = """
 SELECT table_schema, table_name, table_type, table_rows FROM information_schema.tables
 WHERE table_schema = COALESCE(DATABASE(), table_schema)
@@ -45,8 +46,8 @@ FROM information_schema.statistics WHERE table_schema = %s AND table_name = %s G
 """
 _NOT_UNDONE, _IN_TRANSACTION = 1196, 1
 _READ_ONLY, _LOCKED, _DEADLOCK, _INTERRUPTED, _MAX_TIME, _MAX_EXECUTION = 1792, 1205, 1213, 1317, 1969, 3024
-_LOGIN = frozenset({1044, 1045, 1698, 1130})
-_NO_DATABASE, _LOST = 1049, frozenset({2002, 2003, 2006, 2013})
+_LOGIN, _NO_DATABASE = frozenset({1045, 1698, 1130}), frozenset({1044, 1049})
+_LOST = frozenset({2002, 2003, 2006, 2013})
 
 
 class MysqlDatabase:
@@ -54,7 +55,7 @@ class MysqlDatabase:
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._writes = order["action"] == "change"
+        writes = order["action"] in ("change", "foresee")  # it explains no UPDATE where none could be made
         self._connection = self._connect()
         order["connected"] = True
         self._is_mariadb = "MariaDB" in self._connection.get_server_info()
@@ -65,9 +66,9 @@ class MysqlDatabase:
         )
         self._ask(f"SET SESSION {', SESSION '.join(settings)}")
         self._require_ordinary_user()
-        self._ask("START TRANSACTION READ WRITE" if self._writes else "SET SESSION TRANSACTION READ ONLY")
-        if not self._writes:
-            self._ask("START TRANSACTION READ ONLY")
+        if not writes:
+            self._ask("SET SESSION TRANSACTION READ ONLY")
+        self._ask(f"START TRANSACTION READ {'WRITE' if writes else 'ONLY'}")
 
     def _connect(self) -> Any:
         import pymysql
@@ -98,22 +99,20 @@ class MysqlDatabase:
             raise refused(
                 phrase("Its user has the privilege {powers}, which reaches beyond tables, and is not used.",
                        powers=", ".join(powers)),
-                phrase("Ask the user to name a user with only the privileges it needs: GRANT SELECT ON … TO …"),
+                phrase("Its `url` must name a user with only the privileges it needs: GRANT SELECT ON … TO …"),
             )  # fmt: skip
 
     def about(self) -> str:
-        version = self._connection.get_server_info()
-        return f"MariaDB {version.split('-')[0]}" if self._is_mariadb else f"MySQL {version}"
+        version = self._connection.get_server_info().removeprefix("5.5.5-")
+        return f"{'MariaDB' if self._is_mariadb else 'MySQL'} {version.split('-')[0]}"
 
     def query(self, sql: str, parameters: list[Any]) -> Rows:
-        """In brackets nothing but a query is a statement; the server refuses anything else."""
+        """In brackets nothing but a query is a statement: the grammar refuses BEGIN, CALL, SET and so on."""
         from pymysql.cursors import SSCursor
 
-        stripped = sql.strip().rstrip(";").rstrip()
-        if stripped.split(None, 1)[:1] and stripped.split(None, 1)[0].upper() in _ANSWERS:
-            statement = stripped
-        else:
-            statement = f"({stripped}\n)"
+        statement = sql.strip().rstrip(";").rstrip()
+        if not _QUERIES.intersection(statement.upper().split(None, 1)[:1]):
+            statement = f"({statement}\n)"
         cursor = self._connection.cursor(SSCursor)
         cursor.execute(statement, parameters or None)
         return Rows([one[0] for one in cursor.description or ()], iter(cursor.fetchone, None))
@@ -142,7 +141,7 @@ class MysqlDatabase:
 
         try:
             with self._connection.cursor(pymysql.cursors.DictCursor) as cursor:
-                cursor.execute(f"EXPLAIN {sql}", parameters or None)
+                cursor.execute(f"EXPLAIN FORMAT=TRADITIONAL {sql}", parameters or None)
                 rows = cursor.fetchone()["rows"]
         except (pymysql.MySQLError, KeyError, TypeError):
             return None  # what has no plan, such as CREATE TABLE
@@ -203,17 +202,14 @@ def problem(error: Exception, order: Order) -> ToolError:
     if code in _LOST or isinstance(error, OSError):
         why = host_problem(order) if order.get("host") else ""
         return unreachable(why or phrase("the connection failed or was lost"), order, "" if why else words)
-    if code in _LOGIN and "connected" not in order:
+    if "connected" not in order and code in _LOGIN:
         return unreachable(phrase("the server refused the login"), order, words)
-    if code == _NO_DATABASE:
-        return unreachable(phrase("the server has no such database"), order, words)
+    if "connected" not in order and code in _NO_DATABASE:
+        return unreachable(phrase("the server has no such database for its user"), order, words)
     if code in (_INTERRUPTED, _MAX_TIME, _MAX_EXECUTION):
         return out_of_time(order)
     if code == _READ_ONLY:
-        return refused(
-            phrase("This database is only read here, and the statement does more than read."),
-            phrase("Use ChangeDatabase to change something."),
-        )
+        return only_read()
     if code in (_LOCKED, _DEADLOCK):
         return ToolError(
             phrase("Another session holds a lock on these rows, and did not finish within {n} s.", n=LOCK_SECONDS),

@@ -15,6 +15,8 @@ from ferrule.toolbox.databases.statements import (
     failed,
     host_problem,
     no_rows,
+    only_read,
+    out_of_time,
     refused,
     unreachable,
 )
@@ -75,8 +77,8 @@ class PostgresDatabase:
         if connection.info.server_version >= 140000:
             settings["client_connection_check_interval"] = 2000  # should this process be killed
         # The first query of the transaction: from here on nothing makes it read-write any more.
-        for name, value in settings.items():
-            connection.execute("SELECT set_config($1, $2, true)", [name, str(value)])
+        sets = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+        connection.execute(f"SELECT {sets}")
         self._require_ordinary_role()
 
     def _require_ordinary_role(self) -> None:
@@ -84,14 +86,14 @@ class PostgresDatabase:
         if found is None or found[0] or found[1]:
             raise refused(
                 phrase("Its user is a superuser or may replicate the server, and is not used."),
-                phrase("Ask the user to name a role with only the privileges it needs: CREATE ROLE … LOGIN; GRANT …"),
+                phrase("Its `url` must name a role with only the privileges it needs: CREATE ROLE … LOGIN; GRANT …"),
             )
         if found[2]:
             raise refused(
                 phrase(
                     "Its user is a member of `{role}`, which reaches beyond tables, and is not used.", role=found[2]
                 ),
-                phrase("Ask the user to name a role with only the privileges it needs: GRANT SELECT ON … TO …"),
+                phrase("Its `url` must name a role with only the privileges it needs: GRANT SELECT ON … TO …"),
             )
 
     def about(self) -> str:
@@ -204,13 +206,8 @@ def problem(error: Exception, order: Order) -> ToolError:
     if words is None and isinstance(error, psycopg.OperationalError):
         return _not_connected(str(error), order)
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
-        return refused(
-            phrase("This database is only read here, and the statement does more than read.").because(words or ""),
-            phrase("Use ChangeDatabase to change something."),
-        )
+        return only_read()
     if isinstance(error, psycopg.errors.QueryCanceled):
-        from ferrule.toolbox.databases.statements import out_of_time
-
         return out_of_time(order)
     if isinstance(error, psycopg.errors.LockNotAvailable):
         return ToolError(

@@ -19,6 +19,7 @@ from ferrule.toolbox.databases.statements import (
     Rows,
     failed,
     no_rows,
+    only_read,
     refused,
     unreachable,
 )
@@ -253,12 +254,11 @@ def problem(error: Exception, order: Order) -> ToolError:
             suggestion=phrase("Ask the user to open it once with the program that writes it."),
         )
     if name == "SQLITE_AUTH" or "not authorized" in str(error):
-        reads = order["action"] != "change"
+        if order["action"] != "change":
+            return only_read()
         return refused(
-            phrase("This database is only read here, and the statement does more than read.")
-            if reads
-            else phrase("The statement uses what is not available here: ATTACH, PRAGMA, transactions or extensions."),
-            phrase("Use ChangeDatabase to change something.") if reads else phrase("Change tables with plain SQL."),
+            phrase("The statement uses what is not available here: ATTACH, PRAGMA, transactions or extensions."),
+            phrase("Change tables with plain SQL."),
         )
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return ToolError(

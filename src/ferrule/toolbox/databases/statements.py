@@ -154,6 +154,13 @@ def no_rows() -> ToolError:
     )
 
 
+def only_read() -> ToolError:
+    return refused(
+        phrase("This database is only read here, and the statement does more than read."),
+        phrase("Use ChangeDatabase to change something."),
+    )
+
+
 def complaint(words: object) -> str:
     """What an engine said of a statement, bounded."""
     text = str(words).strip()
