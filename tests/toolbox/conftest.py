@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.toolbox.calendar_server import Radicale, radicale
 from tests.toolbox.mail_servers import Dovecot, Smtp, dovecot, smtp_server
 
 
@@ -19,4 +20,10 @@ def imap() -> Iterator[Dovecot]:
 @pytest.fixture
 def smtp(tmp_path: Path) -> Iterator[Smtp]:
     with smtp_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def caldav() -> Iterator[Radicale]:
+    with tempfile.TemporaryDirectory(prefix="radicale-") as folder, radicale(Path(folder)) as server:
         yield server

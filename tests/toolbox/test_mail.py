@@ -1,4 +1,5 @@
 """Mail, on a real dovecot and a real SMTP server: found, read, saved, sent and filed, whatever anyone tries."""
+# ruff: noqa: E501 - a text that is pinned stands on one line
 
 from __future__ import annotations
 
@@ -334,7 +335,7 @@ READY = (*SIGNED_IN, (b"MAIL", b"250 ok\r\n"), (b"RCPT", b"250 ok\r\n"))
         (GREETING[:1], True),
         (GREETING, True),
         (SIGNED_IN, True),
-        (SIGNED_IN[:2] + ((b"AUTH", b"535 wrong %s\r\n" % PASSWORD.encode()),), True),
+        ((*SIGNED_IN[:2], (b"AUTH", b"535 wrong %s\r\n" % PASSWORD.encode())), True),
         (READY[:-1], True),
         (READY, True),
         ((*READY, (b"DATA", b"451 busy\r\n")), True),
@@ -395,7 +396,8 @@ def test_a_server_that_floods_or_hangs_is_given_up(desk: Desk) -> None:
 
 async def test_check_says_what_is_wrong(desk: Desk, smtp: Smtp) -> None:
     async def said(**changed: Any) -> str:
-        given = {name: getattr(desk.account, name) for name in ("address", "imap", "smtp", "user", "password")}
+        names = ("address", "imap", "smtp", "user", "password")
+        given: dict[str, Any] = {name: getattr(desk.account, name) for name in names}
         (one,) = await check(Accounts(mail={"work": MailAccount(**{**given, "timeout": 6, **changed})}))
         assert PASSWORD not in one.words
         return f"{one.works} {one.words}"
