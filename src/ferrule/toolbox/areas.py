@@ -48,6 +48,13 @@ AREAS: tuple[Area, ...] = (
     Area("mail", "ferrule.toolbox.mail", "mail", ("imap_tools", "aiosmtplib"), "an account in `[mail.NAME]`"),
     # SQLite comes with Python; a database whose driver is missing says so when it is used.
     Area("databases", "ferrule.toolbox.databases.tools", "databases", (), phrase("a database in the settings")),
+    Area(
+        "calendars",
+        "ferrule.toolbox.calendar",
+        "calendar",
+        ("defusedxml", "httpx2", "icalendar", "recurring_ical_events"),
+        "an account in `[calendars.NAME]`",
+    ),
 )
 
 
