@@ -20,7 +20,6 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import delete, insert, select
 
-from ferrule.agent.conversation import Hearing
 from ferrule.core.model import ModelError, ModelRequest, UserMessage
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.documents import shown_time, storable
@@ -232,6 +231,8 @@ class AnswerCache:
         """Whether the model says that both ask the same: one short question, and anything but a plain yes is a no."""
         if not self._similar or _NUMBER.findall(question) != _NUMBER.findall(candidate.question):
             return False  # no model needs to be asked, or believed, about other numbers
+        from ferrule.agent.conversation import Hearing
+
         asked = json.dumps({"first": candidate.question, "second": question}, ensure_ascii=False)
         request = ModelRequest([UserMessage(asked)], SAME_QUESTION, max_output_tokens=_CONFIRM_TOKENS)
         try:

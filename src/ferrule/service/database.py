@@ -11,6 +11,7 @@ import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
+from importlib import import_module
 from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -221,6 +222,21 @@ class Database:
                     "Run `ferrule serve migrate`, and give that role neither SUPERUSER nor BYPASSRLS."
                 )
 
+    def create_in_new_file(self) -> bool:
+        """Make the tables of a SQLite file that has none as they are now: without the migrations, and without the time
+        and memory that Alembic takes. False where there is something already.
+        """
+        from ferrule.service.tables import changes, metadata
+
+        with self.transaction(None, writes=True) as connection:
+            if not self.is_sqlite or connection.execute(text("SELECT 1 FROM sqlite_master LIMIT 1")).first():
+                return False
+            metadata.create_all(connection)
+            connection.execute(changes.insert().values(id=1, count=0))
+            connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+            connection.execute(text("INSERT INTO alembic_version VALUES (:head)"), {"head": HEAD})
+        return True
+
     def migrate(self) -> tuple[str | None, str]:
         """Bring the schema up to date; gives the revision before and after. Instances wait for each other here."""
         from alembic.config import Config
@@ -333,6 +349,11 @@ _ACTIVE = text(
     "'audit_heads', 'usage', 'intents', 'intent_forms', 'entity_rows', 'entity_writes', 'cached_answers')"
 )
 _UNREADABLE = "The database is a URL: sqlite:////path/to/service.db or postgresql://user:password@host/name."
+
+
+def dialect_module(name: str) -> Any:
+    """SQLAlchemy's module for a kind of database; the other one would only take memory."""
+    return import_module(f"sqlalchemy.dialects.{name}")
 
 
 def said_by_driver(error: BaseException) -> str:

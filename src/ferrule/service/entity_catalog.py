@@ -18,12 +18,12 @@ from weakref import WeakValueDictionary
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 from sqlalchemy import create_engine, func, select, text
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.service.database import dialect_module
 from ferrule.service.entities import ModelEntity, TableEntity, listed_names, said_of_database
 from ferrule.service.tables import entity_writes
 
@@ -176,7 +176,7 @@ class EntityCatalog:
 
 def count_write(connection: Connection, tenant: str, what: str) -> None:
     """Answers that were made of what there was before are not used again."""
-    kind: Any = sqlite if connection.dialect.name == "sqlite" else postgresql
+    kind = dialect_module(connection.dialect.name)
     counted = kind.insert(entity_writes).values(tenant=tenant, entity=what, count=1)
     connection.execute(
         counted.on_conflict_do_update(

@@ -18,11 +18,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import delete, insert, select
 
-from ferrule.agent.agent import Agent
-from ferrule.agent.agent_events import Ending, TurnEnded
-from ferrule.agent.calling import TurnModel
-from ferrule.agent.conversation import Conversation
-from ferrule.app.assistant import TWINS, NoModelChosen, limits_of, model_for
 from ferrule.app.settings import SettingsError
 from ferrule.core.access import NOTHING
 from ferrule.core.call import CallInfo
@@ -43,6 +38,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from ferrule.agent.agent_events import TurnEnded
+    from ferrule.agent.conversation import Conversation
     from ferrule.app.settings import Settings
     from ferrule.core.context import Session, ToolContext
     from ferrule.core.model import Model
@@ -76,6 +73,8 @@ class AnswerModel:
     def get(self) -> Model | None:
         """None where none is set; raises `ToolError` where the one that is set cannot be had."""
         if self._model is None:
+            from ferrule.app.assistant import NoModelChosen, model_for
+
             try:
                 self._model = model_for(self._settings.service.answers.model, self._settings)
             except NoModelChosen:
@@ -131,6 +130,8 @@ class _Talk:
     """What was said in a named session; one request of it at a time."""
 
     def __init__(self) -> None:
+        from ferrule.agent.conversation import Conversation
+
         self.conversation = Conversation()
         self.lock = Lock()
 
@@ -155,7 +156,7 @@ class AnswerRequest(Tool[AnswerParams]):
         self._directory = directory
         self._cache = cache
         self._model = model
-        self._limits = limits_of(settings.assistant)
+        self._settings = settings
 
     def describe(self, params: AnswerParams, session: Session) -> CallInfo:
         return CallInfo(NOTHING, summary=f"Answer: {params.text}")
@@ -192,14 +193,14 @@ class AnswerRequest(Tool[AnswerParams]):
                 {**candidate.answer, "route": "cache", "calls": [], "cache": candidate.document("confirmed")}
             )
         similar = candidate.document("similar") if candidate is not None else None
-        answer, may_be_kept = await self._ask(params, context, runtime, allowed, Conversation(), similar)
+        answer, may_be_kept = await self._ask(params, context, runtime, allowed, None, similar)
         if may_be_kept:
             await cache.put(principal, scope, params.text, answer)
         return _output({**answer, "similar": similar})
 
     async def _ask(
         self, params: AnswerParams, context: ToolContext, runtime: Runtime, allowed: Allowed,
-        conversation: Conversation, similar: Mapping[str, Any] | None = None,
+        conversation: Conversation | None, similar: Mapping[str, Any] | None = None,
     ) -> tuple[dict[str, Any], bool]:  # fmt: skip
         """The model's answer after all its calls, and whether it may be used again."""
         model = self._model.get()
@@ -208,9 +209,14 @@ class AnswerRequest(Tool[AnswerParams]):
                 _MISSING_MODEL, suggestion="Set `model` in ferrule.toml, or name an `intent`.",
                 details={"similar": similar} if similar is not None else None,
             )  # fmt: skip
+        from ferrule.agent.agent import Agent
+        from ferrule.agent.agent_events import Ending, TurnEnded
+        from ferrule.agent.calling import TurnModel
+        from ferrule.app.assistant import TWINS, limits_of
+
         agent = Agent(
             model, allowed.tools.without(TWINS), runtime=runtime, system=system_words(params.locale, params.time_zone),
-            limits=self._limits, conversation=conversation, parent=context,
+            limits=limits_of(self._settings.assistant), conversation=conversation, parent=context,
         )  # fmt: skip
         session = context.session
         session.model, session.model_adapter = model.name, TurnModel(model, lambda usage: None)
@@ -239,6 +245,8 @@ def _route(calls: list[dict[str, Any]]) -> str:
 
 
 def _unfinished(ended: TurnEnded | None) -> ToolError:
+    from ferrule.agent.agent_events import Ending
+
     if ended is None or ended.ending is Ending.INTERRUPTED:
         return ToolError("The request was cancelled.", kind=ErrorKind.CANCELLED)
     said = f"The request was not finished: {ended.problem}"

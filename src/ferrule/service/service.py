@@ -130,7 +130,7 @@ class Service:
         require_apart(self._all_settings, self.tools, self.workspace_root, data_folder(), *kept)
         if self.database.is_sqlite:
             self._lock = _InstanceLock(f"{self.database.url.database}.lock")
-            if self.database.revision() != HEAD:
+            if self.database.revision() != HEAD and not self.database.create_in_new_file():
                 self.database.migrate()
         await self._app.__aenter__()
         self._subscriptions = [self.tools.subscribe(log_registry)]

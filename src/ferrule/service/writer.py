@@ -15,7 +15,6 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
-from importlib import import_module
 from operator import itemgetter
 from queue import Empty, SimpleQueue
 from time import monotonic, sleep, time
@@ -25,7 +24,7 @@ from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.exc import DBAPIError
 
 from ferrule.records.row import content_of, hash_of
-from ferrule.service.database import DatabaseProblem, OutcomeUnknown, said_by_driver, was_committed
+from ferrule.service.database import DatabaseProblem, OutcomeUnknown, dialect_module, said_by_driver, was_committed
 from ferrule.service.documents import json_text
 from ferrule.service.tables import audit, audit_heads, calls, events, idempotency_keys, usage, work
 
@@ -149,7 +148,7 @@ class GroupWriter:
         self._connection: Connection | None = None
         self._thread = threading.Thread(target=self._run, name="ferrule-write", daemon=True)
         self._thread.start()
-        claimed = _dialect(database.engine.dialect.name).insert(idempotency_keys)
+        claimed = dialect_module(database.engine.dialect.name).insert(idempotency_keys)
         self._claim = claimed.on_conflict_do_update(
             index_elements=["tenant", "user", "key"],
             set_={name: claimed.excluded[name] for name in ("fingerprint", "call", "batch", "created")},
@@ -447,11 +446,6 @@ def append_audit(connection: Connection, tenant: str, contents: Sequence[Sequenc
     _run_many(connection, "insert head" if head is None else "move head", [moved])
 
 
-def _dialect(name: str) -> Any:
-    """SQLAlchemy's module for a kind of database; the other one would only take memory."""
-    return import_module(f"sqlalchemy.dialects.{name}")
-
-
 class _HotStatement(NamedTuple):
     """A statement of every call as the driver takes it, and what puts a row's values in its order."""
 
@@ -462,7 +456,7 @@ class _HotStatement(NamedTuple):
 @cache
 def _hot(dialect: str) -> dict[str, _HotStatement]:
     """Made once: putting a statement together costs more than running it."""
-    kind = _dialect(dialect)
+    kind = dialect_module(dialect)
     form = kind.dialect(paramstyle="qmark" if dialect == "sqlite" else "format")
     counted = kind.insert(usage)
     mine = audit_heads.c.tenant == bindparam("tenant")
