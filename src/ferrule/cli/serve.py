@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from time import localtime, strftime
@@ -134,7 +135,7 @@ class AccessLines(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self._lines: list[str] = []
+        self._lines: deque[logging.LogRecord] = deque()
         self._waiting = False
         self._second = (0, "")
 
@@ -146,8 +147,13 @@ class AccessLines(logging.Handler):
             self._second = now, text
         return f"{text},{int(record.msecs):03d} {record.levelname} {record.getMessage()}"
 
+    def handle(self, record: logging.LogRecord) -> bool:  # without a lock: what it does is one step
+        if said := _is_for_operators(record):
+            self.emit(record)
+        return said
+
     def emit(self, record: logging.LogRecord) -> None:
-        self._lines.append(self.format(record))
+        self._lines.append(record)
         if not self._waiting:
             try:
                 asyncio.get_running_loop().call_later(_WRITE_SECONDS, self.flush)
@@ -156,8 +162,8 @@ class AccessLines(logging.Handler):
                 self.flush()
 
     def flush(self) -> None:
-        lines, self._lines, self._waiting = self._lines, [], False
-        if lines:
+        self._waiting = False
+        if lines := [self.format(self._lines.popleft()) for _ in range(len(self._lines))]:
             with suppress(OSError, ValueError):  # standard error is closed
                 write("\n".join(lines), err=True)
 

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -276,9 +277,9 @@ class LateTimers:
         self._fresh: list[LateTimer] = []
 
     def start(self, seconds: float, then: Callable[[], object]) -> LateTimer:
-        loop = asyncio.get_running_loop()
-        timer = LateTimer(loop.time() + seconds, then)
+        timer = LateTimer(monotonic() + seconds, then)
         if not self._fresh:
+            loop = asyncio.get_running_loop()
             loop.call_later(self._MOMENT, self._look, loop)
         self._fresh.append(timer)
         return timer
@@ -287,7 +288,7 @@ class LateTimers:
         fresh, self._fresh = self._fresh, []
         for timer in fresh:
             if timer.then is not None:
-                timer.handle = loop.call_at(timer.at, timer.fire)
+                timer.handle = loop.call_later(max(0.0, timer.at - monotonic()), timer.fire)
 
 
 # One at a time: a lock by name, whichever event loops the callers run on.

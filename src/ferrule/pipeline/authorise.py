@@ -172,6 +172,8 @@ def require_context(tool: Tool[Any], session: Session) -> None:
             phrase("`{name}` is not for {who}.", name=tool.name, who=who),
             phrase("It is for: {listed}.", listed=", ".join(sorted(tool.roles))),
         )
+    if not tool.needs:
+        return
     have = {"tenant": caller.tenant, "user": caller.user, "role": caller.role, "model": session.model_adapter}
     if lacking := sorted(need for need in tool.needs if not have[need]):
         raise Stopped(

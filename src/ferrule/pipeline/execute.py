@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from ferrule.core.context import Cancellation, limit_time
 from ferrule.core.errors import ErrorKind, Stage, Stopped
-from ferrule.core.loops import callbacks_wait, disown, is_busy, loops_for_sync, start_task
+from ferrule.core.loops import LateTimer, LateTimers, callbacks_wait, disown, is_busy, loops_for_sync, start_task
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Style
 from ferrule.pipeline.streaming import Collected, drain, drain_sync, finish, is_iterator, is_unfinished, settled
@@ -35,6 +35,8 @@ _LONGEST_HELD_UP = 30.0
 """Seconds that a call waits at least for a loop which another call blocks, before it is given up as well."""
 _A_MOMENT = 0.0001
 """What the loop's thread waits for a sync tool that was quick the last time; a turn of the loop would take as long."""
+_LONG = 1.0
+"""A time limit that may be watched a little late at first."""
 _TURN_SECONDS = 0.005
 """How long quick sync tools, one after the other, may keep the loop from everything else."""
 _SECONDS_TO_BE_HEARD = 0.05
@@ -134,6 +136,7 @@ class Executor:
         self.unwanted: set[str] = set()
         """Calls that were cancelled before they began."""
         self._turn_due: WeakKeyDictionary[asyncio.AbstractEventLoop, float] = WeakKeyDictionary()
+        self._late: WeakKeyDictionary[asyncio.AbstractEventLoop, LateTimers] = WeakKeyDictionary()
         self.blocked: dict[str, float] = {}
         """Seconds that calls blocked their event loop for, by id, until somebody takes them from here."""
 
@@ -409,24 +412,33 @@ class Executor:
             self._let_go(invocation.call_id, waiter)
         else:
             self._slow.add(tool.name)  # nobody waits for another call of it before this one has told how long it took
-            timer = _Timer(timeout, lambda: _settle(waiter, _TIME_IS_UP), loop, _never_excused)
+            timer = self._clock(call, loop, lambda: _settle(waiter, _TIME_IS_UP))
             await self._await(call, waiter, stop, timer)
             if job.seconds < _A_MOMENT:
                 self._slow.discard(tool.name)
         value = _value(outcomes[0])
         return await self._finish(call, value, loop) if is_unfinished(value) else value
 
+    def _clock(self, call: Call, loop: asyncio.AbstractEventLoop, end: Callable[[], None]) -> _Timer | LateTimer:
+        """The time of a call in a thread; one that knows no context never stops it, and most are over at once."""
+        if call.context is not None or call.seconds < _LONG:
+            return _Timer(call.seconds, end, loop, _never_excused)
+        timers = self._late.get(loop)
+        if timers is None:
+            timers = self._late[loop] = LateTimers()
+        return timers.start(call.seconds, end)
+
     async def _await(
         self,
         call: Call,
         waiter: asyncio.Future[str],
         stop: Callable[[], Awaitable[str]],
-        timer: _Timer,
+        timer: _Timer | LateTimer,
         job: LoopJob | None = None,
     ) -> None:
         """Return when the work is done; otherwise stop it, and raise what cut it short."""
         invocation, context = call.invocation, call.context
-        if context is not None:
+        if context is not None and isinstance(timer, _Timer):
             limit_time(context, timer)
         self._waiters[invocation.call_id] = waiter
         try:

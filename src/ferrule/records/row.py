@@ -198,8 +198,7 @@ _often = lru_cache(maxsize=4096)(_name)
 """`_name` for what comes again with nearly every record."""
 
 
-def _often_or_none(text: str | None) -> str | None:
-    return None if text is None else _often(text)
+_often_or_none = lru_cache(maxsize=4096)(_name_or_none)
 
 
 def _finite(number: float) -> float:

@@ -10,8 +10,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import re
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import accumulate
+from time import time
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import ErrorKind, MissingExtra, Stopped, ToolError
@@ -39,6 +43,27 @@ _calls = logging.getLogger("ferrule.calls")
 _registry = logging.getLogger("ferrule.registry")
 
 _UNSAFE = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {0x2028: " ", 0x2029: " "}
+
+
+class LineRecord(logging.LogRecord):
+    """A log record for lines that come with every call: it says neither which line of code wrote it nor in which
+    thread, because finding that out takes longer than all the rest.
+    """
+
+    pathname = filename = module = funcName = ""  # noqa: N815 - logging's own names
+    lineno = 0
+    exc_info = exc_text = stack_info = thread = threadName = processName = taskName = None  # noqa: N815
+    process = os.getpid()
+
+    def __init__(self, name: str, level: int, message: str, args: tuple[Any, ...]) -> None:  # pyright: ignore[reportMissingSuperCall]
+        self.name = name
+        self.levelno = level
+        self.levelname = logging.getLevelName(level)
+        self.msg = message
+        self.args = args
+        self.created = moment = time()
+        self.msecs = moment % 1 * 1000
+        self.relativeCreated = 0.0
 
 
 class LogRecorder:
@@ -115,7 +140,9 @@ class LogRecorder:
             what,
             ended,
         )
-        _calls.log(level, _NAMES_LINE, *said, extra=fields)
+        line = LineRecord(_calls.name, level, _NAMES_LINE, said)
+        line.__dict__.update(fields)
+        _calls.handle(line)
 
 
 _NAMES_LINE = "toolName=%s, toolCallId=%s, tenant=%s, userId=%s, duration=%.1f ms, %s=%s"
@@ -160,8 +187,8 @@ _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime
 
 def _fields(tool: str, call_id: str, session: str, caller: Caller) -> dict[str, Any]:
     return {
-        "tool": _word(tool),
-        "call_id": _word(call_id),
+        "tool": _often(tool),
+        "call_id": call_id if _HEX.fullmatch(call_id) else _word(call_id),
         "session": session,
         "tenant": caller.tenant,
         "user": caller.user,
@@ -171,6 +198,11 @@ def _fields(tool: str, call_id: str, session: str, caller: Caller) -> dict[str, 
 def _word(text: str, limit: int = 200) -> str:
     """What a model wrote, fit for a log: no secrets, and no line breaks or escapes that forge other lines."""
     return keep_text(text, limit).translate(_UNSAFE)
+
+
+_often = lru_cache(maxsize=1024)(_word)
+_HEX = re.compile("[0-9a-f]{1,64}")
+"""An id that is made here."""
 
 
 # Statistics as Prometheus reads them.

@@ -227,8 +227,8 @@ class Calls:
                 row["status"], row["approval"], row["last_seq"] = "awaiting_approval", approval["id"], 2
                 inserting.owner, inserting.due = "", approval["expires"]
                 inserting.along = (*along, lambda connection: self.approvals.store(connection, approval))
-            if key is None and repeatable and approval is None and not told:
-                self.writer.put(inserting)
+            if key is None and repeatable and not inserting.along and not told:
+                self.writer.hold(inserting)
             else:
                 used = await self.writer.write(inserting)
                 if isinstance(used, UsedKey):
@@ -368,11 +368,10 @@ class Calls:
         if row["cost"]:
             paid_by = row["user"], row["key"], row["tool"]
             self.limits.charge(live.subjects, row["tool"], row["cost"])
+        ending = FinishCall(live.tenant, live.id, self.owner, values, news=live.outlived, paid_by=paid_by)
         while True:
             try:
-                mine = await self.writer.write(
-                    FinishCall(live.tenant, live.id, self.owner, values, news=live.outlived, paid_by=paid_by)
-                )  # fmt: skip
+                mine = await self.writer.write(ending)
                 break
             except DatabaseProblem as problem:
                 logger.error("The end of call %s is not stored yet: %s", live.id, problem)  # noqa: TRY400
@@ -725,7 +724,9 @@ def raw_call(row: Mapping[str, Any]) -> RawCall:
 
 def _can_be_repeated(tool: Tool[Any]) -> bool:
     """Whether a call may run again after a crash. One that calls tools may have changed something through them."""
-    return (tool.read_only or tool.idempotent) and not getattr(tool, "calls_tools", False)
+    if not (tool.read_only or tool.idempotent):
+        return False
+    return isinstance(tool, FunctionTool) or not getattr(tool, "calls_tools", False)
 
 
 def can_speak(tool: Tool[Any]) -> bool:

@@ -146,6 +146,12 @@ class Directory:
             self._seen = count
             self.forget()
 
+    def known(self, secret: str) -> Principal | None:
+        """The same where it was read already, and nothing has changed since."""
+        self.look_for_changes()
+        found = self._known.get(hash_secret(secret))
+        return found if found is not None and (found.expires is None or found.expires > time()) else None
+
     async def principal(self, secret: str) -> Principal | None:
         """Who this secret speaks for; None when nobody, or no longer."""
         self.look_for_changes()

@@ -25,6 +25,7 @@ from starlette.routing import compile_path
 
 from ferrule.core.json_values import has_too_many_values
 from ferrule.core.loops import LateTimers
+from ferrule.records.telemetry import LineRecord
 from ferrule.service.approvals import ApprovalProblem
 from ferrule.service.calls import CallProblem
 from ferrule.service.database import DatabaseProblem
@@ -51,6 +52,7 @@ BODY_SECONDS = 30.0
 """How long the body of a request may take to come."""
 COMMENT_SECONDS = 15.0
 RESOURCE_METADATA = "/.well-known/oauth-protected-resource"
+_JSON = "application/json"
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9a-fA-F:.]{2,45}\](:\d{1,5})?")
 _MOST_ERRORS = 20
 _LARGE = 100_000
@@ -136,8 +138,8 @@ class ServiceRequest:
     """What came in, once it is known who asks."""
 
     __slots__ = (
-        "_app", "_headers", "_query", "allowed", "answering", "began", "body", "endpoint", "generation", "path",
-        "principal", "raw", "receive", "request_id", "scope", "send", "service", "span",
+        "_app", "_doubled", "_headers", "_query", "allowed", "answering", "began", "body", "endpoint", "generation",
+        "path", "principal", "raw", "receive", "request_id", "scope", "send", "service", "span",
     )  # fmt: skip
 
     def __init__(self, app: HttpApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -147,7 +149,9 @@ class ServiceRequest:
         self.scope = scope
         self.receive = receive
         self.send = send
-        self.request_id = _request_id(scope)
+        self._headers: dict[bytes, bytes] = dict(scope["headers"])
+        self._doubled = len(self._headers) < len(scope["headers"])
+        self.request_id = _request_id(self._headers.get(b"x-request-id"))
         self.endpoint: ApiRoute | None = None
         self.path: Mapping[str, str] = {}
         self.answering: asyncio.Task[None] | None = None
@@ -159,13 +163,13 @@ class ServiceRequest:
         self.allowed: Allowed = cast("Any", None)
         self.body: Any = None
         self.raw = b""
-        self._headers: dict[bytes, bytes] | None = None
         self._query: dict[str, str] | None = None
 
     def header(self, name: bytes) -> str | None:
         """A header's text; several of one name are a mistake that nobody guesses about."""
-        if self._headers is None:
-            self._headers = _headers_of(self.scope["headers"])
+        if self._doubled:
+            _refuse_doubled(self.scope["headers"])
+            self._doubled = False
         value = self._headers.get(name)
         return value.decode("latin-1") if value is not None else None
 
@@ -233,7 +237,8 @@ class ServiceRequest:
                 raise RequestProblem(
                     refused.status, refused.code, refused.message, suggestion=refused.suggestion, headers=headers
                 ) from None
-        principal = await self.service.directory.principal(secret)
+        directory = self.service.directory
+        principal = directory.known(secret) or await directory.principal(secret)
         if principal is None:
             said = "This API key is unknown, expired or revoked."
             raise RequestProblem(401, "bad_key", said, headers=self.challenge('error="invalid_token"'))
@@ -268,14 +273,10 @@ _ONCE = frozenset(
 )
 
 
-def _headers_of(given: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    listed = list(given)
-    found = dict(listed)
-    if len(found) < len(listed):
-        for name, count_ in Counter(name for name, _ in listed).items():
-            if count_ > 1 and name in _ONCE:
-                raise RequestProblem(400, "header", f"The header {name.decode()} was sent more than once.")
-    return found
+def _refuse_doubled(given: Iterable[tuple[bytes, bytes]]) -> None:
+    for name, count_ in Counter(name for name, _ in given).items():
+        if count_ > 1 and name in _ONCE:
+            raise RequestProblem(400, "header", f"The header {name.decode()} was sent more than once.")
 
 
 class JsonResponse(Response):
@@ -469,11 +470,11 @@ class HttpApp:
         return request.generation != directory.generation or (expires is not None and expires <= time())
 
     async def _read_body(self, request: ServiceRequest, model: type[BaseModel]) -> None:
-        kind = (request.header(b"content-type") or "").partition(";")[0].strip().lower()
-        if kind != "application/json":
+        kind = request.header(b"content-type") or ""
+        if kind != _JSON and kind.partition(";")[0].strip().lower() != _JSON:
             raise RequestProblem(415, "media_type", "Send JSON, with `Content-Type: application/json`.")
-        coding = request.header(b"transfer-encoding") or "chunked"
-        if (request.header(b"content-encoding") or "identity") != "identity" or coding.lower() != "chunked":
+        coding, packed = request.header(b"transfer-encoding"), request.header(b"content-encoding")
+        if (coding and coding.lower() != "chunked") or (packed and packed != "identity"):
             raise RequestProblem(415, "media_type", "Send the body uncompressed.")
         most = self.service.settings.body_bytes
         if bound := self.service.limits.bounds(request.principal).argument_bytes:
@@ -583,11 +584,10 @@ def _of_limit(error: LimitReached) -> RequestProblem:
     return RequestProblem(429, error.limit, str(error), headers=headers)
 
 
-def _request_id(scope: Scope) -> str:
+def _request_id(given: bytes | None) -> str:
     """The caller's own, where it is fit for a log; else a new one."""
-    for name, value in scope["headers"]:
-        if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
-            return value.decode()
+    if given is not None and _REQUEST_ID.fullmatch(given):
+        return given.decode()
     return f"{_PROCESS}{next(_numbers):08x}"
 
 
@@ -601,8 +601,7 @@ def _log(request: ServiceRequest, status: int) -> None:
         scope["method"], path, status, (perf_counter() - request.began) * 1000, principal.tenant if principal else "-",
         principal.user if principal else "-", request.request_id,
     )  # fmt: skip
-    # As `Logger.info` does, but for looking up who called it, which takes longer than all the rest.
-    access_log.handle(logging.LogRecord(access_log.name, logging.INFO, __file__, 0, _LINE, said, None))
+    access_log.handle(LineRecord(access_log.name, logging.INFO, _LINE, said))
 
 
 _LINE = "%s %s %d %.1f ms tenant=%s user=%s request=%s"

@@ -84,7 +84,8 @@ class _Subject:
     """One tenant, user or key that has limits, in all or for one tool."""
 
     __slots__ = (
-        "bucket", "counted_at", "day", "limits", "running", "spent_this_month", "spent_today", "today", "tool", "whose",
+        "bucket", "counted_at", "day", "is_stored", "limits", "running", "spent_this_month",
+        "spent_today", "today", "tool", "whose",
     )  # fmt: skip
 
     def __init__(self, whose: str, limits: Mapping[str, float], tool: str = "") -> None:
@@ -96,6 +97,8 @@ class _Subject:
         self.spent_today = self.spent_this_month = 0.0
         self.day = ""
         self.counted_at = -_DAY
+        self.is_stored = any(limits.get(name) for name in _STORED)
+        """Whether the store counts for one of them."""
         rate = limits.get("rate") or 0.0
         burst = limits.get("burst") or max(1.0, rate)
         self.bucket = TokenBucket(rate, max(1.0, burst)) if rate else None
@@ -106,7 +109,8 @@ class _Subject:
 
     def change(self, limits: Mapping[str, float]) -> None:
         """Take other limits; the count of what runs stays."""
-        self.limits, self.bucket, self.counted_at = limits, _Subject(self.whose, limits).bucket, -_DAY
+        new = _Subject(self.whose, limits)
+        self.limits, self.bucket, self.is_stored, self.counted_at = limits, new.bucket, new.is_stored, -_DAY
 
 
 @dataclass(slots=True, frozen=True)
@@ -153,7 +157,7 @@ class CallLimits:
         if not counted:
             return counted
         for subject, _ in counted:
-            if any(subject.limits.get(name) for name in _STORED):
+            if subject.is_stored:
                 await self._count_stored(principal, subject)
         for subject, count in counted:
             _require_possible(subject, count)
@@ -228,6 +232,8 @@ class CallLimits:
         if most and subject.running + count > most:
             said = f"{subject.running} {calls} of this {whose} run, and {most:g} may."
             raise LimitReached("concurrency", whose, most, 1.0, said)
+        if not subject.is_stored:
+            return
         most = limits.get("calls_per_day")
         if most and not again and subject.today + count > most:
             said = f"This {whose} has made {subject.today} {calls} today (UTC), and {most:g} are allowed."

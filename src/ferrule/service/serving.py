@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from ferrule.app.listening import ENDS, listen, with_head_limit
-from ferrule.core.loops import no_more_on_signal, on_signal
+from ferrule.core.loops import LateTimers, no_more_on_signal, on_signal
 from ferrule.service.http import HttpApp
 from ferrule.service.routes import ENDPOINTS, MCP_ENDPOINTS
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from ferrule.service.service import Service
 
 _BACKLOG = 2048
+_GARBAGE = (10_000, 20, 50)
+"""After how many new objects Python looks for rings of garbage: a call leaves none."""
 
 
 async def serve(
@@ -49,8 +53,12 @@ async def serve(
             timeout_graceful_shutdown=5,
         )
         config.load()
-        config.http_protocol_class = _with_joined_writes(with_head_limit(config.http_protocol_class))
+        config.http_protocol_class = _with_exchanges(with_head_limit(config.http_protocol_class))
         async with service:
+            # What is here now stays: looking through it again and again is a good part of what a call would cost.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(*_GARBAGE)
             ready(listening.getsockname()[1])
             await _DrainingServer(config, service, until).serve([listening])
     finally:
@@ -95,38 +103,63 @@ class _DrainingServer(uvicorn.Server):
             self.should_exit = True
 
 
-class _JoinedWrites:
-    """A transport that sends all that is written in one turn of the loop at once: uvicorn writes the head of an answer
-    and its body one after the other, and sending is the dearest part of both.
+class _Exchange(RequestResponseCycle):
+    """One request and its answer. Where the answer is whole, its head and its body are sent at once: sending is the
+    dearest part of both.
     """
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._parts: list[bytes] = []
+    _head: Any = None
 
-    def write(self, data: bytes) -> None:
-        if not self._parts:
-            self._loop.call_soon(self._send)
-        self._parts.append(data)
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self._head = message if self._may_wait(dict(message["headers"])) else None
+            if self._head is None:
+                await super().send(message)
+            return
+        head, self._head = self._head, None
+        if head is None:
+            await super().send(message)
+        elif message.get("more_body") or self.flow.write_paused or self.disconnected:
+            await super().send(head)
+            await super().send(message)
+        else:
+            self._send_whole(head["status"], head["headers"], message.get("body", b""))
 
-    def _send(self) -> None:
-        if self._parts:
-            data = b"".join(self._parts)
-            self._parts.clear()
-            self._transport.write(data)
+    def _may_wait(self, headers: dict[bytes, bytes]) -> bool:
+        """Whether all of the answer comes right behind its head, on a connection that goes on."""
+        whole = b"content-length" in headers and b"connection" not in headers
+        return whole and self.keep_alive and not self.response_started and self.scope["method"] != "HEAD"
 
-    def close(self) -> None:
-        self._send()
-        self._transport.close()
+    def _send_whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        lines = [b"%b: %b\r\n" % header for header in headers]
+        head = b"".join(lines)
+        if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines) or b"\x00" in head:
+            raise RuntimeError("A header of the answer holds what would end it.")
+        if dict(headers)[b"content-length"] != b"%d" % len(body):
+            raise RuntimeError("The answer is not as long as it says.")
+        self.response_started = self.response_complete = True
+        self.waiting_for_100_continue = False
+        self.transport.write(b"".join((STATUS_LINE[status], head, b"\r\n", body)))
+        self.message_event.set()
+        self.on_response()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
 
+def _with_exchanges(protocol: Any) -> type[Any]:
+    """The protocol that uvicorn has chosen, for many short requests on connections that go on."""
+    resting = LateTimers()
 
-def _with_joined_writes(protocol: Any) -> type[Any]:
-    class WithJoinedWrites(protocol):
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(_JoinedWrites(transport, self.loop))  # pyright: ignore[reportUnknownMemberType]
+    class WithExchanges(protocol):
+        def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+            cycle.__class__ = _Exchange  # uvicorn has no place to say which class it is
+            super()._start_asgi_task(cycle, app)  # pyright: ignore[reportUnknownMemberType]
 
-    return WithJoinedWrites
+        def on_response_complete(self) -> None:
+            if self.pipeline or self.transport.is_closing():
+                super().on_response_complete()  # pyright: ignore[reportUnknownMemberType]
+                return
+            self.server_state.total_requests += 1
+            self._unset_keepalive_if_required()
+            self.flow.resume_reading()
+            self.timeout_keep_alive_task = resting.start(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+
+    return WithExchanges

@@ -87,8 +87,6 @@ class InsertCalls(Op):
     fingerprint: str = ""
     along: Along = ()
     """What else is stored with them, in the same transaction: an approval, what a form was told."""
-    write_by: float = 0.0
-    """Of one that nobody waits for: when it is written at the latest."""
 
 
 @dataclass(slots=True)
@@ -102,6 +100,8 @@ class FinishCall(Op):
     """Whether other instances are told; somebody may wait there."""
     paid_by: tuple[str, str, str] | None = None
     """The user, key and tool of a call that cost something."""
+    first: InsertCalls | None = None
+    """Its first row, where that was held back until now."""
 
 
 @dataclass(slots=True)
@@ -141,8 +141,9 @@ class GroupWriter:
         self._database = database
         self._queue: SimpleQueue[Op | None] = SimpleQueue()
         self._lazy: deque[Op] = deque()
-        self._held: dict[str, InsertCalls] = {}
-        """By call: first rows that nobody waits for, whose calls may end any moment."""
+        self._held: dict[str, tuple[float, InsertCalls]] = {}
+        """By call, until when: first rows that nobody waits for, whose calls may end any moment; of the event loop's
+        thread alone."""
         self._waking: asyncio.TimerHandle | None = None
         self._busy = False
         self._connection: Connection | None = None
@@ -157,19 +158,44 @@ class GroupWriter:
 
     def put(self, op: Op) -> None:
         """Write it with the next thing that somebody waits for, or soon; for the event loop's thread alone."""
-        if type(op) is InsertCalls:
-            op.write_by = monotonic() + _SOON
+        if self._held:
+            self._before(op)
         self._lazy.append(op)
         if self._waking is None:
             self._waking = asyncio.get_running_loop().call_later(_SOON, self._wake)
 
+    def hold(self, op: InsertCalls) -> None:
+        """Write the first row of a call with its end, or soon where it takes longer."""
+        self._held[op.rows[0]["id"]] = monotonic() + _SOON, op
+        if self._waking is None:
+            self._waking = asyncio.get_running_loop().call_later(_SOON, self._wake)
+
     def _wake(self) -> None:
-        self._waking = None
+        now = monotonic()
+        for call in [call for call, (until, _) in self._held.items() if until <= now]:
+            self._lazy.append(self._held.pop(call)[1])
         if self._lazy:
             self._queue.put(_NOTHING)
+        self._waking = asyncio.get_running_loop().call_later(_SOON, self._wake) if self._held else None
+
+    def _before(self, op: Op) -> None:
+        """See that the first row of a call is written before an event or another change that may be about it."""
+        if type(op) is AddEvent:
+            calls = [op.row["call"]] if op.row["call"] in self._held else []
+        elif type(op) is StoreChange:
+            calls = [call for call, (_, first) in self._held.items() if op.tenant in ("", first.tenant)]
+        else:
+            return
+        for call in calls:
+            self._lazy.append(self._held.pop(call)[1])
 
     def write(self, op: Op) -> asyncio.Future[Any]:
         """Write it, and wait until it is committed."""
+        if type(op) is FinishCall:
+            if op.call in self._held:
+                op.first = self._held.pop(op.call)[1]
+        elif self._held:
+            self._before(op)
         op.future = asyncio.get_running_loop().create_future()
         self._queue.put(op)
         return op.future
@@ -180,6 +206,8 @@ class GroupWriter:
 
     def close(self) -> None:
         """Write what is queued, and end."""
+        self._lazy.extend(first for _, first in self._held.values())
+        self._held.clear()
         self._queue.put(None)
         self._thread.join()
         self._let_go()
@@ -190,10 +218,7 @@ class GroupWriter:
         going = True
         while going:
             ops: list[Op] = []
-            try:
-                one = self._queue.get(timeout=_SOON if self._held else None)
-            except Empty:
-                one = _NOTHING
+            one = self._queue.get()
             if self._busy:
                 sleep(_LINGER)  # others are about to come: one commit serves them all
             while one is not None:
@@ -207,40 +232,8 @@ class GroupWriter:
             going = one is not None
             # All that was put before any of them is here by now, and comes first.
             lazy = [self._lazy.popleft() for _ in range(len(self._lazy))]
-            ops = self._due([*lazy, *(op for op in ops if op is not _NOTHING)], all_held=not going)
-            if ops:
+            if ops := [*lazy, *(op for op in ops if op is not _NOTHING)]:
                 self._commit(ops)
-
-    def _due(self, ops: list[Op], *, all_held: bool) -> list[Op]:
-        """What is written now: all but the first rows of calls that have neither ended nor run for long. One that an
-        event or another change may be about is written before that.
-        """
-        held = self._held
-        rest: list[Op] = []
-        ended: set[str] = set()
-        changed: set[str] = set()
-        for op in ops:
-            if isinstance(op, InsertCalls) and op.future is None:
-                held[op.rows[0]["id"]] = op
-                continue
-            rest.append(op)
-            if isinstance(op, FinishCall):
-                ended.add(op.call)
-            elif isinstance(op, AddEvent):
-                ended.add(op.row["call"])
-            elif isinstance(op, StoreChange):
-                changed.add(op.tenant)
-        if not held:
-            return rest
-        now = monotonic()
-        due = [
-            (call, op)
-            for call, op in held.items()
-            if all_held or call in ended or op.write_by <= now or op.tenant in changed or "" in changed
-        ]
-        for call, _ in due:
-            del held[call]
-        return [*(op for _, op in due), *rest]
 
     def _commit(self, ops: list[Op]) -> None:
         self._busy = len(ops) >= _BUSY
@@ -269,7 +262,7 @@ class GroupWriter:
         if self._connection is None:
             self._connection = self._database.engine.connect().execution_options(writes=True)
         connection = self._connection
-        for_driver = all(_is_for_driver(op) for op in ops)
+        for_driver = _are_for_driver(ops)
         number: int | None = None
         try:
             with self._database.driver_transaction(connection) if for_driver else connection.begin():
@@ -310,34 +303,34 @@ class GroupWriter:
 
     def _group(self, connection: Connection, ops: list[Op], results: list[tuple[Op, Any]]) -> _Group:
         group = _Group()
-        finishing = {op.call: op for op in ops if isinstance(op, FinishCall)}
         for op in ops:
-            if isinstance(op, InsertCalls):
+            kind = type(op)
+            if kind is AddAudit:
+                group.audit.append(content_of(cast("AddAudit", op).record))
+            elif kind is FinishCall:
+                op = cast("FinishCall", op)
+                if op.first is None:
+                    group.finishes.append(op)
+                else:  # it ended before its first row was written
+                    group.inserts.append({**op.first.rows[0], **op.values})
+                    results.append((op, True))
+            elif kind is InsertCalls:
+                op = cast("InsertCalls", op)
                 taken = self._take_key(connection, op) if op.key is not None else None
                 if taken is None:
-                    group.along += op.along
-                    for row in op.rows:
-                        done = finishing.get(row["id"])
-                        if done is not None and op.future is None:  # it ended before its first row was written
-                            del finishing[row["id"]]
-                            group.inserts.append({**row, **done.values})
-                            results.append((done, True))
-                        else:
-                            group.inserts.append(row)
-                            group.work.append(
-                                {"tenant": op.tenant, "call": row["id"], "owner": op.owner, "due": op.due}
-                            )
+                    self._insert(group, op)
                 results.append((op, taken))
-            elif isinstance(op, AddEvent):
-                group.events.append(op.row)
-                results.append((op, None))
-            elif isinstance(op, AddAudit):
-                group.audit.append(content_of(op.record))
-                results.append((op, None))
-            elif isinstance(op, StoreChange):
-                group.changes.append(op)
-        group.finishes = list(finishing.values())
+            elif kind is AddEvent:
+                group.events.append(cast("AddEvent", op).row)
+            else:
+                group.changes.append(cast("StoreChange", op))
         return group
+
+    def _insert(self, group: _Group, op: InsertCalls) -> None:
+        group.along += op.along
+        for row in op.rows:
+            group.inserts.append(row)
+            group.work.append({"tenant": op.tenant, "call": row["id"], "owner": op.owner, "due": op.due})
 
     def _take_key(self, connection: Connection, op: InsertCalls) -> UsedKey | None:
         row = op.rows[0]
@@ -421,11 +414,20 @@ def find_key(connection: Connection, tenant: str, user: str, key: str) -> UsedKe
     return UsedKey(found.fingerprint, found.call, found.batch) if found is not None else None
 
 
-def _is_for_driver(op: Op) -> bool:
-    """Whether all that it writes are statements of every call."""
-    if isinstance(op, InsertCalls):
-        return op.key is None and not op.along
-    return not isinstance(op, StoreChange) and not (isinstance(op, FinishCall) and op.news)
+def _are_for_driver(ops: list[Op]) -> bool:
+    """Whether all that they write are statements of every call."""
+    for op in ops:
+        kind = type(op)
+        if kind is FinishCall:
+            if cast("FinishCall", op).news:
+                return False
+        elif kind is StoreChange or (kind is InsertCalls and _is_special(cast("InsertCalls", op))):
+            return False
+    return True
+
+
+def _is_special(op: InsertCalls) -> bool:
+    return op.key is not None or bool(op.along)
 
 
 def append_audit(connection: Connection, tenant: str, contents: Sequence[Sequence[Any]]) -> None:
