@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import shutil
 import signal
 import sys
 import termios
 import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -432,6 +434,43 @@ def test_it_has_its_limits(place: Place) -> None:
 
     if place.sandbox.name != "none":  # what was approved without a sandbox runs as the user's own commands do
         assert in_place(place, work) == ["99", "2048", str(300 << 10), "0"]
+
+
+def test_what_is_covered_stays_so_when_it_is_replaced_outside(room: Path) -> None:
+    """As the file of passwords is by every new one: boxes start from a view in which it was covered before."""
+    sandbox = bubblewrap()
+    needs(sandbox and os.geteuid() == 0, "bubblewrap (`bwrap` on PATH), as root")
+    assert sandbox is not None
+    place = Place(room / "box", 0, sandbox)
+    file, folder = place.outside / "file", place.outside / "folder"
+
+    class Covering:
+        def prepare(self, *given: Any, **named: Any) -> Any:
+            prepared = place.sandbox.prepare(*given, **named)
+            prepared.launch = replace(prepared.launch, covered=(str(file), str(folder), "/nowhere"))
+            return prepared
+
+    async def work() -> list[str]:
+        said: list[str] = []
+        covering: Any = Covering()
+        looking = replace(place, sandbox=covering)
+        for number in range(4):
+            if number != 1:  # the second is as it was for the first
+                (place.outside / "new").write_text("secret")
+                (place.outside / "new").replace(file)
+                shutil.rmtree(folder, ignore_errors=True)
+                (folder / "in").mkdir(parents=True)
+            script = f"cat {file} || ls {folder} || chmod 755 {folder} || cat {place.outside}/shown"
+            started = await start(looking, script, readable=(place.outside,))
+            said.append(await started.rest())
+            await started.box.ended
+            started.box.close()
+        return said
+
+    (place.outside / "shown").write_text("shown")
+    for said in in_place(place, work):
+        assert (said.count("Permission denied"), said.count("Read-only"), said.count("secret")) == (2, 1, 0)
+        assert said.endswith("shown")
 
 
 def test_a_program_that_is_not_there_is_said(place: Place) -> None:

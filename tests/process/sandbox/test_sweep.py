@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
-from tests.process.sandbox.box import Box
+from tests.process.sandbox.box import Box, run
 
+from ferrule.process.profile import Profile
 from ferrule.process.sandbox.denials import Denial
 from ferrule.process.sandbox.guarded import GuardedTree, Sweep, Watched, numbers_above
 
@@ -217,6 +218,38 @@ def test_a_folder_put_in_the_place_of_another_brings_no_settings(box: Box) -> No
     assert subjects(done.denials) == ["sub/.envrc"]
     assert not (box.workspace / "sub/.envrc").exists()
     assert (box.workspace / "sub.old/.envrc").read_text() == "mine"
+
+
+PLANTS = {
+    "a name": "echo evil >a/.envrc",
+    "in a nested repository": "git init -q a/b/new; printf '[core]\\n\\tpager = evil\\n' >a/b/new/.git/config",
+    "a hook": "mkdir -p a/r/.git/hooks; echo evil >a/r/.git/hooks/pre-commit",
+    "a hard link": "echo evil >a/x; ln a/x a/.envrc",
+    "a file moved there": "echo evil >/tmp/x; echo evil >x; mv x a/b/.envrc",
+    "a prepared folder": "mkdir -p a/p; echo evil >a/p/tasks.json; mv a/p a/b/.vscode",
+    "a folder that takes the place of another": "mkdir n; echo evil >n/.envrc; mv a/b old; mv n a/b",
+    "two folders that swap": "mkdir -p n/b; echo evil >n/b/.envrc; mv a t; mv n a; mv t n",
+    "moved away and back": "mv a t; echo evil >t/b/.envrc; mv t a",
+    "among many": "mkdir -p m/{1..300}/{1..3}; echo evil >a/b/.envrc; touch m/{1..300}/x",
+    "removed and made again": "rm -rf a/b; mkdir a/b; echo evil >a/b/.envrc",
+    "by a process that was left": "(setsid sh -c 'echo evil >a/b/.envrc; sleep 1007' &); sleep 0.3",
+    "mapped": "python3 -c \"import os; f=os.open('a/b',os.O_TMPFILE|os.O_WRONLY); os.write(f,b'evil'); "
+    "os.link(f'/proc/self/fd/{f}','a/b/.envrc')\"; [ -e a/b/.envrc ] || echo evil >a/b/.envrc",
+}
+
+
+@pytest.mark.parametrize("how", PLANTS)
+def test_in_a_tree_that_was_looked_at_often_it_is_found_all_the_same(box: Box, how: str) -> None:
+    """By then the kernel tells which folders changed, and no other is listed."""
+    box.write("a/b/file", "")
+
+    def work() -> list[bool]:
+        profile = Profile((box.workspace,), box.workspace)
+        return [bool(run(box.sandbox, profile, ["bash", "-c", one]).denials) for one in ("true", "true", PLANTS[how])]
+
+    assert box.do(work) == [False, False, True]
+    evil = [path for path in box.workspace.rglob("*") if path.is_file() and path.read_text() == "evil\n"]
+    assert [path.name for path in evil if path.name != "x"] == []
 
 
 def test_a_folder_that_was_closed_and_opened_again_brings_no_settings(box: Box) -> None:
