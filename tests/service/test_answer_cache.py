@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from inline_snapshot import snapshot
 
 from ferrule import tool
 from ferrule.app.service_settings import AnswerSettings
-from ferrule.app.settings import PermissionSettings
+from ferrule.app.settings import EntitySettings, PermissionSettings
 from ferrule.client import AsyncClient, ServiceError
 from ferrule.models import ModelRequest
 from ferrule.service.answer_cache import SAME_QUESTION, normalised, similarity
@@ -239,6 +240,48 @@ async def test_a_day_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
             monkeypatch.setattr("ferrule.service.requests.today", lambda zone, day=day: day)
             assert (await client.ask("What is due today?")).route == "tool"
             assert (await client.ask("What is due today?")).route == "cache"
+
+
+async def test_a_write_by_a_tool_an_intent_or_another_name_drops_what_was_answered(store: str, tmp_path: Path) -> None:
+    """Also for another tenant that reads the same table, and where the tool that writes is no entity's."""
+    with sqlite3.connect(tmp_path / "bills.db") as connection:
+        connection.execute("CREATE TABLE bills (number INTEGER PRIMARY KEY, company TEXT, said TEXT)")
+        connection.execute("CREATE VIEW all_bills AS SELECT number, said FROM bills")
+    connection.close()
+    place = f"sqlite:///{tmp_path / 'bills.db'}"
+    entities = {
+        "bill": EntitySettings(url=place, table="bills", tenant_column="company", writable=True),
+        "paper": EntitySettings(url=place, table="all_bills", tenants=["default", "auditors"]),
+    }
+    takes = {"type": "object", "properties": {"said": {"type": "string", "description": "What it says"}}}
+    intents: dict[str, Any] = {
+        "new_bill": {"type": "data", "operation": "create", "entity": "bill"},
+        "take_note": {"type": "tool", "tool": "note", "arguments": {"text": {"$ref": "input.said"}}},
+    }
+    rules = PermissionSettings(allow=["note", "intent__new_bill"])
+    async with running(
+        store, tmp_path, tools=CACHEABLE, model=Answering().model, answers=LONG, entities=entities,
+        permissions=rules,
+    ) as service:  # fmt: skip
+        client = await service.client()
+        auditor, _ = await service.tenant("auditors")
+        for code, handler in intents.items():
+            await client.put_intent(code, description="Write something down.", parameters=takes, handler=handler)
+        changes: tuple[tuple[AsyncClient, Callable[[], Any]], ...] = (
+            (client, lambda: client.call("note", {"text": "x"})),
+            (client, lambda: client.batch([{"tool": "note", "arguments": {"text": "x"}}])),
+            (client, lambda: client.run_intent("take_note", {"said": "x"})),
+            (client, lambda: client.run_intent("new_bill", {"said": "x"})),
+            (auditor, lambda: client.run_intent("new_bill", {"said": "x"})),
+        )
+        for reader, change in changes:
+            await reader.ask("Which bills are there?")
+            assert (await reader.ask("Which bills are there?")).route == "cache"
+            await change()
+            assert (await reader.ask("Which bills are there?")).route == "tool"
+        await client.ask("Which bills are there?")
+        await client.call("refuse")  # it only reads
+        assert (await client.ask("Which bills are there?")).route == "cache"
 
 
 async def test_what_changed_since_is_asked_anew(store: str, tmp_path: Path) -> None:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from sqlalchemy import select
 
 from ferrule.app.settings import PermissionSettings
 from ferrule.client import AsyncClient, ServiceError
+from ferrule.core.call import CallInfo
+from ferrule.core.context import Session, ToolContext
+from ferrule.core.tool import Kind, Tool
+from ferrule.service import upkeep
 from ferrule.service.messages import ApprovalRecord, StoredCall
-from ferrule.service.tables import calls
+from ferrule.service.tables import approvals, calls
+from ferrule.service.upkeep import _read  # pyright: ignore[reportPrivateUsage]
 from tests.service.serving import running, started
 
 
@@ -219,3 +227,176 @@ async def test_secrets_do_not_outlive_the_decision_and_a_call_that_never_began_i
         rows = (await client.audit()).rows
         assert [row["outcome"] for row in rows if row["call_id"] == cancelled.id] == ["cancelled_error"]
         assert (await client.verify_audit()).ok
+
+
+SECRET = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+class LetterParams(BaseModel):
+    """What a letter says."""
+
+    text: str
+
+
+class WriteLetter(Tool[LetterParams]):
+    """Write a letter."""
+
+    name = "write_letter"
+    kind = Kind.WRITE
+
+    def describe(self, params: LetterParams, session: Session) -> CallInfo:
+        return CallInfo(summary=f"Write: {params.text}")
+
+    async def run(self, params: LetterParams, context: ToolContext) -> str:
+        return "written"
+
+
+async def test_only_whoever_decides_reads_the_secrets_of_a_question(store: str, tmp_path: Path) -> None:
+    """O3: neither events nor decided, expired or cancelled approvals have them, in the store or over HTTP."""
+    async with running(store, tmp_path, tools=(WriteLetter(),)) as service:
+        client, web = await service.client(), await service.http()
+        heard: list[str] = []
+
+        async def watch() -> None:
+            async with web.stream("GET", "/v1/events") as stream:
+                async for line in stream.aiter_lines():
+                    heard.append(line)  # noqa: PERF401 - each is looked at as it comes
+
+        watching = asyncio.create_task(watch())
+        while not heard:
+            await asyncio.sleep(0.02)
+        waiting = [await client.call("write_letter", {"text": f"use token={SECRET}"}, wait=0) for _ in range(3)]
+        shown = [await client.approval(one.approval or "") for one in waiting]
+        assert all(SECRET in one.arguments["text"] for one in shown)
+        await client.approve(shown[0])
+        await client.deny(shown[1])
+        await client.cancel(waiting[2].id)
+        for call in waiting:
+            await client.get_call(call.id, wait=30)
+            events = await web.get(f"/v1/calls/{call.id}/events")
+            asked = next(line for line in events.text.splitlines() if '"call.awaiting_approval"' in line)
+            assert SECRET not in asked
+            assert "use token=" in asked
+        decided = str([await client.approval(one.id) for one in shown])
+        assert "use token=" in decided
+        assert SECRET not in decided
+        kept = await service.service.database.read(
+            "default", lambda connection: connection.execute(select(approvals.c.question)).scalars().all()
+        )
+        assert SECRET not in str(kept)
+        while sum("call.awaiting_approval" in line for line in heard) < 3:
+            await asyncio.sleep(0.02)
+        assert SECRET not in "".join(line for line in heard if "awaiting" in line)
+        watching.cancel()
+        await asyncio.wait({watching})
+
+
+async def test_a_revoked_key_begins_nothing_any_more(store: str, tmp_path: Path) -> None:
+    """Also not where the approval comes later, alone, in a batch, or on another instance."""
+    started.clear()
+    async with running(store, tmp_path) as service:
+        admin, first = await service.client(), service.key
+        key = await admin.create_key("admin")
+        agent = await service.client(key.secret)
+        alone, approval = await asked(agent, "alone")
+        batch = asyncio.create_task(agent.batch([{"tool": "note", "arguments": {"text": "in a batch"}}], wait=0))
+        made = await batch
+        while len(found := await admin.approvals()) < 2:
+            await asyncio.sleep(0.05)
+        later, _ = await asked(agent, "later")
+        await admin.revoke_key(key.id)
+        for one in found:
+            await admin.approve(one)
+        for call in (alone, made.calls[0]):
+            ended = await admin.get_call(call.id, wait=30)
+            assert ended.status == "failed"
+            assert ended.result is not None
+            assert "revoked or expired" in ended.result.llm_content
+        assert approval.id in {one.id for one in found}
+    async with running(store, tmp_path, key=first) as service:
+        admin = await service.client()
+        await admin.approve((await admin.approvals())[0])
+        assert (await admin.get_call(later.id, wait=30)).status == "failed"
+    assert started == []
+
+
+async def test_a_call_has_the_scopes_and_limits_of_its_key_also_after_an_approval(store: str, tmp_path: Path) -> None:
+    async with running(store, tmp_path) as service:
+        admin = await service.client()
+        key = await admin.create_key("admin", scopes=["calls", "tools"], limits={"result_bytes": 3_000})
+        agent = await service.client(key.secret)
+        intent = {"intentCode": "more", "description": "Do more.", "handler": {"type": "tool", "tool": "who"}}
+        assert "create_new_intent" not in {one.name for one in await agent.tools()}
+        assert "create_new_intent" in {one.name for one in await admin.tools()}
+        refused = await agent.call("create_new_intent", intent)
+        assert refused.status == "failed"
+        assert (await service.service.directory.user("default", "admin")) is not None
+        both = await admin.create_key("admin", scopes=["calls", "tools", "admin"])
+        waiting = await (await service.client(both.secret)).call("create_new_intent", intent, wait=0)
+        await admin.approve(await admin.approval(waiting.approval or ""))
+        assert (await admin.get_call(waiting.id, wait=30)).status == "succeeded"
+    async with running(store, tmp_path, key=service.key, permissions=PermissionSettings(ask=["large"])) as service:
+        admin, agent = await service.client(), await service.client(key.secret)
+        waiting = await agent.call("large", {"size": 50_000}, wait=0)
+        await admin.approve(await admin.approval(waiting.approval or ""))
+        ended = await admin.get_call(waiting.id, wait=30)
+        assert ended.result is not None
+        assert "cut: the result has" in ended.result.llm_content
+
+
+class Stale:
+    """Reads of the store as they were at first; everything else as it is."""
+
+    def __init__(self, database: Any) -> None:
+        self._database = database
+        self._first: Any = None
+
+    async def read(self, tenant: str, query: Any) -> Any:
+        found = await self._database.read(tenant, query)
+        if getattr(found, "status", None) is None:
+            return found
+        self._first = self._first or found
+        return self._first
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+
+@pytest.mark.parametrize("held", [False, True])
+async def test_a_decision_in_the_moment_of_the_expiry_counts_where_it_was_acknowledged(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: bool
+) -> None:
+    """Whoever is about to let it expire has read it as pending; one of the two wins, and both know which."""
+    started.clear()
+    reading, decided = threading.Event(), threading.Event()
+
+    def read(*given: Any) -> Any:
+        found = _read(*given)
+        reading.set()
+        decided.wait(30)
+        return found
+
+    monkeypatch.setattr(upkeep, "_read", read)
+    async with running(store, tmp_path, approval_hours=2 / 3600) as service:
+        client = await service.client()
+        if held:
+            stale: Any = Stale(service.service.database)
+            service.service.approvals._database = stale  # pyright: ignore[reportPrivateUsage]
+            monkeypatch.setattr(service.service.approvals, "wake", lambda approval: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+            call = (await client.batch([{"tool": "note", "arguments": {"text": "just in time"}}], wait=0)).calls[0]
+            while not (found := await client.approvals()):
+                await asyncio.sleep(0.02)
+            while stale._first is None:
+                await asyncio.sleep(0.02)
+            approval = found[0]
+        else:
+            call, approval = await asked(client, "just in time")
+            assert await asyncio.to_thread(reading.wait, 30)
+        monkeypatch.setattr("ferrule.service.approvals.time", lambda: 0.0)
+        assert (await client.approve(approval)).status == "approved"
+        monkeypatch.undo()
+        decided.set()
+        assert (await client.get_call(call.id, wait=30)).status == "succeeded"
+        assert started == ["just in time"]
+        service.service.approvals._database = service.service.database  # pyright: ignore[reportPrivateUsage]
+        assert (await client.approval(approval.id)).status == "approved"

@@ -83,6 +83,32 @@ async def test_a_form_asks_for_what_is_missing_and_then_submits(store: str, tmp_
         assert [one.name for one in anew.missing] == ["customer", "total"]
 
 
+async def test_what_a_form_was_told_survives_a_limit(store: str, tmp_path: Path) -> None:
+    """A request that is not taken changes nothing, and several at once lose nothing."""
+    rules = PermissionSettings(allow=["intent__order_form"])
+    async with running(store, tmp_path, models={"order": Order}, permissions=rules) as service:
+        client = await service.client()
+        form = {**INTENTS["new_order"], "handler": {"type": "form", "submit": INTENTS["new_order"]["handler"]}}
+        await client.put_intent("order_form", **form)
+        ann = await service.user("ann", limits={"concurrency": 1})
+        assert (await ann.run_intent("order_form", {"customer": "Ann"}, session="desk")).status == "needs_input"
+        busy = await ann.call("rest", wait=0)
+        for _ in range(2):
+            with pytest.raises(ServiceError) as full:
+                await ann.run_intent("order_form", {"total": 40}, session="desk")
+            assert full.value.status == 429
+        await ann.cancel(busy.id)
+        await ann.get_call(busy.id, wait=30)
+        made = await ann.run_intent("order_form", {"total": 40}, session="desk")
+        assert made.status == "succeeded"
+        assert made.data["rows"][0]["customer"] == "Ann"
+
+        told = await asyncio.gather(
+            *(client.run_intent("order_form", one, session="both") for one in ({"customer": "Bob"}, {"total": 7}))
+        )
+        assert sorted(one.status for one in told) == ["needs_input", "succeeded"]
+
+
 async def test_a_form_that_is_sent_again_is_the_same_request(store: str, tmp_path: Path) -> None:
     """What the form was told meanwhile is no other body, and being told twice changes nothing."""
     async with running(store, tmp_path, models={"order": Order}) as service:

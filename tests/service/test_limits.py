@@ -289,6 +289,96 @@ async def test_an_approved_call_costs_what_it_says(store: str, tmp_path: Path) -
         assert (await admin.usage()).cost == 0.25
 
 
+async def test_an_approved_call_waits_for_a_place_and_takes_one(store: str, tmp_path: Path) -> None:
+    """R5: `concurrency` holds for calls that an approval starts, with the limits of the key that made them."""
+    from tests.service.serving import started
+
+    started.clear()
+    async with running(store, tmp_path) as service:
+        admin = await service.client()
+        ann = await service.user("ann", limits={"concurrency": 1})
+        asked = [await ann.call("slow_note", {"text": str(number), "seconds": 0.3}, wait=0) for number in range(2)]
+        busy = await ann.call("rest", wait=0)
+        for call in asked:
+            await admin.approve(await admin.approval(call.approval or ""))
+        await asyncio.sleep(1.5)
+        assert started == []
+        assert [(await ann.get_call(call.id)).status for call in asked] == ["awaiting_approval"] * 2
+        assert (await over(ann)).code == "concurrency"
+        await ann.cancel(busy.id)
+        most = 0
+        while [(await ann.get_call(call.id)).status for call in asked] != ["succeeded"] * 2:
+            most = max(most, sum(live.row["status"] == "running" for live in service.service.calls.live.values()))
+            await asyncio.sleep(0.02)
+        assert most == 1
+        assert sorted(started) == ["0", "1"]
+        assert (await ann.call("add", {"a": 1, "b": 1})).status == "succeeded"
+
+
+async def test_a_call_that_waits_for_a_place_can_be_cancelled(store: str, tmp_path: Path) -> None:
+    from tests.service.serving import started
+
+    started.clear()
+    async with running(store, tmp_path) as service:
+        admin = await service.client()
+        ann = await service.user("ann", limits={"concurrency": 1})
+        call = await ann.call("note", {"text": "never"}, wait=0)
+        busy = await ann.call("rest", wait=0)
+        await admin.approve(await admin.approval(call.approval or ""))
+        await asyncio.sleep(1.2)
+        assert (await ann.cancel(call.id)).status in ("cancelled", "awaiting_approval")
+        await ann.cancel(busy.id)
+        assert (await ann.get_call(call.id, wait=30)).status == "cancelled"
+        assert started == []
+
+
+async def test_an_approved_call_ends_where_the_money_is_spent_by_then(store: str, tmp_path: Path) -> None:
+    from ferrule.app.settings import PermissionSettings
+
+    ask = PermissionSettings(ask=["paid"], allow=[])
+    async with running(store, tmp_path, tools=WITH_PAID, permissions=ask) as service:
+        admin = await service.client()
+        ann = await service.user("ann", limits={"spend_per_day": 1.0})
+        first, second = [await ann.call("paid", {"cost": 1.0}, wait=0) for _ in range(2)]
+        await admin.approve(await admin.approval(first.approval or ""))
+        assert (await ann.get_call(first.id, wait=30)).status == "succeeded"
+        await admin.approve(await admin.approval(second.approval or ""))
+        ended = await ann.get_call(second.id, wait=30)
+        assert ended.status == "failed"
+        assert ended.result is not None
+        assert ended.result.error is not None
+        assert ended.result.error.message == (
+            "`paid` was approved and did not start. The calls of this key have cost 1 today (UTC), and 1 is allowed."
+        )
+        assert (await admin.usage()).cost == 1.0
+
+
+@pytest.mark.parametrize(
+    ("limits", "name", "most"),
+    [
+        ({"rate": 100, "burst": 3}, "burst", 3),
+        ({"concurrency": 2}, "concurrency", 2),
+        ({"calls_per_day": 4}, "calls_per_day", 4),
+        ({"concurrency": 50, "tools": {"add": {"rate": 1, "burst": 2}}}, "burst", 2),
+    ],
+)
+async def test_a_batch_that_no_waiting_makes_possible_is_too_large(
+    store: str, tmp_path: Path, limits: dict[str, object], name: str, most: int
+) -> None:
+    one = {"tool": "add", "arguments": {"a": 1, "b": 1}}
+    async with running(store, tmp_path) as service:
+        ann = await service.user("ann", limits=limits)
+        with pytest.raises(ServiceError) as problem:
+            await ann.batch([one] * (most + 1))
+        assert (problem.value.status, problem.value.code, problem.value.retry_after) == (413, "too_large", None)
+        calls = "calls of `add`" if "tools" in limits else "calls"
+        assert problem.value.problem.detail == (
+            f"A batch with {most + 1} {calls} can never start: `{name}` of this key is {most}. "
+            f"Send at most {most} in one batch."
+        )
+        assert len((await ann.batch([one] * most)).calls) == most  # nothing was counted for the other
+
+
 async def test_a_request_that_is_sent_again_gets_its_call_whatever_the_limits_say(store: str, tmp_path: Path) -> None:
     async with running(store, tmp_path) as service:
         admin = await service.client()

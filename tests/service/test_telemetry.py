@@ -100,6 +100,32 @@ async def test_a_call_over_mcp_is_in_the_trace_of_its_own_request(sqlite: str, t
     assert call.parent.span_id in {one.context.span_id for one in spans if one.name == "POST /mcp"}
 
 
+@pytest.mark.parametrize("restart", [False, True])
+async def test_a_call_goes_on_in_its_trace_after_an_approval(store: str, tmp_path: Path, restart: bool) -> None:
+    """O1: also in another process, when the request is long over."""
+    seen = Telemetry()
+    async with running(store, tmp_path, telemetry=seen.service) as service:
+        web, key = await service.http(), service.key
+        headers = {"traceparent": TRACEPARENT, "tracestate": "acme=1", "Prefer": "respond-async"}
+        body = {"tool": "note", "arguments": {"text": "traced"}}
+        call = (await web.post("/v1/calls", json=body, headers=headers)).json()
+        if not restart:
+            client = await service.client()
+            await client.approve(await client.approval(call["approval"]))
+            await client.get_call(call["id"], wait=30)
+    request = seen.span("POST /v1/calls")
+    if restart:
+        seen = Telemetry()
+        async with running(store, tmp_path, telemetry=seen.service, key=key) as service:
+            client = await service.client()
+            await client.approve(await client.approval(call["approval"]))
+            await client.get_call(call["id"], wait=30)
+    done = seen.span("execute_tool note")
+    assert f"{done.context.trace_id:032x}" == TRACE
+    assert done.parent.span_id == request.context.span_id
+    assert done.context.trace_state.get("acme") == "1"
+
+
 async def test_a_failure_of_the_service_is_an_error_and_a_refusal_is_none(sqlite: str, tmp_path: Path) -> None:
     seen = Telemetry()
     async with running(sqlite, tmp_path, telemetry=seen.service) as service:

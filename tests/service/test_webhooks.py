@@ -19,10 +19,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import select
 
 from ferrule.app.settings import WebhookSettings
 from ferrule.service import outgoing
 from ferrule.service.outgoing import FetchProblem, read_secret, sign
+from ferrule.service.tables import deliveries
 from tests.service.serving import running
 
 
@@ -98,21 +100,76 @@ async def test_an_approval_is_told_signed_and_told_again_until_it_is_taken(
 
 
 async def test_a_receiver_that_does_not_answer_holds_nothing_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Neither calls, nor the receiver of another tenant."""
     monkeypatch.setenv("HOOK_SECRET", "a secret")
-    monkeypatch.setattr(outgoing, "_MOST_WAITING", 3)
-    with receiving() as receiver, caplog.at_level("WARNING", "ferrule.service"):
+    with receiving() as receiver, receiving() as other, caplog.at_level("WARNING", "ferrule.service"):
         receiver.holding.clear()
-        hooks = {"*": WebhookSettings(receiver.url, "env:HOOK_SECRET")}
-        async with running(f"sqlite:///{tmp_path / 'a.db'}", tmp_path, webhooks=hooks) as service:
+        hooks = {
+            "*": WebhookSettings(receiver.url, "env:HOOK_SECRET"),
+            "calm": WebhookSettings(other.url, "env:HOOK_SECRET"),
+        }
+        async with running(store, tmp_path, webhooks=hooks) as service:
             client = await service.client()
-            calls = [await client.call("note", {"text": str(number)}, wait=0) for number in range(5)]
+            calls = [await client.call("note", {"text": str(number)}, wait=0) for number in range(9)]
             await client.approve(await client.approval(calls[0].approval or ""))
             assert (await client.get_call(calls[0].id, wait=30)).status == "succeeded"
-    refused = [one.getMessage() for one in caplog.records if "too many wait" in one.getMessage()]
-    assert len(refused) == 2
+            boss, _ = await service.tenant("calm")
+            await boss.call("note", {"text": "x"}, wait=0)
+            await other.told(1)
     assert "private" not in caplog.text
+
+
+async def test_what_was_not_told_is_told_after_a_restart_with_the_same_id(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R4: as long as the approval waits, and not once it is decided."""
+    monkeypatch.setenv("HOOK_SECRET", "a secret")
+    with receiving() as receiver:
+        receiver.answers = [500, 500, 500]
+        hooks = {"default": WebhookSettings(receiver.url, "env:HOOK_SECRET")}
+        monkeypatch.setattr(outgoing, "_FIRST_PAUSE", 3.0)
+        async with running(store, tmp_path, webhooks=hooks) as service:
+            client, key = await service.client(), service.key
+            waits = await client.call("note", {"text": "waits"}, wait=0)
+            decided = await client.call("note", {"text": "decided"}, wait=0)
+            await receiver.told(2)
+            await client.deny(await client.approval(decided.approval or ""))
+        first = {json.loads(body)["data"]["id"]: headers["webhook-id"] for headers, body in receiver.got}
+        receiver.answers = []
+        async with running(store, tmp_path, webhooks=hooks, key=key) as service:
+            got = (await receiver.told(3))[2:]
+            await asyncio.sleep(2)
+            left = await service.service.database.read(
+                None, lambda connection: connection.execute(select(deliveries)).all()
+            )
+    assert left == []
+    assert [json.loads(body)["data"]["id"] for _, body in receiver.got[2:]] == [waits.approval]
+    assert got[0][0]["webhook-id"] == first[waits.approval or ""]
+
+
+async def test_another_instance_tells_what_one_began_to_tell_and_died(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK_SECRET", "a secret")
+    monkeypatch.setattr(outgoing, "_CLAIM_SECONDS", 0.5)
+    with receiving() as receiver:
+        hooks = {"default": WebhookSettings(receiver.url, "env:HOOK_SECRET")}
+        async with (
+            running(postgres_url, tmp_path, webhooks=hooks) as one,
+            running(postgres_url, tmp_path, key=one.key) as two,
+        ):
+
+            async def die(*_: object) -> None:
+                await asyncio.sleep(3600)
+
+            monkeypatch.setattr(one.service.webhooks, "_tell", die)
+            call = await (await one.client()).call("note", {"text": "x"}, wait=0)
+            two.service.webhooks._settings = hooks  # pyright: ignore[reportPrivateUsage]
+            two.service.webhooks.start()
+            ((_, body),) = await receiver.told(1)
+    assert json.loads(body)["data"]["id"] == call.approval
 
 
 async def test_a_webhook_without_its_secret_is_not_sent(

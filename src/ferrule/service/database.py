@@ -158,7 +158,7 @@ class Database:
         driver: Any = connection.connection.driver_connection
         lost = self.engine.dialect.is_disconnect(cast("Any", error), driver, None)
         if lost:
-            self.engine.dispose(close=False)
+            self.engine.dispose()
         return lost
 
     async def read(self, tenant: str | None, query: Callable[[Connection], T]) -> T:
@@ -300,7 +300,7 @@ def was_committed(engine: Engine, number: int) -> bool:
                 logger.warning("The database was lost at the end of transaction %s, which was %s", number, status)
                 return status == "committed"
         except DBAPIError:
-            engine.dispose(close=False)
+            engine.dispose()
         if monotonic() >= until:
             raise OutcomeUnknown("The database was lost, and it is not known whether it has stored the last changes.")
         sleep(_FIND_OUT_AGAIN)
