@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.toolbox.calendar_server import Radicale, radicale
 from tests.toolbox.mail_servers import Dovecot, Smtp, dovecot, smtp_server
+from tests.toolbox.web_server import WebServer, web_server
 
 
 @pytest.fixture(scope="session")
@@ -26,4 +27,10 @@ def smtp(tmp_path: Path) -> Iterator[Smtp]:
 @pytest.fixture(scope="session")
 def caldav() -> Iterator[Radicale]:
     with tempfile.TemporaryDirectory(prefix="radicale-") as folder, radicale(Path(folder)) as server:
+        yield server
+
+
+@pytest.fixture
+def web() -> Iterator[WebServer]:
+    with web_server() as server:
         yield server

@@ -97,7 +97,7 @@ def add_command(
         if len(chosen) > MOST_TOOLS
         else _("{name} is now in {file}: {count} operations, each a tool.")
     )
-    write(words.format(name=name, file=file, count=f"{count:,}") + "\n")
+    write(words.format(name=name, file=file, count=f"{count:,}"))
 
 
 def _read(spec: str, client: Any) -> bytes:
@@ -175,4 +175,4 @@ def remove_command(name: str, workspace: Path) -> None:
         raise PlainError(_("There is no API `{name}` in {file}. {hint}").format(name=name, file=file, hint=hint))
     if _NAME.fullmatch(name):
         (data_folder() / "apis" / f"{name}.json").unlink(missing_ok=True)
-    write(_("{name} was removed from {file}.").format(name=name, file=file) + "\n")
+    write(_("{name} was removed from {file}.").format(name=name, file=file))

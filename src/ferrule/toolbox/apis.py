@@ -24,7 +24,15 @@ from ferrule.core.phrases import phrase
 from ferrule.core.problems import InvalidParams
 from ferrule.core.schema_params import SchemaParams
 from ferrule.toolbox.accounts import AccountCheck, named
-from ferrule.toolbox.http_answer import HttpAnswer, answer_of, answers, display_answer, each_touch, render_answer
+from ferrule.toolbox.http_answer import (
+    HttpAnswer,
+    answer_of,
+    answers,
+    display_answer,
+    each_touch,
+    render_answer,
+    require_savable,
+)
 from ferrule.toolbox.http_client import require_credential, with_credential
 from ferrule.toolbox.openapi import ApiOperation, OpenApi, read_document
 from ferrule.toolbox.openapi_request import files_in, request_of, signature_of
@@ -153,6 +161,7 @@ class LoadedApi:
         if self.api.credential:
             account = require_credential(self.accounts, self.api.credential, request.address, self.client)
             with_credential(request, account)
+        await asyncio.to_thread(require_savable, context, save_to)
         reply = await self.client.send(request)
         return await asyncio.to_thread(answer_of, reply, context, save_to)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 from ferrule.core.access import Touch
 from ferrule.core.phrases import phrase
 from ferrule.toolbox.http_client import Outgoing
-from ferrule.workspace.changing import change_file
+from ferrule.workspace.changing import change_file, plan_change
 from ferrule.workspace.names import amount
 
 if TYPE_CHECKING:
@@ -89,6 +89,12 @@ def answer_of(reply: Reply, context: ToolContext, save_to: str | None) -> HttpAn
         "url": str(reply.address), "status": reply.status, "headers": dict(headers[:_SHOWN_HEADERS]), "body": body,
         "body_bytes": len(reply.body), "saved_to": saved, "notes": notes,
     }  # fmt: skip
+
+
+def require_savable(context: ToolContext, save_to: str | None) -> None:
+    """Refuse before anything is sent what could not be saved afterwards."""
+    if save_to is not None:
+        plan_change(context.session, save_to, lambda before, _text: before or b"", must_exist=False)
 
 
 def is_text(reply: Reply) -> bool:

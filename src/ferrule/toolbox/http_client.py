@@ -50,7 +50,7 @@ class Outgoing:
 
     method: str
     address: WebAddress
-    headers: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    headers: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]], repr=False)
     body: bytes = b""
     secrets: Secrets | None = None
     extra_query: str = field(default="", repr=False)

@@ -31,6 +31,7 @@ from ferrule.toolbox.http_answer import (
     each_touch,
     is_text,
     render_answer,
+    require_savable,
     status_words,
 )
 from ferrule.toolbox.http_client import (
@@ -300,6 +301,7 @@ def _http_request(accounts: Accounts, client: HttpClient) -> Tool[Any]:
         request = _request(accounts, client, method, url, headers, body, credential)
         if credential:
             with_credential(request, require_credential(accounts, credential, request.address, client))
+        await asyncio.to_thread(require_savable, context, save_to)
         reply = await client.send(request)
         return await asyncio.to_thread(answer_of, reply, context, save_to)
 

@@ -78,7 +78,11 @@ class WebAddress:
         """Where a redirect leads from here."""
         from urllib.parse import urljoin
 
-        return parse_address(urljoin(str(self), location))
+        try:
+            onward = urljoin(str(self), location)
+        except ValueError:
+            onward = location
+        return parse_address(onward)
 
 
 def parse_address(text: str) -> WebAddress:
