@@ -74,9 +74,10 @@ class Orchard:
         spec = folder / "spec.json"
         spec.write_text(json.dumps(document))
         self.web = web
+        given: dict[str, Any] = {"base_url": f"{web.url}/v1", "credential": "it", **api}
         self.accounts = Accounts(
             credentials={"it": Credential(hosts=[web.host], value=SECRET)},
-            apis={"trees": Api(spec, **{"base_url": f"{web.url}/v1", "credential": "it", **api})},
+            apis={"trees": Api(spec, **given)},
             web=WebAccess(private=["127.0.0.1"], timeout=10),
         )
         self.tools = {one.name: one for one in toolbox_tools(self.accounts)}
@@ -179,7 +180,7 @@ def test_rules_see_api_method_and_path(web: WebServer, tmp_path: Path) -> None:
 
 
 def many(count: int = 40) -> dict[str, Any]:
-    paths = {
+    paths: dict[str, Any] = {
         f"/things{n}/{{id}}": {"get": {"operationId": f"getThing{n}", "summary": f"Get thing {n}"}}
         for n in range(count)
     }

@@ -104,9 +104,8 @@ def test_a_page_is_fetched_from_allowed_hosts_alone(web: WebServer, tmp_path: Pa
     """A URL can carry anything out of the workspace, so that a host needs the user's word before it is reached."""
     for policy in (None, RulePolicy(), RulePolicy(allow=["WebFetch(domain:example.org)"]), RulePolicy(mode="dont-ask"),
                    RulePolicy(mode="accept-edits"), RulePolicy(allow=["FetchPage"], deny=["WebFetch(domain:127.0.0.1)"])):  # fmt: skip
-        runtime = Runtime(
-            toolbox_tools(accounts(web)), session=Session(workspace=tmp_path), **({"policy": policy} if policy else {})
-        )
+        chosen: dict[str, Any] = {} if policy is None else {"policy": policy}
+        runtime = Runtime(toolbox_tools(accounts(web)), session=Session(workspace=tmp_path), **chosen)
         result = asyncio.run(runtime.run("FetchPage", {"url": f"{web.url}/page?stolen=1"}))
         assert result.error is not None
         assert result.error.kind == "permission_error"
@@ -198,7 +197,7 @@ def test_a_request_that_cannot_be_sent_is_refused(
 
 
 def test_rules_see_method_and_address(web: WebServer, tmp_path: Path) -> None:
-    rules = {"allow": [f"HttpRequest(GET {web.url}/*)"], "deny": [f"HttpRequest(* {web.url}/admin/*)"]}
+    rules: dict[str, Any] = {"allow": [f"HttpRequest(GET {web.url}/*)"], "deny": [f"HttpRequest(* {web.url}/admin/*)"]}
 
     def verdict(path: str, **more: Any) -> bool:
         return Desk(web, tmp_path, RulePolicy(**rules)).call("HttpRequest", path, **more).success

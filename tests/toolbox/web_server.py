@@ -8,7 +8,7 @@ import json
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -24,7 +24,7 @@ metal in most cases. See <a href="/history">its history</a> for more about how i
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: WebServer
+    server: WebServer  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -164,7 +164,7 @@ class WebServer(ThreadingHTTPServer):
 
 
 @contextmanager
-def web_server() -> Iterator[WebServer]:
+def web_server() -> Generator[WebServer]:
     server = WebServer()
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
