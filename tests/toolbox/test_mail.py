@@ -184,7 +184,7 @@ def test_an_id_never_means_another_message(desk: Desk) -> None:
     (one,) = desk.ids()
     account, folder, validity, uid = one.split("/")
     other = desk.call("ReadMail", mail_id=f"{account}/{folder}/{int(validity) + 1}/{uid}")
-    assert "was made anew" in other.llm_content
+    assert "created again" in other.llm_content
     assert "is not the id of a message in `work`" in desk.call("ReadMail", mail_id=f"home/{folder}/1/1").llm_content
     assert "no longer in this folder" in desk.call("ReadMail", mail_id=f"{account}/{folder}/{validity}/99").llm_content
 
@@ -398,7 +398,8 @@ async def test_check_says_what_is_wrong(desk: Desk, smtp: Smtp) -> None:
     async def said(**changed: Any) -> str:
         names = ("address", "imap", "smtp", "user", "password")
         given: dict[str, Any] = {name: getattr(desk.account, name) for name in names}
-        (one,) = await check(Accounts(mail={"work": MailAccount(**{**given, "timeout": 6, **changed})}))
+        given |= {"timeout": 6.0, **changed}
+        (one,) = await check(Accounts(mail={"work": MailAccount(**given)}))
         assert PASSWORD not in one.words
         return f"{one.works} {one.words}"
 

@@ -12,6 +12,7 @@ import ipaddress
 import ssl
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
@@ -78,7 +79,8 @@ class CalDav:
         self._client = client
         self._secrets = secrets
         self._url = secrets.fill("url")
-        self._auth = (secrets.fill("user"), secrets.fill("password"))
+        user, password = secrets.fill("user"), secrets.fill("password")
+        self._auth = (user, password) if user or password else None
         parts = urlsplit(self._url)
         if parts.scheme not in ("https", "http") or not parts.hostname or parts.username:
             raise ToolError(phrase("`url` of this account must be `https://…`."), suggestion=_ASK_USER)
@@ -230,9 +232,7 @@ class CalDav:
         for _ in range(_MOST_REDIRECTS + 1):
             self._same(url)
             try:
-                async with self._client.stream(
-                    method, url, content=content, headers=given, auth=httpx2.BasicAuth(*self._auth)
-                ) as answer:
+                async with self._client.stream(method, url, content=content, headers=given, auth=self._auth) as answer:
                     where = answer.headers.get("location", "")
                     if answer.status_code in (301, 302, 307, 308) and where and method in ("PROPFIND", "REPORT", "GET"):
                         url = urljoin(url, where)
@@ -323,8 +323,7 @@ class CalDav:
 @asynccontextmanager
 async def connected(name: str, account: CalendarAccount) -> AsyncGenerator[CalDav]:
     """A conversation with the account's server, with a limit for all of it."""
-    import httpx2
-
+    httpx2 = await asyncio.to_thread(import_module, "httpx2")  # it takes a while the first time
     secrets = Secrets(account)
     host = urlsplit(secrets.fill("url")).hostname or ""
     async with httpx2.AsyncClient(timeout=account.timeout, trust_env=not _is_local(host)) as client:

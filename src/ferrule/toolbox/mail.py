@@ -28,7 +28,7 @@ from ferrule.workspace.names import amount
 if TYPE_CHECKING:
     from ferrule.core.tool import Tool
     from ferrule.toolbox.mailbox import Mailbox, MessageId
-    from ferrule.toolbox.sending import Outgoing
+    from ferrule.toolbox.sending import OutgoingMail
 
 _PAGE = 20_000
 """Characters of a text that one ReadMail gives."""
@@ -473,8 +473,8 @@ def _outgoing(
     text: str,
     reply_to: str,
     attachments: Sequence[str],
-) -> Outgoing:
-    from ferrule.toolbox.sending import MOST_ATTACHED, MOST_RECIPIENTS, Outgoing, addresses, require_sendable
+) -> OutgoingMail:
+    from ferrule.toolbox.sending import MOST_ATTACHED, MOST_RECIPIENTS, OutgoingMail, addresses, require_sendable
 
     secrets = Secrets(account)
     (sender,) = addresses("address", [secrets.fill("address")])
@@ -498,7 +498,7 @@ def _outgoing(
             )
         files.append((require_plain("attachments", PurePath(place.name).name), paths.read(place)))
     answers, thread = _answered(name, account, reply_to, context) if reply_to else ("", "")
-    return Outgoing(
+    return OutgoingMail(
         sender, secrets.fill("name"), to, cc, bcc, subject, text, answers, thread, tuple(files)
     )  # fmt: skip
 

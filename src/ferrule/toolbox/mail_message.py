@@ -179,7 +179,7 @@ def _decoded(raw: bytes, charset: str) -> tuple[str, list[str]]:
         return raw.decode("latin-1"), ["its encoding is unknown"]
 
 
-class _Reader(HTMLParser):
+class _HtmlWords(HTMLParser):
     """Takes down what a person would see."""
 
     _SKIPPED = frozenset({"script", "style", "head", "title", "template", "noscript"})
@@ -226,7 +226,7 @@ class _Reader(HTMLParser):
 
 def text_of_html(html: str) -> str:
     """The words of a page of HTML; a link is shown with where it leads, whatever it says."""
-    reader = _Reader()
+    reader = _HtmlWords()
     reader.feed(html)
     reader.close()
     lines = [line.strip() for line in "".join(reader.pieces).split("\n")]

@@ -162,7 +162,7 @@ class _BoundedClient(imaplib.IMAP4):
 
 @dataclass(slots=True, frozen=True)
 class MessageId:
-    """One message for good: a folder that was made anew has another `validity`, and its numbers mean other mails."""
+    """One message for good: a folder that was created again has another `validity`, and its numbers other mails."""
 
     account: str
     folder: str
@@ -242,7 +242,10 @@ class Mailbox(BaseMailBox):
         now = int(said[-1]) if said and said[-1] else 0
         if validity is not None and now != validity:
             raise ToolError(
-                phrase("The folder `{folder}` was made anew, so the id no longer means a message.", folder=folder),
+                phrase(
+                    "The folder `{folder}` was deleted and created again, so the id no longer means a message.",
+                    folder=folder,
+                ),
                 kind=ErrorKind.NOT_FOUND,
                 suggestion=phrase("Search again with SearchMail."),
             )

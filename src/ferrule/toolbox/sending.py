@@ -57,7 +57,7 @@ _DEADLINES = 4
 
 
 @dataclass(slots=True, frozen=True)
-class Outgoing:
+class OutgoingMail:
     """A message to be sent, each part of it as the user sees it."""
 
     sender: str
@@ -134,7 +134,7 @@ def _invalid(message: str, suggestion: str) -> ToolError:
     return ToolError(message, kind=ErrorKind.VALIDATION, suggestion=suggestion)
 
 
-def composed(message: Outgoing, *, draft: bool = False) -> bytes:
+def composed(message: OutgoingMail, *, draft: bool = False) -> bytes:
     """The bytes of a message, which were parsed again and hold what was asked for and nothing else."""
     body = MIMEText(message.text, "plain", "utf-8")
     top: Any = body
@@ -175,7 +175,7 @@ def _attached(name: str, data: bytes) -> MIMEBase:
     return part
 
 
-def _require_same(message: Outgoing, made: bytes, *, draft: bool) -> None:
+def _require_same(message: OutgoingMail, made: bytes, *, draft: bool) -> None:
     """Parse what was built as a receiver would, and compare."""
     parsed = message_from_bytes(made, policy=policy.default)
     wanted: dict[str, Any] = {
