@@ -111,35 +111,79 @@ def write_whole(
     """
     folder = _open_folder(paths, place)
     try:
-        before = _attributes(place, folder, through_hard_links=through_hard_links, over_link=over_link)
-        temporary = unfinished_name()
-        # A new file gets its mode from the person's umask, which only the kernel knows for sure.
-        private = 0o666 if before is None and mode is None else 0o600
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        opened = os.open(temporary, flags, private, dir_fd=folder)
-        try:
-            _fill(opened, data)
-            _apply(opened, before, mode)
-            if not isinstance(data, bytes):
-                found = os.fstat(data.fileno())
-                os.utime(opened, ns=(found.st_atime_ns, found.st_mtime_ns))
-            sync(opened)
-        except BaseException:
-            os.close(opened)
-            _unlink(temporary, folder)
-            raise
-        os.close(opened)
-        try:
-            os.rename(temporary, place.path.name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            _unlink(temporary, folder)
-            raise
-        sync(folder)
+        temporary, is_new = _write_beside(place, folder, data, mode, through_hard_links, over_link)
+        _take_place(temporary, place, folder)
     except OSError as error:
         raise _failed(place, error) from None
     finally:
         os.close(folder)
-    return before is None
+    return is_new
+
+
+def stage_whole(paths: Paths, place: Place, data: bytes, *, mode: int | None, through_hard_links: bool) -> str:
+    """Write what a place shall hold beside it; gives the name, for `put_staged` or `drop_staged`."""
+    folder = _open_folder(paths, place)
+    try:
+        return _write_beside(place, folder, data, mode, through_hard_links, over_link=False)[0]
+    except OSError as error:
+        raise _failed(place, error) from None
+    finally:
+        os.close(folder)
+
+
+def put_staged(paths: Paths, place: Place, temporary: str) -> None:
+    """Let what was staged take its place."""
+    folder = _open_folder(paths, place, make=False)
+    try:
+        _take_place(temporary, place, folder)
+    except OSError as error:
+        raise _failed(place, error) from None
+    finally:
+        os.close(folder)
+
+
+def drop_staged(paths: Paths, place: Place, temporary: str) -> None:
+    """Forget what was staged; it may be gone."""
+    with suppress(OSError, PathProblem):
+        folder = _open_folder(paths, place, make=False)
+        try:
+            _unlink(temporary, folder)
+        finally:
+            os.close(folder)
+
+
+def _write_beside(
+    place: Place, folder: int, data: bytes | BinaryIO, mode: int | None, through_hard_links: bool, over_link: bool
+) -> tuple[str, bool]:
+    """A file beside a place with its attributes, by its name; and whether there is nothing at the place yet."""
+    before = _attributes(place, folder, through_hard_links=through_hard_links, over_link=over_link)
+    temporary = unfinished_name()
+    # A new file gets its mode from the person's umask, which only the kernel knows for sure.
+    private = 0o666 if before is None and mode is None else 0o600
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    opened = os.open(temporary, flags, private, dir_fd=folder)
+    try:
+        _fill(opened, data)
+        _apply(opened, before, mode)
+        if not isinstance(data, bytes):
+            found = os.fstat(data.fileno())
+            os.utime(opened, ns=(found.st_atime_ns, found.st_mtime_ns))
+        sync(opened)
+    except BaseException:
+        _unlink(temporary, folder)
+        raise
+    finally:
+        os.close(opened)
+    return temporary, before is None
+
+
+def _take_place(temporary: str, place: Place, folder: int) -> None:
+    try:
+        os.rename(temporary, place.path.name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        _unlink(temporary, folder)
+        raise
+    sync(folder)
 
 
 def remove_file(paths: Paths, place: Place) -> None:

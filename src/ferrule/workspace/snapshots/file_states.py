@@ -9,14 +9,23 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
-from ferrule.workspace.atomic import UNFINISHED, remove_file, sync, unfinished_name, write_whole
+from ferrule.workspace.atomic import (
+    UNFINISHED,
+    drop_staged,
+    put_staged,
+    remove_file,
+    stage_whole,
+    sync,
+    unfinished_name,
+    write_whole,
+)
 from ferrule.workspace.paths import Paths, Place
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Change, Node, Operation, Side, State
 from ferrule.workspace.tracker import digest, digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
+    from collections.abc import Callable, Container, Generator, Iterable
     from pathlib import Path
 
 
@@ -285,12 +294,44 @@ class FileStates:
 
     # Putting
 
+    @contextmanager
+    def staged(
+        self, changes: Iterable[Change], content: Callable[[str], bytes], through_hard_links: Container[Path]
+    ) -> Generator[dict[Path, str]]:
+        """Write what files shall hold beside each of them; by path the names that `put` takes. What is left goes."""
+        beside: dict[Path, str] = {}
+        try:
+            for one in changes:
+                before, after = one.before, one.after
+                if one.other is None and one.of_files and after and (before is None or before.digest != after.digest):
+                    mode = after.mode if before is None or one.mode_matters else None
+                    beside[one.path] = stage_whole(
+                        self._paths,
+                        self.place(one.path),
+                        content(after.digest),
+                        mode=mode,
+                        through_hard_links=before is None or one.path in through_hard_links,
+                    )
+            yield beside
+        finally:
+            for path, name in beside.items():
+                drop_staged(self._paths, self.place(path), name)
+
     def put(
-        self, change: Change, side: Side, content: Callable[[str], bytes | BinaryIO], *, through_hard_links: bool = True
+        self,
+        change: Change,
+        side: Side,
+        content: Callable[[str], bytes | BinaryIO],
+        *,
+        through_hard_links: bool = True,
+        staged: str | None = None,
     ) -> None:
         """Bring the files of a change from one end of it to the other; an open file is copied, and closed."""
         try:
-            self._put(change, side, content, through_hard_links=through_hard_links)
+            if staged is not None:
+                put_staged(self._paths, self.place(change.path), staged)
+            else:
+                self._put(change, side, content, through_hard_links=through_hard_links)
         except OSError as error:
             raise _failed(self._paths.show(change.path), error) from None
 
@@ -339,9 +380,9 @@ class FileStates:
             self._remove_folders(change, change.other or change.path)
         return True
 
-    def clear_unfinished(self, change: Change) -> None:
-        """Remove what a killed write left beside its file."""
-        for path in change.paths:
+    def clear_unfinished(self, paths: Iterable[Path]) -> None:
+        """Remove what killed writes left beside their files."""
+        for path in {one.parent: one for one in paths}.values():
             with suppress(OSError, PathProblem):
                 folder = self._open_folder(self._in_place(path))
                 try:

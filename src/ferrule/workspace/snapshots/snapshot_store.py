@@ -470,8 +470,7 @@ class Recovery:
 
     def settle(self, group: Group) -> None:
         """After a kill: an undo or redo is finished; a change is done if it got to its end, and else rolled back."""
-        for change in group.changes:
-            self._files.clear_unfinished(change)
+        self._files.clear_unfinished(group.paths)
         if group.phase is Phase.UNDOING:
             self.return_to(group, Side.BEFORE)
         elif group.phase is Phase.REDOING:
