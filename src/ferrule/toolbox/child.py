@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 MEMORY = 1 << 30
 """Bytes that a child may hold, unless told otherwise."""
+CRASHED = frozenset({"crash", "memory"})
+"""How an error says in its details, as `ended`, that the child broke; the other way is `time`."""
 _MOST_ANSWERED = 256 << 20
 _MOST_COMPLAINTS = 1 << 14
 _DIES_WITH_PARENT, _NO_NEW_PRIVILEGES, _RESTRICT = 1, 38, 446
@@ -139,6 +141,7 @@ def in_child(
             phrase("{what} took longer than {seconds} s, and was given up.", what=what, seconds=f"{bounds.seconds:g}"),
             kind=ErrorKind.TIMEOUT,
             suggestion=phrase("Ask for a smaller part of it."),
+            details={"ended": "time"},
         )
     return _understood(heard, code, what, bounds)
 
@@ -237,11 +240,13 @@ def _understood(heard: _Exchange, code: int, what: str, bounds: ChildBounds) -> 
             phrase("{what} needs more than {most} MB of memory to be read, and was given up.",
                    what=what, most=f"{bounds.memory >> 20:,}"),
             suggestion=phrase("Ask for a smaller part of it, or split the file."),
+            details={"ended": "memory"},
         )  # fmt: skip
     logger.info("A child ended with %d: %s", code, heard.complaints.decode("utf-8", "replace"))
     raise ToolError(
         phrase("{what} cannot be read: it is damaged, or was made to harm whoever opens it.", what=what),
         suggestion=phrase("Ask the user for another copy of the file."),
+        details={"ended": "crash"},
     )
 
 
@@ -295,6 +300,7 @@ def _bind(head: Mapping[str, Any]) -> None:
         *head["libraries"],
         *_READABLE,
         *(_FOR_NAMES if head["network"] else ()),
+        *(f"/proc/self/fd/{number}" for number in head["files"].values()),  # a library may open it again by this name
         *head["folders"],
     )
     rules = open_rules(readable, head["writable"], network=head["network"])
