@@ -44,16 +44,23 @@ class Area:
 
 
 AREAS: tuple[Area, ...] = (
-    Area("web", "ferrule.toolbox.web", "web", ("httpcore2", "idna", "jsonschema_rs", "lxml", "trafilatura", "yaml")),
-    Area("mail", "ferrule.toolbox.mail", "mail", ("imap_tools", "aiosmtplib"), "an account in `[mail.NAME]`"),
+    Area(
+        "notes",
+        "ferrule.toolbox.notes",
+        "notes",
+        ("markdown_it", "yaml"),
+        phrase("a workspace with `.obsidian` in it, or `[notes] vaults` in the settings"),
+    ),
     # SQLite comes with Python; a database whose driver is missing says so when it is used.
     Area("databases", "ferrule.toolbox.databases.tools", "databases", (), phrase("a database in the settings")),
+    Area("web", "ferrule.toolbox.web", "web", ("httpcore2", "idna", "jsonschema_rs", "lxml", "trafilatura", "yaml")),
+    Area("mail", "ferrule.toolbox.mail", "mail", ("imap_tools", "aiosmtplib"), phrase("an account in `[mail.NAME]`")),
     Area(
         "calendars",
         "ferrule.toolbox.calendar",
         "calendar",
         ("defusedxml", "httpx2", "icalendar", "recurring_ical_events"),
-        "an account in `[calendars.NAME]`",
+        phrase("an account in `[calendars.NAME]`"),
     ),
 )
 
