@@ -45,6 +45,12 @@ class Area:
 
 AREAS: tuple[Area, ...] = (
     Area(
+        "documents",
+        "ferrule.toolbox.documents.tools",
+        "documents",
+        ("pypdfium2", "docx", "pptx", "python_calamine", "openpyxl", "defusedxml", "lxml", "markdown_it", "fpdf"),
+    ),
+    Area(
         "notes",
         "ferrule.toolbox.notes",
         "notes",

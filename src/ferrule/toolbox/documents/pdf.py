@@ -1,0 +1,92 @@
+"""Reads PDF files page by page with pdfium; a page that is not asked for is never loaded."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from ferrule.core.phrases import phrase
+from ferrule.toolbox.documents.blocks import Block, Counted, Entry
+from ferrule.toolbox.documents.formats import damaged, encrypted, library, unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PASSWORD, _SECURITY = 4, 5
+_HYPHEN_AT_END = re.compile("[\ufffe\x02]\n?")
+_NOT_SHOWN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+
+
+class PdfFile(Counted):
+    """A PDF. It has no headings and no tables of its own, only pages and perhaps bookmarks."""
+
+    counts_lines = False
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        super().__init__(name, "page")
+        from pathlib import Path
+
+        pypdfium2 = library("pypdfium2")
+        try:
+            # The same file by a name that pdfium opens itself: asking Python for each piece takes several times longer.
+            self.pdf = pypdfium2.PdfDocument(Path(f"/dev/fd/{file.fileno()}"))
+        except pypdfium2.PdfiumError as error:
+            if error.err_code == _PASSWORD:
+                raise encrypted(name) from None
+            if error.err_code == _SECURITY:
+                raise unsupported(
+                    name, "a PDF with protection of an unknown kind", phrase("Ask the user for another copy.")
+                ) from None
+            raise damaged(name, phrase("it is not a whole PDF file")) from None
+
+    def count(self) -> int:
+        return len(self.pdf)
+
+    def blocks(self, part: str) -> Iterator[Block]:
+        numbers = self.numbers(part, len(self.pdf))
+        empty: list[int] = []
+        for number in numbers:
+            where = f"page {number}"
+            yield Block("text", f"[{where}]", where=where)
+            text = self.text(number - 1)
+            if text is None:
+                yield Block("text", "[this page is damaged]", where=where, resume=self.after(number, numbers))
+                continue
+            if not text:
+                empty.append(number)
+            yield Block("text", text, where=where, resume=self.after(number, numbers))
+        if len(empty) == len(numbers):
+            self.notes.append("No text is on these pages: they are probably scanned images.")
+
+    def text(self, index: int) -> str | None:
+        """A page's text; None where the page cannot be loaded."""
+        pypdfium2 = library("pypdfium2")
+        try:
+            page = self.pdf[index]
+            raw = pypdfium2.raw
+            if raw.FPDFPage_GetAnnotCount(page) and raw.FPDFPage_Flatten(page, 0) == raw.FLATTEN_SUCCESS:
+                page.close()  # what fields, stamps and notes show is part of the page now, once it is loaded again
+                page = self.pdf[index]
+            shown = page.get_textpage()
+        except pypdfium2.PdfiumError:
+            return None
+        text = shown.get_text_range().replace("\r\n", "\n").replace("\r", "\n")
+        shown.close()
+        page.close()
+        text = _NOT_SHOWN.sub("", _HYPHEN_AT_END.sub("-\n", text))
+        return re.sub(r"\n{3,}", "\n\n", "\n".join(line.strip() for line in text.split("\n"))).strip()
+
+    def outline(self) -> list[Entry]:
+        found: list[Entry] = []
+        for mark in self.pdf.get_toc(max_depth=6):
+            target: Any = mark.get_dest()
+            index = target.get_index() if target is not None else None
+            found.append(Entry(mark.level + 1, mark.get_title(), f"page {index + 1}" if index is not None else ""))
+            if len(found) == 5000:
+                break
+        return found
+
+    def info(self) -> dict[str, str]:
+        found = {key.lower(): value for key, value in self.pdf.get_metadata_dict(skip_empty=True).items()}
+        width, height = self.pdf.get_page_size(0)
+        return {**found, "pages": f"{len(self.pdf):,}", "page size": f"{width:.0f} x {height:.0f} points"}
