@@ -128,7 +128,7 @@ def in_child(
             around.callback(_end, process)
             if cancellation is not None:
                 around.enter_context(cancellation.telling(lambda: _stop(process, bounds.stop_seconds)))
-            heard = _Exchange(process, json.dumps(head).encode() + b"\n", data)
+            heard = _ChildExchange(process, json.dumps(head).encode() + b"\n", data)
             late = not heard.ended_within(bounds.seconds)
             if late and bounds.stop_seconds:
                 _stop(process, bounds.stop_seconds)
@@ -146,7 +146,7 @@ def in_child(
     return _understood(heard, code, what, bounds)
 
 
-class _Exchange:
+class _ChildExchange:
     """Gives a process its order while its answer and its complaints are taken in, both up to a bound."""
 
     def __init__(self, process: subprocess.Popen[bytes], order: bytes, data: bytes) -> None:
@@ -217,7 +217,7 @@ def _environment(scratch: str) -> dict[str, str]:
     return {**kept, "HOME": scratch, "TMPDIR": scratch, "PATH": "/usr/bin:/bin"}
 
 
-def _understood(heard: _Exchange, code: int, what: str, bounds: ChildBounds) -> ChildAnswer:
+def _understood(heard: _ChildExchange, code: int, what: str, bounds: ChildBounds) -> ChildAnswer:
     head, _, rest = bytes(heard.answer).partition(b"\n")
     try:
         answer: Any = json.loads(head)

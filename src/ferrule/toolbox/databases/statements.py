@@ -50,7 +50,7 @@ class Rows(NamedTuple):
     rows: Iterator[Sequence[Any]]
 
 
-class Engine(Protocol):
+class SqlEngine(Protocol):
     """A connection that was made for one order. `tables` names each with `name`, `kind` and `rows`."""
 
     def about(self) -> str: ...
@@ -82,7 +82,7 @@ class StopWork(KeyboardInterrupt):
     """Time is up, or nobody waits any more. Drivers end what they are doing for a `KeyboardInterrupt`."""
 
 
-class _Stopping:
+class _StatementStop:
     """Whether the work has been told to stop; nothing stops a commit that has begun."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class _Stopping:
             raise StopWork
 
 
-STOPPING = _Stopping()
+STOPPING = _StatementStop()
 
 
 def work(order: Order) -> Any:
@@ -108,7 +108,7 @@ def work(order: Order) -> Any:
         home = import_module(module)
     except ModuleNotFoundError:
         raise _not_installed() from None
-    opened: list[Engine] = []
+    opened: list[SqlEngine] = []
     try:
         _require_same(order["files"])
         opened.append(getattr(home, name)(order))
@@ -213,14 +213,14 @@ def _require_same(files: Iterable[Sequence[Any]]) -> None:
 # The actions
 
 
-def _query(engine: Engine, order: Order) -> Any:
+def _query(engine: SqlEngine, order: Order) -> Any:
     rows = engine.query(order["sql"], order["parameters"])
     if order["save"]:
         return _saved(rows, order["save"])
     return _shown(rows, order["limit"])
 
 
-def _change(engine: Engine, order: Order) -> Any:
+def _change(engine: SqlEngine, order: Order) -> Any:
     count, rows = engine.change(order["sql"], order["parameters"])
     expected = order["expect_rows"]
     found = _shown(rows, order["limit"])
@@ -243,12 +243,12 @@ def _change(engine: Engine, order: Order) -> Any:
     return {**found, "count": count}
 
 
-def _foresee(engine: Engine, order: Order) -> Any:
+def _foresee(engine: SqlEngine, order: Order) -> Any:
     found = engine.foresee(order["sql"], order["parameters"])
     return None if found is None else {"rows": found[0], "exact": found[1]}
 
 
-def _describe(engine: Engine, order: Order) -> Any:
+def _describe(engine: SqlEngine, order: Order) -> Any:
     tables = engine.tables()
     wanted: str = order["object"]
     if wanted:
@@ -276,7 +276,7 @@ def _bare(name: str) -> str:
     return name.rpartition(".")[2].casefold()
 
 
-def _check(engine: Engine, _order: Order) -> Any:
+def _check(engine: SqlEngine, _order: Order) -> Any:
     return {"about": engine.about(), "tables": len(engine.tables())}
 
 

@@ -21,7 +21,7 @@ _RANGE = re.compile(r"(?:pages?|slides?|chapters?|p\.?)?\s*(\d+)?\s*(-|–|\.\.)
 
 
 @dataclass(slots=True)
-class Block:
+class DocumentBlock:
     """A heading, a paragraph, a table or a part of one, as Markdown."""
 
     kind: Literal["heading", "text", "table"]
@@ -36,7 +36,7 @@ class Block:
 
 
 @dataclass(slots=True)
-class Entry:
+class OutlineEntry:
     """A line of an outline."""
 
     level: int
@@ -54,9 +54,9 @@ class Document(Protocol):
 
     def count(self) -> int: ...
 
-    def blocks(self, part: str) -> Iterator[Block]: ...
+    def blocks(self, part: str) -> Iterator[DocumentBlock]: ...
 
-    def outline(self) -> list[Entry]: ...
+    def outline(self) -> list[OutlineEntry]: ...
 
     def info(self) -> dict[str, str]: ...
 
@@ -116,5 +116,5 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([*lines[:1], row(["---"] * width), *lines[1:]]) if width else ""
 
 
-def heading(text: str, level: int, where: str = "") -> Block:
-    return Block("heading", " ".join(text.split()), min(max(level, 1), 6), where)
+def heading(text: str, level: int, where: str = "") -> DocumentBlock:
+    return DocumentBlock("heading", " ".join(text.split()), min(max(level, 1), 6), where)

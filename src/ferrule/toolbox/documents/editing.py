@@ -17,7 +17,15 @@ from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
 from ferrule.toolbox.child import ChildAnswer
 from ferrule.toolbox.documents.formats import Package, library, no_such_part, recognise, unsupported
-from ferrule.toolbox.documents.sheets import Area, area_of, column_number, letters, moved_formula, sheet_member, shown
+from ferrule.toolbox.documents.sheets import (
+    CellArea,
+    area_of,
+    column_number,
+    letters,
+    moved_formula,
+    sheet_member,
+    shown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -355,7 +363,7 @@ class SheetEditor:
         self.changed.add(sheet)
         return {"where": f"{sheet}!{at}", "before": before, "after": self._shown(found)}
 
-    def _place(self, given: str) -> tuple[str, Area]:
+    def _place(self, given: str) -> tuple[str, CellArea]:
         found = _CELL.fullmatch(given.strip())
         if found is None or not 1 <= int(found[4]) <= 1_048_576 or column_number(found[3]) > 16_384:
             raise _wrong(phrase("`{cell}` is not a cell.", cell=given), phrase("Write it like Sales!B2."))
@@ -372,7 +380,7 @@ class SheetEditor:
                 phrase("Sheets: {names}.", names=", ".join(f"`{one}`" for one in self.names)),
             )
         row, column = int(found[4]), column_number(found[3])
-        return same[0], Area(row, column, row, column)
+        return same[0], CellArea(row, column, row, column)
 
     def _root(self, sheet: str) -> Any:
         if sheet not in self.roots:
@@ -394,7 +402,7 @@ class SheetEditor:
             self.rows[sheet] = rows
         return self.roots[sheet]
 
-    def _cell(self, sheet: str, at: Area) -> Any:
+    def _cell(self, sheet: str, at: CellArea) -> Any:
         """The cell's element, made in its place where there is none."""
         etree = library("lxml.etree")
         root, rows = self._root(sheet), self.rows[sheet]

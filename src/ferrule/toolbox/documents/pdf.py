@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ferrule.core.phrases import phrase
-from ferrule.toolbox.documents.blocks import Block, Counted, Entry
+from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry
 from ferrule.toolbox.documents.formats import damaged, encrypted, library, unsupported
 
 if TYPE_CHECKING:
@@ -42,19 +42,19 @@ class PdfFile(Counted):
     def count(self) -> int:
         return len(self.pdf)
 
-    def blocks(self, part: str) -> Iterator[Block]:
+    def blocks(self, part: str) -> Iterator[DocumentBlock]:
         numbers = self.numbers(part, len(self.pdf))
         empty: list[int] = []
         for number in numbers:
             where = f"page {number}"
-            yield Block("text", f"[{where}]", where=where)
+            yield DocumentBlock("text", f"[{where}]", where=where)
             text = self.text(number - 1)
             if text is None:
-                yield Block("text", "[this page is damaged]", where=where, resume=self.after(number, numbers))
+                yield DocumentBlock("text", "[this page is damaged]", where=where, resume=self.after(number, numbers))
                 continue
             if not text:
                 empty.append(number)
-            yield Block("text", text, where=where, resume=self.after(number, numbers))
+            yield DocumentBlock("text", text, where=where, resume=self.after(number, numbers))
         if len(empty) == len(numbers):
             self.notes.append("No text is on these pages: they are probably scanned images.")
 
@@ -76,12 +76,14 @@ class PdfFile(Counted):
         text = _NOT_SHOWN.sub("", _HYPHEN_AT_END.sub("-\n", text))
         return re.sub(r"\n{3,}", "\n\n", "\n".join(line.strip() for line in text.split("\n"))).strip()
 
-    def outline(self) -> list[Entry]:
-        found: list[Entry] = []
+    def outline(self) -> list[OutlineEntry]:
+        found: list[OutlineEntry] = []
         for mark in self.pdf.get_toc(max_depth=6):
             target: Any = mark.get_dest()
             index = target.get_index() if target is not None else None
-            found.append(Entry(mark.level + 1, mark.get_title(), f"page {index + 1}" if index is not None else ""))
+            found.append(
+                OutlineEntry(mark.level + 1, mark.get_title(), f"page {index + 1}" if index is not None else "")
+            )
             if len(found) == 5000:
                 break
         return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import phrase
-from ferrule.toolbox.documents.blocks import Block, Document, Entry
+from ferrule.toolbox.documents.blocks import Document, DocumentBlock, OutlineEntry
 from ferrule.toolbox.documents.formats import SPREADSHEETS, Package, no_such_part, recognise
 
 if TYPE_CHECKING:
@@ -53,10 +53,10 @@ def read(order: dict[str, Any], file: BinaryIO) -> dict[str, Any]:
     found: dict[str, Any] = {"format": kind, "unit": document.unit, "parts": document.count()}
     match order["view"]:
         case "info":
-            blocks: Iterable[Block] = [Block("text", f"{key}: {value}", follows=True)
+            blocks: Iterable[DocumentBlock] = [DocumentBlock("text", f"{key}: {value}", follows=True)
                                        for key, value in document.info().items()]  # fmt: skip
         case "outline":
-            blocks = [Block("text", _outlined(one), follows=True) for one in document.outline()]
+            blocks = [DocumentBlock("text", _outlined(one), follows=True) for one in document.outline()]
         case "tables":
             blocks = (one for one in chosen(document, order["part"]) if one.kind == "table" or one.resume)
             blocks = (one if one.kind == "table" else _empty(one) for one in blocks)
@@ -65,12 +65,12 @@ def read(order: dict[str, Any], file: BinaryIO) -> dict[str, Any]:
     if order["find"]:
         blocks = matches(blocks, order["find"])
     to_the_end = document.counts_lines or bool(order["find"]) or order["view"] in ("info", "outline")
-    page = Page(order["offset"], order["limit"], to_the_end=to_the_end, most=order.get("most", MOST_CHARACTERS))
+    page = ShownPart(order["offset"], order["limit"], to_the_end=to_the_end, most=order.get("most", MOST_CHARACTERS))
     page.fill(blocks)
     return {**found, **page.told(), "notes": document.notes}
 
 
-def chosen(document: Document, part: str) -> Iterator[Block]:
+def chosen(document: Document, part: str) -> Iterator[DocumentBlock]:
     """The blocks of a part: a number where the document has pages and the like, else a heading."""
     text = part.strip()
     is_heading = text and (not document.unit or (document.unit == "chapter" and not re.search(r"\d", text)))
@@ -99,7 +99,7 @@ def chosen(document: Document, part: str) -> Iterator[Block]:
         )
 
 
-def matches(blocks: Iterable[Block], find: str) -> Iterator[Block]:
+def matches(blocks: Iterable[DocumentBlock], find: str) -> Iterator[DocumentBlock]:
     """The lines that hold a text, whatever the case and the spaces, each with where it stands."""
     wanted = re.compile(r"\s+".join(map(re.escape, find.split())) or re.escape(find), re.IGNORECASE)
     section = ""
@@ -117,19 +117,19 @@ def matches(blocks: Iterable[Block], find: str) -> Iterator[Block]:
                 start, end = max(0, hit.start() - _AROUND), hit.end() + _AROUND
                 shown = ("…" if start else "") + line[start:end] + ("…" if end < len(line) else "")
                 where = block.where or (f"under `{section}`" if section else f"line {number}")
-                yield Block("text", f"{where}: {shown}", follows=True)
+                yield DocumentBlock("text", f"{where}: {shown}", follows=True)
 
 
-def _outlined(entry: Entry) -> str:
+def _outlined(entry: OutlineEntry) -> str:
     where = f" ({entry.where})" if entry.where else ""
     return f"{'  ' * (entry.level - 1)}- {entry.text}{where}"
 
 
-def _empty(block: Block) -> Block:
-    return Block("table", "", where=block.where, follows=True, resume=block.resume)
+def _empty(block: DocumentBlock) -> DocumentBlock:
+    return DocumentBlock("table", "", where=block.where, follows=True, resume=block.resume)
 
 
-class Page:
+class ShownPart:
     """Lines of blocks from an offset on, up to a limit; it stops at the end of a page, slide or row where it can."""
 
     def __init__(self, offset: int, limit: int, *, to_the_end: bool, most: int = MOST_CHARACTERS) -> None:
@@ -142,7 +142,7 @@ class Page:
         self.resume, self.kept = "", 0
         """With which part reading goes on, and how many lines stand before that."""
 
-    def fill(self, blocks: Iterable[Block]) -> None:
+    def fill(self, blocks: Iterable[DocumentBlock]) -> None:
         for block in blocks:
             for line in self._lines(block):
                 self._take(line)
@@ -152,7 +152,7 @@ class Page:
                 self.resume, self.kept = block.resume, len(self.lines)
         self.ended = True
 
-    def _lines(self, block: Block) -> list[str]:
+    def _lines(self, block: DocumentBlock) -> list[str]:
         text = f"{'#' * block.level} {block.text}" if block.kind == "heading" else block.text
         if not text:
             return []

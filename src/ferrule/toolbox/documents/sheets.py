@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import phrase
-from ferrule.toolbox.documents.blocks import Block, Counted, Entry, cell, heading, row
+from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry, cell, heading, row
 from ferrule.toolbox.documents.formats import Package, damaged, encrypted, library, no_such_part, unsupported
 from ferrule.workspace.texts.text import decode
 
@@ -28,7 +28,7 @@ _QUOTED = re.compile(r"'((?:[^']|'')*)'(?:!(.*))?", re.DOTALL)
 
 
 @dataclass(slots=True, frozen=True)
-class Area:
+class CellArea:
     """A rectangle of cells, both ends included, from 1."""
 
     top: int
@@ -40,8 +40,8 @@ class Area:
         first, last = f"{letters(self.left)}{self.top}", f"{letters(self.right)}{self.bottom}"
         return first if first == last else f"{first}:{last}"
 
-    def within(self, other: Area) -> Area | None:
-        found = Area(max(self.top, other.top), max(self.left, other.left),
+    def within(self, other: CellArea) -> CellArea | None:
+        found = CellArea(max(self.top, other.top), max(self.left, other.left),
                      min(self.bottom, other.bottom), min(self.right, other.right))  # fmt: skip
         return found if found.top <= found.bottom and found.left <= found.right else None
 
@@ -51,9 +51,9 @@ class Grid(Protocol):
 
     def names(self) -> list[str]: ...
 
-    def used(self, name: str) -> Area | None: ...
+    def used(self, name: str) -> CellArea | None: ...
 
-    def rows(self, name: str, area: Area) -> Iterator[tuple[int, int, list[Any]]]: ...
+    def rows(self, name: str, area: CellArea) -> Iterator[tuple[int, int, list[Any]]]: ...
 
 
 class Workbook(Counted):
@@ -69,7 +69,7 @@ class Workbook(Counted):
     def count(self) -> int:
         return len(self.grid.names())
 
-    def blocks(self, part: str) -> Iterator[Block]:
+    def blocks(self, part: str) -> Iterator[DocumentBlock]:
         sheets, asked = self.find(part)
         if self.package is not None and b'fullCalcOnLoad="1"' in self.package.read("xl/workbook.xml"):
             self.notes.append("Values of formulas may be out of date until a spreadsheet program has opened the file.")
@@ -83,34 +83,34 @@ class Workbook(Counted):
                 continue
             yield from self._table(name, area)
 
-    def _table(self, name: str, area: Area) -> Iterator[Block]:
+    def _table(self, name: str, area: CellArea) -> Iterator[DocumentBlock]:
         columns = [letters(number) for number in range(area.left, area.right + 1)]
-        yield Block("table", f"{row(['', *columns])}\n{row(['---'] * (len(columns) + 1))}", where=name)
+        yield DocumentBlock("table", f"{row(['', *columns])}\n{row(['---'] * (len(columns) + 1))}", where=name)
         first = last = 0
         for number, left, values in self.grid.rows(name, area):
             cells = fitted(values, left, area)
             if not any(one != "" for one in cells):
                 continue
             last, first = number, first or number
-            rest = Area(number + 1, area.left, area.bottom, area.right)
+            rest = CellArea(number + 1, area.left, area.bottom, area.right)
             resume = f"{quoted(name)}!{rest}" if number < area.bottom else ""
-            yield Block("table", row([str(number), *(cell(shown(one)) for one in cells)]), where=f"{name}!{number}",
-                        follows=True, resume=resume)  # fmt: skip
-        formulas = self.formulas(name, Area(first, area.left, last, area.right)) if first else []
+            words = row([str(number), *(cell(shown(one)) for one in cells)])
+            yield DocumentBlock("table", words, where=f"{name}!{number}", follows=True, resume=resume)
+        formulas = self.formulas(name, CellArea(first, area.left, last, area.right)) if first else []
         if formulas:
             more = " …" if len(formulas) > _MOST_FORMULAS else ""
             said = "; ".join(f"{place} ={text}" for place, text in formulas[:_MOST_FORMULAS])
-            yield Block("text", f"Formulas: {said}{more}", where=name)
+            yield DocumentBlock("text", f"Formulas: {said}{more}", where=name)
 
-    def outline(self) -> list[Entry]:
-        return [Entry(1, name, str(self.grid.used(name) or "empty")) for name in self.grid.names()]
+    def outline(self) -> list[OutlineEntry]:
+        return [OutlineEntry(1, name, str(self.grid.used(name) or "empty")) for name in self.grid.names()]
 
     def info(self) -> dict[str, str]:
         names = self.grid.names()
         properties = self.package.properties() if self.package else {}
         return {**properties, "sheets": ", ".join(f"{one} ({self.grid.used(one) or 'empty'})" for one in names)}
 
-    def find(self, part: str) -> tuple[list[str], Area | None]:
+    def find(self, part: str) -> tuple[list[str], CellArea | None]:
         """The sheets and the cells that `Sales`, `Sales!A1:D20`, `A1:D20` or `2` means."""
         names, text = self.grid.names(), part.strip()
         if not text:
@@ -146,7 +146,7 @@ class Workbook(Counted):
 
     # Formulas, which calamine does not tell
 
-    def formulas(self, name: str, area: Area) -> list[tuple[str, str]]:
+    def formulas(self, name: str, area: CellArea) -> list[tuple[str, str]]:
         """The formulas of these cells, as far as the file is a modern one and not very large."""
         member = sheet_member(self.package, name) if self.package is not None else None
         if self.package is None or member is None:
@@ -159,7 +159,7 @@ class Workbook(Counted):
         return list(self._formulas(self.package, member, area))
 
     @staticmethod
-    def _formulas(package: Package, member: str, area: Area) -> Iterator[tuple[str, str]]:
+    def _formulas(package: Package, member: str, area: CellArea) -> Iterator[tuple[str, str]]:
         shared: dict[str, tuple[str, str]] = {}
         found = 0
         for line in package.children(member, 2):
@@ -223,7 +223,7 @@ def column_number(text: str) -> int:
     return number
 
 
-def area_of(reference: str) -> Area | None:
+def area_of(reference: str) -> CellArea | None:
     """`A1:D20`, `B7`, `A:C`, `3:10`, `A5:`; None where it is none of these."""
     text = reference.strip()
     found = _REFERENCE.fullmatch(text)
@@ -236,7 +236,7 @@ def area_of(reference: str) -> Area | None:
         bottom = int(found[4]) if found[4] else LAST_ROW
     else:
         right, bottom = left, top
-    area = Area(min(top, bottom), min(left, right), max(top, bottom), max(left, right))
+    area = CellArea(min(top, bottom), min(left, right), max(top, bottom), max(left, right))
     return area if area.top >= 1 and area.right <= LAST_COLUMN else None
 
 
@@ -245,7 +245,7 @@ def quoted(name: str) -> str:
     return name if plain else "'" + name.replace("'", "''") + "'"
 
 
-def fitted(values: list[Any], left: int, area: Area) -> list[Any]:
+def fitted(values: list[Any], left: int, area: CellArea) -> list[Any]:
     """The values of a row that lie in an area, with nothing for those that are not there."""
     start = area.left - left
     found = values[start : start + area.right - area.left + 1] if start >= 0 else [""] * -start + values
@@ -311,13 +311,13 @@ class CalamineGrid:
                 raise damaged(self.name, error) from None
         return self.sheets[name]
 
-    def used(self, name: str) -> Area | None:
+    def used(self, name: str) -> CellArea | None:
         sheet = self._sheet(name)
         if sheet.start is None or sheet.end is None:
             return None
-        return Area(sheet.start[0] + 1, sheet.start[1] + 1, sheet.end[0] + 1, sheet.end[1] + 1)
+        return CellArea(sheet.start[0] + 1, sheet.start[1] + 1, sheet.end[0] + 1, sheet.end[1] + 1)
 
-    def rows(self, name: str, area: Area) -> Iterator[tuple[int, int, list[Any]]]:
+    def rows(self, name: str, area: CellArea) -> Iterator[tuple[int, int, list[Any]]]:
         sheet, used = self._sheet(name), self.used(name)
         if used is None:
             return
@@ -337,7 +337,7 @@ class OpenpyxlGrid:
             self.book = openpyxl.load_workbook(file, read_only=True, data_only=True)
         except (zipfile.BadZipFile, KeyError, ValueError, TypeError, AttributeError) as error:
             raise damaged(name, error) from None
-        self.sizes: dict[str, Area | None] = {}
+        self.sizes: dict[str, CellArea | None] = {}
 
     def names(self) -> list[str]:
         return self.book.sheetnames
@@ -347,18 +347,18 @@ class OpenpyxlGrid:
         sheet.reset_dimensions()
         return sheet.iter_rows()
 
-    def used(self, name: str) -> Area | None:
+    def used(self, name: str) -> CellArea | None:
         if name not in self.sizes:
             found = [(number, cells[0].column, cells[-1].column) for number, line in enumerate(self._rows(name), 1)
                      if (cells := [one for one in line if one.value is not None])]  # fmt: skip
             self.sizes[name] = (
-                Area(found[0][0], min(one[1] for one in found), found[-1][0], max(one[2] for one in found))
+                CellArea(found[0][0], min(one[1] for one in found), found[-1][0], max(one[2] for one in found))
                 if found
                 else None
             )
         return self.sizes[name]
 
-    def rows(self, name: str, area: Area) -> Iterator[tuple[int, int, list[Any]]]:
+    def rows(self, name: str, area: CellArea) -> Iterator[tuple[int, int, list[Any]]]:
         for number, line in enumerate(self._rows(name), 1):
             if number > area.bottom:
                 return
@@ -398,12 +398,12 @@ class CsvGrid:
     def names(self) -> list[str]:
         return ["Sheet1"]
 
-    def used(self, name: str) -> Area | None:
+    def used(self, name: str) -> CellArea | None:
         del name
         width = max((len(one) for one in self.lines), default=0)
-        return Area(1, 1, len(self.lines), width) if width else None
+        return CellArea(1, 1, len(self.lines), width) if width else None
 
-    def rows(self, name: str, area: Area) -> Iterator[tuple[int, int, list[Any]]]:
+    def rows(self, name: str, area: CellArea) -> Iterator[tuple[int, int, list[Any]]]:
         del name
         for number in range(area.top, min(area.bottom, len(self.lines)) + 1):
             yield number, 1, list(self.lines[number - 1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ferrule.toolbox.documents.blocks import Block, Counted, Entry, heading, table, tidy
+from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry, heading, table, tidy
 from ferrule.toolbox.documents.formats import damaged
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Presentation(Counted):
     def count(self) -> int:
         return len(self.slides)
 
-    def blocks(self, part: str) -> Iterator[Block]:
+    def blocks(self, part: str) -> Iterator[DocumentBlock]:
         numbers = self.numbers(part, len(self.slides)) if self.slides or part else range(0)
         for number in numbers:
             where = f"slide {number}"
@@ -43,17 +43,17 @@ class Presentation(Counted):
             yield from self._read(member, root, where)
             for note in self.package.related(member, "notesSlide"):
                 for block in _shapes(self.package.root(note), where):
-                    yield Block("text", f"Notes: {block.text}", where=where)
+                    yield DocumentBlock("text", f"Notes: {block.text}", where=where)
             for kind in ("comments", "threadedComment"):
                 for comment in self.package.related(member, kind):
                     texts = [text for one in self.package.root(comment).iter() if _name(one) in ("text", "t")
                              and (text := (one.text or "").strip())]  # fmt: skip
-                    yield from (Block("text", f"Comment: {text}", where=where) for text in texts)
-            yield Block("text", "", where=where, resume=self.after(number, numbers))
+                    yield from (DocumentBlock("text", f"Comment: {text}", where=where) for text in texts)
+            yield DocumentBlock("text", "", where=where, resume=self.after(number, numbers))
 
-    def outline(self) -> list[Entry]:
+    def outline(self) -> list[OutlineEntry]:
         return [
-            Entry(1, _title(self.package.root(member)) or "(no title)", f"slide {number}")
+            OutlineEntry(1, _title(self.package.root(member)) or "(no title)", f"slide {number}")
             for number, member in enumerate(self.slides, 1)
         ]
 
@@ -72,7 +72,7 @@ class Presentation(Counted):
                     found.append(targets[key][1])
         return found
 
-    def _read(self, member: str, root: Any, where: str) -> Iterator[Block]:
+    def _read(self, member: str, root: Any, where: str) -> Iterator[DocumentBlock]:
         yield from _shapes(root, where, without_title=True)
         for kind in ("diagramData", "chart", "chartEx"):
             for inner in self.package.related(member, kind):
@@ -82,7 +82,7 @@ class Presentation(Counted):
                     yield from _chart(self.package.root(inner), where)
 
 
-def _shapes(root: Any, where: str, *, without_title: bool = False) -> Iterator[Block]:
+def _shapes(root: Any, where: str, *, without_title: bool = False) -> Iterator[DocumentBlock]:
     """The text of each shape in the order of the file, groups and tables included."""
     for child in root:
         name = _name(child)
@@ -94,17 +94,17 @@ def _shapes(root: Any, where: str, *, without_title: bool = False) -> Iterator[B
         elif name == "tbl":
             rows = [[_text_of(cell) for cell in line if _name(cell) == "tc"] for line in child if _name(line) == "tr"]
             if text := table(rows):
-                yield Block("table", text, where=where)
+                yield DocumentBlock("table", text, where=where)
         elif name and name != "Fallback":
             yield from _shapes(child, where, without_title=without_title)
 
 
-def _texts(shape: Any, where: str) -> Iterator[Block]:
+def _texts(shape: Any, where: str) -> Iterator[DocumentBlock]:
     for paragraph in shape.iter(*(f"{one}p" for one in _DRAWING)):
         if text := tidy(_paragraph(paragraph)):
             level = next((one.get("lvl", "") for one in paragraph if _name(one) == "pPr"), "")
             indent = "  " * min(int(level), 8) if level.isdigit() else ""
-            yield Block("text", f"{indent}- {text}" if indent else text, where=where)
+            yield DocumentBlock("text", f"{indent}- {text}" if indent else text, where=where)
 
 
 def _paragraph(paragraph: Any) -> str:
@@ -120,7 +120,7 @@ def _paragraph(paragraph: Any) -> str:
     return "".join(pieces)
 
 
-def _chart(root: Any, where: str) -> Iterator[Block]:
+def _chart(root: Any, where: str) -> Iterator[DocumentBlock]:
     """A chart's titles, and its series as far as the file keeps their values."""
     yield from _texts(root, where)
     for series in (one for one in root.iter() if _name(one) == "ser"):
@@ -131,7 +131,7 @@ def _chart(root: Any, where: str) -> Iterator[Block]:
         names = values.get("cat") or values.get("xVal") or [""] * len(numbers)
         if numbers:
             pairs = (f"{name}: {value}" if name else value for name, value in zip(names, numbers, strict=False))
-            yield Block("text", f"Chart, {title}: {', '.join(pairs)}", where=where)
+            yield DocumentBlock("text", f"Chart, {title}: {', '.join(pairs)}", where=where)
 
 
 def _title(root: Any) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote
 
 from ferrule.core.phrases import phrase
-from ferrule.toolbox.documents.blocks import Block, Counted, Entry, heading, table, tidy
+from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry, heading, table, tidy
 from ferrule.toolbox.documents.formats import damaged, encrypted, harmful, joined, library
 from ferrule.workspace.texts.text import decode
 
@@ -41,12 +41,12 @@ class WebPage(Counted):
     def count(self) -> int:
         return 1
 
-    def blocks(self, part: str) -> Iterator[Block]:
+    def blocks(self, part: str) -> Iterator[DocumentBlock]:
         del part
         return html_blocks(self.root)
 
-    def outline(self) -> list[Entry]:
-        return [Entry(one.level, one.text) for one in html_blocks(self.root) if one.kind == "heading"]
+    def outline(self) -> list[OutlineEntry]:
+        return [OutlineEntry(one.level, one.text) for one in html_blocks(self.root) if one.kind == "heading"]
 
     def info(self) -> dict[str, str]:
         found = {"title": tidy(" ".join(self.root.xpath("//title[1]//text()")))}
@@ -75,21 +75,21 @@ class Book(Counted):
     def count(self) -> int:
         return len(self.chapters)
 
-    def blocks(self, part: str) -> Iterator[Block]:
+    def blocks(self, part: str) -> Iterator[DocumentBlock]:
         numbers = self.numbers(part, len(self.chapters)) if self.chapters or part else range(0)
         for number in numbers:
             where = f"chapter {number}"
-            yield Block("text", f"[{where}]", where=where)
+            yield DocumentBlock("text", f"[{where}]", where=where)
             for block in html_blocks(self._chapter(number)):
                 block.where = where
                 yield block
-            yield Block("text", "", where=where, resume=self.after(number, numbers))
+            yield DocumentBlock("text", "", where=where, resume=self.after(number, numbers))
 
-    def outline(self) -> list[Entry]:
-        found: list[Entry] = []
+    def outline(self) -> list[OutlineEntry]:
+        found: list[OutlineEntry] = []
         for number in range(1, len(self.chapters) + 1):
             titles = [one for one in html_blocks(self._chapter(number)) if one.kind == "heading"]
-            found += [Entry(one.level, one.text, f"chapter {number}") for one in titles]
+            found += [OutlineEntry(one.level, one.text, f"chapter {number}") for one in titles]
         return found
 
     def info(self) -> dict[str, str]:
@@ -151,7 +151,7 @@ def _parsed(data: bytes, name: str) -> Any:
     return root
 
 
-def html_blocks(root: Any) -> Iterator[Block]:
+def html_blocks(root: Any) -> Iterator[DocumentBlock]:
     """Headings, paragraphs, list items, tables and code, in the order of the page."""
     etree = library("lxml.etree")
     pieces: list[str] = []
@@ -199,21 +199,21 @@ def html_blocks(root: Any) -> Iterator[Block]:
     yield from _flush(pieces, prefix)
 
 
-def _flush(pieces: list[str], prefix: str) -> Iterator[Block]:
+def _flush(pieces: list[str], prefix: str) -> Iterator[DocumentBlock]:
     text = tidy(re.sub(r"\n{2,}", "\n", "".join(pieces)))
     pieces.clear()
     text = re.sub(r"\[\]\([^)\s]*\)", "", text)
     if text.strip():
-        yield Block("text", prefix + text, follows=bool(prefix))
+        yield DocumentBlock("text", prefix + text, follows=bool(prefix))
 
 
-def _whole(tag: str, element: Any) -> Iterator[Block]:
+def _whole(tag: str, element: Any) -> Iterator[DocumentBlock]:
     if tag == "table":
         rows = [[_inner(cell) for cell in line if _tag(cell).lower() in ("td", "th")] for line in element.iter("tr")]
         if text := table([one for one in rows if one]):
-            yield Block("table", text)
+            yield DocumentBlock("table", text)
     elif tag == "pre":
-        yield Block("text", f"```\n{''.join(element.itertext()).strip(chr(10))}\n```")
+        yield DocumentBlock("text", f"```\n{''.join(element.itertext()).strip(chr(10))}\n```")
     elif text := _inner(element):
         yield heading(text, _HEADINGS[tag])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ferrule.toolbox.documents.blocks import Block, Counted, Entry, heading, table, tidy
+from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry, heading, table, tidy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ class WordDocument(Counted):
     def count(self) -> int:
         return 1
 
-    def blocks(self, part: str) -> Iterator[Block]:
+    def blocks(self, part: str) -> Iterator[DocumentBlock]:
         del part
         yield from self._of(self.main)
         for kind, title in (("footnotes", "Footnotes"), ("endnotes", "Endnotes"), ("comments", "Comments")):
@@ -48,17 +48,17 @@ class WordDocument(Counted):
                 for block in self._of(member):
                     if block.text not in said:
                         said.add(block.text)
-                        yield Block("text", f"{title}: {block.text}" if block.kind != "table" else block.text,
+                        yield DocumentBlock("text", f"{title}: {block.text}" if block.kind != "table" else block.text,
                                     where=title.lower())  # fmt: skip
 
-    def outline(self) -> list[Entry]:
-        return [Entry(one.level, one.text) for one in self._of(self.main) if one.kind == "heading"]
+    def outline(self) -> list[OutlineEntry]:
+        return [OutlineEntry(one.level, one.text) for one in self._of(self.main) if one.kind == "heading"]
 
     def info(self) -> dict[str, str]:
         words = sum(len(one.text.split()) for one in self._of(self.main))
         return {**self.package.properties(), "words": f"{words:,}"}
 
-    def _of(self, member: str) -> Iterator[Block]:
+    def _of(self, member: str) -> Iterator[DocumentBlock]:
         for element in self._children(member):
             yield from self._block(element)
 
@@ -66,7 +66,7 @@ class WordDocument(Counted):
         """The elements directly in the body (or the header, or the footer), one at a time."""
         return self.package.children(member, 2 if member == self.main else 1)
 
-    def _notes(self, kind: str, title: str) -> Iterator[Block]:
+    def _notes(self, kind: str, title: str) -> Iterator[DocumentBlock]:
         first = True
         for member in self.package.related(self.main, kind):
             for note in self._children(member):
@@ -80,9 +80,9 @@ class WordDocument(Counted):
                     first = False
                 mark = _attribute(note, "id") or "?"
                 who = f" {author}:" if (author := _attribute(note, "author")) else ""
-                yield Block("text", f"[^{mark}]:{who} {text}", where=f"{kind[:-1]} {mark}")
+                yield DocumentBlock("text", f"[^{mark}]:{who} {text}", where=f"{kind[:-1]} {mark}")
 
-    def _block(self, element: Any) -> Iterator[Block]:
+    def _block(self, element: Any) -> Iterator[DocumentBlock]:
         name = _name(element)
         if name == "p":
             yield from self._paragraph(element)
@@ -91,7 +91,7 @@ class WordDocument(Counted):
         elif name not in _SKIPPED:
             yield from self._inside(element)
 
-    def _inside(self, element: Any) -> Iterator[Block]:
+    def _inside(self, element: Any) -> Iterator[DocumentBlock]:
         """The blocks in a content control, a cell, a text box or a note; text that stands in none of them too."""
         loose: list[str] = []
         for child in element:
@@ -103,9 +103,9 @@ class WordDocument(Counted):
             elif name not in _SKIPPED:
                 yield from self._inside(child)
         if text := tidy("".join(loose)):
-            yield Block("text", text)
+            yield DocumentBlock("text", text)
 
-    def _paragraph(self, element: Any) -> Iterator[Block]:
+    def _paragraph(self, element: Any) -> Iterator[DocumentBlock]:
         boxes: list[Any] = []
         text = tidy(self._text(element, boxes))
         level = self._level(element)
@@ -113,7 +113,7 @@ class WordDocument(Counted):
             yield heading(text, level)
         elif text:
             indent = self._list_level(element)
-            yield Block("text", text if indent is None else f"{'  ' * indent}- {text}")
+            yield DocumentBlock("text", text if indent is None else f"{'  ' * indent}- {text}")
         for box in boxes:
             yield from self._inside(box)
 
@@ -140,7 +140,7 @@ class WordDocument(Counted):
                 todo.append(iter(child))
         return "".join(pieces)
 
-    def _table(self, element: Any) -> Iterator[Block]:
+    def _table(self, element: Any) -> Iterator[DocumentBlock]:
         rows: list[list[str]] = []
         for line in _each(element, "tr"):
             if any(_name(one) == "del" for part in line if _name(part) == "trPr" for one in part):
@@ -151,7 +151,7 @@ class WordDocument(Counted):
                 cells += [""] * (_span(one) - 1)
             rows.append(cells)
         if text := table(rows):
-            yield Block("table", text)
+            yield DocumentBlock("table", text)
 
     # Headings and lists
 

@@ -48,7 +48,7 @@ def made(suffix: str, content: str | list[list[Any]], template: BinaryIO | None 
 
 def convert(order: dict[str, Any], file: BinaryIO) -> ChildAnswer:
     """Runs in the child: the whole of one document as another."""
-    from ferrule.toolbox.documents.reading import Page, open_document
+    from ferrule.toolbox.documents.reading import ShownPart, open_document
     from ferrule.toolbox.documents.sheets import Workbook, fitted, shown
 
     kind, document = open_document(file, order["name"], order.get("engine", ""))
@@ -71,7 +71,7 @@ def convert(order: dict[str, Any], file: BinaryIO) -> ChildAnswer:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([[shown(one) for one in line] for line in sheets[names[0]]])
         return ChildAnswer({"from": kind, "outline": outline, "note": lost}, text.getvalue().encode())
-    page = Page(0, 1 << 40, to_the_end=True, most=1 << 40)
+    page = ShownPart(0, 1 << 40, to_the_end=True, most=1 << 40)
     page.fill(document.blocks(""))
     markdown = page.told()["content"]
     if suffix == "csv":
@@ -97,7 +97,7 @@ def _markdown() -> Any:
     return library("markdown_it").MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 
-class Piece:
+class WrittenPiece:
     """A heading, a paragraph, a list item, a code block, a table or a rule."""
 
     __slots__ = ("kind", "level", "ordered", "rows", "runs")
@@ -123,22 +123,22 @@ class Run:
         self.text, self.bold, self.italic, self.strike, self.code, self.link = text, bold, italic, strike, code, link
 
 
-def parsed(content: str | list[list[Any]]) -> Iterator[Piece]:
+def parsed(content: str | list[list[Any]]) -> Iterator[WrittenPiece]:
     """The pieces of Markdown, or of rows as one table."""
     from ferrule.toolbox.documents.sheets import shown
 
     if not isinstance(content, str):
-        piece = Piece("table")
+        piece = WrittenPiece("table")
         piece.rows = [[[_plain(shown(value))] for value in line] for line in content]
         yield piece
         return
     lists: list[bool] = []
     quotes = 0
-    table: Piece | None = None
+    table: WrittenPiece | None = None
     for token in (tokens := iter(_markdown().parse(content))):
         match token.type:
             case "heading_open":
-                yield Piece("heading", _runs(next(tokens)), int(token.tag[1]))
+                yield WrittenPiece("heading", _runs(next(tokens)), int(token.tag[1]))
             case "bullet_list_open" | "ordered_list_open":
                 lists.append(token.type.startswith("ordered"))
             case "bullet_list_close" | "ordered_list_close":
@@ -148,11 +148,11 @@ def parsed(content: str | list[list[Any]]) -> Iterator[Piece]:
             case "blockquote_close":
                 quotes -= 1
             case "fence" | "code_block":
-                yield Piece("code", [_plain(token.content.rstrip("\n"))])
+                yield WrittenPiece("code", [_plain(token.content.rstrip("\n"))])
             case "hr":
-                yield Piece("rule")
+                yield WrittenPiece("rule")
             case "table_open":
-                table = Piece("table")
+                table = WrittenPiece("table")
             case "tr_open" if table is not None:
                 table.rows.append([])
             case "table_close" if table is not None:
@@ -161,7 +161,9 @@ def parsed(content: str | list[list[Any]]) -> Iterator[Piece]:
             case "inline" if table is not None:
                 table.rows[-1].append(_runs(token))
             case "inline":
-                piece = Piece("item" if lists else "quote" if quotes else "text", _runs(token), max(len(lists) - 1, 0))
+                piece = WrittenPiece(
+                    "item" if lists else "quote" if quotes else "text", _runs(token), max(len(lists) - 1, 0)
+                )
                 piece.ordered = bool(lists) and lists[-1]
                 yield piece
             case _:
@@ -238,7 +240,7 @@ def _docx(content: Any, template: BinaryIO | None) -> tuple[list[str], bytes]:
     return outline, out.getvalue()
 
 
-def _docx_style(piece: Piece, styles: set[str]) -> str | None:
+def _docx_style(piece: WrittenPiece, styles: set[str]) -> str | None:
     name = {"item": "List Number" if piece.ordered else "List Bullet", "quote": "Quote"}.get(piece.kind)
     if name and piece.kind == "item" and piece.level:
         deeper = f"{name} {min(piece.level + 1, 3)}"
@@ -268,7 +270,7 @@ def _docx_link(paragraph: Any, run: Any, address: str) -> None:
     link.append(run._r)  # noqa: SLF001
 
 
-def _docx_table(document: Any, piece: Piece, styles: set[str]) -> None:
+def _docx_table(document: Any, piece: WrittenPiece, styles: set[str]) -> None:
     width = max((len(line) for line in piece.rows), default=0)
     if not width:
         return
@@ -311,7 +313,7 @@ def _pre(family: str | None) -> Any:
     return library("fpdf").TextStyle(font_family=family, font_size_pt=9, t_margin=2, b_margin=2)
 
 
-def _pdf_html(content: Any, pieces: list[Piece]) -> str:
+def _pdf_html(content: Any, pieces: list[WrittenPiece]) -> str:
     from html import escape
 
     if isinstance(content, str):
@@ -482,7 +484,7 @@ class _Deck:
         self.body = next((one.text_frame for one in self.slide.placeholders if one.placeholder_format.idx == 1), None)
         self._lines = 0
 
-    def text(self, piece: Piece) -> None:
+    def text(self, piece: WrittenPiece) -> None:
         lines = piece.text.split("\n") if piece.kind == "code" else [piece.text]
         for line in lines:
             if self.slide is None:
@@ -510,7 +512,7 @@ class _Deck:
         box.text_frame.word_wrap = True
         return box.text_frame
 
-    def table(self, piece: Piece) -> None:
+    def table(self, piece: WrittenPiece) -> None:
         from pptx.util import Inches, Pt
 
         width = max((len(line) for line in piece.rows), default=0)
