@@ -683,7 +683,12 @@ async def test_a_callers_own_asker_and_listener_hold_for_its_calls_and_for_what_
         """Have something written down."""
         return (await context.call("write_down", {"text": "inner"})).llm_content
 
-    runtime = Runtime([write_down, pass_on])
+    @tool(kind="readonly")
+    async def have_passed_on(context: ToolContext) -> str:
+        """Have somebody have something written down."""
+        return (await context.call("pass_on")).llm_content
+
+    runtime = Runtime([write_down, pass_on, have_passed_on])
     heard: list[str] = []
     asked: list[str] = []
 
@@ -692,7 +697,7 @@ async def test_a_callers_own_asker_and_listener_hold_for_its_calls_and_for_what_
         return "once"
 
     narrow = runtime.seeing(
-        runtime.tools.only(["pass_on"]),
+        runtime.tools.only(["pass_on", "have_passed_on"]),
         ask=ask,
         listener=lambda event: heard.append(f"{type(event).__name__} {event.tool}"),
     )
@@ -701,3 +706,6 @@ async def test_a_callers_own_asker_and_listener_hold_for_its_calls_and_for_what_
     assert heard == ["Pending pass_on", "Pending write_down", "Done write_down", "Done pass_on"]
     assert not (await runtime.run("write_down", {"text": "x"})).success
     assert len(heard) == 4
+    assert (await narrow.run("have_passed_on")).llm_content == "inner"  # however deep
+    assert asked == ["write_down"] * 2
+    assert len(heard) == 10

@@ -105,3 +105,23 @@ async def test_events_of_no_call_are_a_404(store: str, tmp_path: Path) -> None:
         with pytest.raises(ServiceError) as missing:
             _ = [event async for event in client.events("0" * 32)]
         assert missing.value.status == 404
+
+
+async def test_a_stream_of_a_call_ends_with_the_rights_to_see_it(store: str, tmp_path: Path) -> None:
+    """O4: a revoked key hears nothing more, however long the call goes on."""
+    async with running(store, tmp_path) as service:
+        admin = await service.client()
+        key = await admin.create_key("admin")
+        web = await service.http(key.secret)
+        body = {"tool": "count", "arguments": {"to": 400}}
+        heard: list[str] = []
+        async with (
+            asyncio.timeout(60),
+            web.stream("POST", "/v1/calls", json=body, headers={"Accept": "text/event-stream"}) as stream,
+        ):
+            async for line in stream.aiter_lines():
+                heard.append(line)
+                if len(heard) == 20:
+                    await admin.revoke_key(key.id)
+        assert not any("call.succeeded" in line for line in heard)
+        assert (await admin.calls()).calls[0].status == "running"

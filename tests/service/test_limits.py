@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule import Output, tool
+from ferrule import Output, ToolContext, tool
 from ferrule.client import AsyncClient, ServiceError
 from ferrule.service.limits import FairGate, LimitReached, TokenBucket
+from ferrule.testing import ScriptedModel, call
 from tests.service.serving import TOOLS, running
 
 
@@ -377,6 +378,35 @@ async def test_a_batch_that_no_waiting_makes_possible_is_too_large(
             f"Send at most {most} in one batch."
         )
         assert len((await ann.batch([one] * most)).calls) == most  # nothing was counted for the other
+
+
+@tool(kind="readonly")
+async def buy(context: ToolContext, pieces: int, cost: float) -> str:
+    """Have other tools do what costs money."""
+    for _ in range(pieces):
+        await context.call("paid", {"cost": cost})
+    return "bought"
+
+
+async def test_what_a_call_has_others_do_is_paid_too(store: str, tmp_path: Path) -> None:
+    """Alone, in a batch, through an intent, and by the model that answers a request."""
+    model = ScriptedModel([call("paid", {"cost": 0.2}), "Done."])
+    async with running(store, tmp_path, tools=(*WITH_PAID, buy), model=model) as service:
+        admin = await service.client()
+        takes = {"type": "object", "properties": {"cost": {"type": "number", "description": "How much"}}}
+        handler = {"type": "chain", "steps": [{"id": "one", "tool": "buy", "arguments": {"pieces": 2, "cost": 0.1}}]}
+        await admin.put_intent("shop", description="Buy two.", parameters=takes, handler=handler)
+        ann = await service.user("ann", limits={"spend_per_day": 1.5})
+        await ann.call("buy", {"pieces": 3, "cost": 0.1})
+        assert (await admin.usage()).cost == pytest.approx(0.3)
+        await ann.batch([{"tool": "buy", "arguments": {"pieces": 2, "cost": 0.1}}, {"tool": "who"}])
+        assert (await admin.usage()).cost == pytest.approx(0.5)
+        assert (await ann.run_intent("shop", {})).status == "succeeded"
+        assert (await admin.usage()).cost == pytest.approx(0.7)
+        assert (await ann.ask("Buy something.")).status == "succeeded"
+        assert (await admin.usage()).cost == pytest.approx(0.9)
+        await ann.call("buy", {"pieces": 1, "cost": 0.6})
+        assert (await over(ann)).code == "spend_per_day"
 
 
 async def test_a_request_that_is_sent_again_gets_its_call_whatever_the_limits_say(store: str, tmp_path: Path) -> None:

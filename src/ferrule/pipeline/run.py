@@ -137,7 +137,7 @@ class Runtime:
                 listeners = Listeners()
                 listeners.subscribe(listener)
             view._asking, view._listeners, view._whole = asking, listeners, whole
-            whole._asking, whole._listeners = asking, listeners
+            whole._asking, whole._listeners, whole._whole = asking, listeners, whole  # however deep they call
         view.tools = tools
         return view
 

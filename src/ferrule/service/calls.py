@@ -462,13 +462,17 @@ class Calls:
     async def _run_batch(self, lives: list[LiveCall], allowed: Allowed, seat: Seat, subjects: tuple[Any, ...]) -> None:
         current_call.set(lives[0].row)
         by_id = {live.id: live for live in lives}
+        within = dict(by_id)
         finishing: list[asyncio.Task[None]] = []
 
         def hear(event: CallEvent) -> None:
             live = by_id.get(event.call_id)
-            if live is None:
-                return
-            if isinstance(event, Pending):
+            if live is None:  # a call that one of them makes, or one that that makes
+                if isinstance(event, Pending) and (made := within.get(event.parent_id or "")) is not None:
+                    within[event.call_id] = made
+                elif (made := within.get(event.call_id)) is not None:
+                    made.hear(event)
+            elif isinstance(event, Pending):
                 live.begin()
                 self.feed.tell(live.row, "call.started")
             elif isinstance(event, Done):
@@ -754,7 +758,7 @@ def _status_of(result: ToolResult, live: LiveCall) -> str:
 def _stored_form(live: LiveCall, result: ToolResult) -> tuple[str, str]:
     """What is stored of a result, and the status that it gives the call; its cost goes to the row."""
     text = result_text(result, live.most_bytes)
-    live.row["cost"] = cost_of(result)
+    live.row["cost"] = cost_of(result) + live.spent
     return text, _status_of(result, live)
 
 

@@ -12,6 +12,7 @@ import logging
 import re
 import secrets
 from collections import Counter
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import count
 from math import ceil
@@ -36,7 +37,7 @@ from ferrule.service.oidc import TokenRefused, looks_like_token
 from ferrule.service.sessions import TooManySessions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -243,6 +244,22 @@ class ServiceRequest:
             said = "This API key is unknown, expired or revoked."
             raise RequestProblem(401, "bad_key", said, headers=self.challenge('error="invalid_token"'))
         return principal
+
+    async def call_events(self, call: str, after: int) -> AsyncIterator[dict[str, Any]]:
+        """Events of a call until its end, and for as long as the caller may see it: a stream outlives a request."""
+        calls, directory = self.service.calls, self.service.directory
+        following = cast("AsyncGenerator[dict[str, Any]]", calls.follow(self.principal, call, after))
+        async with aclosing(following) as events:
+            async for event in events:
+                directory.look_for_changes()
+                expires = self.principal.expires
+                if self.generation != directory.generation or (expires is not None and expires <= time()):
+                    self.generation = directory.generation
+                    try:
+                        await calls.find(await self.identify(), call)
+                    except (RequestProblem, CallProblem, DatabaseProblem):
+                        return
+                yield event
 
     def challenge(self, error: str = "") -> dict[str, str]:
         """How to get in (RFC 6750), and where it is written who gives out tokens (RFC 9728)."""

@@ -50,7 +50,7 @@ async def create_request(request: ServiceRequest) -> Response:
     if started.replayed:
         headers["Idempotent-Replayed"] = "true"
     if body.stream or request.wants_events:
-        return event_stream(request.service.calls.follow(request.principal, call, 0), headers)
+        return event_stream(request.call_events(call, 0), headers)
     return _answer(await request.service.calls.find(request.principal, call, request.wait), headers)
 
 

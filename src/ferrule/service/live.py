@@ -7,8 +7,8 @@ import json
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.events import Partial, Progress
-from ferrule.service.documents import output_of, shown_time
+from ferrule.core.events import Done, Partial, Progress
+from ferrule.service.documents import cost_of, output_of, shown_time
 from ferrule.service.messages import FINISHED
 from ferrule.service.writer import AddEvent
 
@@ -33,8 +33,8 @@ class LiveCall:
 
     __slots__ = (
         "_is_full", "_progress_at", "_room", "_start_stored", "_waiting", "answer", "answer_for", "attached",
-        "cancelled", "ending", "events", "most_bytes", "outlived", "row", "runtime", "stored", "subjects", "task",
-        "turn", "writer",
+        "cancelled", "ending", "events", "most_bytes", "outlived", "row", "runtime", "spent", "stored", "subjects",
+        "task", "turn", "writer",
     )  # fmt: skip
 
     def __init__(self, row: dict[str, Any], writer: GroupWriter, most_bytes: int = 0) -> None:
@@ -57,6 +57,8 @@ class LiveCall:
         self.outlived = False
         """Whether it has gone on after its request was answered, or without one: others may wait elsewhere."""
         self.stored = False
+        self.spent = 0.0
+        """What the calls that it made cost; its own cost is known at its end."""
         self.events: list[dict[str, Any]] = []
         self._waiting: list[asyncio.Future[bool]] = []
         self._progress_at = 0.0
@@ -100,6 +102,8 @@ class LiveCall:
 
     def hear(self, event: CallEvent) -> None:
         """Pass on progress and output of the call itself, as far as there is room."""
+        if isinstance(event, Done) and event.call_id != self.id:
+            self.spent += cost_of(event.result)
         if event.call_id != self.id or not isinstance(event, (Progress, Partial)):
             return
         if self._is_full or self._room <= 0 or len(self.events) >= MOST_EVENTS:

@@ -442,7 +442,7 @@ class ServiceSession(ClientSession):
             connection.execute(delete(idempotency_keys).where(*_kept(principal, mark)))
             connection.execute(
                 insert(idempotency_keys).values(
-                    tenant=principal.tenant, user=principal.user, key=f"mcp:{mark}", fingerprint=mark, call=call,
+                    tenant=principal.tenant, user=principal.user, key=_key(mark), fingerprint=mark, call=call,
                     batch=False, created=time(),
                 )
             )  # fmt: skip
@@ -568,7 +568,12 @@ def _mark(principal: Principal, running: RunningCall) -> str:
 
 def _kept(principal: Principal, mark: str) -> tuple[Any, ...]:
     table = idempotency_keys.c
-    return table.tenant == principal.tenant, table.user == principal.user, table.key == f"mcp:{mark}"
+    return table.tenant == principal.tenant, table.user == principal.user, table.key == _key(mark)
+
+
+def _key(mark: str) -> str:
+    """With a space, which no `Idempotency-Key` of HTTP has: nobody can put another call in its place."""
+    return f"mcp {mark}"
 
 
 def _request_scope() -> Mapping[str, Any]:

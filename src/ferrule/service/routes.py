@@ -148,7 +148,7 @@ async def create_call(request: ServiceRequest) -> Response:
         raise RequestProblem(422, "key_reused", "This Idempotency-Key was used for a batch.")
     call = started.ids[0]
     if streams:
-        return event_stream(calls.follow(principal, call, 0), _of_started(started, call))
+        return event_stream(request.call_events(call, 0), _of_started(started, call))
     row = started.row or await calls.find(principal, call, wait)
     return _call_response(row, _of_started(started, call))
 
@@ -202,7 +202,7 @@ async def show_events(request: ServiceRequest) -> Response:
         raise RequestProblem(400, "header", "Last-Event-ID must be the id of an event of this call.")
     calls = request.service.calls
     await calls.find(request.principal, request.path["id"])  # a 404 is an answer, not an event
-    return event_stream(calls.follow(request.principal, request.path["id"], int(last)))
+    return event_stream(request.call_events(request.path["id"], int(last)))
 
 
 async def watch_tenant(request: ServiceRequest) -> Response:

@@ -119,7 +119,7 @@ class Upkeep:
         now = monotonic()
         if now - self._renewed >= self._calls.lease / 3:
             self._renewed = now
-            self._unknown = await self._calls.writer.change("", self._renew)
+            self._unknown = await self._calls.writer.change("", partial(self._renew, known=set(self._calls.live)))
             await self._look_for_cancelled()
         self._directory.noticed(await self._calls.database.read(None, read_changes))
         while not self._calls.draining:
@@ -138,13 +138,13 @@ class Upkeep:
             self._cleaned = now
             await self.clean()
 
-    def _renew(self, connection: Connection) -> set[str]:
+    def _renew(self, connection: Connection, known: set[str]) -> set[str]:
         """Keep the calls of this instance, and let go of those that it has not known twice now: they were stored, and
         the answer to that was lost for good, so that whoever made them was told that they are not.
         """
         mine = work.c.owner == self._calls.owner
         lines = set(connection.execute(select(work.c.call).where(mine)).scalars())
-        unknown = lines.difference(self._calls.live)
+        unknown = lines - known
         connection.execute(update(work).where(mine).values(due=time() + self._calls.lease))
         if gone := unknown & self._unknown:
             connection.execute(update(work).where(mine, work.c.call.in_(gone)).values(owner="gone", due=0.0))
