@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.needs import slow
 from tests.says_yes import SaysYes
 from tests.toolbox.web_server import WebServer
 
@@ -279,8 +280,8 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
         (b"{", "not valid JSON"),
         (b'{"openapi": "4.0"}', "version 4.0"),
         (b'{"a": ' * 100_000, "not valid JSON"),
-        (b"openapi: 3.0.0\n" + BOMB.encode(), "too much, or is nested too deep"),
-        (b"a: " + b"[" * 10_000 + b"]" * 10_000, "cannot be read|nested too deep|neither"),
+        slow(b"openapi: 3.0.0\n" + BOMB.encode(), "too much, or is nested too deep"),
+        slow(b"a: " + b"[" * 10_000 + b"]" * 10_000, "cannot be read|nested too deep|neither"),
         (b"a: !!python/object/apply:os.system [id]", "neither JSON nor YAML"),
         (b"a: b: c", r"neither JSON nor YAML: .* \(line 1\)"),
         (b"a: &a [*a]", "too deep|cannot be read"),

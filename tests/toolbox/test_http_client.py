@@ -13,8 +13,8 @@ from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.toolbox.accounts import Accounts, Credential, WebAccess
 from ferrule.toolbox.http_client import (
     HttpClient,
-    Outgoing,
     Reply,
+    WebRequest,
     checked_headers,
     require_credential,
     with_credential,
@@ -29,7 +29,7 @@ def client(*private: str, timeout: float = 10.0, most_bytes: int = 1_000_000) ->
 
 
 def get(web: WebServer, path: str, by: HttpClient | None = None, *, follow: bool = False) -> Reply:
-    return asyncio.run((by or client()).send(Outgoing("GET", parse_address(web.url + path)), follow=follow))
+    return asyncio.run((by or client()).send(WebRequest("GET", parse_address(web.url + path)), follow=follow))
 
 
 class Names:
@@ -54,7 +54,7 @@ class Names:
 def test_a_name_that_leads_to_a_private_address_is_not_connected_to(web: WebServer, address: str) -> None:
     by = HttpClient(WebAccess(timeout=5), Names([address]))
     with pytest.raises(ToolError, match="not on the public internet") as caught:
-        asyncio.run(by.send(Outgoing("GET", parse_address(f"http://innocent.example:{web.server_port}/"))))
+        asyncio.run(by.send(WebRequest("GET", parse_address(f"http://innocent.example:{web.server_port}/"))))
     assert caught.value.kind == ErrorKind.PERMISSION
     assert web.seen == []
 
@@ -63,7 +63,7 @@ def test_the_address_that_was_checked_is_the_one_connected_to(web: WebServer) ->
     """A name that is harmless when it is looked at and private a moment later is looked up only once."""
     names = Names(["127.0.0.1"], ["169.254.169.254"])
     by = HttpClient(WebAccess(private=["opened.example"]), names)
-    reply = asyncio.run(by.send(Outgoing("GET", parse_address(f"http://opened.example:{web.server_port}/x"))))
+    reply = asyncio.run(by.send(WebRequest("GET", parse_address(f"http://opened.example:{web.server_port}/x"))))
     assert reply.status == 200
     assert names.asked == ["opened.example"]
     assert web.seen[0]["headers"]["Host"] == f"opened.example:{web.server_port}"
@@ -74,14 +74,16 @@ def test_a_redirect_is_checked_like_the_first_request(web: WebServer) -> None:
     by = HttpClient(WebAccess(private=["127.0.0.1"]), names)
     with pytest.raises(ToolError, match="not on the public internet"):
         asyncio.run(
-            by.send(Outgoing("GET", parse_address(f"http://turns.example:{web.server_port}/moved")), follow=True)
+            by.send(WebRequest("GET", parse_address(f"http://turns.example:{web.server_port}/moved")), follow=True)
         )
     assert len(web.seen) == 1
 
 
 def test_of_several_addresses_only_the_allowed_ones_are_tried(web: WebServer) -> None:
     by = HttpClient(WebAccess(private=["127.0.0.1"]), Names(["169.254.169.254", "10.9.9.9", "127.0.0.1"]))
-    assert asyncio.run(by.send(Outgoing("GET", parse_address(f"http://many.example:{web.server_port}/")))).status == 200
+    assert (
+        asyncio.run(by.send(WebRequest("GET", parse_address(f"http://many.example:{web.server_port}/")))).status == 200
+    )
 
 
 def test_a_redirect_to_another_host_is_reported_and_not_followed(web: WebServer) -> None:
@@ -118,7 +120,7 @@ def test_no_proxy_of_the_environment_is_used(web: WebServer, monkeypatch: pytest
 )  # fmt: skip
 def test_what_cannot_be_reached_is_said(web: WebServer, url: str, said: str) -> None:
     with pytest.raises(ToolError, match=said):
-        asyncio.run(client().send(Outgoing("GET", parse_address(url.format(host=web.host)))))
+        asyncio.run(client().send(WebRequest("GET", parse_address(url.format(host=web.host)))))
 
 
 # How much it takes
@@ -170,7 +172,7 @@ CREDENTIALS = {
 @pytest.mark.parametrize("form", CREDENTIALS)
 def test_a_credential_arrives_and_is_never_told(web: WebServer, form: str) -> None:
     accounts = Accounts(credentials={"it": Credential(hosts=[web.host], **CREDENTIALS[form])})
-    request = Outgoing("GET", parse_address(f"{web.url}/echo-secret"))
+    request = WebRequest("GET", parse_address(f"{web.url}/echo-secret"))
     with_credential(request, require_credential(accounts, "it", request.address, client()))
     reply = asyncio.run(client().send(request))
     seen = web.seen[0]
@@ -204,12 +206,12 @@ def test_a_secret_that_is_not_there_is_said_without_it(monkeypatch: pytest.Monke
     monkeypatch.delenv("NO_SUCH_TOKEN", raising=False)
     with pytest.raises(ToolError, match="`value` of this account cannot be filled in: the variable `NO_SUCH_TOKEN`"):
         with_credential(
-            Outgoing("GET", parse_address("https://a.org/")),
+            WebRequest("GET", parse_address("https://a.org/")),
             Credential(hosts=["a.org"], value="Bearer ${NO_SUCH_TOKEN}"),
         )
     with pytest.raises(ToolError, match="control character") as caught:
         with_credential(
-            Outgoing("GET", parse_address("https://a.org/")), Credential(hosts=["a.org"], value="abc\r\nX: y")
+            WebRequest("GET", parse_address("https://a.org/")), Credential(hosts=["a.org"], value="abc\r\nX: y")
         )
     assert "abc" not in str(caught.value)
 

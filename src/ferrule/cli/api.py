@@ -101,7 +101,7 @@ def add_command(
 
 
 def _read(spec: str, client: Any) -> bytes:
-    from ferrule.toolbox.http_client import Outgoing
+    from ferrule.toolbox.http_client import WebRequest
     from ferrule.toolbox.web_address import parse_address
 
     if not spec.lower().startswith(("https://", "http://")):
@@ -109,7 +109,7 @@ def _read(spec: str, client: Any) -> bytes:
             return Path(spec).expanduser().read_bytes()
         except OSError as error:
             raise PlainError(_("{file} cannot be read: {why}.").format(file=spec, why=error.strerror)) from None
-    reply = asyncio.run(client.send(Outgoing("GET", parse_address(spec)), follow=True))
+    reply = asyncio.run(client.send(WebRequest("GET", parse_address(spec)), follow=True))
     if reply.status != 200:
         raise PlainError(_("{url} answered with {status}.").format(url=spec, status=reply.status))
     return reply.body

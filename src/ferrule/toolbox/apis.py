@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ferrule.core.problems import Problem
     from ferrule.core.tool import Tool
     from ferrule.toolbox.accounts import Accounts, Api
-    from ferrule.toolbox.http_client import HttpClient, Outgoing
+    from ferrule.toolbox.http_client import HttpClient, WebRequest
 
 MOST_TOOLS = 30
 """Operations of one API that have a tool each."""
@@ -108,7 +108,7 @@ class LoadedApi:
             if close else phrase("Look for it with FindOperation."),
         )  # fmt: skip
 
-    def request(self, operation: ApiOperation, arguments: Mapping[str, Any], session: Session) -> Outgoing:
+    def request(self, operation: ApiOperation, arguments: Mapping[str, Any], session: Session) -> WebRequest:
         files = files_of(session)
 
         def read_file(given: str) -> bytes:

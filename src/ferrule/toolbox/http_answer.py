@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from ferrule.core.access import Touch
 from ferrule.core.phrases import phrase
-from ferrule.toolbox.http_client import Outgoing
+from ferrule.toolbox.http_client import WebRequest
 from ferrule.workspace.changing import change_file, plan_change
 from ferrule.workspace.names import amount
 
@@ -132,4 +132,4 @@ def each_touch(info: CallInfo) -> tuple[Touch, ...]:
 
 async def answers(client: HttpClient, address: WebAddress) -> int:
     """The status that a server answers a harmless request with; a `ToolError` where it does not answer."""
-    return (await client.send(Outgoing("HEAD", address))).status
+    return (await client.send(WebRequest("HEAD", address))).status

@@ -45,7 +45,7 @@ USER_AGENT = "ferrule"
 
 
 @dataclass(slots=True)
-class Outgoing:
+class WebRequest:
     """A request. `secrets` masks what it carries; a credential's header or parameter is part of it already."""
 
     method: str
@@ -105,7 +105,7 @@ class HttpClient:
         self._web = web
         self._resolve = resolve or _system_addresses
 
-    async def send(self, request: Outgoing, *, follow: bool = False) -> Reply:
+    async def send(self, request: WebRequest, *, follow: bool = False) -> Reply:
         """One request; with `follow`, redirects within its host. A `ToolError` says what failed, without secrets."""
         try:
             async with asyncio.timeout(self._web.timeout):
@@ -121,7 +121,7 @@ class HttpClient:
                 suggestion=phrase("Try again later, or ask for less. The user can raise `web.timeout`."),
             ) from None
 
-    async def _sent(self, request: Outgoing, *, follow: bool) -> Reply:
+    async def _sent(self, request: WebRequest, *, follow: bool) -> Reply:
         for _ in range(_MOST_REDIRECTS):
             reply = await self._once(request)
             if not follow or reply.status not in _REDIRECTS or not (location := reply.header("location")):
@@ -142,7 +142,7 @@ class HttpClient:
             phrase("{origin} redirects more than {most} times.", origin=request.address.origin, most=_MOST_REDIRECTS)
         )
 
-    async def _once(self, request: Outgoing) -> Reply:
+    async def _once(self, request: WebRequest) -> Reply:
         import httpcore2
 
         address = request.address
@@ -232,7 +232,7 @@ def _unpacker(coding: str, address: WebAddress) -> Callable[[bytes, int], bytes]
     return unpack
 
 
-def _reply(status: int, raw: Sequence[tuple[bytes, bytes]], body: bytes, request: Outgoing) -> Reply:
+def _reply(status: int, raw: Sequence[tuple[bytes, bytes]], body: bytes, request: WebRequest) -> Reply:
     mask = request.secrets.masked if request.secrets is not None else str
     headers = [(name.decode("latin-1"), mask(value.decode("latin-1"))) for name, value in raw[:_MOST_HEADERS]]
     masked = body
@@ -317,7 +317,7 @@ def require_credential(accounts: Accounts, name: str, address: WebAddress, clien
     return credential
 
 
-def with_credential(request: Outgoing, credential: Credential) -> None:
+def with_credential(request: WebRequest, credential: Credential) -> None:
     """Add a credential to a request; whatever comes back is masked from then on."""
     secrets = request.secrets = Secrets(credential)
     if credential.user:

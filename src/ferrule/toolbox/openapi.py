@@ -25,7 +25,7 @@ JsonObject = dict[str, Any]
 
 METHODS = ("get", "head", "post", "put", "patch", "delete", "options")
 _MOST_BYTES = 64_000_000
-_MOST_NODES = 5_000_000
+_MOST_NODES = 2_000_000
 _DEEPEST = 200
 _MOST_STEPS = 32
 """References that lead on to another reference."""
@@ -306,7 +306,7 @@ class OpenApi:
             one = _object(self.resolved(given))
             if isinstance(one.get("name"), str) and isinstance(one.get("in"), str):
                 raw[one["in"], one["name"]] = one
-        names = _OperationNames()
+        names = _ArgumentNames()
         for name in re.findall(r"\{([^{}]+)\}", operation.path):
             raw.setdefault(("path", name), {"name": name, "in": "path", "type": "string", "schema": {"type": "string"}})
         parameters = [self._parameter(one, names) for key, one in raw.items() if self._is_sent(*key)]
@@ -339,7 +339,7 @@ class OpenApi:
         schemes = [_object(one) for one in listed.values()]
         return {(str(one.get("in")), str(one.get("name")).lower()) for one in schemes if one.get("type") == "apiKey"}
 
-    def _parameter(self, one: JsonObject, names: _OperationNames) -> ApiParameter:
+    def _parameter(self, one: JsonObject, names: _ArgumentNames) -> ApiParameter:
         place, name = one["in"], one["name"]
         style, explode, as_json = str(one.get("style") or ""), one.get("explode"), False
         if self._is_2:
@@ -362,7 +362,7 @@ class OpenApi:
             style == "form" if explode is None else explode is True, as_json, one.get("allowReserved") is True,
         )  # fmt: skip
 
-    def _body_3(self, spec: JsonObject, names: _OperationNames) -> Body | None:
+    def _body_3(self, spec: JsonObject, names: _ArgumentNames) -> Body | None:
         given = _object(self.resolved(spec.get("requestBody")))
         content = _object(given.get("content"))
         media_type = _chosen(content)
@@ -398,7 +398,7 @@ class OpenApi:
         return frozenset({""}), {"type": "string", "description": "A file of the workspace to send."}
 
     def _body_2(
-        self, raw: Mapping[tuple[str, str], JsonObject], spec: JsonObject, names: _OperationNames
+        self, raw: Mapping[tuple[str, str], JsonObject], spec: JsonObject, names: _ArgumentNames
     ) -> Body | None:
         consumes = [one for one in _list(spec.get("consumes") or self._root.get("consumes")) if isinstance(one, str)]
         whole = next((one for (place, _), one in raw.items() if place == "body"), None)
@@ -461,7 +461,7 @@ class OpenApi:
         return {}
 
 
-class _OperationNames:
+class _ArgumentNames:
     """Names of arguments in letters that every provider takes, each once."""
 
     def __init__(self) -> None:

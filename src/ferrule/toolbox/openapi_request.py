@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
-from ferrule.toolbox.http_client import Outgoing, checked_headers
+from ferrule.toolbox.http_client import WebRequest, checked_headers
 from ferrule.toolbox.web_address import parse_address
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _RESERVED = ":/?[]@!$'()*,;="
 """What `allowReserved` lets stand in a query as it is; without what would end the value."""
 
 
-def request_of(operation: ApiOperation, arguments: Mapping[str, Any], read_file: Callable[[str], bytes]) -> Outgoing:
+def request_of(operation: ApiOperation, arguments: Mapping[str, Any], read_file: Callable[[str], bytes]) -> WebRequest:
     """The request, without a credential; a `ToolError` says which argument cannot be sent."""
     details = operation.details
     if not details.base_url:
@@ -51,10 +51,10 @@ def request_of(operation: ApiOperation, arguments: Mapping[str, Any], read_file:
     if cookies:
         sent.append(("Cookie", "; ".join(cookies)))
     address = parse_address(f"{url}?{query}" if query else url)
-    return Outgoing(operation.method, address, sent, data)
+    return WebRequest(operation.method, address, sent, data)
 
 
-def signature_of(api: str, operation: ApiOperation, request: Outgoing) -> str:
+def signature_of(api: str, operation: ApiOperation, request: WebRequest) -> str:
     """What rules see: the API, the method, and the path below the API's own address, without the query."""
     base = parse_address(operation.details.base_url + "/")
     path = request.address.signature.removeprefix(request.address.origin).partition("?")[0]

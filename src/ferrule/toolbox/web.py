@@ -36,8 +36,8 @@ from ferrule.toolbox.http_answer import (
 )
 from ferrule.toolbox.http_client import (
     HttpClient,
-    Outgoing,
     Reply,
+    WebRequest,
     checked_headers,
     require_credential,
     with_credential,
@@ -190,7 +190,7 @@ async def _page_of(context: ToolContext, client: HttpClient, url: str, form: str
     if (kept := pages.get(key)) is not None:
         return kept
     accept = "text/html,application/xhtml+xml,text/*;q=0.9,application/json;q=0.9,*/*;q=0.5"
-    reply = await client.send(Outgoing("GET", address, [("Accept", accept)]), follow=True)
+    reply = await client.send(WebRequest("GET", address, [("Accept", accept)]), follow=True)
     if not 200 <= reply.status < 300:
         raise ToolError(
             phrase("{url} answered with {status}.", url=reply.address, status=status_words(reply.status)),
@@ -311,7 +311,7 @@ def _http_request(accounts: Accounts, client: HttpClient) -> Tool[Any]:
 def _request(
     accounts: Accounts, client: HttpClient, method: str, url: str, headers: dict[str, str] | None, body: Any,
     credential: str | None,
-) -> Outgoing:  # fmt: skip
+) -> WebRequest:  # fmt: skip
     """The request without its credential; a `ToolError` says what cannot be sent."""
     address = parse_address(url)
     account = require_credential(accounts, credential, address, client) if credential else None
@@ -341,7 +341,7 @@ def _request(
             kind=ErrorKind.VALIDATION,
             suggestion=phrase("Say the method in `method`."),
         )
-    return Outgoing(method, address, sent, data)
+    return WebRequest(method, address, sent, data)
 
 
 # `ferrule toolbox check`
