@@ -320,11 +320,16 @@ def tool_folders(settings: Settings, workspace: Path) -> list[Path]:
 
 def added_folders(settings: Settings, workspace: Path) -> tuple[Path, ...]:
     """The folders that file tools may use besides the workspace; relative ones start there."""
-    return tuple(workspace / folder.expanduser() for folder in settings.files.folders)
+    vaults = (workspace / folder.expanduser() for folder in settings.notes.vaults)
+    outside = [folder for folder in vaults if not Path(os.path.normpath(folder)).is_relative_to(workspace)]
+    return (*(workspace / folder.expanduser() for folder in settings.files.folders), *outside)
 
 
 def accounts_of(settings: Settings, workspace: Path) -> Accounts:
     """What the toolbox's tools may use; relative files start from the workspace."""
+    vaults = [workspace / folder.expanduser() for folder in settings.notes.vaults]
+    if (workspace / ".obsidian").is_dir():
+        vaults.append(workspace)
     return Accounts(
         databases=settings.databases,
         mail=settings.mail,
@@ -332,7 +337,7 @@ def accounts_of(settings: Settings, workspace: Path) -> Accounts:
         credentials=settings.credentials,
         apis={name: replace(one, spec=workspace / one.spec.expanduser()) for name, one in settings.apis.items()},
         web=settings.web,
-        vaults=[workspace / folder.expanduser() for folder in settings.notes.vaults],
+        vaults=vaults,
         workspace=workspace,
     )
 

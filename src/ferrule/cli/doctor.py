@@ -378,7 +378,9 @@ def _files(settings: Settings, workspace: Path) -> Iterator[Check]:
         yield Check("ripgrep", "fail", f"{said_of(error)} {localised(error.suggestion or '')}")
     for folder in added_folders(settings, workspace):
         if not folder.is_dir():
-            missing = _("{folder}: listed in `files.folders`, but does not exist").format(folder=folder)
+            missing = _("{folder}: listed in `files.folders` or `notes.vaults`, but does not exist").format(
+                folder=folder
+            )
             yield Check("folders", "fail", missing)
 
 

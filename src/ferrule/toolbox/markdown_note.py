@@ -219,7 +219,7 @@ class Note:
                 ends[above.pop()] = start
             chains.append((*(found[one][1] for one in above), title))
             above.append(at)
-        starts = [one[2] for one in found[1:]] + [len(self.text)]
+        starts = [*(one[2] for one in found[1:]), len(self.text)][: len(found)]
         return [
             Heading(title, level, self.line_of(start), chain, start, body, own_end, end)
             for (level, title, start, body), chain, own_end, end in zip(found, chains, starts, ends, strict=True)
@@ -227,7 +227,7 @@ class Note:
 
     @cached_property
     def outline(self) -> list[str]:
-        """A path for each heading that means it and no other: `/A/B` from the top, `A[2]` the second of its name."""
+        """A path for each heading that means it and no other: `#A/B` from the top, `#A[2]` the second of its name."""
         suffixes = Counter(
             "/".join(map(alike, one.titles[at:])) for one in self.headings for at in range(len(one.titles))
         )
@@ -238,7 +238,7 @@ class Note:
             name = alike(one.path)
             seen[name] += 1
             number = f"[{seen[name]}]" if whole[name] > 1 else ""
-            paths.append(one.path if suffixes[name] == 1 else f"/{one.path}{number}")
+            paths.append(one.path if suffixes[name] == 1 else f"#{one.path}{number}")
         return paths
 
     def section(self, given: str) -> Heading:
@@ -268,7 +268,7 @@ class Note:
         )
 
     def _matching(self, wanted: str) -> list[Heading]:
-        whole = wanted.removeprefix("/") if wanted.startswith("/") else None
+        whole = wanted.removeprefix("#") if wanted.startswith("#") else None
         for form in (_same_form, alike):
             found = [
                 one

@@ -80,7 +80,7 @@ class _Desk:
         paths, name = self.files.paths, given if is_note(given) else f"{given}.md"
         if bad := _UNLINKABLE.search(name):
             raise _invalid(
-                phrase("`{given}` contains `{bad}`, which links cannot name.", given=given, bad=bad[0]),
+                phrase("`{name}` contains `{bad}`, which links cannot name.", name=given.strip("/"), bad=bad[0]),
                 phrase("Choose a name without any of these: [ ] # ^ | \\ :"),
             )
         vaults = [vault] if vault else self.vaults()
@@ -324,11 +324,11 @@ class _Wanted:
     def _has_link(self, vault: Vault, inner: str, note: Note, why: list[str]) -> bool:
         if isinstance(self._linked, str):
             wanted = self._linked
-            found = [one for one in note.links if alike(one.target) in (wanted, f"{wanted}.md")]
+            found = {one.line for one in note.links if alike(one.target) in (wanted, f"{wanted}.md")}
         else:
             target = self._linked[1] if self._linked and self._linked[0] is vault else None
-            found = [one for one in note.links if one.target and vault.leads_to(one, inner) == target] if target else []
-        why += (f"line {one.line}: {_cut(note.line_text(one.line))}" for one in found[:3])
+            found = {one.line for one in note.links if one.target and target and vault.leads_to(one, inner) == target}
+        why += (f"line {line}: {_cut(note.line_text(line))}" for line in sorted(found)[:3])
         return bool(found)
 
 
@@ -445,7 +445,7 @@ def _read_note(configured: Sequence[Path]) -> Tool[Any]:
         back: list[NoteBacklink] | None = None
         if backlinks:
             back = [
-                {"path": vault.place(one.source).name, "line": one.link.line, "text": _cut(one.text)}
+                {"path": vault.place(one.source).name, "line": one.line, "text": _cut(one.text)}
                 for one in vault.backlinks(inner, _goes_on(context, "searched"))
             ]
             if len(back) > _MOST_LISTED:

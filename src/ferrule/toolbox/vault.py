@@ -95,10 +95,10 @@ class Links:
 
 @dataclass(slots=True, frozen=True)
 class Backlink:
-    """A link to a note, with the line it stands on."""
+    """A line that links to a note."""
 
     source: str
-    link: Link
+    line: int
     text: str
 
 
@@ -178,9 +178,8 @@ class Vault:
         for source, _, text in self.searched(go_on):
             if source != inner and may_link(text.text):
                 note = Note(text.text)
-                for link in note.links:
-                    if self.leads_to(link, source) == inner:
-                        yield Backlink(source, link, note.line_text(link.line))
+                lines = {link.line for link in note.links if self.leads_to(link, source) == inner}
+                yield from (Backlink(source, line, note.line_text(line)) for line in sorted(lines))
 
     def leads_to(self, link: Link, source: str) -> str | None:
         return self.links.resolve(link.target, source, markdown=link.form != "wiki")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
@@ -197,6 +197,10 @@ def _put_link(shown: str, name: str, above: int, target: str) -> None:
         raise
 
 
+Staged: TypeAlias = dict["Path", tuple[Place, str]]
+"""What lies beside a file to take its place, by the file's path."""
+
+
 class FileStates:
     """The files of a workspace, looked at and put back. Contents above `largest` are not read."""
 
@@ -297,25 +301,21 @@ class FileStates:
     @contextmanager
     def staged(
         self, changes: Iterable[Change], content: Callable[[str], bytes], through_hard_links: Container[Path]
-    ) -> Generator[dict[Path, str]]:
-        """Write what files shall hold beside each of them; by path the names that `put` takes. What is left goes."""
-        beside: dict[Path, str] = {}
+    ) -> Generator[Staged]:
+        """Write what files shall hold beside each of them, for `put`; what is left there at the end goes."""
+        beside: Staged = {}
         try:
             for one in changes:
                 before, after = one.before, one.after
                 if one.other is None and one.of_files and after and (before is None or before.digest != after.digest):
                     mode = after.mode if before is None or one.mode_matters else None
-                    beside[one.path] = stage_whole(
-                        self._paths,
-                        self.place(one.path),
-                        content(after.digest),
-                        mode=mode,
-                        through_hard_links=before is None or one.path in through_hard_links,
-                    )
+                    place, linked = self.place(one.path), before is None or one.path in through_hard_links
+                    name = stage_whole(self._paths, place, content(after.digest), mode=mode, through_hard_links=linked)
+                    beside[one.path] = place, name
             yield beside
         finally:
-            for path, name in beside.items():
-                drop_staged(self._paths, self.place(path), name)
+            for place, name in beside.values():
+                drop_staged(self._paths, place, name)
 
     def put(
         self,
@@ -324,12 +324,12 @@ class FileStates:
         content: Callable[[str], bytes | BinaryIO],
         *,
         through_hard_links: bool = True,
-        staged: str | None = None,
+        staged: Staged | None = None,
     ) -> None:
         """Bring the files of a change from one end of it to the other; an open file is copied, and closed."""
         try:
-            if staged is not None:
-                put_staged(self._paths, self.place(change.path), staged)
+            if staged and change.path in staged:
+                put_staged(self._paths, *staged.pop(change.path))
             else:
                 self._put(change, side, content, through_hard_links=through_hard_links)
         except OSError as error:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ferrule.workspace.paths import Paths, Place
+    from ferrule.workspace.snapshots.file_states import Staged
 
 
 # From the steps that were asked for to the changes they are, with the old contents safely kept.
@@ -338,14 +339,15 @@ class History:
         group: Group,
         planned: Plan,
         before_each: Callable[[int], None] | None,
-        staged: dict[Path, str],
+        staged: Staged,
     ) -> None:
+        many = bool(staged)
         # What cannot be rolled back comes last.
         for position, change in enumerate(sorted(group.changes, key=lambda one: not one.covered)):
             if before_each is not None:
                 before_each(position)
             # The plan of many files is no longer fresh when the last of them has its turn.
-            if (position or staged) and change.covered and not self._files.is_at(change, Side.BEFORE):
+            if (position or many) and change.covered and not self._files.is_at(change, Side.BEFORE):
                 place = self._files.place(change.path)
                 raise ChangedMeanwhile(place, self._files.look(place))
             self._files.put(
@@ -353,9 +355,8 @@ class History:
                 Side.AFTER,
                 lambda name: planned.data[name],
                 through_hard_links=change.path in planned.through_hard_links,
-                staged=staged.get(change.path),
+                staged=staged,
             )
-            staged.pop(change.path, None)
 
     def make(
         self,
