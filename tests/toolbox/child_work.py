@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -29,6 +30,13 @@ def misbehave(order: dict[str, Any]) -> Any:
         case "abort":
             os.abort()
         case "hang":
+            time.sleep(600)
+        case "stop":
+            signal.signal(signal.SIGTERM, lambda *_: Path(order["path"]).write_text("stopped") and os._exit(0))
+            Path(order["path"]).write_text("started")
+            time.sleep(600)
+        case "ignore":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
             time.sleep(600)
         case "spin":
             while True:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.toolbox.calendar_server import Radicale, radicale
+from tests.needs import needs
+from tests.service.postgres import Cluster, programs
+from tests.toolbox.database_servers import MariaServer, free_port
 from tests.toolbox.mail_servers import Dovecot, Smtp, dovecot, smtp_server
 from tests.toolbox.web_server import WebServer, web_server
 
@@ -34,3 +38,27 @@ def caldav() -> Iterator[Radicale]:
 def web() -> Iterator[WebServer]:
     with web_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Cluster]:
+    folder = programs()
+    needs(folder, "PostgreSQL: apt-get install postgresql")
+    assert folder is not None
+    cluster = Cluster(folder, free_port())
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariaServer]:
+    needs(shutil.which("mariadbd"), "MariaDB: apt-get install mariadb-server")
+    server = MariaServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()

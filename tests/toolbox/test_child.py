@@ -77,6 +77,32 @@ def test_a_cancelled_call_ends_its_child_at_once() -> None:
     assert time.monotonic() - began < 30
 
 
+@pytest.mark.slow
+def test_a_child_may_have_time_to_stop_by_itself_and_no_more(tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    order, bounds = {"how": "stop", "path": str(note)}, {"writable": (tmp_path,), "stop_seconds": 20}
+    with pytest.raises(ToolError, match="took longer"):
+        work("misbehave", order, bounds={**bounds, "seconds": 3})
+    assert note.read_text() == "stopped"
+    note.unlink()
+    cancellation = Cancellation()
+
+    def cancel() -> None:
+        while not note.exists():
+            time.sleep(0.05)
+        cancellation.request()
+
+    threading.Thread(target=cancel).start()
+    with pytest.raises(ToolError) as caught:
+        work("misbehave", order, bounds=bounds, cancellation=cancellation)
+    assert caught.value.kind == ErrorKind.CANCELLED
+    assert note.read_text() == "stopped"
+    began = time.monotonic()
+    with pytest.raises(ToolError, match="took longer"):
+        work("misbehave", {"how": "ignore"}, bounds={"seconds": 2, "stop_seconds": 0.5})
+    assert time.monotonic() - began < 30
+
+
 def test_nothing_that_a_child_started_goes_on() -> None:
     pid = work("misbehave", {"how": "leave"}).value
     for _ in range(200):

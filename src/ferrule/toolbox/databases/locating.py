@@ -42,8 +42,8 @@ _PASSED_OVER = frozenset({"node_modules", "__pycache__", "site-packages"})
 _MOST_FILES = 2000
 _BESIDE = {"sqlite": ("-wal", "-shm", "-journal"), "duckdb": (".wal",)}
 _STOP_SECONDS = 6.0
-_MORE_SECONDS = 20.0
-"""For connecting and for starting, beside the statement's own time."""
+_SECONDS_TO_START, _SECONDS_TO_CONNECT = 5.0, 20.0
+"""What a child has beside the statement's own time."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -148,9 +148,10 @@ def run_in_child(
         server = _server(target, secrets)
         order |= server
         readable = [value for name, value in server["options"].items() if name in _NAMES_A_FILE]
+    on_network = target.path is None and not target.is_files
     bounds = ChildBounds(
-        seconds=seconds + _MORE_SECONDS,
-        network=target.path is None and not target.is_files,
+        seconds=seconds + (_SECONDS_TO_CONNECT if on_network else _SECONDS_TO_START),
+        network=on_network,
         folders=readable,
         writable=writable,
         stop_seconds=_STOP_SECONDS,
