@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.toolbox.calendar_server import Radicale, radicale
 from tests.needs import needs
 from tests.service.postgres import Cluster, programs
+from tests.toolbox.calendar_server import Radicale, radicale
 from tests.toolbox.database_servers import MariaServer, free_port
 from tests.toolbox.mail_servers import Dovecot, Smtp, dovecot, smtp_server
 from tests.toolbox.web_server import WebServer, web_server

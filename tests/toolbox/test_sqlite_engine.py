@@ -13,7 +13,6 @@ from tests.toolbox.database_desk import DatabaseDesk, digest, make_shop
 
 from ferrule.toolbox.accounts import DatabaseAccount
 
-
 HUGE = (
     "WITH RECURSIVE n(i) AS (SELECT zeroblob(40000000) UNION ALL SELECT i || x'00' FROM n) SELECT * FROM n ORDER BY 1"
 )
