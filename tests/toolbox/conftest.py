@@ -1,4 +1,4 @@
-"""The servers that the toolbox's tests speak to, started once in each process of a run."""
+"""The servers that the toolbox's tests speak to, started once for each module."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.toolbox.mail_servers import Dovecot, Smtp, dovecot, smtp_server
 from tests.toolbox.web_server import WebServer, web_server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def imap() -> Iterator[Dovecot]:
     with tempfile.TemporaryDirectory(prefix="dovecot-") as folder, dovecot(Path(folder)) as server:
         yield server
@@ -28,7 +28,7 @@ def smtp(tmp_path: Path) -> Iterator[Smtp]:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def caldav() -> Iterator[Radicale]:
     with tempfile.TemporaryDirectory(prefix="radicale-") as folder, radicale(Path(folder)) as server:
         yield server

@@ -368,6 +368,7 @@ class Elsewhere:
         class Handler(http.server.BaseHTTPRequestHandler):
             def _answer(self) -> None:
                 outer.seen.append(self.headers.get("Authorization", ""))
+                self.rfile.read(int(self.headers.get("Content-Length", "0")))
                 self.send_response(status)
                 for name, value in {**headers, "Content-Length": str(len(body))}.items():
                     self.send_header(name, value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import imaplib
 import ipaddress
+import os
 import re
 import socket
 import ssl
@@ -16,6 +17,7 @@ import threading
 from dataclasses import dataclass
 from email.parser import BytesHeaderParser
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
@@ -69,10 +71,17 @@ class MailServer(NamedTuple):
 
     def context(self, *, upgrade: bool = False) -> ssl.SSLContext:
         """What TLS is spoken with. The certificate of a server on this machine proves nothing after STARTTLS."""
-        made = ssl.create_default_context()
         if upgrade and self.local:
+            made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
-        return made
+            return made
+        return _trusting(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+
+
+@lru_cache(maxsize=4)
+def _trusting(_file: str | None, _folder: str | None) -> ssl.SSLContext:
+    """All certificates that this machine trusts, read once for each place that they are in."""
+    return ssl.create_default_context()
 
 
 _PORTS = {"imap": 143, "imaps": 993, "smtp": 587, "smtps": 465}
