@@ -147,7 +147,7 @@ class Accounts:
     apis: Mapping[str, Api] = field(default_factory=dict[str, Api])
     web: WebAccess = field(default_factory=WebAccess)
     vaults: list[Path] = field(default_factory=list[Path])
-    workspace: Path | None = None
+    workspace: Path | None = field(default=None, compare=False)
     """Where relative files start while accounts are only checked; a call starts them at its session's workspace."""
 
 

@@ -42,7 +42,7 @@ _PASSED_OVER = frozenset({"node_modules", "__pycache__", "site-packages"})
 _MOST_FILES = 2000
 _BESIDE = {"sqlite": ("-wal", "-shm", "-journal"), "duckdb": (".wal",)}
 _STOP_SECONDS = 6.0
-_SECONDS_TO_START, _SECONDS_TO_CONNECT = 5.0, 20.0
+_SECONDS_TO_START, _SECONDS_TO_CONNECT = 10.0, 20.0
 """What a child has beside the statement's own time."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
@@ -28,7 +27,6 @@ from ferrule.toolbox.databases.locating import (
     find_database,
     run_in_child,
 )
-from ferrule.workspace.changing import SECONDS_TO_CHANGE, change_file
 from ferrule.workspace.files import touching
 from ferrule.workspace.names import amount
 
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from ferrule.core.access import Touches
     from ferrule.core.tool import Tool
 
-_SECONDS_TO_STOP = 8.0
+_SECONDS_TO_STOP, _SECONDS_TO_SAVE = 8.0, 60.0
 _MOST_SQL = 100_000
 _SAVED_AS = {".csv": "csv", ".jsonl": "jsonl"}
 _RETURNED = 50
@@ -206,7 +204,7 @@ def _query_database(accounts: Accounts) -> Tool[Any]:
         tags=("databases",),
         doing="querying the database `{database}`",
         timeout=_time_limit(accounts),
-        grace=SECONDS_TO_CHANGE,
+        grace=_SECONDS_TO_SAVE,
         describe=_reads(accounts, "QueryDatabase"),
         check=_check_query,
         render=_queried_in_words,
@@ -258,6 +256,8 @@ def _query_database(accounts: Accounts) -> Tool[Any]:
         }  # fmt: skip
         if not save_to:
             return Output(data)
+        from ferrule.workspace.changing import change_file
+
         changed = change_file(context, save_to, lambda _before, _text: answer.data, must_exist=False)
         data["saved_to"], data["saved_rows"] = changed.place.name, found["count"]
         return Output(data, metadata=changed.metadata)
@@ -416,6 +416,8 @@ def _foreseen(accounts: Accounts) -> Callable[[Any, Session], Any]:
     """How many rows a change would change, for whoever is asked about it; the database is only read."""
 
     async def preview(params: Any, session: Session) -> str:
+        import asyncio
+
         target = find_database(accounts, params.database, session)
         found = (
             await asyncio.to_thread(
@@ -450,6 +452,8 @@ def _changed_displayed(count: int | None) -> str:
 
 async def check(accounts: Accounts) -> list[AccountCheck]:
     """Connect to each database as a query would, and look at its tables."""
+    import asyncio
+
     session = Session(workspace=accounts.workspace or Path.cwd())
     return list(
         await asyncio.gather(*(asyncio.to_thread(_checked, accounts, name, session) for name in accounts.databases))
