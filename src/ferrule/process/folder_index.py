@@ -153,6 +153,8 @@ class FolderIndex(Generic[_Found]):
             if folder is known:
                 continue
             self._tree = None
+            if known is not None and known.watch != folder.watch:  # another folder is there now
+                _watches.drop(known.watch, self, path)
             self._folders[path] = folder
             self._found.pop(path, None)
             if folder.found is not None:

@@ -47,9 +47,10 @@ _NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
 _BIND, _RECURSIVE, _PRIVATE, _SLAVE = 1 << 12, 1 << 14, 1 << 18, 1 << 19
 _READ_ONLY = 1 | 2 | 4  # and no programs of other users, and no devices
 _TAKE_TERMINAL = 0x540E if _LINUX else 0x20007461
-_PARENT_CHECK_MILLISECONDS, _SOON_MILLISECONDS = 2000, 20
+_PARENT_CHECK_MILLISECONDS, _QUIET_MILLISECONDS, _SOON_MILLISECONDS = 2000, 250, 20
 _SECONDS_TO_END = 60.0
-_RESET = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})  # whoever started Ferrule may ignore any
+# What we hear or ignore ourselves, and Python does; whoever started Ferrule may ignore any of the others.
+_OWN = {signal.SIGCHLD, signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ}
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -183,8 +184,9 @@ class Launcher:
     def serve(self) -> None:
         """Until Ferrule is gone."""
         while True:
-            soon = self._spare is None or any(box.code is not None for box in self._running.values())
-            ready = self._poll.poll(_SOON_MILLISECONDS if soon else _PARENT_CHECK_MILLISECONDS)
+            patience = _PARENT_CHECK_MILLISECONDS if self._spare is not None else _QUIET_MILLISECONDS
+            is_closing = any(box.code is not None for box in self._running.values())
+            ready = self._poll.poll(_SOON_MILLISECONDS if is_closing else patience)
             for descriptor, event in ready:
                 if descriptor == self._woken:
                     os.read(self._woken, 4096)
@@ -338,7 +340,7 @@ def _wait_for_order(
     """In a child that was forked beforehand."""
     try:
         signal.set_wakeup_fd(-1)
-        for number in _RESET:
+        for number in _OWN:
             signal.signal(number, signal.SIG_DFL)
         _die_with(launcher, signal.SIGKILL)
         os.setsid()
@@ -374,7 +376,7 @@ def _rehearse(launcher: int) -> None:
     with open(os.devnull, "wb", 0) as file:  # noqa: PTH123
         file.write(b"0")
     _die_with(launcher, signal.SIGKILL)
-    _tell(far, STARTED, len(order))
+    _tell(far, STARTED, int(_is_covered(order["arguments"][0])))
     _place(given, [0, 1, 2])
     for descriptor in (*given, near.detach(), far.detach()):
         os.close(descriptor)
@@ -650,6 +652,8 @@ def main() -> None:
     for standard in range(3):
         os.dup2(nothing, standard)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # whatever the thread had that started us
+    for number in signal.valid_signals() - _OWN - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
     if _LINUX:
         _libc.prctl(_SUB_REAPER, 1, 0, 0, 0)
     gc.disable()
