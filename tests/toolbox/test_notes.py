@@ -223,7 +223,7 @@ Suggestion: Use one call for each change.\
             snapshot("""\
 Error (validation_error): The front matter cannot be read: expected ',' or ']', but got '<stream end>' in line 3.
 
-Suggestion: Mend the lines between the `---` with Edit.\
+Suggestion: Correct the lines between the `---` with Edit.\
 """),
         ),
     ],

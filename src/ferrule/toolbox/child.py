@@ -244,7 +244,7 @@ def _understood(heard: _ChildExchange, code: int, what: str, bounds: ChildBounds
         )  # fmt: skip
     logger.info("A child ended with %d: %s", code, heard.complaints.decode("utf-8", "replace"))
     raise ToolError(
-        phrase("{what} cannot be read: it is damaged, or was made to harm whoever opens it.", what=what),
+        phrase("{what} cannot be read: it is damaged, or was made to do harm.", what=what),
         suggestion=phrase("Ask the user for another copy of the file."),
         details={"ended": "crash"},
     )

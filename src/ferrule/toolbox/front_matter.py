@@ -221,7 +221,7 @@ def _unreadable(why: str) -> ToolError:
     return ToolError(
         phrase("The front matter cannot be read: {why}.", why=why),
         kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Mend the lines between the `---` with Edit."),
+        suggestion=phrase("Correct the lines between the `---` with Edit."),
     )
 
 

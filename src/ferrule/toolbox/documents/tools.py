@@ -442,7 +442,7 @@ def edit_document(
     changed = change_file(context, file_path, editing, must_exist=True)
     notes = list(changed.place.remarks)
     if editing.format == "xlsx":
-        notes.insert(0, "Values of formulas are worked out anew when a spreadsheet program opens the file.")
+        notes.insert(0, "Values of formulas are recalculated when a spreadsheet program opens the file.")
     changes = editing.changes or []
     data: DocumentEdited = {"file_path": changed.place.name, "changes": changes, "notes": notes}
     said = phrase("1 change") if len(changes) == 1 else phrase("{n} changes", n=f"{len(changes):,}")

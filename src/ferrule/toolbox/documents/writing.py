@@ -32,7 +32,7 @@ def write(order: dict[str, Any], template: BinaryIO | None = None) -> ChildAnswe
     suffix = PurePosixPath(order["name"]).suffix.lower().lstrip(".")
     if template is not None and (kind := recognise(template, order["template"])) != suffix:
         raise _wrong(
-            phrase("The template is a {kind} file, and `{name}` is none.", kind=kind, name=order["name"]),
+            phrase("`{name}` is not a {kind} file, and a template must be one.", kind=kind, name=order["name"]),
             phrase("Use a template of the same kind; docx and pptx can have one."),
         )
     return made(suffix, order["content"], template)
