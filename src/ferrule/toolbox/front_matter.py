@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ferrule.core.errors import ErrorKind, ToolError
@@ -20,6 +21,7 @@ _OPENING = re.compile(r"---[ \t]*(?:\r\n|\n|\r)")
 _CLOSING = re.compile(r"(?<=[\r\n])---[ \t]*(?:\r\n|\n|\r|\Z)")
 _MOST = 100_000
 """Characters of YAML that are read; nobody writes more by hand."""
+_DEEPEST = 100
 _ENDINGS = re.compile(r"\r\n|\n|\r")
 _COMMENT = re.compile(r"[ \t]+#")
 
@@ -123,8 +125,7 @@ def _content_end(node: Any) -> int:
 def _read(yaml_text: str) -> dict[str, Any]:
     import yaml
 
-    if len(yaml_text) > _MOST:
-        raise _unreadable(phrase("it has more than {most} characters", most=f"{_MOST:,}"))
+    _require_shallow(yaml_text)
     try:
         found: Any = yaml.load(yaml_text.rstrip("\0"), _loader())  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -136,9 +137,19 @@ def _read(yaml_text: str) -> dict[str, Any]:
     return {str(name): value for name, value in cast("dict[Any, Any]", found).items()}
 
 
+def _require_shallow(yaml_text: str) -> None:
+    """Refuse what would take pyyaml minutes: its time grows with the square of the depth."""
+    if len(yaml_text) > _MOST:
+        raise _unreadable(phrase("it has more than {most} characters", most=f"{_MOST:,}"))
+    depths = accumulate((one in "[{") - (one in "]}") for one in yaml_text)
+    if max(depths, default=0) > _DEEPEST:
+        raise _unreadable(phrase("it is nested too deeply"))
+
+
 def _composed(yaml_text: str) -> Any:
     import yaml
 
+    _require_shallow(yaml_text)
     try:
         return cast("Any", yaml).compose(yaml_text, _loader())
     except (yaml.YAMLError, RecursionError, ValueError) as error:

@@ -406,15 +406,16 @@ def section_edits(note: Note, operation: Operation, section: str | None, content
     if operation == "append":
         at = _text_end(text, start, end if starts_section else limit)
         span = (at, at)
-        gap = starts_section and at > start and bool(text[start:at].strip())
+        gap = starts_section and bool(text[start:at].strip())
+        rest = end if starts_section else limit
     elif operation == "prepend":
-        span, gap = (start, start), False
+        span, gap, rest = (start, start), False, limit if heading else start
     else:
         at = _text_end(text, start, end)
         leading = start
         while leading < at and (blank := _BLANK.match(text, leading)) and blank.end() <= at:
             leading = blank.end()
-        span, gap = (leading, at), False
+        span, gap, rest = (leading, at), False, end
     newline = _ending_before(text, span[0])
     body = content.rstrip("\n").replace("\n", newline) if content.strip("\n") else ""
     unended = span[0] > 0 and text[span[0] - 1] not in "\r\n"
@@ -426,8 +427,7 @@ def section_edits(note: Note, operation: Operation, section: str | None, content
         else:
             new = before + body + (newline if span[1] < len(text) or _ends_line(text) else "") + after
         edits = [Edit(*span, new)]
-        rest = end if heading or operation != "prepend" else span[1]
-        if _keeps_the_rest(note, edits, heading.body if heading else note.body, rest):
+        if _keeps_the_rest(note, edits, span[0], rest):
             return edits
     raise ToolError(
         phrase("The content would change how the rest of the note reads. Nothing was changed."),

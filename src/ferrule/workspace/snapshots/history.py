@@ -148,7 +148,9 @@ class _Planner:
         _check(step.place, before, step.expect)
         if before is None:
             raise _missing(step.place)
-        self._note(step.place, Operation.DELETE, before, None, covered=self._keep(before, old, durable=True))
+        self._note(
+            step.place, Operation.DELETE, before, None, covered=self._keep(before, old, durable=self.plan.durable)
+        )
 
     def _move(self, step: Move) -> None:
         state = self._files.look(step.place)
