@@ -34,7 +34,7 @@ COMMANDS = {
     "shells": ("shells", "See and stop what runs in the background."),
     "stats": ("audit", "Show how often each tool ran, failed and was refused."),
     "tenants": ("tenants", "Manage the tenants of the service."),
-    "toolbox": ("toolbox", "See the tools for documents, notes, databases, web, mail and calendars."),
+    "toolbox": ("toolbox", "See the areas of the toolbox, and try its accounts."),
     "tools": ("tools", "List the tools and their definitions."),
     "undo": ("past", "Undo what tools changed."),
     "users": ("tenants", "Manage the users of the service."),

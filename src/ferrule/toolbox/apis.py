@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import re
@@ -157,6 +156,8 @@ class LoadedApi:
     async def call(
         self, operation: ApiOperation, arguments: Mapping[str, Any], save_to: str | None, context: ToolContext
     ) -> HttpAnswer:
+        import asyncio
+
         request = await asyncio.to_thread(self.request, operation, arguments, context.session)
         if self.api.credential:
             account = require_credential(self.accounts, self.api.credential, request.address, self.client)
@@ -385,6 +386,8 @@ def _stems(text: str) -> list[str]:
 
 async def check_apis(accounts: Accounts, client: HttpClient) -> list[AccountCheck]:
     """Whether each API's document can be used, and its server answers a request for nothing in particular."""
+    import asyncio
+
     found: list[AccountCheck] = []
     for name, api in accounts.apis.items():
         what = f"API `{name}`"

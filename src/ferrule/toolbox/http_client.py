@@ -7,7 +7,6 @@ own hosts alone and is taken out of whatever comes back, in every form that a se
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import html
 import json
@@ -85,6 +84,8 @@ class Reply:
 
 
 async def _system_addresses(host: str, port: int) -> Sequence[str]:
+    import asyncio
+
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(one[4][0]) for one in found))
 
@@ -107,6 +108,8 @@ class HttpClient:
 
     async def send(self, request: WebRequest, *, follow: bool = False) -> Reply:
         """One request; with `follow`, redirects within its host. A `ToolError` says what failed, without secrets."""
+        import asyncio
+
         try:
             async with asyncio.timeout(self._web.timeout):
                 return await self._sent(request, follow=follow)
@@ -289,6 +292,8 @@ class _CheckedBackend:
         raise OSError(path)
 
     async def sleep(self, seconds: float) -> None:
+        import asyncio
+
         await asyncio.sleep(seconds)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections import OrderedDict
@@ -216,6 +215,8 @@ async def _page_of(context: ToolContext, client: HttpClient, url: str, form: str
 
 
 async def _readable(context: ToolContext, reply: Reply, form: str) -> tuple[str, str]:
+    import asyncio
+
     from ferrule.toolbox.child import ChildBounds, in_child
 
     answer = await asyncio.to_thread(
@@ -298,6 +299,8 @@ def _http_request(accounts: Accounts, client: HttpClient) -> Tool[Any]:
             - create an issue: {"method": "POST", "url": "https://api.example.com/issues",
               "body": {"title": "Broken link"}, "credential": "tracker"}
         """
+        import asyncio
+
         request = _request(accounts, client, method, url, headers, body, credential)
         if credential:
             with_credential(request, require_credential(accounts, credential, request.address, client))

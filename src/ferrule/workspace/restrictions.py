@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
-from ferrule.process.folder_index import index_of
 from ferrule.workspace.problems import PathProblem
 
 if TYPE_CHECKING:
@@ -111,6 +110,8 @@ def files_concerned(roots: Iterable[str], concerns: Concerns, rules: object) -> 
     """Every file and folder that rules are about; what lies in such a folder is not named. `rules` says what `concerns`
     goes by: while that is equal, so are the answers.
     """
+    from ferrule.process.folder_index import index_of  # only for commands, and a list of names starts without
+
     found: set[str] = set()
     for root in dict.fromkeys(roots):
 

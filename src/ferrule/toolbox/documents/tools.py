@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -203,6 +202,8 @@ def _display_written(made: DocumentWritten) -> str:
 
 
 async def _preview_write(params: Any, session: Session) -> str:
+    import asyncio
+
     return await asyncio.to_thread(_planned_write, params, session)
 
 
@@ -394,6 +395,8 @@ def _orders(edits: list[DocumentEdit]) -> list[dict[str, Any]]:
 
 
 async def _preview_edit(params: Any, session: Session) -> str:
+    import asyncio
+
     return await asyncio.to_thread(_planned_edit, params, session)
 
 
