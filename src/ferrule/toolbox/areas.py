@@ -18,15 +18,19 @@ if TYPE_CHECKING:
 class Area:
     """A part of the toolbox: which packages it needs, the tools it has for some accounts, and how those are tried."""
 
-    __slots__ = ("extra", "home", "modules", "name", "needs")
+    __slots__ = ("extra", "home", "modules", "name", "needs", "of_accounts")
 
-    def __init__(self, name: str, home: str, extra: str, modules: tuple[str, ...], needs: str = "") -> None:
+    def __init__(
+        self, name: str, home: str, extra: str, modules: tuple[str, ...], needs: str = "", *, of_accounts: bool = False
+    ) -> None:
         self.name = name
         self.home = home
         self.extra = extra
         self.modules = modules
         self.needs = needs
         """What it needs to have tools at all, for a person."""
+        self.of_accounts = of_accounts
+        """Whether it has tools for accounts alone, so that without any it need not be imported."""
 
     @property
     def missing(self) -> list[str]:
@@ -35,6 +39,8 @@ class Area:
 
     def tools(self, accounts: Accounts) -> list[Tool[Any]]:
         """Its tools: none where they would have nothing to work on. Imports what it needs."""
+        if self.of_accounts and not getattr(accounts, self.name):
+            return []
         return import_module(self.home).tools(accounts)
 
     async def check(self, accounts: Accounts) -> list[AccountCheck]:
@@ -60,13 +66,21 @@ AREAS: tuple[Area, ...] = (
     # SQLite comes with Python; a database whose driver is missing says so when it is used.
     Area("databases", "ferrule.toolbox.databases.tools", "databases", (), phrase("a database in the settings")),
     Area("web", "ferrule.toolbox.web", "web", ("httpcore2", "idna", "jsonschema_rs", "lxml", "trafilatura", "yaml")),
-    Area("mail", "ferrule.toolbox.mail", "mail", ("imap_tools", "aiosmtplib"), phrase("an account in `[mail.NAME]`")),
+    Area(
+        "mail",
+        "ferrule.toolbox.mail",
+        "mail",
+        ("imap_tools", "aiosmtplib"),
+        phrase("an account in `[mail.NAME]`"),
+        of_accounts=True,
+    ),
     Area(
         "calendars",
         "ferrule.toolbox.calendar",
         "calendar",
         ("defusedxml", "httpx2", "icalendar", "recurring_ical_events"),
         phrase("an account in `[calendars.NAME]`"),
+        of_accounts=True,
     ),
 )
 
