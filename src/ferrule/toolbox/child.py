@@ -42,7 +42,8 @@ _MOST_COMPLAINTS = 1 << 14
 _DIES_WITH_PARENT, _NO_NEW_PRIVILEGES, _RESTRICT = 1, 38, 446
 _OUT_OF_MEMORY = 3
 _SECONDS_TO_EXIT = 0.5
-_READABLE = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/ssl", "/etc/localtime", "/etc/fonts", "/dev/null",
+_READABLE = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/ssl", "/etc/localtime", "/etc/fonts",
+             "/etc/mime.types", "/etc/apache2/mime.types", "/etc/httpd/conf/mime.types", "/dev/null",
              "/dev/urandom", "/dev/zero", "/proc/self", "/proc/meminfo", "/proc/cpuinfo",
              "/sys/fs/cgroup", "/sys/devices/system/cpu")  # fmt: skip
 _FOR_NAMES = (
@@ -214,7 +215,8 @@ def _end(process: subprocess.Popen[bytes]) -> int:
 
 def _environment(scratch: str) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TZ", "SSL_CERT_FILE") if name in os.environ}
-    return {**kept, "HOME": scratch, "TMPDIR": scratch, "PATH": "/usr/bin:/bin"}
+    # One thread: where a library loads numpy, its linear algebra would take memory for each processor.
+    return {**kept, "HOME": scratch, "TMPDIR": scratch, "PATH": "/usr/bin:/bin", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def _understood(heard: _ChildExchange, code: int, what: str, bounds: ChildBounds) -> ChildAnswer:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
 from ferrule.toolbox.child import ChildAnswer
-from ferrule.toolbox.documents.formats import Package, library, no_such_part, recognise, unsupported
+from ferrule.toolbox.documents.formats import Package, library, no_such_part, recognise
 from ferrule.toolbox.documents.sheets import (
     CellArea,
     area_of,
@@ -44,14 +44,12 @@ def edit(order: dict[str, Any], data: bytes) -> ChildAnswer:
     name = order["name"]
     file = io.BytesIO(data)
     kind = recognise(file, name)
+    if kind not in ("docx", "pptx", "xlsx"):
+        message = phrase("`{name}` is a {kind} file, which cannot be edited here.", name=name, kind=kind)
+        raise ToolError(message, suggestion=_instead(kind), details={"code": "unsupported"})
     package = Package(file, name)
     changes: list[dict[str, str]] = []
-    if kind in ("docx", "pptx"):
-        editor: TextEditor | SheetEditor = TextEditor(package, kind)
-    elif kind == "xlsx":
-        editor = SheetEditor(package)
-    else:
-        raise unsupported(name, f"a {kind} file", _instead(kind))
+    editor = SheetEditor(package) if kind == "xlsx" else TextEditor(package, kind)
     for number, one in enumerate(order["edits"], 1):
         try:
             if bad := _FORBIDDEN.search(

@@ -18,6 +18,8 @@ from ferrule.core.phrases import phrase
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+SIGNS = FORMULA, ERROR = b"f>", b't="e"'
+"""What a sheet with formulas holds at their end, and one with errors in their cells."""
 MOST_UNPACKED = 4 << 30
 _MOST_RATIO, _RATIO_MATTERS = 200, 64 << 20
 _MOST_MEMBERS = 50_000
@@ -192,6 +194,7 @@ class Package:
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self.name = name
+        self._mentioned: dict[str, frozenset[bytes]] = {}
         try:
             self.zip = zipfile.ZipFile(file)
             self._check()
@@ -225,6 +228,19 @@ class Package:
         if len(data) > most:
             raise harmful(self.name, phrase("its part `{member}` is too large", member=member))
         return data
+
+    def mentions(self, member: str) -> frozenset[bytes]:
+        """Which of `SIGNS` occur in a sheet, found without holding it."""
+        if member not in self._mentioned:
+            found: set[bytes] = set()
+            with self.open(member) as opened:
+                before = b""
+                while piece := self._reading(lambda: opened.read(1 << 20)):
+                    text = before + piece
+                    found.update(sign for sign in SIGNS if sign in text)
+                    before = piece[-8:]
+            self._mentioned[member] = frozenset(found)
+        return self._mentioned[member]
 
     def open(self, member: str) -> IO[bytes]:
         """A member as a file. Bytes past what it declares never come, and a wrong sum is an error."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ctypes import c_double
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ferrule.core.phrases import phrase
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PASSWORD, _SECURITY = 4, 5
+_SPACES, _LINE_ENDS = frozenset({9, 10, 13, 32, 160}), frozenset({10, 13})
 _HYPHEN_AT_END = re.compile("[\ufffe\x02]\n?")
 _NOT_SHOWN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
@@ -70,7 +72,7 @@ class PdfFile(Counted):
             shown = page.get_textpage()
         except pypdfium2.PdfiumError:
             return None
-        text = shown.get_text_range().replace("\r\n", "\n").replace("\r", "\n")
+        text = _in_lines(raw, shown)
         shown.close()
         page.close()
         text = _NOT_SHOWN.sub("", _HYPHEN_AT_END.sub("-\n", text))
@@ -92,3 +94,27 @@ class PdfFile(Counted):
         found = {key.lower(): value for key, value in self.pdf.get_metadata_dict(skip_empty=True).items()}
         width, height = self.pdf.get_page_size(0)
         return {**found, "pages": f"{len(self.pdf):,}", "page size": f"{width:.0f} x {height:.0f} points"}
+
+
+def _in_lines(raw: Any, shown: Any) -> str:
+    """The characters of a page with pdfium's spaces and line ends, and a line end wherever the text goes back to the
+    left and to another height, which pdfium alone takes for the same line.
+    """
+    left, right, bottom, top = c_double(), c_double(), c_double(), c_double()
+    pieces: list[str] = []
+    before: tuple[float, float, float] | None = None
+    for index in range(shown.count_chars()):
+        code = raw.FPDFText_GetUnicode(shown, index)
+        if raw.FPDFText_IsGenerated(shown, index) == 1 or code in _SPACES:
+            pieces.append(chr(code))
+            if code in _LINE_ENDS:
+                before = None
+            continue
+        if raw.FPDFText_GetCharBox(shown, index, left, right, bottom, top):
+            here = left.value, bottom.value, top.value
+            if before is not None and here[0] < before[0] and (here[1] > before[2] or here[2] < before[1]):
+                pieces.append("\n")
+            before = here
+        pieces.append(chr(code))
+    text = "".join(pieces).encode("utf-16", "surrogatepass").decode("utf-16", "ignore")
+    return text.replace("\r\n", "\n").replace("\r", "\n")

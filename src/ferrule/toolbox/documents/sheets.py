@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import phrase
 from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry, cell, heading, row
-from ferrule.toolbox.documents.formats import Package, damaged, encrypted, library, no_such_part, unsupported
+from ferrule.toolbox.documents.formats import (
+    ERROR,
+    FORMULA,
+    Package,
+    damaged,
+    encrypted,
+    library,
+    no_such_part,
+    unsupported,
+)
 from ferrule.workspace.texts.text import decode
 
 if TYPE_CHECKING:
@@ -21,9 +30,11 @@ if TYPE_CHECKING:
 
 LAST_ROW, LAST_COLUMN = 1_048_576, 16_384
 _MOST_CSV = 256 << 20
-_MOST_FOR_FORMULAS = 64 << 20
+_MOST_SCANNED = 64 << 20
 _MOST_FORMULAS = 200
 _REFERENCE = re.compile(r"\$?([A-Za-z]{1,3})?\$?([0-9]{1,7})?(?::\$?([A-Za-z]{1,3})?\$?([0-9]{1,7})?)?")
+_ERROR = re.compile(rb'<(?:\w+:)?c ([^>]*\bt="e"[^>]*)>(.*?)</(?:\w+:)?c>', re.DOTALL)
+_PLACE, _VALUE = re.compile(rb'\br="([A-Z]{1,3})(\d{1,7})"'), re.compile(rb"<(?:\w+:)?v>([^<]*)<")
 _QUOTED = re.compile(r"'((?:[^']|'')*)'(?:!(.*))?", re.DOTALL)
 
 
@@ -71,36 +82,32 @@ class Workbook(Counted):
 
     def blocks(self, part: str) -> Iterator[DocumentBlock]:
         sheets, asked = self.find(part)
-        if self.package is not None and b'fullCalcOnLoad="1"' in self.package.read("xl/workbook.xml"):
-            self.notes.append("Values of formulas may be out of date until a spreadsheet program has opened the file.")
         for name in sheets:
             used = self.grid.used(name)
             yield heading(f"{name} ({used or 'empty'})", 2, name)
             area = used if asked is None or used is None else asked.within(used)
-            if area is None:
-                if used is not None:
-                    self.notes.append(f"{name}!{asked} is empty; the used cells are {used}.")
-                continue
-            yield from self._table(name, area)
+            if area is not None:
+                yield from self._table(name, area)
+            elif used is not None:
+                self.notes.append(f"{name}!{asked} is empty; the used cells are {used}.")
+            # A formula that was never worked out has no value, and so may lie beside the used cells.
+            formulas = self.formulas(name, asked or CellArea(1, 1, LAST_ROW, LAST_COLUMN))
+            if formulas:
+                more = " …" if len(formulas) > _MOST_FORMULAS else ""
+                said = "; ".join(f"{place} ={text}" for place, text in formulas[:_MOST_FORMULAS])
+                yield DocumentBlock("text", f"Formulas: {said}{more}", where=name)
 
     def _table(self, name: str, area: CellArea) -> Iterator[DocumentBlock]:
         columns = [letters(number) for number in range(area.left, area.right + 1)]
         yield DocumentBlock("table", f"{row(['', *columns])}\n{row(['---'] * (len(columns) + 1))}", where=name)
-        first = last = 0
         for number, left, values in self.grid.rows(name, area):
             cells = fitted(values, left, area)
             if not any(one != "" for one in cells):
                 continue
-            last, first = number, first or number
             rest = CellArea(number + 1, area.left, area.bottom, area.right)
             resume = f"{quoted(name)}!{rest}" if number < area.bottom else ""
-            words = row([str(number), *(cell(shown(one)) for one in cells)])
-            yield DocumentBlock("table", words, where=f"{name}!{number}", follows=True, resume=resume)
-        formulas = self.formulas(name, CellArea(first, area.left, last, area.right)) if first else []
-        if formulas:
-            more = " …" if len(formulas) > _MOST_FORMULAS else ""
-            said = "; ".join(f"{place} ={text}" for place, text in formulas[:_MOST_FORMULAS])
-            yield DocumentBlock("text", f"Formulas: {said}{more}", where=name)
+            line = row([str(number), *(cell(shown(one)) for one in cells)])
+            yield DocumentBlock("table", line, where=f"{name}!{number}", follows=True, resume=resume)
 
     def outline(self) -> list[OutlineEntry]:
         return [OutlineEntry(1, name, str(self.grid.used(name) or "empty")) for name in self.grid.names()]
@@ -151,11 +158,14 @@ class Workbook(Counted):
         member = sheet_member(self.package, name) if self.package is not None else None
         if self.package is None or member is None:
             return []
-        if self.package.zip.getinfo(member).file_size > _MOST_FOR_FORMULAS:
-            self.notes.append("Formulas are not shown for a sheet as large as this.")
+        if self.package.zip.getinfo(member).file_size > _MOST_SCANNED:
+            self.notes.append("Formulas and errors are not shown for a sheet as large as this.")
             return []
-        if b"<f" not in self.package.read(member).replace(b":f", b"<f"):
+        if FORMULA not in self.package.mentions(member):
             return []
+        if b'fullCalcOnLoad="1"' in self.package.read(self.package.main_part()):
+            note = "Values of formulas may be out of date until a spreadsheet program has opened and saved the file."
+            self.notes += [note] if note not in self.notes else []
         return list(self._formulas(self.package, member, area))
 
     @staticmethod
@@ -274,15 +284,23 @@ def open_workbook(file: BinaryIO, name: str, kind: str, engine: str) -> Workbook
     package = Package(file, name) if kind != "xls" else None
     if package is not None and kind == "ods" and _is_encrypted_ods(package):
         raise encrypted(name)
-    if engine == "openpyxl" and kind == "xlsx":
+    if kind == "xlsx" and (engine == "openpyxl" or _counts_from_1904(package)):
         return Workbook(OpenpyxlGrid(file, name), name, package)
-    return Workbook(CalamineGrid(file, name), name, package if kind == "xlsx" else None)
+    if kind == "xlsx":
+        return Workbook(CalamineGrid(file, name, package), name, package)
+    book = Workbook(CalamineGrid(file, name, None), name)
+    book.notes.append(f"In {kind} files, cells whose formula gave an error are shown empty.")
+    return book
 
 
 class CalamineGrid:
-    """Excel's formats, old and new, and OpenDocument's."""
+    """Excel's formats, old and new, and OpenDocument's.
 
-    def __init__(self, file: BinaryIO, name: str) -> None:
+    Of a modern workbook, its parts tell what calamine leaves out: errors.
+    """
+
+    def __init__(self, file: BinaryIO, name: str, package: Package | None) -> None:
+        self.package = package
         calamine = library("python_calamine")
         self.name = name
         try:
@@ -321,11 +339,30 @@ class CalamineGrid:
         sheet, used = self._sheet(name), self.used(name)
         if used is None:
             return
-        for number, values in enumerate(sheet.iter_rows(), used.top):
+        errors = self._errors(name, used)
+        for number, values in enumerate(sheet.iter_rows(), 1):  # empty rows before the first come too, columns do not
             if number > area.bottom:
                 return
             if number >= area.top:
+                for column in errors.get(number, ()):
+                    values[column - used.left] = errors[number][column]
                 yield number, used.left, values
+
+    def _errors(self, name: str, used: CellArea) -> dict[int, dict[int, str]]:
+        """`#DIV/0!` and the like, by row and column."""
+        member = sheet_member(self.package, name) if self.package is not None else None
+        if self.package is None or member is None or self.package.zip.getinfo(member).file_size > _MOST_SCANNED:
+            return {}
+        if ERROR not in self.package.mentions(member):
+            return {}
+        found: dict[int, dict[int, str]] = {}
+        for hit in _ERROR.finditer(self.package.read(member)):
+            place, value = _PLACE.search(hit[1]), _VALUE.search(hit[2])
+            if place is not None and value is not None:
+                row, column = int(place[2]), column_number(place[1].decode())
+                if used.top <= row <= used.bottom and used.left <= column <= used.right:
+                    found.setdefault(row, {})[column] = value[1].decode()
+        return found
 
 
 class OpenpyxlGrid:
@@ -407,6 +444,11 @@ class CsvGrid:
         del name
         for number in range(area.top, min(area.bottom, len(self.lines)) + 1):
             yield number, 1, list(self.lines[number - 1])
+
+
+def _counts_from_1904(package: Package | None) -> bool:
+    """Whether dates have other numbers, as workbooks of old Macs do; calamine sees that in some of them only."""
+    return package is not None and bool(re.search(rb'date1904="(1|true)"', package.read(package.main_part())))
 
 
 def _is_encrypted_ods(package: Package) -> bool:

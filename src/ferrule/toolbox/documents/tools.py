@@ -189,7 +189,7 @@ def _render_written(made: DocumentWritten) -> str:
     verb = "Overwrote" if made["is_overwrite"] else "Created"
     lines = [f"{verb} `{made['file_path']}` ({made['format']}, {amount(made['byte_count'], 'byte')})."]
     shown = made["outline"][:_MOST_SHOWN]
-    lines += [f"- {one}" for one in shown]
+    lines += [f"{one[: len(one) - len(one.lstrip())]}- {one.lstrip()}" for one in shown]
     if len(made["outline"]) > len(shown):
         lines.append(f"- … {len(made['outline']) - len(shown):,} more")
     return "\n".join([*lines, *(f"[{one}]" for one in made["notes"])])

@@ -32,6 +32,8 @@ class WordDocument(Counted):
         super().__init__(package.name, "")
         self.package = package
         self.main = package.main_part() if package.main_part() in package.names else "word/document.xml"
+        self.lists: set[str] = set()
+        self._was_item = False
         self.levels = self._heading_levels()
 
     def count(self) -> int:
@@ -110,12 +112,20 @@ class WordDocument(Counted):
         text = tidy(self._text(element, boxes))
         level = self._level(element)
         if text and level:
+            self._was_item = False
             yield heading(text, level)
         elif text:
             indent = self._list_level(element)
-            yield DocumentBlock("text", text if indent is None else f"{'  ' * indent}- {text}")
+            yield DocumentBlock(
+                "text", text if indent is None else f"{'  ' * indent}- {text}", follows=self._in_list(indent)
+            )
         for box in boxes:
             yield from self._inside(box)
+
+    def _in_list(self, indent: int | None) -> bool:
+        """Whether this is a further item of a list."""
+        before, self._was_item = self._was_item, indent is not None
+        return before and self._was_item
 
     def _text(self, element: Any, boxes: list[Any]) -> str:
         pieces: list[str] = []
@@ -175,6 +185,8 @@ class WordDocument(Counted):
                             found.setdefault(key, int(value) + 1)
                         case "basedOn":
                             based[key] = value
+                        case "numPr":
+                            self.lists.add(key)
                         case _:
                             pass
         for key in based:
@@ -200,6 +212,8 @@ class WordDocument(Counted):
             if _name(part) == "numPr":
                 levels = [_attribute(one, "val") or "0" for one in part if _name(one) == "ilvl"]
                 return min(int(levels[0]), 9) if levels and levels[0].isdigit() else 0
+            if _name(part) == "pStyle" and (style := _attribute(part, "val") or "") in self.lists:
+                return int(style[-1]) - 1 if style[-1] in "2345" else 0
         return None
 
 

@@ -338,8 +338,11 @@ def _with_font(pdf: Any, text: str) -> str:
         pdf.set_font("helvetica", size=11)
         return "helvetica"
     needed = sorted({one for one in text if ord(one) > 126 and one.isprintable()})
+    lacking = needed
     for regular in _fonts(needed):
-        if (missing := _missing(regular, needed)) is None or missing:
+        missing = _missing(regular, needed)
+        if missing is None or missing:
+            lacking = min(lacking, missing or lacking, key=len)
             continue
         bold = _bold_of(regular)
         pdf.add_font("text", "", regular)
@@ -348,7 +351,7 @@ def _with_font(pdf: Any, text: str) -> str:
         pdf.set_font("text", size=11)
         return "text"
     raise ToolError(
-        phrase("No installed font has all characters of the text, such as `{some}`.", some="".join(needed[:10])),
+        phrase("No installed font has all characters of the text, such as `{some}`.", some="".join(lacking[:10])),
         suggestion=phrase("Write a docx instead, or ask the user to install fonts such as Noto Sans CJK or DejaVu."),
     )
 

@@ -1,0 +1,156 @@
+"""What the toolbox costs against the bare libraries: `python benchmarks/toolbox.py`.
+
+Each contender runs in a process of its own, and its CPU time and memory are those that the kernel counts. The start of
+the child is measured by one that does nothing, and taken off. Prints a table and exits with 1 when a bar is missed;
+`--quick` takes small files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from _measure import Row, report
+
+MOST = 1.3
+_CHILD = """
+import json, os, resource, sys
+from ferrule.toolbox.child import in_child
+path, order = sys.argv[1], json.loads(sys.argv[2])
+opened = os.open(path, os.O_RDONLY)
+function = "ferrule.toolbox.documents.reading:read" if order else "builtins:dict"
+value = in_child(function, order, what=path, files={"file": opened} if order else {}).value
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, value.get("content", "")]))
+"""
+_BARE_PDF = """
+page = pypdfium2.PdfDocument(path)[int(sys.argv[2]) - 1]
+text = page.get_textpage().get_text_range()
+"""
+_BARE_SHEET = """
+sheet = python_calamine.CalamineWorkbook.from_path(path).get_sheet_by_index(0)
+last = int(sys.argv[2])
+text = str([line for number, line in enumerate(sheet.iter_rows(), 1) if number <= last][-20:])
+"""
+_BARE = """
+import json, sys, time
+began = time.process_time()
+import {library}
+path = sys.argv[1]
+{work}
+from pathlib import Path
+most = int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])  # the kernel's other count is older
+print(json.dumps([time.process_time() - began, most / 1024, text]))
+"""
+
+
+def run(script: str, *arguments: str) -> tuple[float, float, str]:
+    """CPU seconds, MB of memory, and what was read."""
+    done = subprocess.run([sys.executable, "-c", script, *arguments], check=True, capture_output=True)
+    seconds, memory, text = json.loads(done.stdout)
+    return seconds, memory, text
+
+
+def compare(name: str, path: Path, order: dict[str, Any], bare: tuple[str, str, str], *, rounds: int) -> list[Row]:
+    """Reading a part of a document, as multiples of the bare library's time and memory."""
+    library, work, argument = bare
+    ours, theirs, starts = [], [], []
+    for _ in range(rounds):
+        starts.append(run(_CHILD, str(path), "{}"))
+        theirs.append(run(_BARE.format(library=library, work=work), str(path), argument))
+        ours.append(run(_CHILD, str(path), json.dumps(order)))
+        if not ours[-1][2]:
+            raise RuntimeError(f"nothing was read of {path}")
+    start = median(one[0] for one in starts)
+    mine, other = (min(one[0] for one in times) for times in (ours, theirs))
+    memory = [min(one[1] for one in times) for times in (ours, theirs)]
+    note = f"{mine * 1000:.0f} ms, {start * 1000:.0f} of them to start the child, against {other * 1000:.0f} ms"
+    return [
+        Row(f"{name}: CPU time", max(mine - start, 0) / other, "×", MOST, note),
+        Row(f"{name}: memory", memory[0] / memory[1], "×", MOST, f"{memory[0]:.0f} MB against {memory[1]:.0f} MB"),
+    ]
+
+
+def documents(folder: Path, *, quick: bool) -> list[Row]:
+    pages, rows, rounds = (1_000, 100_000, 3) if quick else (10_000, 1_000_000, 5)
+    pdf, book = folder / "long.pdf", folder / "large.xlsx"
+    make_pdf(pdf, pages)
+    make_workbook(book, rows)
+    order = {"name": "x", "view": "text", "find": "", "offset": 0, "limit": 1000}
+    last = pages - 1
+    size = f"{book.stat().st_size / 1e6:.0f} MB"
+    return [
+        *compare(f"page {last:,} of a PDF of {pages:,}", pdf, {**order, "part": str(last)},
+                 ("pypdfium2", _BARE_PDF, str(last)), rounds=rounds),
+        *compare(f"20 rows of a workbook of {size}", book, {**order, "part": f"Data!A{rows // 2 - 19}:J{rows // 2}"},
+                 ("python_calamine", _BARE_SHEET, str(rows // 2)), rounds=rounds if quick else 1),
+    ]  # fmt: skip
+
+
+def make_pdf(path: Path, pages: int) -> None:
+    """Pages of forty lines each, with the table of its objects."""
+    objects = ["<</Type/Catalog/Pages 2 0 R>>", "", "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"]
+    kids: list[str] = []
+    for number in range(1, pages + 1):
+        lines = "".join(f"(page {number} line {line} of some text) Tj 0 -14 Td " for line in range(40))
+        shown = f"BT /F 11 Tf 50 780 Td {lines}ET"
+        kids.append(f"{len(objects) + 1} 0 R")
+        objects.append(f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Resources<</Font<</F 3 0 R>>>>/Contents "
+                       f"{len(objects) + 2} 0 R>>")  # fmt: skip
+        objects.append(f"<</Length {len(shown)}>>stream\n{shown}\nendstream")
+    objects[1] = f"<</Type/Pages/Count {pages}/Kids[{' '.join(kids)}]>>"
+    with path.open("wb") as file:
+        file.write(b"%PDF-1.4\n")
+        places: list[int] = []
+        for number, one in enumerate(objects, 1):
+            places.append(file.tell())
+            file.write(f"{number} 0 obj\n{one}\nendobj\n".encode())
+        table = file.tell()
+        listed = "".join(f"{place:010} 00000 n \n" for place in places)
+        size = len(objects) + 1
+        file.write(f"xref\n0 {size}\n0000000000 65535 f \n{listed}trailer\n<</Size {size}/Root 1 0 R>>\n".encode())
+        file.write(f"startxref\n{table}\n%%EOF\n".encode())
+
+
+def make_workbook(path: Path, rows: int) -> None:
+    """Ten columns of numbers that do not compress well: a million rows are 100 MB."""
+    from openpyxl import Workbook
+
+    book: Any = Workbook()
+    book.active.title = "Data"
+    empty = path.with_suffix(".empty")
+    book.save(empty)
+    draw = random.Random(1).random
+    with zipfile.ZipFile(empty) as source, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as made:
+        for member in source.namelist():
+            if member != "xl/worksheets/sheet1.xml":
+                made.writestr(member, source.read(member))
+        with made.open("xl/worksheets/sheet1.xml", "w", force_zip64=True) as sheet:
+            space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+            sheet.write(f'<worksheet xmlns="{space}"><sheetData>'.encode())
+            for row in range(1, rows + 1):
+                cells = "".join(f'<c r="{letter}{row}"><v>{draw():.13f}</v></c>' for letter in "ABCDEFGHIJ")
+                sheet.write(f'<row r="{row}">{cells}</row>'.encode())
+            sheet.write(b"</sheetData></worksheet>")
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description="What the toolbox costs against the bare libraries.")
+    arguments.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    arguments.add_argument("--quick", action="store_true", help="small files")
+    chosen = arguments.parse_args()
+    with TemporaryDirectory(prefix="ferrule-toolbox-") as folder:
+        rows = documents(Path(folder), quick=chosen.quick)
+    return report(rows, as_json=chosen.json)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
