@@ -23,11 +23,12 @@ from _measure import Row, report
 MOST = 1.3
 _CHILD = """
 import json, os, resource, sys
-from ferrule.toolbox.child import in_child
+from ferrule.toolbox.child import ChildBounds, in_child
 path, order = sys.argv[1], json.loads(sys.argv[2])
 opened = os.open(path, os.O_RDONLY)
 function = "ferrule.toolbox.documents.reading:read" if order else "builtins:dict"
-value = in_child(function, order, what=path, files={"file": opened} if order else {}).value
+bounds = ChildBounds(seconds=300.0, memory=(1 << 30) + 16 * os.fstat(opened).st_size)  # as the tool has it
+value = in_child(function, order, what=path, files={"file": opened} if order else {}, bounds=bounds).value
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, value.get("content", "")]))
 """
@@ -38,7 +39,7 @@ text = page.get_textpage().get_text_range()
 _BARE_SHEET = """
 sheet = python_calamine.CalamineWorkbook.from_path(path).get_sheet_by_index(0)
 last = int(sys.argv[2])
-text = str([line for number, line in enumerate(sheet.iter_rows(), 1) if number <= last][-20:])
+text = str([line for number, line in zip(range(last), sheet.iter_rows()) if number >= last - 20])
 """
 _BARE = """
 import json, sys, time

@@ -304,8 +304,8 @@ class CalamineGrid:
         calamine = library("python_calamine")
         self.name = name
         try:
-            file.seek(0)
-            self.book = calamine.CalamineWorkbook.from_filelike(file)
+            # By a name: from an open file, calamine first takes all of it into memory.
+            self.book = calamine.CalamineWorkbook.from_path(f"/dev/fd/{file.fileno()}")
             self._kinds = {one.name: one.typ for one in self.book.sheets_metadata}
         except calamine.PasswordError:
             raise encrypted(name) from None

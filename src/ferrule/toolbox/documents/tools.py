@@ -14,7 +14,7 @@ from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.function_tool import tool
 from ferrule.core.phrases import phrase
 from ferrule.core.result import Output
-from ferrule.toolbox.child import CRASHED, ChildAnswer, ChildBounds, in_child
+from ferrule.toolbox.child import CRASHED, MEMORY, ChildAnswer, ChildBounds, in_child
 from ferrule.workspace.changing import SECONDS_TO_CHANGE, change_file, plan_change
 from ferrule.workspace.files import MOST_EDITABLE, files_of, opens_file, touching
 from ferrule.workspace.names import amount
@@ -33,6 +33,7 @@ _HOME = "ferrule.toolbox.documents"
 _WRITTEN = ("docx", "pdf", "xlsx", "pptx")
 _CONVERTED = (*_WRITTEN, "md", "txt", "html", "csv")
 _READ_BOUNDS = ChildBounds(seconds=120.0)
+_MOST_MEMORY = 4 << 30
 _MOST_SHOWN = 20
 
 Cell = str | int | float | bool | None
@@ -151,11 +152,14 @@ def _note_seen(files: Files, place: Place, opened: int) -> None:
 
 def _on_file(context: ToolContext, function: str, order: dict[str, Any], place: Place, opened: int) -> ChildAnswer:
     """What a function of ours gives for an open file; where the quick reader of workbooks broke, by the other one."""
+    # A small file has no reason to take much; a workbook of 130 MB asks for more than 1 GB while it is read.
+    memory = min(MEMORY + 16 * os.fstat(opened).st_size, _MOST_MEMORY)
+    bounds = replace(_READ_BOUNDS, memory=memory)
 
     def once(**more: Any) -> ChildAnswer:
         os.lseek(opened, 0, os.SEEK_SET)
         return in_child(
-            f"{_HOME}.{function}", {**order, **more}, what=f"`{place}`", files={"file": opened}, bounds=_READ_BOUNDS,
+            f"{_HOME}.{function}", {**order, **more}, what=f"`{place}`", files={"file": opened}, bounds=bounds,
             cancellation=context.cancellation,
         )  # fmt: skip
 
