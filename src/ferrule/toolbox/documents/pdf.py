@@ -112,7 +112,9 @@ def _in_lines(raw: Any, shown: Any) -> str:
             continue
         if raw.FPDFText_GetCharBox(shown, index, left, right, bottom, top):
             here = left.value, bottom.value, top.value
-            if before is not None and here[0] < before[0] and (here[1] > before[2] or here[2] < before[1]):
+            # Letters of turned text also stand beside each other's height, yet never so far to the left.
+            room = 1.5 * max(here[2] - here[1], right.value - left.value, 1.0)
+            if before is not None and here[0] < before[0] - room and (here[1] > before[2] or here[2] < before[1]):
                 pieces.append("\n")
             before = here
         pieces.append(chr(code))
