@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ferrule import RulePolicy, Runtime, Session, Tool, ToolResult
-from ferrule.tools import builtin_tools
+from ferrule.tools import builtin_tools, toolbox_tools
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -33,6 +33,8 @@ class Run:
 
 _READ = (("Read", {"file_path": "src/app.py"}),)
 _SERVER = (("Bash", {"command": "echo listening; sleep 60", "run_in_background": True}),)
+_LETTER = (("WriteDocument", {"file_path": "letter.docx", "content": "# Offer\n\nDear Ann,\n\nit is ready."}),)
+_SALES = (("WriteDocument", {"file_path": "sales.xlsx", "content": [["Region", "Sum"], ["North", 12.5]]}),)
 _QUESTION = (("Bash", {"command": "read -p 'Name? ' name; echo \"Hello, $name\"", "terminal": True}),)
 
 RUNS: dict[str, tuple[Run, tuple[Run, ...]]] = {
@@ -143,6 +145,31 @@ RUNS: dict[str, tuple[Run, tuple[Run, ...]]] = {
     ),
     "getCurrentDateTime": (Run({}), (Run({"zone": "UTC"}, "It takes no arguments"),)),
     "getCurrentDirectory": (Run({}), (Run({"depth": 2}, "It takes no arguments"),)),
+    "ReadDocument": (
+        Run({"file_path": "sales.xlsx"}, first=_SALES),
+        (
+            Run({"file_path": "sales.xlsx", "part": "Sheet9!A1"}, "There is no such sheet", first=_SALES),
+            Run({"file_path": "notes.txt"}, "It is a text file"),
+        ),
+    ),
+    "WriteDocument": (
+        Run({"file_path": "report.docx", "content": "# Report\n\nAll **well**.\n\n## Next\n\n- rest"}),
+        (Run({"file_path": "report.odt", "content": "# Report"}, "It is not a format that can be written"),),
+    ),
+    "EditDocument": (
+        Run({"file_path": "letter.docx", "edits": [{"find": "Dear Ann", "replace": "Dear Bob"}]}, first=_LETTER),
+        (
+            Run(
+                {"file_path": "letter.docx", "edits": [{"find": "Dear Eve", "replace": "Dear Bob"}]},
+                "The text is not in the document",
+                first=_LETTER,
+            ),
+        ),
+    ),
+    "ConvertDocument": (
+        Run({"file_path": "letter.docx", "to_path": "letter.html"}, first=_LETTER),
+        (Run({"file_path": "letter.docx", "to_path": "letter.csv"}, "It is not a table", first=_LETTER),),
+    ),
 }  # fmt: skip
 
 _APP = """\
@@ -170,7 +197,7 @@ def tool_pages() -> dict[str, str]:
 
     Made once: while `mkdocs serve` follows edits, the tools stay those that were imported at its start.
     """
-    tools = builtin_tools()
+    tools = _tools()
     if missing := [tool.name for tool in tools if tool.name not in RUNS]:
         raise KeyError(f"scripts/site/tool_pages.py has no call to run for {', '.join(missing)}: add it to RUNS.")
     with _own_data_folder():
@@ -178,11 +205,17 @@ def tool_pages() -> dict[str, str]:
     return {"index.md": _index(tools), **pages}
 
 
+def _tools() -> list[Tool[Any]]:
+    """The built-ins, and those of the toolbox that need neither an account nor a server."""
+    return [*builtin_tools(), *(tool for tool in toolbox_tools() if tool.name in RUNS)]
+
+
 _INDEX = """\
 # Built-in tools
 
-`builtin_tools(".")` gives these tools to a program; `ferrule tools` lists them. A read-only tool runs at once. One that
-writes or executes [asks first](../../concepts/permission.md), unless a rule or the mode allows the call.
+`builtin_tools(".")` and `toolbox_tools()` give these tools to a program; `ferrule tools` lists them. A read-only tool
+runs at once. One that writes or executes [asks first](../../concepts/permission.md), unless a rule or the mode allows
+the call.
 
 Each page is generated from the tool's own definition, and every call on it was run when this site was built.
 
@@ -324,7 +357,7 @@ async def _shown(tool: Tool[Any], run: Run, *, success: bool) -> str:
     with tempfile.TemporaryDirectory() as name:
         workspace = await asyncio.to_thread(_workspace, name)
         policy = RulePolicy(mode="bypass")
-        async with Runtime(builtin_tools(), policy=policy, session=Session(workspace=workspace)) as runtime:
+        async with Runtime(_tools(), policy=policy, session=Session(workspace=workspace)) as runtime:
             for earlier, arguments in run.first:
                 _expect(await runtime.run(earlier, arguments), success=True)
             result = await runtime.run(tool.name, run.arguments)
