@@ -13,7 +13,6 @@ import logging
 from collections import Counter
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,7 +21,6 @@ from sqlalchemy import select, update
 from ferrule.core.call import RawCall
 from ferrule.core.errors import DefinitionError, ErrorKind, Stopped
 from ferrule.core.events import Done, Pending
-from ferrule.core.function_tool import FunctionTool
 from ferrule.core.loops import LateTimers
 from ferrule.core.tool import Invocation
 from ferrule.pipeline.authorise import Verdict, require_context
@@ -41,7 +39,7 @@ from ferrule.service.documents import (
     stored_event,
 )
 from ferrule.service.limits import LimitReached
-from ferrule.service.live import LiveCall, events_of
+from ferrule.service.live import LiveCall, can_be_repeated, can_speak, events_of
 from ferrule.service.messages import FINISHED
 from ferrule.service.tables import calls, events, work
 from ferrule.service.writer import SOON_WRITTEN, Along, FinishCall, InsertCalls, UsedKey, find_key
@@ -190,7 +188,7 @@ class Calls:
         self._check_open()
         allowed = self.access.of(principal)
         tool = allowed.tools.get(request.tool, request.version)
-        repeatable = tool is not None and _can_be_repeated(tool)
+        repeatable = tool is not None and can_be_repeated(tool)
         row = new_call_row(
             principal, tool.name if tool else request.tool, request.arguments, request_id,
             version=tool.version if tool else None, pinned=request.version, repeatable=repeatable,
@@ -724,21 +722,6 @@ def raw_call(row: Mapping[str, Any]) -> RawCall:
     text = row["arguments"]
     arguments = text if text.startswith("{") else json.loads(text)
     return RawCall(row["tool"], arguments, id=row["id"], version=row["pinned"])
-
-
-def _can_be_repeated(tool: Tool[Any]) -> bool:
-    """Whether a call may run again after a crash. One that calls tools may have changed something through them."""
-    if not (tool.read_only or tool.idempotent):
-        return False
-    return isinstance(tool, FunctionTool) or not getattr(tool, "calls_tools", False)
-
-
-def can_speak(tool: Tool[Any]) -> bool:
-    """Whether its calls can report progress, stream output, call tools or ask; a plain function can do none of it."""
-    if tool.wants_context or not isinstance(tool, FunctionTool):
-        return True
-    code = getattr(cast("Any", tool.function), "__code__", None)
-    return code is None or bool(code.co_flags & (CO_GENERATOR | CO_ASYNC_GENERATOR)) or tool.has_touches
 
 
 def _check_size(row: Mapping[str, Any], most: int) -> None:

@@ -74,7 +74,10 @@ class Database:
         @event.listens_for(engine, "connect")
         def prepare(connection: Any, _record: object) -> None:  # pyright: ignore[reportUnusedFunction]
             connection.isolation_level = None  # transactions begin where we say
-            for pragma in ("busy_timeout = 10000", "journal_mode = WAL", "synchronous = NORMAL"):
+            # Copying what was written into the file waits for the disk: seldom, and then much at once.
+            for pragma in (
+                "busy_timeout = 10000", "journal_mode = WAL", "synchronous = NORMAL", "wal_autocheckpoint = 4000",
+            ):  # fmt: skip
                 connection.execute(f"PRAGMA {pragma}").close()
 
         @event.listens_for(engine, "begin")

@@ -57,6 +57,7 @@ _JSON = "application/json"
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9a-fA-F:.]{2,45}\](:\d{1,5})?")
 _MOST_ERRORS = 20
 _LARGE = 100_000
+_UNKNOWN: Any = None
 _PROCESS = secrets.token_hex(6)
 _numbers = count(1)
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -158,10 +159,10 @@ class ServiceRequest:
         self.answering: asyncio.Task[None] | None = None
         """An answer that goes out before the endpoint has returned."""
         self.span: RequestSpan | None = None
-        self.principal: Principal = cast("Any", None)
+        self.principal: Principal = _UNKNOWN
         self.generation = -1
         """Of the directory when the caller was admitted."""
-        self.allowed: Allowed = cast("Any", None)
+        self.allowed: Allowed = _UNKNOWN
         self.body: Any = None
         self.raw = b""
         self._query: dict[str, str] | None = None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.events import Done, Partial, Progress
+from ferrule.core.function_tool import FunctionTool
 from ferrule.service.documents import cost_of, output_of, shown_time
 from ferrule.service.messages import FINISHED
 from ferrule.service.writer import AddEvent
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from ferrule.core.events import CallEvent
+    from ferrule.core.tool import Tool
     from ferrule.pipeline.confirm import Answer
     from ferrule.pipeline.run import Runtime
     from ferrule.service.limits import GateTurn
@@ -192,3 +195,18 @@ def events_of(row: Mapping[str, Any], said: list[dict[str, Any]], after: int) ->
 
 def _event(row: Mapping[str, Any], seq: int, kind: str, at: float, data: dict[str, Any]) -> dict[str, Any]:
     return {"id": seq, "type": kind, "call": row["id"], "at": shown_time(at), "data": data}
+
+
+def can_be_repeated(tool: Tool[Any]) -> bool:
+    """Whether a call may run again after a crash. One that calls tools may have changed something through them."""
+    if not (tool.read_only or tool.idempotent):
+        return False
+    return isinstance(tool, FunctionTool) or not getattr(tool, "calls_tools", False)
+
+
+def can_speak(tool: Tool[Any]) -> bool:
+    """Whether its calls can report progress, stream output, call tools or ask; a plain function can do none of it."""
+    if tool.wants_context or not isinstance(tool, FunctionTool):
+        return True
+    code: Any = getattr(tool.function, "__code__", None)  # pyright: ignore[reportUnknownMemberType]
+    return code is None or bool(code.co_flags & (CO_GENERATOR | CO_ASYNC_GENERATOR)) or tool.has_touches

@@ -11,10 +11,10 @@ import asyncio
 import json
 import logging
 import threading
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from operator import itemgetter
 from queue import Empty, SimpleQueue
 from time import monotonic, sleep, time
@@ -219,8 +219,8 @@ class GroupWriter:
         while going:
             ops: list[Op] = []
             one = self._queue.get()
-            if self._busy:
-                sleep(_LINGER)  # others are about to come: one commit serves them all
+            if self._busy and self._held:
+                sleep(_LINGER)  # others run and are about to end: one commit serves them all
             while one is not None:
                 ops.append(one)
                 if len(ops) >= _MOST_IN_GROUP:
@@ -360,21 +360,19 @@ class GroupWriter:
             results.append((change, change.make(connection)))
 
     def _count_usage(self, connection: Connection, tenant: str, rows: list[dict[str, Any]]) -> None:
-        day = day_of(time())
-        counts = Counter((row["user"], row["key"], row["tool"]) for row in rows)
-        costs: Counter[tuple[str, str, str]] = Counter()
+        day, counts = day_of(time()), dict[tuple[str, str, str], list[float]]()
         for row in rows:
-            if row["cost"]:
-                costs[row["user"], row["key"], row["tool"]] += row["cost"]
+            counted = counts.setdefault((row["user"], row["key"], row["tool"]), [0, 0.0])
+            counted[0] += 1
+            counted[1] += row["cost"]
         _run_many(
             connection,
             "count usage",
             [
-                {"tenant": tenant, "day": day, "user": user, "key": key, "tool": tool, "calls": count,
-                 "cost": float(costs[user, key, tool])}
-                for (user, key, tool), count in sorted(counts.items())
+                {"tenant": tenant, "day": day, "user": user, "key": key, "tool": tool, "calls": calls_, "cost": cost}
+                for (user, key, tool), (calls_, cost) in sorted(counts.items())
             ],
-        )  # fmt: skip
+        )
 
     def _count_cost(self, connection: Connection, tenant: str, finishes: list[FinishCall]) -> None:
         day = day_of(time())
@@ -488,7 +486,7 @@ def _hot(dialect: str) -> dict[str, _HotStatement]:
 
 def _cursor(connection: Connection) -> Any:
     """The driver's own, in the transaction that is open."""
-    return cast("Any", connection.connection.driver_connection).cursor()
+    return connection.connection.cursor()
 
 
 def _run_many(connection: Connection, name: str, rows: list[dict[str, Any]]) -> None:
@@ -498,7 +496,12 @@ def _run_many(connection: Connection, name: str, rows: list[dict[str, Any]]) -> 
 
 
 def day_of(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d")
+    return _day(moment // 86_400)
+
+
+@lru_cache(maxsize=2)
+def _day(number: float) -> str:
+    return datetime.fromtimestamp(number * 86_400, UTC).strftime("%Y-%m-%d")
 
 
 def _settle(settled: list[tuple[Op, Any]]) -> None:
