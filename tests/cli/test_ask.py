@@ -64,11 +64,12 @@ def test_what_would_change_in_a_file_is_shown_before_it_changes(ferrule: Command
     assert (ferrule.workspace / "b.txt").read_text() == "new"
 
 
-def test_that_an_edit_would_fail_is_said_before_anybody_agrees_to_it(ferrule: Command) -> None:
+def test_nobody_is_asked_about_an_edit_that_fails_either_way(ferrule: Command) -> None:
     (ferrule.workspace / "a.txt").write_text("one\n")
     edit = ["call", "Edit", '{"file_path": "a.txt", "old_string": "two", "new_string": "2"}']
-    said, _ = at_a_terminal(ferrule, edit, "n\n")
-    assert "It would fail now: The old text is not in the file" in said
+    said, status = at_a_terminal(ferrule, edit, "")
+    assert said.startswith("Error (not_found_error): The old text is not in the file")
+    assert status == 1
 
 
 def test_what_a_tried_command_did_is_shown_and_can_be_kept_or_dropped(ferrule: Command) -> None:

@@ -106,5 +106,5 @@ def test_a_wall_that_does_not_stand_is_a_failure(tmp_path: Path, monkeypatch: py
 def test_an_added_folder_that_is_missing_is_named(tmp_path: Path) -> None:
     settings = Settings(files=FileSettings(folders=[tmp_path, Path("gone")]))
     assert files_checks(tmp_path, settings)["folders"] == (
-        "fail", f"{tmp_path}/gone: listed in `files.folders`, but does not exist",
+        "fail", f"{tmp_path}/gone: listed in `files.folders` or `notes.vaults`, but does not exist",
     )  # fmt: skip

@@ -71,6 +71,9 @@ def read(*names: str) -> list[Call]:
 
 _UNDO_ALL, _REDO_ALL = ("undo", "--to", "0"), ("redo", "--to", str(len(CHANGES)))
 _MULTI_EDIT: Call = ("MultiEdit", {"file_path": "large.txt", "edits": _EDITS})
+_EDIT_DOCUMENT: Call = ("EditDocument", {"file_path": "letter.docx", "edits": [{"find": "two", "replace": "2"}]})
+_READ_DOCUMENT: Call = ("ReadDocument", {"file_path": "letter.docx"})
+_CONVERT_DOCUMENT: Call = ("ConvertDocument", {"file_path": "page.html", "to_path": "page.md"})
 _COMMAND: Call = ("Bash", {"command": _STEPS})
 
 JOBS: dict[str, Job] = {
@@ -79,6 +82,9 @@ JOBS: dict[str, Job] = {
     "an edit": Job("Edit", [CHANGES[1]], first=read("notes.txt")),
     "many edits": Job("MultiEdit", [_MULTI_EDIT], first=read("large.txt")),
     "a replacement": Job("FileSearch", [CHANGES[2]]),
+    "a new document": Job("WriteDocument", [("WriteDocument", {"file_path": "made.docx", "content": "# Two"})]),
+    "an edit of a document": Job("EditDocument", [_EDIT_DOCUMENT], first=[_READ_DOCUMENT]),
+    "a converted document": Job("ConvertDocument", [_CONVERT_DOCUMENT]),
     "a command held back": Job("Bash", [_COMMAND]),
     "a command": Job("Bash", [_COMMAND], allow=["Bash"], steps=True),
     "a simple command": Job(

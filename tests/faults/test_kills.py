@@ -78,7 +78,7 @@ def test_a_history_that_is_killed_while_it_forgets_keeps_within_its_caps(bench: 
     assert room <= CAPS.total, f"{room:,} bytes of contents are kept"
     now, oldest = bench.tree(), min(group["number"] for group in groups)
     assert bench.ferrule("undo", "--to", str(oldest)).code == 0
-    assert bench.ferrule("redo", "--to", str(oldest + len(groups))).code == 0
+    assert bench.ferrule("redo", "--to", str(max(group["number"] for group in groups))).code == 0
     assert not (wrong := differences(bench.tree(), now)), wrong
     bench.check_leftovers()
 
@@ -105,5 +105,7 @@ def test_a_killed_program_whose_parent_has_not_noticed_is_dead_all_the_same(
 
 def test_every_tool_that_changes_files_is_killed(bench: Bench, chance: Random) -> None:
     tools = bench.ferrule("tools", "--json").json
-    changing = {one["name"] for one in tools if one["kind"] != "readonly"}
+    changing = {one["name"] for one in tools if one["kind"] != "readonly"} - {
+        "HttpRequest"
+    }  # what it changes is elsewhere
     assert changing <= {job.tool for job in JOBS.values()}

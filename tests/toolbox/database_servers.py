@@ -49,14 +49,14 @@ class MariaServer:
         )  # fmt: skip
         log.close()
         for _ in range(300):
-            try:
-                self.ask("CREATE DATABASE IF NOT EXISTS shop")
-            except Exception:
-                assert self._process.poll() is None, (self.folder / "log").read_text()
-                time.sleep(0.1)
-            else:
-                return
-        raise AssertionError((self.folder / "log").read_text())
+            with socket.socket(socket.AF_UNIX) as probe:
+                if probe.connect_ex(str(self.socket)) == 0:
+                    break
+            assert self._process.poll() is None, (self.folder / "log").read_text()
+            time.sleep(0.1)
+        else:
+            raise AssertionError((self.folder / "log").read_text())
+        self.ask("CREATE DATABASE IF NOT EXISTS shop")
 
     def ask(self, *statements: str, database: str | None = None) -> list[tuple[Any, ...]]:
         import pymysql

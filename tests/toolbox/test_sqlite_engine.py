@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import sqlite3
 import time
@@ -85,14 +86,14 @@ def test_what_only_asks_is_answered(desk: DatabaseDesk) -> None:
         ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n", "took longer"),
         (f"SELECT count(*) FROM orders{''.join(f', orders o{n}' for n in range(20))}", "took longer"),
         ("SELECT zeroblob(900000000)", "too large"),
-        ("SELECT printf('%.*c', 900000000, 'x')", "took longer"),
+        ("SELECT printf('%.*c', 900000000, 'x')", "took longer|too large"),  # as quick as the machine counts to there
         ("SELECT " + "(" * 900 + "1" + ")" * 900, "said"),
         ("SELECT " + "1+" * 900 + "1", "depth"),
     ],
 )  # fmt: skip
 def test_what_is_endless_or_huge_is_given_up(desk: DatabaseDesk, sql: str, said: str) -> None:
     began = time.monotonic()
-    assert said in desk.refused(sql)
+    assert re.search(said, desk.refused(sql))
     assert time.monotonic() - began < 30
 
 

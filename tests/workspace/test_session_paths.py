@@ -158,11 +158,13 @@ def test_nobody_is_asked_about_a_path_that_no_leave_opens(tool: str, arguments: 
         def decide(self, invocation: Invocation, session: Session) -> Decision:
             return Decision(Verdict.ASK, "everything asks")
 
-    runtime = Runtime(builtin_tools(), session=Session(workspace=workspace), policy=AsksAlways(), ask=ask)
+    session = Session(workspace=workspace)
+    runtime = Runtime(builtin_tools(), session=session, policy=AsksAlways(), ask=ask)
     given = {key: value.format(outside) if isinstance(value, str) else value for key, value in arguments.items()}
     result = asyncio.run(runtime.run(tool, given))
     assert "is outside the workspace" in result.llm_content
     assert asked == []
+    asyncio.run(Runtime(builtin_tools(), session=session).run("Read", {"file_path": "a.txt"}))
     inside = {key: value.format(".") if isinstance(value, str) else value for key, value in arguments.items()}
     assert "the user denied it" in asyncio.run(runtime.run(tool, inside)).llm_content
     assert len(asked) == 1

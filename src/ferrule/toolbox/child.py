@@ -16,7 +16,6 @@ import resource
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from dataclasses import dataclass
 from importlib import import_module
@@ -26,12 +25,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
+from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from io import BufferedReader
 
     from ferrule.core.context import Cancellation
+    from ferrule.process.owned_folders import OwnedFolder
 
 MEMORY = 1 << 30
 """Bytes that a child may hold, unless told otherwise."""
@@ -113,7 +114,8 @@ def in_child(
     not_libraries = ("", os.getcwd())  # noqa: PTH109 - plain text
     path = [str(Path(__file__).resolve().parents[2]), *(one for one in sys.path if one not in not_libraries)]
     head["libraries"] = path
-    with tempfile.TemporaryDirectory(prefix="ferrule-child-") as scratch:
+    with _scratch_folder() as owned:
+        scratch = str(owned.path)
         head["writable"].append(scratch)
         process = subprocess.Popen(  # noqa: S603 - our own Python
             [sys.executable, "-P", "-s", "-X", "utf8", "-c", _START.format(path=path)],
@@ -145,6 +147,16 @@ def in_child(
             details={"ended": "time"},
         )
     return _understood(heard, code, what, bounds)
+
+
+def _scratch_folder() -> OwnedFolder:
+    """Among the temporary folders of commands, so that what a kill leaves is removed with theirs."""
+    from ferrule.process.owned_folders import OwnedFolder
+
+    try:
+        return OwnedFolder(data_folder() / "temporary")
+    except OSError:  # where nothing can be kept, documents can be read all the same
+        return OwnedFolder(prefix="ferrule-child-")
 
 
 class _ChildExchange:
