@@ -124,6 +124,7 @@ NEED: dict[tuple[str, ...], list[str]] = {
 }
 NO_SETTINGS = {
     ("doctor",),
+    *(("market", name) for name in ("add", "list", "publish", "refresh", "remove", "search", "show")),
     ("rules", "test"),
     ("rules", "import"),
     ("shells",),

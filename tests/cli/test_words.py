@@ -72,13 +72,14 @@ CALLS = {
     "Problem", "out_of_form", "against_rule", "unexpected", "missing_field", "wrong_key", "_said",  # of its arguments
     "RuleError", "SettingsError", "HookFailed", "MissingExtra", "AuditError", "SessionProblem",  # of what surrounds it
     "ModelError", "_error", "broken", "garbled", "no_connection", "TurnEnded", "_ended", "Noted",  # of a turn
+    "MarketError", "ManifestError", "_wrong_address",  # of a market
     "Failed", "_failed", "Malformed", "MissingValue", "OAuthFlowError", "ended_in_call", "Conflict",  # of servers, undo
     "UsageError", "ClickException", "PlainError", "fail", "warn",  # of a command line
 }  # fmt: skip
 """What makes words that a person gets to read: as a reason, an error, a suggestion."""
 WORDED = (
     "core", "pipeline", "policy", "workspace", "process", "builtin", "agent", "models", "mcp_client", "app", "records",
-    "cli",
+    "plugins", "cli",
 )  # fmt: skip
 OTHERWISE_NAMED = {
     "policy/commands": {"fail"},  # why a command could not be read; a person is told that it was not fully understood

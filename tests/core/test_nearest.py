@@ -82,13 +82,13 @@ def test_at_most_so_many_are_given():
 def test_ten_thousand_names_are_compared_once_each_and_unlike_ones_never(monkeypatch: pytest.MonkeyPatch):
     """R1: ten thousand tools do not make an unknown name slow. Only comparing letter by letter takes long."""
     compared: list[str] = []
-    letter_by_letter = nearest_module._distance
+    letter_by_letter = nearest_module.edits
 
     def counting(wanted: str, known: str, bound: int) -> int:
         compared.append(known)
         return letter_by_letter(wanted, known, bound)
 
-    monkeypatch.setattr(nearest_module, "_distance", counting)
+    monkeypatch.setattr(nearest_module, "edits", counting)
     alike = [f"create_the_great_report_{number}" for number in range(10_000)]
     assert len(nearest("create_the_great_report_of_the_yaer", alike)) == 3
     assert len(compared) == len(set(compared)) <= 10_000

@@ -63,9 +63,22 @@ def asker(yes: bool, on_sigterm: Callable[[], None]) -> Asker | None:
     """Who answers: `--yes`, the person at the terminal, or nobody, so that what would ask is refused."""
     if yes:
         return say_yes
-    # A confirmation is never taken from a pipe: whoever fills it is not the person. A closed one is None.
-    at_a_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
-    return TerminalAsker(on_sigterm) if at_a_terminal else None
+    return TerminalAsker(on_sigterm) if at_a_terminal() else None
+
+
+def at_a_terminal() -> bool:
+    """A confirmation is never taken from a pipe: whoever fills it is not the person. A closed one is None."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
+def confirmed(prompt: str) -> bool:
+    """Whether the user at the terminal says yes; the end of input means no."""
+    forget_what_was_typed()
+    click.echo(prompt, nl=False, err=True)
+    try:
+        return typed_line().strip().lower() in _YES
+    except EOFError:
+        return False
 
 
 class TerminalAsker:

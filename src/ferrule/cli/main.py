@@ -24,6 +24,7 @@ COMMANDS = {
     "history": ("past", "List the changes that tools made."),
     "keys": ("tenants", "Manage the API keys of the service."),
     "lint": ("tools", "Check tool definitions for what confuses models."),
+    "market": ("market", "Find plugins in markets, and publish yours."),
     "mcp": ("mcp", "Use the tools of MCP servers, or serve yours."),
     "models": ("models", "List the models you can use, and what the others need."),
     "redo": ("past", "Redo what was undone."),

@@ -44,7 +44,7 @@ def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
             if not apart and len(plain) == len(wanted) and _words(name) == _words(candidate):
                 scored.append((0.1, candidate))  # `file_read` for `read_file`
                 continue
-            distance = _distance(wanted, plain, bound)
+            distance = edits(wanted, plain, bound)
             if distance > bound:
                 continue
             score = distance / len(longer)
@@ -70,7 +70,7 @@ def _plain(name: str) -> str:
     return name.lower().translate(_DROPPED)
 
 
-def _distance(a: str, b: str, bound: int) -> int:
+def edits(a: str, b: str, bound: int) -> int:
     """Edits (with swaps of neighbours) from one string to another; anything over `bound` counts as `bound + 1`."""
     if abs(len(a) - len(b)) > bound:
         return bound + 1

@@ -23,6 +23,7 @@ _TWINS = {
     "O": "ОΟՕ", "P": "РΡ", "S": "ЅՏ", "T": "ТΤ", "V": "ѴⅤ", "W": "Ԝ", "X": "ХΧⅩ", "Y": "ΥҮ", "Z": "Ζ",
 }  # fmt: skip
 _LETTERS = frozenset("".join(_TWINS.values()))
+_LATIN = {ord(twin): latin for latin, twins in _TWINS.items() for twin in twins}
 # Marks that pass for a quote, a bar or a slash of the shell, and are none: what seems quoted is not.
 _MARKS = frozenset("‘’‚‛“”„‟′″ǀ∣∕⁄⧸ʹʺˈ")
 # Wide punctuation is how Chinese and Japanese are written; beside their characters it disguises nothing.
@@ -66,6 +67,11 @@ def disguises(text: str) -> list[str]:
     if _SPACES.search(text) or _NEWLINES.search(text):
         found.append("long blank stretches")
     return found
+
+
+def without_twins(text: str) -> str:
+    """The text in the Latin letters that it looks like: of other widths, styles and scripts."""
+    return unicodedata.normalize("NFKC", text).translate(_LATIN)
 
 
 def _without_middle(text: str) -> str:

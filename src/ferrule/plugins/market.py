@@ -1,0 +1,274 @@
+"""Markets that the user added, and what they offer (R7).
+
+A market is a signed index (`signed_index.py`) whose key is pinned when it is added, or a registry with the API of the
+MCP registry. What was fetched is kept under `market/NAME` in the data folder and can be used offline:
+
+    source.json      its address and its key
+    index.signed     the last index that passed every check
+    registry.json    of a registry: what it answered
+    withdrawn.json   versions that must not be used any more, small and quick to read at each start
+
+Everything here blocks. From an event loop, call it in a thread.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin
+
+from ferrule.core.errors import ErrorKind
+from ferrule.core.nearest import nearest
+from ferrule.core.phrases import phrase
+from ferrule.plugins.fetch import checked_address, fetch, registry_page
+from ferrule.plugins.market_files import (
+    MARKET_NAME,
+    alone,
+    market_folder,
+    market_folders,
+    write_file,
+    write_json,
+    write_withdrawn,
+)
+from ferrule.plugins.signed_index import (
+    INDEX_FILE,
+    MOST_INDEX_BYTES,
+    MarketError,
+    check,
+    checked_key,
+    in_words,
+    parse_index,
+    signer_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from pathlib import Path
+
+    from ferrule.plugins.signed_index import MarketIndex
+
+_SOURCE = "source.json"
+
+
+@dataclass(slots=True, frozen=True)
+class Market:
+    """A source of plugins. One without a key is a registry, whose answers nobody signs."""
+
+    name: str
+    url: str
+    key: str
+    added_at: str
+
+    @property
+    def is_registry(self) -> bool:
+        return not self.key
+
+    @property
+    def folder(self) -> Path:
+        return market_folder() / self.name
+
+    @property
+    def proof(self) -> str:
+        """How far it is proven that an offer is its publisher's, in a sentence."""
+        if self.key:
+            return phrase(
+                "Signed by the market {market} with the key that you pinned on {day}; files must have the sha256 in "
+                "its index.",
+                market=self.name,
+                day=self.added_at[:10],
+            )
+        if self.url.startswith("https:"):
+            return phrase("By the registry's own name check (reverse DNS or GitHub), over TLS; no signature.")
+        return phrase("By the registry's own name check, from this machine; no signature.")
+
+
+@dataclass(slots=True, frozen=True)
+class Refreshed:
+    """What a refresh brought."""
+
+    market: str
+    serial: int
+    plugins: int
+    changed: bool
+    expires_at: datetime
+
+
+# The markets
+
+
+def markets() -> list[Market]:
+    """Every market that the user added, by name."""
+    return [_market(folder) for folder in market_folders() if (folder / _SOURCE).exists()]
+
+
+def find_market(name: str) -> Market:
+    folder = market_folder() / name
+    if MARKET_NAME.fullmatch(name) and (folder / _SOURCE).is_file():
+        return _market(folder)
+    close = nearest(name, (folder.name for folder in market_folders()), most=1)
+    hint = phrase("Did you mean `{name}`?", name=close[0]) if close else phrase("`ferrule market list` shows them.")
+    raise MarketError(phrase("There is no market `{name}`.", name=name), kind=ErrorKind.NOT_FOUND, suggestion=hint)
+
+
+def add_market(
+    name: str, url: str, key: str | None = None, *, registry: bool = False, confirm: Callable[[str], bool] | None = None
+) -> Market:
+    """Add a market and fetch what it offers. Without a `key`, `confirm` is asked about the one that it is signed with;
+    where that cannot be asked either, nothing is added.
+    """
+    if not MARKET_NAME.fullmatch(name):
+        raise MarketError(
+            phrase("`{name}` cannot name a market: use up to 30 small letters, digits and `-`.", name=name),
+            kind=ErrorKind.VALIDATION,
+        )
+    folder = market_folder() / name
+    if folder.exists():
+        raise MarketError(
+            phrase("There is a market `{name}` already.", name=name),
+            suggestion=phrase("Choose another name, or first: ferrule market remove {name}", name=name),
+        )
+    if any(mark in url for mark in "?#"):
+        raise MarketError(
+            phrase("The address of a market has no `?` and no `#`: {url}", url=url), kind=ErrorKind.VALIDATION
+        )
+    url = checked_address(url.removesuffix(INDEX_FILE).rstrip("/") + "/")
+    added = datetime.now(UTC).isoformat(timespec="seconds")
+    if registry:
+        market = Market(name, url, "", added)
+        registry_page(url, limit=1)
+        with _new_folder(folder) as made:
+            _write_source(made, market)
+        return market
+    wanted = checked_key(key) if key else ""
+    data = fetch(url + INDEX_FILE, MOST_INDEX_BYTES)
+    found = signer_of(data, url)
+    pinned = wanted or found
+    index = _accepted(check(data, pinned, url), url)
+    if not key and (confirm is None or not confirm(found)):
+        raise MarketError(
+            phrase("The market was not added: its key {key} was not confirmed.", key=found),
+            kind=ErrorKind.PERMISSION,
+            suggestion=phrase("Ask the people who run it for its key, and give it with --key."),
+        )
+    market = Market(name, url, pinned, added)
+    with _new_folder(folder) as made:
+        _write_source(made, market)
+        _keep(made, data, index)
+    return market
+
+
+def remove_market(name: str) -> None:
+    """Forget a market, its key and its cache. Plugins that came from it stay."""
+    folder = market_folder() / name
+    if not MARKET_NAME.fullmatch(name) or not folder.is_dir():
+        find_market(name)
+    gone = folder.with_name(f".{name}.{secrets.token_hex(6)}")  # in one step, then at leisure
+    folder.rename(gone)
+    shutil.rmtree(gone)
+
+
+def refresh_market(market: Market) -> Refreshed:
+    """Fetch the index of a market again. Unless it passes every check, the one from before stays."""
+    data = fetch(market.url + INDEX_FILE, MOST_INDEX_BYTES)
+    payload = check(data, market.key, market.url)
+    index = _accepted(payload, market.url)
+    serial = index.metadata.serial
+    with alone(market.folder):
+        kept = kept_payload(market)
+        if kept is not None:
+            before = parse_index(kept, market.name).metadata.serial
+            if serial < before:
+                raise MarketError(
+                    phrase(
+                        "{url} offers an older index than you have: serial {serial}, yours is {before}. Yours stays.",
+                        url=market.url, serial=serial, before=before,
+                    ),
+                    kind=ErrorKind.PERMISSION,
+                    suggestion=phrase(
+                        "Someone may be hiding withdrawn plugins from you. Tell the people who run the market."
+                    ),
+                )  # fmt: skip
+            if serial == before and payload != kept:
+                raise MarketError(
+                    phrase(
+                        "{url} offers another index under the serial {serial} that you have. Yours stays.",
+                        url=market.url, serial=serial,
+                    ),
+                    kind=ErrorKind.PERMISSION,
+                    suggestion=phrase("The people who run the market must publish it again, with a new serial."),
+                )  # fmt: skip
+        _keep(market.folder, data, index)
+    return Refreshed(market.name, serial, len(index.servers), payload != kept, index.metadata.expires_at)
+
+
+def _market(folder: Path) -> Market:
+    file = folder / _SOURCE
+    try:
+        found = json.loads(file.read_bytes())
+        return Market(folder.name, found["url"], found["key"], found["added_at"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise MarketError(
+            phrase("{file} cannot be read: {why}.", file=file, why=error),
+            suggestion=phrase("Remove the market and add it again: ferrule market remove {name}", name=folder.name),
+        ) from None
+
+
+def _write_source(folder: Path, market: Market) -> None:
+    write_json(folder / _SOURCE, {"url": market.url, "key": market.key, "added_at": market.added_at})
+
+
+def _accepted(payload: bytes, url: str) -> MarketIndex:
+    """An index that was fetched just now: in shape, still valid, and with files that may be fetched."""
+    index = parse_index(payload, url)
+    if index.metadata.expires_at <= now():
+        raise MarketError(
+            phrase("The index of {source} expired on {when}.", source=url, when=in_words(index.metadata.expires_at)),
+            kind=ErrorKind.PERMISSION,
+            suggestion=phrase(
+                "The people who run the market must publish it again. What was fetched before can still be used."
+            ),
+        )
+    for entry in index.servers:
+        for file in entry.plugin.files:
+            checked_address(urljoin(url, file.url))
+    return index
+
+
+def _keep(folder: Path, data: bytes, index: MarketIndex) -> None:
+    """Withdrawn versions first: a kill in between leaves more withdrawn, never less, and the next refresh does both."""
+    write_withdrawn(folder, ((*one.key, one.plugin.withdrawn.reason) for one in index.servers if one.plugin.withdrawn))
+    write_file(folder / INDEX_FILE, data)
+
+
+def kept_payload(market: Market) -> bytes | None:
+    """The payload of the index that is kept; None where there is none, or the disk damaged it."""
+    try:
+        return check((market.folder / INDEX_FILE).read_bytes(), market.key, market.name)
+    except (FileNotFoundError, MarketError):
+        return None
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+@contextmanager
+def _new_folder(folder: Path) -> Generator[Path]:
+    """A folder that is there with all that is in it, or not at all."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    made = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}")
+    made.mkdir(mode=0o700)
+    try:
+        yield made
+        made.rename(folder)
+    except OSError:
+        if folder.exists():
+            raise MarketError(phrase("There is a market `{name}` already.", name=folder.name)) from None
+        raise
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
