@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Generator
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 from tests.models.local.weights_here import smollm2
 from tests.needs import slow
+from tests.plugins.market_site import Site, make_wheel, serving
 from tests.warm_start import can_be_warm, start_warm
 
 ROOT = Path(__file__).parents[2]
@@ -95,6 +97,50 @@ TRANSLATED = "README.zh-CN.md"
 )
 def test_terminal_sessions_show_what_really_comes_out(page: Path, tmp_path: Path) -> None:
     """A python block that begins with `# folder/file.py` is that file."""
+    with staged(page, tmp_path) as stage:
+        run_sessions(page, tmp_path, stage)
+
+
+class Stage:
+    """What a page takes for granted; most take nothing."""
+
+    def typed(self, command: str) -> str:
+        return command
+
+    def shown(self, output: str) -> str:
+        return output
+
+
+class MarketStage(Stage):
+    """The market that the page publishes is served at the address that it names, and has a key of its own."""
+
+    ADDRESS = "https://plugins.acme.example/"
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+
+    def typed(self, command: str) -> str:
+        if not (index := self.site.folder / "index.signed").exists():
+            return command
+        key = index.read_text(encoding="utf-8").split(" ")[2]
+        return re.sub("ed25519:[0-9a-f]{64}", key, command).replace(self.ADDRESS, self.site.url)
+
+    def shown(self, output: str) -> str:
+        return output.replace(self.site.url, self.ADDRESS)
+
+
+@contextlib.contextmanager
+def staged(page: Path, folder: Path) -> Generator[Stage]:
+    if page.name != "market.md":
+        yield Stage()
+        return
+    (declared,) = [example.text for example in examples(page) if example.language == "toml"]
+    make_wheel(folder / "dist", "acme/weather", "1.2.0", table=declared)
+    with serving(folder / "site") as site:
+        yield MarketStage(site)
+
+
+def run_sessions(page: Path, tmp_path: Path, stage: Stage) -> None:
     for example in examples(page):
         if example.language == "python" and (file := FILE.match(example.text)):
             (tmp_path / file[1]).parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +149,8 @@ def test_terminal_sessions_show_what_really_comes_out(page: Path, tmp_path: Path
             continue
         for command, shown in sessions(example.text):
             cold = page.name == "README.md"  # what is read first is run just as it is by a person
-            assert steady(run(command, tmp_path, cold)) == steady(shown), f"{name(page)}:{example.line}: {command}"
+            output = stage.shown(run(stage.typed(command), tmp_path, cold))
+            assert steady(output) == steady(shown), f"{name(page)}:{example.line}: {command}"
 
 
 def sessions(text: str) -> list[tuple[str, str]]:
