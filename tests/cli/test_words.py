@@ -72,7 +72,7 @@ CALLS = {
     "Problem", "out_of_form", "against_rule", "unexpected", "missing_field", "wrong_key", "_said",  # of its arguments
     "RuleError", "SettingsError", "HookFailed", "MissingExtra", "AuditError", "SessionProblem",  # of what surrounds it
     "ModelError", "_error", "broken", "garbled", "no_connection", "TurnEnded", "_ended", "Noted",  # of a turn
-    "MarketError", "ManifestError", "_wrong_address",  # of a market
+    "MarketError", "PluginError", "_wrong_address",  # of a market
     "Failed", "_failed", "Malformed", "MissingValue", "OAuthFlowError", "ended_in_call", "Conflict",  # of servers, undo
     "UsageError", "ClickException", "PlainError", "fail", "warn",  # of a command line
 }  # fmt: skip

@@ -64,6 +64,8 @@ def make_wheel(
 def make_mcpb(folder: Path, manifest: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "clock.mcpb"
+    if isinstance(manifest, dict):
+        manifest = {"server": {"type": "node", "mcp_config": {"command": "node"}}, **manifest}
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("manifest.json", json.dumps(manifest))
     return file

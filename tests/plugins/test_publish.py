@@ -49,7 +49,7 @@ def test_what_is_published_can_be_added_and_has_the_hashes_of_its_files(shop: Sh
         shop.dist,
         {
             "manifest_version": "0.3", "name": "clock", "version": "0.1.0", "description": "The time.",
-            "author": {"name": "Bob"}, "server": {"type": "node"}, "tools": [{"name": "now", "description": "It."}],
+            "author": {"name": "Bob"}, "tools": [{"name": "now", "description": "It."}],
         },
     )  # fmt: skip
     done = shop.publish(reviewed=[("acme/weather", "1.2.0")])

@@ -271,13 +271,14 @@ def build_servers(
 ) -> tuple[Servers | None, list[str]]:
     """The servers that may be started, with the tools that are known of them registered; and what is to be said."""
     known = known_servers(settings, workspace)
-    if not known.servers:
-        return None, [*known.problems, *known.left_out]
+    plugins, of_plugins = _plugins(workspace)
+    if not known.servers and not plugins:
+        return None, [*known.problems, *known.left_out, *of_plugins]
     from ferrule.mcp_client.servers import Servers
     from ferrule.policy.shown_text import shown_argument
 
     waiting = [one for one in known.servers if not one.trusted and one.config.enabled]
-    notes = [*known.problems, *known.left_out]
+    notes = [*known.problems, *known.left_out, *of_plugins]
     if waiting:
         names = ", ".join(f"`{one.config.name}`" for one in waiting)
         typed = shown_argument(waiting[0].config.name)
@@ -285,8 +286,9 @@ def build_servers(
             f"This workspace brings MCP servers that you have not trusted yet, and they are not started: {names}. "
             f"`ferrule mcp list` shows them, and `ferrule mcp trust {typed}` lets one start."
         )
+    taken = {one.config.name for one in known.servers}
     servers = Servers(
-        [one.config for one in known.servers if one.trusted],
+        [*(one.config for one in known.servers if one.trusted), *(one for one in plugins if one.name not in taken)],
         registry,
         folders=(workspace, *folders),
         data=mcp_folder(),
@@ -294,6 +296,15 @@ def build_servers(
         disabled=settings.tools.disabled,
     )
     return servers, notes
+
+
+def _plugins(workspace: Path) -> tuple[list[ServerConfig], list[str]]:
+    """The servers of installed plugins; in most starts there are none, and nothing is imported then."""
+    if not (data_folder() / "plugins" / "plugins.lock").exists():
+        return [], []
+    from ferrule.plugins.isolated import enabled_plugins
+
+    return enabled_plugins(workspace)
 
 
 def trust_server(config: ServerConfig) -> None:

@@ -27,6 +27,7 @@ COMMANDS = {
     "market": ("market", "Find plugins in markets, and publish yours."),
     "mcp": ("mcp", "Use the tools of MCP servers, or serve yours."),
     "models": ("models", "List the models you can use, and what the others need."),
+    "plugin": ("plugin", "Install, judge, use and remove plugins."),
     "redo": ("past", "Redo what was undone."),
     "roles": ("tenants", "Manage the roles of the service's users."),
     "rules": ("rules", "See and change the permission rules."),

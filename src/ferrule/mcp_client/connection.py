@@ -550,7 +550,9 @@ def _program(
     command = [variables.fill(word) for word in config.command]
     environment = clean_environment(os.environ, variables.fill_table(config.env))
     folder = folders[0] / Path(variables.fill(config.folder)).expanduser() if config.folder else folders[0]
-    return lambda on_end: StdioTransport(command, folder=folder, environment=environment, log=log, on_end=on_end)
+    return lambda on_end: StdioTransport(
+        command, folder=folder, environment=environment, log=log, on_end=on_end, confinement=config.confinement
+    )
 
 
 def _address(

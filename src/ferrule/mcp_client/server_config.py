@@ -35,6 +35,21 @@ class ConfigProblem(ValueError):  # noqa: N818 - reads as what it says
 
 
 @dataclass(slots=True, frozen=True)
+class ServerBox:
+    """What a program sees and reaches besides the system's own programs, and what it may do; the kernel holds it to
+    that. Its folder is `folder` of its config, which it may write.
+    """
+
+    readable: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    kinds: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Of its tools, as the user agreed to them; the others are of the kind `execute`."""
+    agreed: Mapping[str, str] | None = None
+    """Digests of its tools' definitions that the user agreed to: no other is offered. None before that."""
+
+
+@dataclass(slots=True, frozen=True)
 class ServerConfig:
     """One server: `command` for a program on this machine, or `url` for streamable HTTP."""
 
@@ -57,6 +72,8 @@ class ServerConfig:
     enabled: bool = True
     scope: str = ""
     """The workspace that brought it; empty for the user's own."""
+    confinement: ServerBox | None = None
+    """For a program that is not trusted with all that the user can reach, as a plugin."""
 
     def __post_init__(self) -> None:
         if not self.name.strip():
@@ -79,10 +96,12 @@ class ServerConfig:
     @property
     def fingerprint(self) -> str:
         """Changes with whatever decides which program runs, or who is spoken to."""
-        told = [
+        told: list[Any] = [
             self.scope, self.name, list(self.command), dict(self.env), self.folder, self.url, dict(self.headers),
             self.client_id, self.client_secret,
         ]  # fmt: skip
+        if (box := self.confinement) is not None:
+            told.append([*box.readable, "", *box.writable, "", *box.hosts])
         return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
     @property

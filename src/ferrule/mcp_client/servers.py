@@ -502,6 +502,10 @@ class Servers:
         one = self.joined[name]
         one.problems = list(listing.problems)
         offered = {definition.name: definition for definition in listing.definitions}
+        if (box := one.server.config.confinement) is not None and box.agreed is not None:
+            for other in [own for own, found in offered.items() if box.agreed.get(own) != found.digest]:
+                del offered[other]
+                one.problems.append(f"the tool `{other[:100]}` is left out: it is not as it was agreed to")
         for gone in [tool for tool in one.tools if tool not in offered]:
             self._registry.unregister(one.tools.pop(gone).name)
         for own_name, definition in offered.items():

@@ -36,12 +36,14 @@ from mcp_types import (
 from pydantic_core import from_json
 
 from ferrule.core.json_values import MESSAGE_VALUES, has_too_many_values
-from ferrule.core.phrases import glued, phrase
+from ferrule.core.phrases import glued, phrase, said_by
 from ferrule.mcp_client import bounds
 from ferrule.mcp_client.bounds import Pace
 from ferrule.mcp_client.failures import NO_MESSAGE, Malformed
 from ferrule.process import launcher
-from ferrule.process.box import BoxFailed, start_box
+from ferrule.process.box import BoxFailed, open_box, start_box
+from ferrule.process.profile import Bounds, Profile
+from ferrule.process.sandbox.denials import SandboxRefused
 from ferrule.process.sandbox.sandbox import Launch, Prepared
 
 if TYPE_CHECKING:
@@ -53,7 +55,9 @@ if TYPE_CHECKING:
     from mcp_types import JSONRPCMessage, RequestId
 
     from ferrule.mcp_client.failures import ServerLog
+    from ferrule.mcp_client.server_config import ServerBox
     from ferrule.process.box import Box
+    from ferrule.process.sandbox.sandbox import Sandbox
 
 logger = logging.getLogger("ferrule.mcp")
 
@@ -67,6 +71,8 @@ _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*[,}]')
 _ANSWER = re.compile(rb"""["']jsonrpc["']\s*:|^\s*(?:["']id["']\s*:\s*\d+\s*,\s*)?["']result["']\s*:""")
 _REQUEST = re.compile(rb"""["']method["']\s*:""")
+_MEMORY, _PROCESSES = 2 << 30, 128
+"""What a program that is confined may use."""
 
 
 class Readable(Protocol):
@@ -143,19 +149,32 @@ class CannotStart(Exception):  # noqa: N818 - reads as what it says
 
 
 async def start_program(
-    arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str]
+    arguments: Sequence[str],
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    confinement: ServerBox | None = None,
 ) -> tuple[Box, tuple[int, int, int]]:
     """Start it; our ends of its standard streams are the caller's to close. Raises `CannotStart`."""
     executable = _must_find(arguments[0], folder, environment)
+    words = (executable, *arguments[1:])
     (reading, stdin), (stdout, writing), (stderr, complaining) = os.pipe(), os.pipe(), os.pipe()
-    launch = Launch((executable, *arguments[1:]), environment, str(folder))
     try:
-        box = await start_box(Prepared(launch), (reading, writing, complaining))
+        if confinement is None:
+            launch = Launch(words, environment, str(folder))
+            box = await start_box(Prepared(launch), (reading, writing, complaining))
+        else:
+            profile = _profile(confinement, folder, environment)
+            box = await open_box(
+                _confining_sandbox(), profile, words, stdin=reading, stdout=writing, stderr=complaining
+            )
     except BaseException as error:
         for ours in (stdin, stdout, stderr):
             os.close(ours)
         if isinstance(error, BoxFailed):
             raise CannotStart(error.why) from None
+        if isinstance(error, SandboxRefused):
+            raise CannotStart(said_by(error)) from None
         if isinstance(error, (OSError, ValueError)):
             raise CannotStart(str(error)) from None
         raise
@@ -163,6 +182,28 @@ async def start_program(
         for theirs in (reading, writing, complaining):
             os.close(theirs)
     return box, (stdin, stdout, stderr)
+
+
+def _confining_sandbox() -> Sandbox:
+    """One that holds what it promises; a program that must be confined is not started without."""
+    from ferrule.process.sandbox.choose import best_sandbox
+
+    found = best_sandbox()
+    if not found.confines:
+        raise CannotStart(phrase("it may only run in a sandbox, and none works here; `ferrule doctor` says why"))
+    return found
+
+
+def _profile(confinement: ServerBox, folder: Path, environment: Mapping[str, str]) -> Profile:
+    return Profile(
+        writable=(folder, *map(Path, confinement.writable)),
+        folder=folder,
+        readable=tuple(map(Path, confinement.readable)),
+        hosts=confinement.hosts or None,
+        environment=environment,
+        bounds=Bounds(memory=_MEMORY, processes=_PROCESSES),
+        closed=True,
+    )
 
 
 async def end_program(box: Box, patience: float = 1.0, *, to_notice: float | None = None) -> None:
@@ -338,7 +379,9 @@ class StdioTransport:
         environment: Mapping[str, str],
         log: ServerLog,
         on_end: Callable[[str], None],
+        confinement: ServerBox | None = None,
     ) -> None:
+        self._confinement = confinement
         self._command = command
         self._folder = folder
         self._environment = environment
@@ -355,7 +398,9 @@ class StdioTransport:
     async def __aenter__(
         self,
     ) -> tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]:
-        self._box, streams = await start_program(self._command, folder=self._folder, environment=self._environment)
+        self._box, streams = await start_program(
+            self._command, folder=self._folder, environment=self._environment, confinement=self._confinement
+        )
         stdin, stdout, stderr = (os.fdopen(one, mode, 0) for one, mode in zip(streams, ("wb", "rb", "rb"), strict=True))
         try:
             out, err = await self._reader(stdout), await self._reader(stderr)

@@ -253,6 +253,18 @@ def _add(loading: ToolsFolder, found: Discovered) -> Discovered:
     return found
 
 
+def load_entry(entry: str, name: str, version: str) -> tuple[Plugin, list[BrokenModule]]:
+    """The tools that `module` or `module:attribute` names, and what in it could not be made one."""
+    from importlib import import_module
+
+    module, _, attribute = entry.partition(":")
+    loaded: Any = import_module(module)
+    for part in attribute.split(".") if attribute else ():
+        loaded = getattr(loaded, part)
+    broken: list[BrokenModule] = []
+    return as_plugin(loaded, name, version, entry, broken), broken
+
+
 def as_plugin(loaded: Any, name: str, version: str, source: str, broken: list[BrokenModule]) -> Plugin:
     """Whatever an entry point names, as a plugin: a Plugin, a tool, tools, a module, or a function that makes them.
 

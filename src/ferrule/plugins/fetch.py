@@ -59,7 +59,7 @@ def fetch(url: str, most: int, seconds: float = _SECONDS) -> bytes:
     try:
         import httpx2
     except ImportError:
-        raise MissingExtra(phrase("Using a market"), "market") from None
+        raise MissingExtra(phrase("Using a market"), "plugins") from None
     try:
         return asyncio.run(_within(seconds, _fetch(url, most)))
     except TimeoutError:

@@ -193,7 +193,7 @@ def _age(offer: PluginOffer) -> tuple[Any, ...]:
     try:
         from packaging.version import InvalidVersion, Version
     except ImportError:
-        raise MissingExtra(phrase("Using a market"), "market") from None
+        raise MissingExtra(phrase("Using a market"), "plugins") from None
     published = offer.published_at.timestamp() if offer.published_at else 0.0
     try:
         version = Version(offer.version)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import json
 import os
 import sys
 import threading
@@ -31,6 +32,15 @@ class Plugin:
     initialise: Callable[[], Awaitable[None]] | None = None
     clean_up: Callable[[], Awaitable[None]] | None = None
     source: str = ""
+
+
+SETTINGS_VARIABLE = "FERRULE_PLUGIN_SETTINGS"
+
+
+def plugin_settings() -> dict[str, str]:
+    """What the user set for the plugin that this process runs; nothing where it runs none."""
+    found: Any = json.loads(os.environ.get(SETTINGS_VARIABLE) or "{}")
+    return {str(name): str(value) for name, value in found.items()}
 
 
 # Finds the tools that a module offers, and words why something in it could not be loaded.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import joined, phrase
 from ferrule.plugins.fetch import checked_address
-from ferrule.plugins.manifest import ManifestError, read_manifest
+from ferrule.plugins.manifest import PluginError, read_manifest
 from ferrule.plugins.market_files import alone, write_file
 from ferrule.plugins.signed_index import (
     INDEX_FILE,
@@ -120,19 +120,19 @@ def _plugins(folder: Path) -> dict[_NameAndVersion, _Plugin]:
     for file in sorted(folder.iterdir()):
         try:
             if not file.is_file():
-                raise ManifestError(phrase("it is not a file"))
+                raise PluginError(phrase("it is not a file"))
             if file.stat().st_size > _MOST_BYTES:
-                raise ManifestError(phrase("it has more than {most} bytes", most=f"{_MOST_BYTES:,}"))
+                raise PluginError(phrase("it has more than {most} bytes", most=f"{_MOST_BYTES:,}"))
             data = file.read_bytes()  # once: what is read, hashed and copied are the same bytes
             manifest = read_manifest(file.name, io.BytesIO(data))
             plugin = found.setdefault((manifest.name, manifest.version), _Plugin(manifest, {}))
             if plugin.manifest != manifest:
-                raise ManifestError(
+                raise PluginError(
                     phrase("it declares {name} {version} in another way than {other}", name=manifest.name,
                            version=manifest.version, other=next(iter(plugin.files)))
                 )  # fmt: skip
             plugin.files[file.name] = data
-        except ManifestError as error:
+        except PluginError as error:
             findings.append(phrase("{file}: {why}", file=file, why=error))
     if findings:
         raise MarketError(

@@ -263,7 +263,7 @@ def _cryptography() -> tuple[Any, Any, Any]:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
-        raise MissingExtra(phrase("Using a market"), "market") from None
+        raise MissingExtra(phrase("Using a market"), "plugins") from None
     return exceptions, ed25519, serialization
 
 

@@ -82,6 +82,8 @@ class Profile:
     layers: tuple[LayerMount, ...] = ()
     temporary: Path | None = None
     """A folder to be seen as `/tmp`, for what commands keep there for one another; without it each has an own."""
+    closed: bool = False
+    """Whether nothing is seen but programs, their libraries and settings, and the folders that are named here."""
 
 
 # The variables a command gets: those known to be harmless, what keeps programs quiet, and what was given on purpose.

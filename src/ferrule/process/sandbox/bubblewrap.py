@@ -230,7 +230,7 @@ class _Preparation:
         self._starting, self._closing = ExitStack(), ExitStack()
         self._arguments = [program, *_NAMESPACES]
         self._descriptors: list[int] = []
-        self._places = system_places()
+        self._places = system_places(closed=profile.closed)
         self._layers = layers_over(roots, profile)
         self._mounts = mounts_below(self._layers)
 

@@ -12,7 +12,7 @@ import re
 import shutil
 import stat
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -124,6 +124,10 @@ _MOST_SOCKETS = 64
 _SOCKET = re.compile(r" (/.*)$", re.MULTILINE)
 # Homes, the sockets of services, and folders that everyone may write.
 _REPLACED_FOLDERS = ("/home", "/root", "/run", "/var/tmp")  # noqa: S108 - to be hidden
+_OF_SYSTEM = frozenset({
+    "bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "nix", "opt", "proc", "sbin", "sys", "tmp", "usr",
+    "System", "Library", "private", "Applications",
+})  # fmt: skip
 # Mail, print and cron queues, key material: of no use to a build.
 _HIDDEN_FOLDERS = (
     "/var/mail", "/var/spool", "/var/backups", "/boot", "/lost+found",
@@ -164,9 +168,15 @@ class Places:
     """Of the home; to be hidden where the home itself is shown."""
 
 
-def system_places() -> Places:
-    """Those of this system and user."""
-    return _places(os.environ.get("HOME") or "/", os.environ.get("PATH", ""), sys.base_prefix)
+def system_places(*, closed: bool = False) -> Places:
+    """Those of this system and user; `closed` has every folder replaced that holds no part of the system itself."""
+    found = _places(os.environ.get("HOME") or "/", os.environ.get("PATH", ""), sys.base_prefix)
+    if not closed:
+        return found
+    others = (entry.path for entry in os.scandir("/") if entry.is_dir() and entry.name not in _OF_SYSTEM)
+    known = (*found.folders, *found.hidden)
+    outer = (path for path in _real(tuple(others)) if not any(is_within(path, folder) for folder in known))
+    return replace(found, folders=(*outer, *found.folders))
 
 
 def is_within(path: str, folder: str) -> bool:

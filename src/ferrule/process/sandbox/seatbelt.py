@@ -71,7 +71,8 @@ class Seatbelt:
             sweep = Sweep(watched)
             sweep.begin()
             there = (Path(one.tree.root, path) for one in watched if one.found for path in one.found.marks)
-            rules = rules_for(replace(profile, guarded=(*profile.guarded, *there)), roots, private, system_places())
+            places = system_places(closed=profile.closed)
+            rules = rules_for(replace(profile, guarded=(*profile.guarded, *there)), roots, private, places)
             launch = Launch(
                 (PROGRAM, "-p", rules, *arguments),
                 clean_environment(os.environ, given),
@@ -102,7 +103,7 @@ def rules_for(profile: Profile, roots: Sequence[str], private: str, places: Plac
             "(deny signal (target others))",
             "(allow signal (target same-sandbox))",
             "(deny file-write*)",
-            f"(deny file-read* {_below((places.home,))})",
+            f"(deny file-read* {_below((places.home, *(places.folders if profile.closed else ())))})",
             f"(allow file-read* {_below((*places.tools, *shown, private, *roots))})",
             f"(allow file-write* {_below((private, *(() if profile.look else roots)))})",
             '(allow file-write* (literal "/dev/null") (literal "/dev/tty") (regex #"^/dev/fd/"))',

@@ -1,0 +1,76 @@
+"""The child's side of a plugin: runs in the plugin's own environment, inside its box, and serves its tools over MCP.
+
+Ferrule's own packages come after the plugin's on the path, so that what a plugin brings counts in its own process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from ferrule.core.context import Session
+    from ferrule.core.tool import Invocation
+    from ferrule.mcp_server.opening import Lines, Opened
+    from ferrule.pipeline.authorise import Decision
+    from ferrule.plugins.plugin import Plugin
+
+_SECONDS_TO_CLEAN_UP = 3.0
+
+
+def main(entry: str, name: str, version: str) -> None:
+    """Serve the plugin that `entry` names on the standard streams, until they end."""
+    from ferrule.mcp_server.opening import claim_stdio
+    from ferrule.plugins.discovery import load_entry
+
+    reading, writing = claim_stdio()  # before its code is imported, which may print
+    plugin, broken = load_entry(entry, name, version)
+    for one in broken:
+        sys.stderr.write(f"{one.source}: {one.reason}\n")
+    asyncio.run(_serve(plugin, reading, writing))
+
+
+class _AskedOutside:
+    """Ferrule has asked already before a call comes here, and the box holds what was agreed to."""
+
+    def decide(self, invocation: Invocation, session: Session) -> Decision:
+        from ferrule.pipeline.authorise import Decision, Verdict
+
+        return Decision(Verdict.ALLOW, "asked outside")
+
+    def remember(self, invocation: Invocation, session: Session) -> None:
+        """Nothing is asked here."""
+
+
+async def _serve(plugin: Plugin, reading: int, writing: int) -> None:
+    from ferrule.mcp_server.opening import serve_promptly
+    from ferrule.mcp_server.shown_tools import Definitions
+    from ferrule.pipeline.run import Runtime
+
+    runtime = Runtime(plugin.tools, policy=_AskedOutside(), own_loop=True)
+
+    @asynccontextmanager
+    async def running() -> AsyncGenerator[None]:
+        from ferrule.pipeline.tool_loops import tool_loops
+
+        if plugin.initialise is not None:
+            await tool_loops.run(plugin.initialise)
+        try:
+            yield
+        finally:
+            await runtime.session.close()
+            if plugin.clean_up is not None:
+                async with asyncio.timeout(_SECONDS_TO_CLEAN_UP):
+                    await tool_loops.run(plugin.clean_up)
+
+    async def serve(lines: Lines, opened: Opened) -> None:
+        from ferrule.mcp_server.server import McpServer
+        from ferrule.mcp_server.stdio import serve_lines
+
+        await serve_lines(McpServer(runtime, portable=False), lines, opened)
+
+    await serve_promptly(Definitions(runtime.tools, portable=False), running(), serve, reading, writing)

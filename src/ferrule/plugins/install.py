@@ -1,0 +1,535 @@
+"""Puts a plugin on this machine: found, fetched and locked to the hash, in an environment of its own, and not started.
+
+No code of a package runs here. Of Python packages only wheels are taken, because building one runs code before anybody
+has agreed to it; npm runs no scripts; and bundles are only unpacked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+from ferrule._version import __version__
+from ferrule.core.phrases import phrase
+from ferrule.plugins.lock import LockedPackage, LockedPlugin, changing_lock, plugins_folder
+from ferrule.plugins.manifest import (
+    Manifest,
+    PluginError,
+    fits_ferrule,
+    normal,
+    read_file,
+    read_server_json,
+    wheel_requirements,
+)
+from ferrule.process.owned_folders import OwnedFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+
+_SECONDS = 600
+_MOST_UNPACKED = 2 << 30
+_MOST_FETCHED = 512 << 20
+_MOST_MEMBERS = 50_000
+_VENV, _MODULES, _BUNDLE, _FILES = "venv", "node_modules", "bundle", "files"
+_UNREAD = Manifest(name="unread", version="")
+_PINNED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)")
+
+
+@dataclass(slots=True, frozen=True)
+class FoundPlugin:
+    """A plugin that can be installed: what it says of itself, and its file where it is one."""
+
+    manifest: Manifest
+    source: str
+    file: Path | None = None
+    proof: str = ""
+    published: str = ""
+    market: str = ""
+    sha256: str = ""
+    """What the file must have, where somebody vouches for it."""
+
+
+def find_local(source: str) -> FoundPlugin | None:
+    """A wheel, a bundle or a `server.json` on this machine, or a package of a registry; None for a name of a market."""
+    kind, between, package = source.partition(":")
+    if between and kind in ("pypi", "npm"):
+        return _package(kind, package, source)
+    file = Path(source).expanduser()
+    if file.suffix in (".whl", ".mcpb"):
+        return FoundPlugin(read_file(file), str(file.absolute()), file, proof=_by_nobody())
+    if file.suffix == ".json":
+        try:
+            return FoundPlugin(
+                read_server_json(json.loads(file.read_bytes())), str(file.absolute()), proof=_by_nobody()
+            )
+        except OSError as error:
+            raise PluginError(phrase("{file} cannot be read: {why}.", file=file, why=error.strerror)) from None
+        except (ValueError, RecursionError) as error:
+            raise PluginError(phrase("{file} is not valid JSON: {why}.", file=file, why=error)) from None
+    if file.suffix in (".gz", ".zip", ".tar") or file.is_dir():
+        raise PluginError(
+            phrase("`{file}` is source code, and building it would run code that nobody has agreed to.", file=file),
+            suggestion=phrase("Build a wheel of it yourself: pip wheel --no-deps {file}", file=file),
+        )
+    return None
+
+
+def _package(kind: str, package: str, source: str) -> FoundPlugin:
+    python = kind == "pypi"
+    if python:
+        name, _, version = package.partition("==")
+    else:
+        name, _, version = package[1:].partition("@")
+        name = package[:1] + name
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*" if python else r"(@[a-z0-9._-]+/)?[a-z0-9._-]+", name):
+        raise PluginError(phrase("`{name}` is not a package name.", name=package))
+    manifest = Manifest(
+        name=normal(name.rpartition("/")[2]),
+        version=version,
+        runtime="python" if python else "node",
+        package=name,
+        requirement=package,
+    )
+    registry = "PyPI" if python else "npm"
+    proof = phrase("The account that owns `{name}` on {registry}; no signature.", name=name, registry=registry)
+    return FoundPlugin(manifest, source, proof=proof)
+
+
+def _by_nobody() -> str:
+    return phrase("None: it was installed from a file.")
+
+
+@contextmanager
+def find_offered(name: str, market: str | None, note: Callable[[str], object]) -> Generator[FoundPlugin]:
+    """What a market offers under a name, or `NAME==VERSION`, with its file here for as long as the block runs."""
+    from ferrule.plugins.fetch import fetch
+    from ferrule.plugins.offers import find_offer
+
+    wanted, _, version = name.partition("==")
+    offer = find_offer(wanted, version or None, market, note=note)
+    if offer.withdrawn is not None:
+        raise PluginError(
+            phrase("`{name}` {version} was withdrawn: {why}.", name=offer.name, version=offer.version,
+                   why=offer.withdrawn.reason.rstrip("."))
+        )  # fmt: skip
+    about = FoundPlugin(
+        read_server_json(offer.server) if not offer.files else _UNREAD,
+        f"{offer.market}:{offer.name}",
+        proof=offer.proof,
+        published=offer.published_at.date().isoformat() if offer.published_at else "",
+        market=offer.market,
+    )
+    if not offer.files:
+        yield about
+        return
+    offered = offer.files[0]
+    with OwnedFolder(plugins_folder(), prefix=".new-") as folder:
+        file = folder.path / (Path(urlsplit(offered.url).path).name or "plugin.mcpb")
+        file.write_bytes(fetch(offered.url, offered.size or _MOST_FETCHED, _SECONDS))
+        found = replace(about, manifest=read_file(file), file=file, sha256=offered.sha256)
+        _require_fit(found)
+        declared = {one.name: one.kind for one in found.manifest.tools}
+        if offer.kinds and (offer.kinds != declared or offer.needs != found.manifest.needs):
+            raise PluginError(
+                phrase("`{name}` is not what the market says of it: its tools or its needs differ.", name=offer.name),
+                suggestion=phrase("Nothing was installed. Tell the market's publisher."),
+            )
+        yield found
+
+
+def newest_source(plugin: LockedPlugin) -> tuple[str, str | None]:
+    """Where a newer version of it would be: without the version that it was pinned to, and its market."""
+    if plugin.market:
+        return plugin.source.partition(":")[2], plugin.market
+    kind, between, _ = plugin.source.partition(":")
+    if between and kind in ("pypi", "npm"):
+        return f"{kind}:{plugin.manifest.package}", None
+    return plugin.source, None
+
+
+@contextmanager
+def fetched(found: FoundPlugin) -> Generator[StagedPlugin]:
+    """All that a plugin needs, fetched and locked, to be looked at and put in its place; raises `PluginError`."""
+    _require_fit(found)
+    plugins_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+    with OwnedFolder(plugins_folder(), prefix=".new-") as making:
+        program = making.path / "program"
+        program.mkdir()
+        manifest, packages = _packages(found, program)
+        yield StagedPlugin(
+            LockedPlugin(
+                manifest=manifest,
+                source=found.source,
+                proof=str(found.proof),
+                published=found.published,
+                market=found.market,
+                packages=packages,
+                tree=tree_digest(program),
+                installed=datetime.now(UTC).date().isoformat(),
+            ),
+            making.path,
+        )
+
+
+@dataclass(slots=True)
+class StagedPlugin:
+    """A plugin beside the place where it would be installed. What is put there can be taken back."""
+
+    plugin: LockedPlugin
+    making: Path
+    before: LockedPlugin | None = None
+
+    def put(self) -> LockedPlugin:
+        """Install it, disabled; what of an earlier one was granted and set is kept, and counts once it is agreed to."""
+        with changing_lock() as plugins:
+            self.before = before = plugins.get(self.plugin.name)
+            if before is not None:
+                self.plugin = replace(
+                    self.plugin, grants=before.grants, settings=before.settings, arguments=before.arguments
+                )
+            plugin, old = self.plugin, self.making / "old"
+            plugin.folder.mkdir(exist_ok=True, mode=0o700)
+            plugin.home.mkdir(exist_ok=True, mode=0o700)
+            if plugin.program_folder.exists():
+                plugin.program_folder.rename(old)
+            try:
+                (self.making / "program").rename(plugin.program_folder)
+            except OSError:
+                if old.exists():
+                    old.rename(plugin.program_folder)
+                raise
+            plugins[plugin.name] = plugin
+        return plugin
+
+    def take_back(self) -> None:
+        """What was there before is there again."""
+        if self.before is None:
+            remove(self.plugin)
+            return
+        with changing_lock() as plugins:
+            self.plugin.program_folder.rename(self.making / "unwanted")
+            (self.making / "old").rename(self.plugin.program_folder)
+            plugins[self.before.name] = self.before
+
+
+def _require_fit(found: FoundPlugin) -> None:
+    wanted = found.manifest.ferrule
+    if wanted and not fits_ferrule(wanted, __version__):
+        raise PluginError(
+            phrase("`{name}` works with Ferrule {wanted}; this is {version}.",
+                   name=found.manifest.name, wanted=wanted, version=__version__),
+            suggestion=phrase("Install another version of one of them."),
+        )  # fmt: skip
+    if found.file is not None and found.sha256 and (got := file_digest(found.file)) != found.sha256:
+        raise PluginError(
+            phrase("The file of `{name}` is not the one that was published: its hash is {got} instead of {wanted}.",
+                   name=found.manifest.name, got=got[:16], wanted=found.sha256[:16]),
+            suggestion=phrase("Nothing was installed. Tell the market's publisher."),
+        )  # fmt: skip
+
+
+def _packages(found: FoundPlugin, program: Path) -> tuple[Manifest, tuple[LockedPackage, ...]]:
+    manifest = found.manifest
+    if manifest.runtime == "remote":
+        return manifest, ()
+    if manifest.runtime == "ferrule" and found.file is not None:
+        own = _kept(found.file, program)
+        packages = _python_packages(program, wheel_requirements(found.file), [own])
+        return manifest, (own, *packages)
+    if manifest.runtime == "python" and manifest.requirement:
+        packages = _python_packages(program, [manifest.requirement], [])
+        return _with_command(manifest, program, packages), packages
+    if manifest.runtime == "node" and manifest.requirement:
+        return _node_packages(manifest, program)
+    if found.file is not None:
+        own = _kept(found.file, program, copy=False)
+        _unpack(found.file, program / _BUNDLE)
+        return manifest, (own,)
+    raise PluginError(phrase("`{name}` has nothing to install.", name=manifest.name))
+
+
+def _kept(file: Path, program: Path, *, copy: bool = True) -> LockedPackage:
+    """A file as a package, copied to where it is installed from."""
+    if copy:
+        (program / _FILES).mkdir(exist_ok=True)
+        shutil.copyfile(file, program / _FILES / file.name)
+    name, version = [*file.name.split("-"), ""][:2]
+    return LockedPackage(name, version, (f"sha256:{file_digest(file)}",), file.name)
+
+
+def remove(plugin: LockedPlugin) -> None:
+    """Whatever belongs to it."""
+    with changing_lock() as plugins:
+        plugins.pop(plugin.name, None)
+    gone = plugins_folder() / f".old-{plugin.name}"
+    shutil.rmtree(gone, ignore_errors=True)
+    if plugin.folder.exists():
+        plugin.folder.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+
+# Python
+
+
+def python_of(program: Path) -> Path:
+    return program / _VENV / "bin" / "python"
+
+
+def _python_packages(
+    program: Path, requirements: Sequence[str], files: Sequence[LockedPackage]
+) -> tuple[LockedPackage, ...]:
+    """An environment with these packages and all that they need, and what was locked; `files` are not in that."""
+    import venv
+
+    venv.EnvBuilder(symlinks=True, with_pip=False).create(program / _VENV)
+    installer = _installer()
+    packages = installer.locked(requirements, python_of(program)) if requirements else ()
+    lines = [f"{one.name}=={one.version} {' '.join(f'--hash={each}' for each in one.hashes)}" for one in packages]
+    lines += [f"{(program / _FILES / one.file).as_uri()} --hash={one.hashes[0]}" for one in files]
+    if lines:
+        installer.install(lines, python_of(program))
+    return packages
+
+
+class _Pip:
+    """The installer that comes with Python."""
+
+    def locked(self, requirements: Sequence[str], python: Path) -> tuple[LockedPackage, ...]:
+        done = _run(
+            [*self._command(python), "install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-",
+             "--only-binary", ":all:", *requirements]
+        )  # fmt: skip
+        report = cast("dict[str, Any]", json.loads(done))
+        return tuple(
+            LockedPackage(
+                one["metadata"]["name"],
+                one["metadata"]["version"],
+                (f"sha256:{one['download_info']['archive_info']['hashes']['sha256']}",),
+            )
+            for one in report["install"]
+        )
+
+    def install(self, lines: Sequence[str], python: Path) -> None:
+        with _requirements(lines) as file:
+            _run([*self._command(python), "install", "--quiet", "--require-hashes", "--no-deps", "--only-binary",
+                  ":all:", "-r", file])  # fmt: skip
+
+    def _command(self, python: Path) -> list[str]:
+        return [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check", "--no-input"]
+
+
+class _Uv:
+    """Quicker, where it is installed."""
+
+    def __init__(self, program: str) -> None:
+        self._program = program
+
+    def locked(self, requirements: Sequence[str], python: Path) -> tuple[LockedPackage, ...]:
+        with _requirements(requirements) as file:
+            done = _run([self._program, "pip", "compile", "--quiet", "--python", str(python), "--generate-hashes",
+                         "--only-binary", ":all:", "--no-header", "--no-annotate", file])  # fmt: skip
+        return tuple(_of_compiled(done))
+
+    def install(self, lines: Sequence[str], python: Path) -> None:
+        with _requirements(lines) as file:
+            _run([self._program, "pip", "install", "--quiet", "--python", str(python), "--require-hashes", "--no-deps",
+                  "--only-binary", ":all:", "--compile-bytecode", "-r", file])  # fmt: skip
+
+
+def _of_compiled(text: str) -> Iterator[LockedPackage]:
+    for entry in text.replace("\\\n", " ").splitlines():
+        if found := _PINNED.match(entry.strip()):
+            yield LockedPackage(found[1], found[2], tuple(re.findall(r"--hash=(sha256:[0-9a-f]{64})", entry)))
+
+
+def _installer() -> _Pip | _Uv:
+    if (uv := shutil.which("uv")) is not None:
+        return _Uv(uv)
+    from importlib.util import find_spec
+
+    if find_spec("pip") is None:
+        raise PluginError(
+            phrase("Installing a plugin needs uv or pip, and neither is there."),
+            suggestion=phrase("Install uv, or run: python -m ensurepip"),
+        )
+    return _Pip()
+
+
+class _requirements:  # noqa: N801 - reads as what it does
+    """A file with these lines, while the block runs."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+
+    def __enter__(self) -> str:
+        opened, self._path = tempfile.mkstemp(suffix=".txt", prefix="ferrule-")
+        with os.fdopen(opened, "w", encoding="utf-8") as file:
+            file.write("\n".join(self._lines) + "\n")
+        return self._path
+
+    def __exit__(self, *_: object) -> None:
+        Path(self._path).unlink(missing_ok=True)
+
+
+def _with_command(manifest: Manifest, program: Path, packages: Sequence[LockedPackage]) -> Manifest:
+    """How a server from PyPI is started: by the command that its package installs."""
+    wanted = manifest.package
+    own = next((one for one in packages if normal(one.name) == normal(wanted)), None)
+    scripts = _scripts(program, wanted)
+    by_name = {normal(name): value for name, value in scripts.items()}
+    chosen = by_name.get(normal(wanted)) or (next(iter(scripts.values())) if len(scripts) == 1 else None)
+    if chosen is None:
+        raise PluginError(
+            phrase("The package `{name}` installs no command of its name, so it is not an MCP server.", name=wanted)
+        )
+    module, _, attribute = chosen.partition(":")
+    code = f"import sys; from {module} import {attribute} as run; sys.argv[0] = {wanted!r}; sys.exit(run())"
+    version = own.version if own is not None else manifest.version
+    return manifest.model_copy(update={"version": version, "entry": code})
+
+
+def _scripts(program: Path, package: str) -> dict[str, str]:
+    """The commands of an installed package, and what each runs."""
+    from importlib.metadata import distributions
+
+    site = next((program / _VENV / "lib").glob("python3*/site-packages"))
+    for one in distributions(path=[str(site)]):
+        if normal(one.metadata["Name"]) == normal(package):
+            return {
+                point.name: point.value
+                for point in one.entry_points
+                if point.group == "console_scripts" and re.fullmatch(r"[\w.]+:\w+", point.value)
+            }
+    return {}
+
+
+# npm
+
+
+def _node_packages(manifest: Manifest, program: Path) -> tuple[Manifest, tuple[LockedPackage, ...]]:
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        raise PluginError(
+            phrase("`{name}` comes from npm, and npm or Node is not installed.", name=manifest.name),
+            suggestion=phrase("Install Node, which brings npm."),
+        )
+    (program / "package.json").write_text('{"private": true}\n', encoding="utf-8")
+    _run([npm, "install", "--prefix", str(program), "--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev",
+          "--loglevel=error", manifest.requirement])  # fmt: skip
+    listed: Any = json.loads((program / "package-lock.json").read_bytes())["packages"]
+    packages = tuple(
+        LockedPackage(path.rpartition(f"{_MODULES}/")[2], str(one.get("version", "")), (str(one.get("integrity", "")),))
+        for path, one in cast("dict[str, Any]", listed).items()
+        if path
+    )
+    name = manifest.package
+    described: Any = json.loads((program / _MODULES / name / "package.json").read_bytes())
+    bins: Any = described.get("bin")
+    if isinstance(bins, dict) and bins:
+        by_name = cast("dict[str, str]", bins)
+        bins = by_name.get(name.rpartition("/")[2]) or next(iter(by_name.values()))
+    if not isinstance(bins, str):
+        raise PluginError(phrase("The package `{name}` has no command, so it is not an MCP server.", name=name))
+    script = program / _MODULES / name / bins
+    if not script.resolve().is_relative_to((program / _MODULES).resolve()):
+        raise PluginError(phrase("The command of `{name}` lies outside of its package.", name=name))
+    entry = str(script.relative_to(program))
+    version = str(described.get("version", ""))
+    return manifest.model_copy(update={"version": version, "entry": entry}), packages
+
+
+# Bundles
+
+
+def _unpack(file: Path, folder: Path) -> None:
+    """What a bundle holds, where it says so and nowhere else; links and special files are refused."""
+    folder.mkdir()
+    left = _MOST_UNPACKED
+    with zipfile.ZipFile(file) as members:
+        if len(members.infolist()) > _MOST_MEMBERS:
+            raise PluginError(phrase("`{file}` holds too many files.", file=file.name))
+        for one in members.infolist():
+            mode = one.external_attr >> 16
+            target = folder / one.filename
+            kind = mode & 0o170000
+            if not target.resolve().is_relative_to(folder.resolve()) or kind not in (0, 0o100000, 0o040000):
+                raise PluginError(
+                    phrase("`{file}` is refused: `{name}` in it leads elsewhere.", file=file.name, name=one.filename)
+                )
+            if one.is_dir():
+                target.mkdir(parents=True, exist_ok=True)
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with members.open(one) as opened, target.open("wb") as made:
+                while piece := opened.read(1 << 20):
+                    left -= len(piece)
+                    if left < 0:
+                        raise PluginError(phrase("`{file}` is too large when unpacked.", file=file.name))
+                    made.write(piece)
+            target.chmod(0o755 if mode & 0o111 else 0o644)
+
+
+# Hashes
+
+
+def file_digest(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def tree_digest(folder: Path) -> str:
+    """Changes with every name, mode and content below a folder."""
+    total = hashlib.sha256()
+    for path in sorted(_all_files(folder)):
+        name = path.relative_to(folder)
+        if path.is_symlink():
+            told = f"link {path.readlink()}"
+        else:
+            told = f"{'x' if path.stat().st_mode & 0o100 else '-'} {file_digest(path)}"
+        total.update(f"{name}\0{told}\n".encode("utf-8", "surrogateescape"))
+    return total.hexdigest()
+
+
+def _all_files(folder: Path) -> Iterable[Path]:
+    for above, _folders, files in os.walk(folder):
+        names = [*files, *(name for name in _folders if Path(above, name).is_symlink())]
+        yield from (Path(above, name) for name in names)
+
+
+def _run(command: Sequence[str]) -> str:
+    """What a package manager prints; raises `PluginError` with its own words where it fails."""
+    try:
+        done = subprocess.run(  # noqa: S603 - a package manager, with names that were checked
+            command, capture_output=True, text=True, timeout=_SECONDS, stdin=subprocess.DEVNULL, errors="replace"
+        )
+    except subprocess.TimeoutExpired:
+        raise PluginError(
+            phrase("{program} did not end within {seconds} s.", program=Path(command[0]).name, seconds=_SECONDS)
+        ) from None
+    except OSError as error:
+        raise PluginError(
+            phrase("{program} cannot be started: {why}.", program=command[0], why=error.strerror or str(error))
+        ) from None
+    if done.returncode != 0:
+        raise PluginError(phrase("The packages cannot be installed: {why}", why=_complaint(done.stderr or done.stdout)))
+    return done.stdout
+
+
+def _complaint(text: str) -> str:
+    """Of what a package manager says, the lines that tell why."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if re.match(r"(ERROR|error|npm error|×|╰|Because)", line)] or lines
+    return " ".join(told[:4])[:1_000] or "it did not say why"
