@@ -509,6 +509,8 @@ def test_near_names_are_found(site: Site, acme: Market) -> None:
         "weather": ["acme/weather"],
         "acrne/weather": ["acme/weather"],
         "acme/vveather": ["acme/weather"],
+        "acmee/wether": ["acme/weather"],
+        "acme/wether": [],
         "got": [],
         "g1t": ["git"],
         "requests": [],

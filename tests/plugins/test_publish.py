@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ferrule.plugins.fetch import fetch
 from ferrule.plugins.market import add_market, refresh_market
 from ferrule.plugins.market_files import withdrawn_names
 from ferrule.plugins.offers import find_offer
@@ -166,6 +167,29 @@ def test_bad_bundles_are_findings(shop: Shop) -> None:
     ):
         make_mcpb(shop.dist, manifest)
         assert "clock.mcpb: its declaration " in shop.refused()
+
+
+def test_files_may_have_any_name_and_hidden_ones_are_left_alone(shop: Shop) -> None:
+    """`uv build` puts a `.gitignore` into `dist`."""
+    (shop.dist / ".gitignore").write_text("*")
+    make_mcpb(shop.dist, {"name": "clock", "version": "1.0"}).rename(shop.dist / "die Uhr #1: größer.mcpb")
+    done = shop.publish()
+    with serving(shop.out) as site:
+        add_market("acme", site.url, done.key)
+        file = find_offer("clock").files[0]
+        assert file.url == f"{site.url}files/die%20Uhr%20%231%3A%20gr%C3%B6%C3%9Fer.mcpb"
+        assert sha256(fetch(file.url, 10_000)).hexdigest() == file.sha256
+    assert shop.publish().added == []
+    make_mcpb(shop.dist, {"name": "clock", "version": "1.0", "more": 1}).rename(shop.dist / "die Uhr #1: größer.mcpb")
+    assert "was published before with other content" in shop.refused()
+
+
+def test_what_readers_would_refuse_is_not_published(shop: Shop) -> None:
+    make_wheel(shop.dist)
+    said = shop.refused(withdraw={("weather", "1.0.0"): "x" * 2_001})
+    assert said.startswith("Nothing was published, because readers would refuse `reason`: ")
+    assert "refuse `url`" in shop.refused(base_url=f"https://a.example/{'x' * 2_000}")
+    assert not (shop.out / INDEX_FILE).exists()
 
 
 def test_an_empty_folder_is_no_market(shop: Shop) -> None:

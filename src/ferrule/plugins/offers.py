@@ -111,7 +111,7 @@ def find_offer(
             kind=ErrorKind.NOT_FOUND,
             suggestion=phrase("Add one: ferrule market add NAME URL"),
         )
-    found = [offer for one in asked for offer in _offers(one, name, note) if offer.name == name]
+    found = [offer for one in asked for offer in _offers(one, name, note, exactly=name)]
     if not found:
         close = near_names(name) or nearest(name, _known_names())
         listed = ", ".join(f"`{one}`" for one in close[:3])
@@ -137,9 +137,12 @@ def find_offer(
     )
 
 
-def _offers(market: Market, search: str, note: Callable[[str], object]) -> list[PluginOffer]:
+def _offers(
+    market: Market, search: str, note: Callable[[str], object], exactly: str | None = None
+) -> list[PluginOffer]:
+    """What a market offers: of a registry what it finds with `search`; and only this name, where one is given."""
     if market.is_registry:
-        return list(_from_registry(market, search, note))
+        return [one for one in _from_registry(market, search, note) if exactly in (None, one.name)]
     payload = kept_payload(market)
     if payload is None:
         raise MarketError(
@@ -156,7 +159,7 @@ def _offers(market: Market, search: str, note: Callable[[str], object]) -> list[
                 when=in_words(index.metadata.expires_at),
             )
         )
-    return [_offer(market, entry) for entry in index.servers]
+    return [_offer(market, entry) for entry in index.servers if exactly in (None, entry.server.name)]
 
 
 def _offer(market: Market, entry: IndexEntry) -> PluginOffer:
@@ -308,8 +311,14 @@ def near_names(name: str, also: Iterable[str] = ()) -> list[str]:
 def _is_near(one: str, other: str) -> bool:
     if one == other:
         return True
-    if ("/" in one) != ("/" in other):  # a bare name passes for any publisher's
-        one, other = one.rpartition("/")[2], other.rpartition("/")[2]
+    (space, _, name), (other_space, _, other_name) = one.rpartition("/"), other.rpartition("/")
+    if not space or not other_space:  # a bare name passes for any publisher's
+        return _is_close(name, other_name)
+    # Similar names of one publisher are no disguise.
+    return space != other_space and _is_close(space, other_space) and _is_close(name, other_name)
+
+
+def _is_close(one: str, other: str) -> bool:
     shorter = min(len(one), len(other))
     bound = 0 if shorter < 4 else 1 if shorter < 12 else 2
     return edits(one, other, bound) <= bound

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+from pydantic import ValidationError
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import joined, phrase
 from ferrule.plugins.fetch import checked_address
-from ferrule.plugins.manifest import PluginError, read_manifest
+from ferrule.plugins.manifest import PluginError, first_problem, read_manifest
 from ferrule.plugins.market_files import alone, write_file
 from ferrule.plugins.signed_index import (
     INDEX_FILE,
@@ -92,8 +95,14 @@ def publish(
     (out / FILES).mkdir(parents=True, exist_ok=True)
     with alone(out):
         before = _before(out, key_file)
-        entries = _entries(plugins, base, before, datetime.now(UTC).replace(microsecond=0))
-        _mark(entries, withdraw or {}, reviewed)
+        try:
+            entries = _entries(plugins, base, before, datetime.now(UTC).replace(microsecond=0))
+            _mark(entries, withdraw or {}, reviewed)
+        except ValidationError as error:
+            raise MarketError(
+                phrase("Nothing was published, because readers would refuse {where}", where=first_problem(error)),
+                kind=ErrorKind.VALIDATION,
+            ) from None
         key = make_key(key_file) if key_is_new else load_key(key_file)
         index = _index(entries, before, days)
         for plugin in plugins.values():
@@ -114,10 +123,10 @@ def publish(
 
 
 def _plugins(folder: Path) -> dict[_NameAndVersion, _Plugin]:
-    """Every plugin in a folder. All that is wrong with it is said at once."""
+    """Every plugin in a folder, hidden files aside. All that is wrong with it is said at once."""
     findings: list[str] = []
     found: dict[_NameAndVersion, _Plugin] = {}
-    for file in sorted(folder.iterdir()):
+    for file in sorted(one for one in folder.iterdir() if not one.name.startswith(".")):
         try:
             if not file.is_file():
                 raise PluginError(phrase("it is not a file"))
@@ -165,7 +174,7 @@ def _entries(
     for key, plugin in plugins.items():
         entry = _entry(plugin, base, now)
         if earlier := known.get(key):
-            published = {file.url.rpartition("/")[2]: file.sha256 for file in earlier.plugin.files}
+            published = {unquote(file.url.rpartition("/")[2]): file.sha256 for file in earlier.plugin.files}
             changed = [
                 name for name, data in plugin.files.items()
                 if published.get(name, sha256(data).hexdigest()) != sha256(data).hexdigest()
@@ -187,7 +196,7 @@ def _entries(
 def _entry(plugin: _Plugin, base: str, now: datetime) -> IndexEntry:
     manifest = plugin.manifest
     files = [
-        IndexFile(url=base + name, sha256=sha256(data).hexdigest(), size=len(data))
+        IndexFile(url=base + quote(name), sha256=sha256(data).hexdigest(), size=len(data))
         for name, data in sorted(plugin.files.items())
     ]
     meta = PluginMeta(
