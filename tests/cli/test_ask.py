@@ -6,6 +6,7 @@ import asyncio
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -181,4 +182,13 @@ def test_a_reason_goes_to_the_model(ferrule: Command) -> None:
 
 
 def test_yes_is_for_this_call_only() -> None:
-    assert asyncio.run(say_yes(cast("Any", None))).choice is Choice.ONCE
+    assert asyncio.run(say_yes(_question_about("Write"))).choice is Choice.ONCE
+
+
+def test_yes_accepts_no_drafted_tool() -> None:
+    """M4: it would run outside of every sandbox, and nobody has looked at it."""
+    assert asyncio.run(say_yes(_question_about("draft_tool"))).choice is Choice.NO
+
+
+def _question_about(name: str) -> Question:
+    return cast("Any", SimpleNamespace(invocation=SimpleNamespace(tool=SimpleNamespace(name=name))))

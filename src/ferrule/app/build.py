@@ -16,6 +16,7 @@ from ferrule.app.settings import (
     accounts_of,
     added_folders,
     audit_path,
+    loaded_folders,
     organisation_settings_file,
     tool_folders,
     user_settings_file,
@@ -73,8 +74,12 @@ def build_tools(settings: Settings, workspace: Path, ports: Ports | None = None)
 
     registry = Registry()
     registry.register_many(builtin_tools(), origin="builtin")
+    if settings.tools.drafts:
+        from ferrule.builtin.draft_tool import DraftTool
+
+        registry.register(DraftTool(registry), origin="builtin")
     tools = Tools(registry)
-    if settings.tools.plugins or settings.tools.folders:
+    if settings.tools.plugins or settings.tools.folders or settings.tools.drafts:
         from ferrule.plugins.discovery import Discovered, discover_installed
         from ferrule.plugins.plugin import descriptor_aside
 
@@ -82,11 +87,14 @@ def build_tools(settings: Settings, workspace: Path, ports: Ports | None = None)
             found = discover_installed() if settings.tools.plugins else Discovered()
             found.register(registry)
             tools.plugins, tools.skipped = found.plugins, found.broken
-            if settings.tools.folders:
+            if settings.tools.folders or settings.tools.drafts:
                 from ferrule.plugins.discovery import FolderTools
 
                 tools.folders = FolderTools(
-                    tool_folders(settings, workspace), registry, disabled=settings.tools.disabled
+                    tool_folders(settings, workspace),
+                    registry,
+                    drafts=workspace if settings.tools.drafts else None,
+                    disabled=settings.tools.disabled,
                 )
                 tools.folders.load()
     toolbox, tools.notes = found_tools(accounts_of(settings, workspace))
@@ -132,7 +140,7 @@ def build_policy(settings: Settings, workspace: Path, tools: Tools) -> BuiltPoli
         mode=permissions.mode,
         dangerous=permissions.dangerous,
         own_files=own_files(workspace),
-        tool_folders=[folder.resolve() for folder in tool_folders(settings, workspace)],
+        tool_folders=[folder.resolve() for folder in loaded_folders(settings, workspace)],
         doubts=tools.servers.approvals if tools.servers is not None else None,
     )
     return BuiltPolicy(policy, notes)
@@ -199,7 +207,7 @@ def guarded_folders(settings: Settings, workspace: Path) -> tuple[Path, ...]:
     Not one that the whole workspace lies in, where nothing could be written then.
     """
     root = workspace.resolve()
-    folders = [folder.resolve() for folder in tool_folders(settings, workspace)]
+    folders = [folder.resolve() for folder in loaded_folders(settings, workspace)]
     return tuple(folder for folder in folders if not root.is_relative_to(folder))
 
 

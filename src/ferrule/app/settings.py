@@ -81,6 +81,7 @@ class ToolSettings:
     __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
     plugins: bool = True
+    drafts: bool = True
     folders: list[Path] = field(default_factory=list[Path])
     disabled: list[str] = field(default_factory=list[str])
 
@@ -316,6 +317,11 @@ def sessions_folder() -> Path:
 def tool_folders(settings: Settings, workspace: Path) -> list[Path]:
     """The folders of Python files with tools; relative ones start from the workspace."""
     return [workspace / folder.expanduser() for folder in settings.tools.folders]
+
+
+def loaded_folders(settings: Settings, workspace: Path) -> list[Path]:
+    """The same, and the workspace's folder of drafts that the user agreed to."""
+    return [*tool_folders(settings, workspace), *([workspace / ".ferrule/tools"] if settings.tools.drafts else [])]
 
 
 def added_folders(settings: Settings, workspace: Path) -> tuple[Path, ...]:
@@ -556,7 +562,7 @@ def _narrowed(project: Mapping[str, Any], asked: Settings, person: Settings, set
         set_aside.append(f"limits.{key}")
     kept["limits"] = limits
     tools = dict(project.get("tools", {}))
-    set_aside += [f"tools.{key}" for key in ("folders", "plugins") if tools.pop(key, None)]
+    set_aside += [f"tools.{key}" for key in ("folders", "plugins", "drafts") if tools.pop(key, None)]
     kept["tools"] = tools
     files = dict(project.get("files", {}))
     set_aside += [f"files.{key}" for key in ("folders", "hard_links") if files.pop(key, None)]

@@ -55,7 +55,9 @@ DIFF_LINES = 500
 
 
 async def say_yes(question: Question) -> Answer:
-    """The answer of `--yes`."""
+    """The answer of `--yes`. A drafted tool runs outside every sandbox later, so somebody has to look at it."""
+    if question.invocation.tool.name == "draft_tool":
+        return Answer(Choice.NO, "--yes accepts no drafted tool; the user can run `ferrule draft` at a terminal")
     return Answer(Choice.ONCE)
 
 
@@ -95,7 +97,7 @@ class TerminalAsker:
         before_term = signal.signal(signal.SIGTERM, self._terminated)
         try:
             forget_what_was_typed()
-            show(question)
+            self.show(question)
             typed = typed_line()  # nothing else should go on while the person thinks
         except EOFError:
             typed = ""
@@ -105,6 +107,12 @@ class TerminalAsker:
         finally:
             signal.signal(signal.SIGINT, before)
             signal.signal(signal.SIGTERM, before_term)
+        return self.understood(typed, question)
+
+    def show(self, question: Question) -> None:
+        show(question)
+
+    def understood(self, typed: str, question: Question) -> Answer:
         return understood(typed, question)
 
     def _terminated(self, _number: int, _frame: object) -> None:
@@ -179,7 +187,7 @@ def _change(preview: str) -> list[AnswerLine]:
     return lines
 
 
-def show(question: Question) -> None:
+def show(question: Question, choices: str = "") -> None:
     """Everything the person needs to decide, and the prompt. A call's lines are indented: none can pass for ours."""
     lines = lines_of(question)
     if question.preview:
@@ -190,7 +198,7 @@ def show(question: Question) -> None:
             _warn(line.words)
         else:
             _say(f"  {line.words}" if line.of_the_call else line.words)
-    click.echo(choices_of(question), nl=False, err=True)
+    click.echo(choices or choices_of(question), nl=False, err=True)
 
 
 def understood(typed: str, question: Question, tell: Callable[[str], None] | None = None) -> Answer:

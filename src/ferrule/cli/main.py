@@ -20,6 +20,7 @@ COMMANDS = {
     "chat": ("chat", "Chat with a model that works in this folder through the tools."),
     "diff": ("past", "Show what a change did."),
     "doctor": ("doctor", "Check this installation and say what is missing."),
+    "draft": ("draft", "Have a model write a new tool, and look at it before it is used."),
     "explain": ("rules", "Say why a call would run, ask or be refused."),
     "history": ("past", "List the changes that tools made."),
     "keys": ("tenants", "Manage the API keys of the service."),

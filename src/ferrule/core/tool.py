@@ -148,6 +148,8 @@ class Tool(Generic[P]):
     may_block: bool = True
     """Whether an async tool may keep its event loop from moving. A program that serves others runs such tools on a loop
     of their own; one that never blocks runs on the program's, which is quicker."""
+    preview_seconds: float = 10.0
+    """What `preview` may take; the user is asked without one that takes longer."""
     doing: str = ""
     """What a user reads while it runs, with parameters in braces: ``reading `{file_path}` ``."""
     touches: Any = None

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ferrule.pipeline")
 
-_SECONDS_TO_FORESEE = 10.0
-
 
 class Choice(StrEnum):
     """How a user can answer: this once, always (as `Question.rule` says), or no."""
@@ -194,7 +192,7 @@ async def _foreseen(invocation: Invocation, session: Session) -> str:
     if not tool.has_preview:
         return ""
     try:
-        return await asyncio.wait_for(tool.preview(invocation.params, session), _SECONDS_TO_FORESEE)
+        return await asyncio.wait_for(tool.preview(invocation.params, session), tool.preview_seconds)
     except ToolError as error:
         raise Stopped(Stage.CONFIRM, error.kind, error.message, error.suggestion, error.details) from None
     except TimeoutError:

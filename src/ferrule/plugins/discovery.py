@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.tool import Tool
+from ferrule.plugins.drafts import FOLDER, AgreedDrafts
 from ferrule.plugins.plugin import BrokenModule, Plugin, is_tool_class, reason_of, tools_in
 from ferrule.plugins.tools_folder import KEPT, ToolsFolder
 from ferrule.registry.registry import NameTaken
@@ -43,12 +44,21 @@ class FolderTools:
     """The tools of some folders in a registry. `watch` keeps them up to date until `close`."""
 
     def __init__(
-        self, folders: Iterable[Path], registry: Registry, *, disabled: Collection[str] = (), pause: float = _PAUSE
+        self,
+        folders: Iterable[Path],
+        registry: Registry,
+        *,
+        drafts: Path | None = None,
+        disabled: Collection[str] = (),
+        pause: float = _PAUSE,
     ) -> None:
+        """`drafts` is a workspace whose drafts are loaded too, those that the user agreed to."""
         once: dict[Path, Path] = {}
         for folder in folders:
             once.setdefault(folder.resolve(), folder)
         self.folders = [ToolsFolder(folder) for folder in once.values()]
+        if drafts is not None and (drafts / FOLDER).resolve() not in once:
+            self.folders.append(ToolsFolder(drafts / FOLDER, refusal=AgreedDrafts(drafts).refusal))
         self.broken: list[BrokenModule] = []
         """What currently cannot be loaded."""
         self._registry = registry

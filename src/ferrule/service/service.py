@@ -85,7 +85,9 @@ class Service:
         """
         self.settings = settings.service
         shared = settings if settings.service.share_accounts else without_accounts(settings)
-        self._app = App(replace(shared, audit=AuditSettings(enabled=False)), folder)
+        # A draft would run in this process for every tenant, whoever of them agreed to it.
+        without = replace(shared, audit=AuditSettings(enabled=False), tools=replace(shared.tools, drafts=False))
+        self._app = App(without, folder)
         self.tools = tools if tools is not None else self._app.tools.registry
         self.database = Database(database_url(self.settings))
         if telemetry is None and provider_is_set():

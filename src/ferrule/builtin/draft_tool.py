@@ -1,0 +1,452 @@
+"""draft_tool: a model writes a new tool, a box tries it, and the user agrees to it or not (M4).
+
+Nothing of a draft runs in this process before the user has agreed. Its examples run in a look box: without network or
+secrets, with every change held back in a layer. That layer, and not the draft, says what it changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, cast
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ferrule.builtin.session_shells import look_profile, session_layer, try_sandbox
+from ferrule.core.access import writes
+from ferrule.core.call import CallInfo
+from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.phrases import joined, phrase
+from ferrule.core.problems import Problem
+from ferrule.core.result import Output
+from ferrule.core.tool import Kind, Tool
+from ferrule.plugins.drafts import FOLDER, REPORT, AgreedDrafts, Draft, DraftProblem, read_draft, version_of
+from ferrule.workspace.changing import SECONDS_TO_CHANGE, change_file
+from ferrule.workspace.files import files_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ferrule.core.context import Session, ToolContext
+    from ferrule.process.profile import Profile
+    from ferrule.registry.registry import Registry
+
+NAME = "draft_tool"
+SECONDS = 30.0
+"""What a draft may take in all, and of those each example."""
+EXAMPLE_SECONDS = 5.0
+_MOST_MEMORY = 2 << 30
+_MOST_FILE = 64 << 20
+_MOST_REPORT = 4 << 20
+_MOST_SHOWN = 2000
+_START = "import sys; sys.path[:] = {path!r}; from ferrule.plugins.draft_trial import main; main()"
+
+
+class DraftExample(BaseModel):
+    """A call of the drafted tool, and what must come of it."""
+
+    model_config = ConfigDict(extra="forbid", defer_build=True)
+
+    arguments: dict[str, Any] = Field(description="The arguments of the call.")
+    gives: Any = Field(default=None, description="The exact result, as JSON.")
+    check: str = Field(default="", description="Or a Python expression about `result` that must hold.")
+    fails: bool = Field(default=False, description="Or true where the call must fail.")
+
+
+class DraftParams(BaseModel):
+    """A new tool."""
+
+    model_config = ConfigDict(extra="forbid", defer_build=True)  # not at start-up, but when the tool is first used
+
+    description: str = Field(
+        min_length=1, max_length=500, description="What the new tool is for, in a sentence for the user."
+    )
+    code: str = Field(
+        min_length=1,
+        description="One Python file: its imports, and one function with @tool(kind=…) from `ferrule`, types and a "
+        "docstring. Functions called test_… are run too.",
+    )
+    examples: list[DraftExample] = Field(
+        min_length=1, max_length=20, description="Calls that show and prove it; each says what must come of it."
+    )
+
+
+class DraftAccepted(TypedDict):
+    """The tool that a draft became."""
+
+    name: str
+    version: str
+    kind: str
+    file_path: str
+
+
+class DraftTool(Tool[DraftParams]):
+    r"""Write a new tool that can be called from then on, once the user has agreed to it.
+
+    Use this when the same work will come up again and no tool does it, or when the user asks for a tool.
+
+    Usage notes:
+        - Every parameter and the result have a type; the docstring says in its first sentences what the tool does and
+          when to use it, and describes each parameter under `Args:`.
+        - `kind` is "readonly" if it changes nothing, "write" if it changes files, "execute" if it does more. It is
+          checked: what a run changes is seen.
+        - Only the standard library and installed packages can be imported. Examples run in the workspace without
+          network, and what they write is thrown away.
+        - If the draft is not accepted the result says why; mend it and call this again, at most three times.
+
+    Examples:
+        - write a tool that counts words:
+          {"description": "Counts the words of a text.",
+          "code": "from ferrule import tool\n\n\n@tool(kind='readonly')\ndef count_words(text: str)
+          -> int:\n    '''Count the words of a text. Use this for questions about length.\n\n    Args:\n        text:
+          Any text.\n    '''\n    return len(text.split())\n",
+          "examples": [{"arguments": {"text": "one two"}, "gives": 2}, {"arguments": {"text": ""}, "gives": 0}]}
+    """
+
+    name = NAME
+    category = "agent"
+    tags = frozenset({"standard", "agent"})
+    kind = Kind.WRITE
+    may_block = False  # the sandbox belongs to the program's loop
+    timeout = 120.0
+    grace = SECONDS_TO_CHANGE
+    preview_seconds = 2 * SECONDS
+    doing = "drafting a tool: {description}"
+
+    def __init__(self, registry: Registry) -> None:
+        super().__init__()
+        self._registry = registry
+
+    def check(self, params: DraftParams) -> Iterable[Problem]:
+        """What is wrong with a draft before it runs."""
+        for number, example in enumerate(params.examples):
+            said = {"gives", "check", "fails"} & example.model_fields_set
+            if not said:
+                why = phrase("it does not say what must come of it; add `gives`, `check` or `fails`")
+                yield Problem(("examples", number), "value", why)
+        try:
+            read_draft(params.code, _plain(params))
+        except DraftProblem as problem:
+            for one in problem.problems:
+                yield Problem(("code",), "value", one.rstrip("."))
+
+    def describe(self, params: DraftParams, session: Session) -> CallInfo:
+        draft = self._draft(params, session)
+        return CallInfo(
+            touches=writes("path", str(_file_of(draft, session))),
+            signature=f"{draft.name} {sha256(draft.text.encode()).hexdigest()[:16]}",
+            summary=phrase("{tool}: {description}", tool=f"{NAME} {draft.name}", description=params.description),
+            asks_always=True,
+        )
+
+    async def preview(self, params: DraftParams, session: Session) -> str:
+        import asyncio
+
+        draft = self._draft(params, session)
+        try:
+            async with asyncio.timeout(self.preview_seconds - 5):
+                return shown_draft(draft, await _tried(draft, session))
+        except ToolError:
+            raise
+        except Exception as error:  # nobody is asked about a draft that they cannot see
+            raise ToolError(
+                phrase("The draft could not be tried: {why}", why=str(error) or type(error).__name__)
+            ) from error
+
+    async def run(self, params: DraftParams, context: ToolContext) -> Output[DraftAccepted]:
+        import asyncio
+
+        session = context.session
+        draft = self._draft(params, session)
+        await _tried(draft, session)
+        content = draft.text.encode()
+        AgreedDrafts(session.workspace).add(draft.name, draft.version, content)
+        path = _file_of(draft, session)
+        changed = await asyncio.to_thread(
+            lambda: change_file(context, str(path), lambda _before, _text: content, must_exist=False)
+        )
+        place = str(changed.place)
+        return Output(
+            {"name": draft.name, "version": draft.version, "kind": draft.kind.value, "file_path": place},
+            llm_content=f"Accepted: `{draft.name}` {draft.version} ({draft.kind}) is in `{place}` and can be called in "
+            f"a moment. The user can undo this.",
+            display_content=phrase("accepted as {name} {version}", name=draft.name, version=draft.version),
+            metadata={"file_path": place, **changed.metadata},
+        )
+
+    def _draft(self, params: DraftParams, session: Session) -> Draft:
+        """The draft as a file of this workspace: its version follows the one that is there."""
+        code, examples = params.code, _plain(params)
+        draft = read_draft(code, examples)
+        before = _before(draft, session)
+        if before is None:
+            self._require_free(draft.name)
+            return draft
+        return read_draft(code, examples, after=version_of(before.decode(errors="replace")))
+
+    def _require_free(self, name: str) -> None:
+        entry = self._registry.entry(name)
+        if entry is None:
+            return
+        from ferrule.plugins.discovery import holder_of
+
+        raise ToolError(
+            phrase("The name `{name}` is taken by {holder}.", name=name, holder=holder_of(name, self._registry)),
+            kind=ErrorKind.VALIDATION,
+            suggestion=phrase("Give the function another name."),
+        )
+
+
+def _plain(params: DraftParams) -> list[dict[str, Any]]:
+    return [one.model_dump(exclude_unset=True) for one in params.examples]
+
+
+def _file_of(draft: Draft, session: Session) -> Path:
+    return session.workspace / FOLDER / f"{draft.name}.py"
+
+
+def _before(draft: Draft, session: Session) -> bytes | None:
+    """The file that a draft takes the place of. Whoever agrees to the new one is told of it, so it counts as seen."""
+    files = files_of(session)
+    path = _file_of(draft, session)
+    if not path.is_file():
+        return None
+    place = files.paths.locate(str(path))
+    content = files.paths.read(place)
+    files.tracker.saw(place, content)
+    return content
+
+
+# How a draft is tried
+
+
+@dataclass(slots=True)
+class Trial:
+    """What came of a draft in its box."""
+
+    problems: list[str] = field(default_factory=list[str])
+    definition: dict[str, Any] = field(default_factory=dict[str, Any])
+    outcomes: list[str] = field(default_factory=list[str])
+    """What each example gave, and each test."""
+    advice: list[str] = field(default_factory=list[str])
+    needs: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
+    """What it reached for, as the run showed it: files, hosts, programs, reads."""
+
+    def need(self, what: str, names: Iterable[str]) -> None:
+        self.needs.setdefault(what, {}).update(dict.fromkeys(names))
+
+
+class _Trials:
+    """The drafts of a session that were tried and found good, so that none runs again when it is accepted."""
+
+    def __init__(self) -> None:
+        self.good: dict[str, Trial] = {}
+
+
+async def _tried(draft: Draft, session: Session) -> Trial:
+    """Try a draft once; raises `ToolError` with all that is wrong with it."""
+    trials = session.part(_Trials, _Trials)
+    key = sha256(f"{session.workspace}\0{draft.text}".encode()).hexdigest()
+    if (known := trials.good.get(key)) is not None:
+        return known
+    trial = await try_draft(draft, session)
+    if trial.problems:
+        raise ToolError(
+            phrase(
+                "The draft `{name}` was not accepted:\n{problems}",
+                name=draft.name,
+                problems="\n".join(f"- {one}" for one in trial.problems),
+            ),
+            suggestion=phrase("Mend it and call draft_tool again with the whole code."),
+        )
+    trials.good[key] = trial
+    return trial
+
+
+async def try_draft(draft: Draft, session: Session, *, seconds: float | None = None) -> Trial:
+    """Load a draft and run its examples in a look box. Whatever it does there leaves nothing behind."""
+    import asyncio
+
+    from ferrule.process.profile import LayerMount
+
+    sandbox = await try_sandbox(session)
+    if not sandbox.confines:
+        raise ToolError(
+            phrase("No sandbox works here, so a draft cannot be tried, and none is accepted untried."),
+            kind=ErrorKind.PERMISSION,
+            suggestion=phrase("Run `ferrule doctor` to see what the sandbox needs."),
+        )
+    aside = await asyncio.to_thread(session_layer, session)
+    layers = await asyncio.to_thread(aside.begin) if aside is not None else ()
+    try:
+        mounts = [LayerMount(one.root, one.upper, one.work, one.below) for one in layers]
+        profile = await asyncio.to_thread(lambda: _for_drafts(look_profile(session, mounts), session))
+        ran = await _run(sandbox, profile, draft, seconds or SECONDS)
+        changed: list[str] = []
+        if aside is not None and ran.layered:
+            found = await asyncio.to_thread(aside.read, layers)
+            changed = [one.inner for one in (*found.changes, *found.ignored)]
+    finally:
+        if aside is not None:
+            await asyncio.shield(asyncio.to_thread(aside.end, layers))
+    return _judged(draft, session, ran, changed)
+
+
+def _for_drafts(profile: Profile, session: Session) -> Profile:
+    """A look box that starts in the workspace, and shows this Python and its packages wherever they lie."""
+    from ferrule.process.profile import Bounds
+
+    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111
+    needed = {os.path.realpath(one) for one in (sys.prefix, sys.base_prefix, *_library_path())}
+    shown = (Path(one) for one in sorted(needed) if Path(one).is_dir() and not Path(home).is_relative_to(one))
+    return replace(
+        profile,
+        folder=Path(os.path.realpath(session.workspace)),
+        readable=(*profile.readable, *shown),
+        temporary=None,
+        bounds=Bounds(processes=64, memory=_MOST_MEMORY, file_size=_MOST_FILE, layer=_MOST_FILE),
+    )
+
+
+def _library_path() -> list[str]:
+    here = ("", os.getcwd())  # noqa: PTH109 - plain text
+    return [str(Path(__file__).resolve().parents[2]), *(one for one in sys.path if one not in here)]
+
+
+@dataclass(slots=True)
+class BoxedDraft:
+    late: bool
+    layered: bool
+    code: int
+    report: list[dict[str, Any]]
+    complaint: str
+
+
+async def _run(sandbox: Any, profile: Profile, draft: Draft, seconds: float) -> BoxedDraft:
+    import asyncio
+    from tempfile import TemporaryFile
+
+    from ferrule.process.box import open_box
+
+    order = {"name": draft.name, "code": draft.text, "examples": draft.examples, "seconds": EXAMPLE_SECONDS}
+    arguments = (sys.executable, "-P", "-s", "-B", "-X", "utf8", "-c", _START.format(path=_library_path()))
+    with TemporaryFile() as given, TemporaryFile() as report, TemporaryFile() as said:
+        given.write(json.dumps(order, default=str).encode())
+        given.seek(0)
+        box = await open_box(
+            sandbox,
+            profile,
+            arguments,
+            stdin=given.fileno(),
+            stdout=said.fileno(),
+            stderr=said.fileno(),
+            passed={REPORT: report.fileno()},
+        )
+        try:
+            done, _ = await asyncio.wait({box.ended}, timeout=seconds)
+            await box.end(patience=0)
+        finally:
+            box.close()
+        lines = os.pread(report.fileno(), _MOST_REPORT, 0).splitlines()
+        words = os.pread(said.fileno(), _MOST_SHOWN, max(0, os.fstat(said.fileno()).st_size - _MOST_SHOWN))
+        return BoxedDraft(
+            not done,
+            box.layered,
+            box.ended.result(),
+            list(_understood(lines)),
+            words.decode("utf-8", "replace").strip(),
+        )
+
+
+def _understood(lines: Sequence[bytes]) -> Iterable[dict[str, Any]]:
+    """What a draft's process reported, as far as that is in form: the draft could write there too."""
+    for line in lines:
+        try:
+            said: Any = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(said, dict):
+            yield cast("dict[str, Any]", said)
+
+
+def _judged(draft: Draft, session: Session, ran: BoxedDraft, changed: list[str]) -> Trial:
+    trial = Trial()
+    where = "while it started"
+    for said in ran.report:
+        where = str(said.get("step", where))
+        trial.problems += map(str, said.get("problems", ()))
+        trial.advice += map(str, said.get("advice", ()))
+        trial.definition = said.get("definition", trial.definition)
+        needs: dict[str, list[str]] = said.get("needs", {})
+        for what, names in needs.items():
+            trial.need(what, map(str, names))
+        if "example" in said or "test" in said:
+            _outcome(draft, said, trial, hosts=bool(needs.get("hosts")))
+    inside = f"{os.path.realpath(session.workspace)}/"
+    reached = [one.removeprefix(inside) for one in trial.needs.pop("files", {})]
+    trial.need("files", [*changed, *(one for one in reached if one not in changed)])
+    if ran.late:
+        trial.problems.append(f"It did not finish within {SECONDS:g} s and was stopped {where}.")
+    elif where != "done" and not trial.problems:
+        last = f": {ran.complaint.splitlines()[-1][:300]}" if ran.complaint else ""
+        trial.problems.append(f"Its process ended {where} with code {ran.code}{last}.")
+    written = [one for one in trial.needs["files"] if one in changed or not Path(one).is_absolute()]
+    if draft.kind is Kind.READONLY and written:
+        names = ", ".join(f"`{one}`" for one in written[:5])
+        trial.problems.append(
+            f'It says kind="readonly", but its run changed {names}. Say kind="write", or change nothing.'
+        )
+    trial.needs = {what: names for what, names in trial.needs.items() if names}
+    return trial
+
+
+def _outcome(draft: Draft, said: dict[str, Any], trial: Trial, *, hosts: bool) -> None:
+    wrong = str(said.get("wrong", ""))
+    if "test" in said:
+        trial.outcomes.append(f"{said['test']}: {wrong or 'passed'}")
+        if wrong:
+            trial.problems.append(f"`{said['test']}` failed: {wrong}.")
+        return
+    number = int(said["example"])
+    arguments = json.dumps(draft.examples[number - 1]["arguments"], ensure_ascii=False, default=str)
+    failed, gave = str(said.get("failed", "")), str(said.get("gave", ""))[:_MOST_SHOWN]
+    if wrong and hosts:  # there is no network here: only the user can say whether it may have one
+        trial.outcomes.append(f"{arguments} → not tried: it needs the network")
+        return
+    trial.outcomes.append(f"{arguments} → {failed or gave}")
+    if wrong:
+        came = "" if failed else f" It gave: {gave}"
+        trial.problems.append(f"Example {number}, {arguments}: {wrong.rstrip('.')}.{came}")
+
+
+# What the user is shown
+
+
+def shown_draft(draft: Draft, trial: Trial) -> str:
+    """All that an agreement is about: the definition, what it needs, what its examples gave, and the code."""
+    head = f"{draft.name} {draft.version} ({draft.kind}) → {FOLDER / draft.name}.py"
+    described = str(trial.definition.get("description", "")).strip()
+    takes = phrase("Takes: {form}", form=str(trial.definition.get("takes", "")))
+    reached = [
+        *_listed(phrase("changed or tried to change"), trial.needs.get("files", ())),
+        *_listed(phrase("tried to reach"), trial.needs.get("hosts", ())),
+        *_listed(phrase("started"), trial.needs.get("programs", ())),
+        *_listed(phrase("read outside the workspace"), trial.needs.get("reads", ())),
+    ]
+    nothing = [phrase("nothing")]
+    parts: list[str] = [head, described, takes, phrase("Its run, in a box without network:")]
+    parts += [f"- {one}" for one in trial.outcomes]
+    parts += [phrase("What the run reached for:"), *(joined("", ["- ", one]) for one in reached or nothing)]
+    parts += [phrase("What its code could use:"), *(joined("", ["- ", one]) for one in draft.abilities or nothing)]
+    parts += [phrase("Advice: {advice}", advice=one) for one in trial.advice]
+    parts += [phrase("Once accepted it runs as part of Ferrule, with your permissions."), f"\n{draft.text.rstrip()}"]
+    return joined("\n", parts)
+
+
+def _listed(what: str, names: Iterable[str]) -> list[str]:
+    listed = ", ".join(f"`{one}`" for one in names)
+    return [joined(" ", [what, listed])] if listed else []

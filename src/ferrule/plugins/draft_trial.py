@@ -1,0 +1,214 @@
+"""Runs a draft and its examples, in a process that a box holds (M4). Whoever opens the box gives the order.
+
+The order comes on standard input, and what happens is reported line by line on descriptor 3, so that it is known where
+a draft hangs. The draft shares this process and could write false reports: what it changed is read from the box's
+layer and not from here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from ferrule.plugins.drafts import REPORT
+
+if TYPE_CHECKING:
+    from ferrule.core.tool import Invocation, Tool
+    from ferrule.pipeline.stages import Decision
+
+_BLOCKING_RULES = frozenset({"F010", "F011", "F012", "F023"})
+"""Lint rules about words that a model cannot do without; they count like errors here."""
+_CHANGES = frozenset(
+    {
+        "os.remove",
+        "os.rename",
+        "os.rmdir",
+        "os.mkdir",
+        "os.truncate",
+        "os.chmod",
+        "os.link",
+        "os.symlink",
+        "shutil.rmtree",
+    }
+)
+_PROGRAMS = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn"})
+_OF_THE_SYSTEM = ("/usr", "/lib", "/lib64", "/dev", "/proc", "/sys", "/etc/localtime", "/etc/ld.so.cache")
+_MOST_NAMED = 20
+
+
+def main() -> None:
+    """Carry out one order."""
+    order: dict[str, Any] = json.loads(sys.stdin.buffer.read())
+    with os.fdopen(REPORT, "w", encoding="utf-8") as report:
+
+        def tell(**said: Any) -> None:
+            report.write(json.dumps(said, default=str) + "\n")
+            report.flush()
+
+        watch = _Watch()
+        sys.addaudithook(watch.hear)
+        with tempfile.TemporaryDirectory(prefix="draft-") as folder:
+            _try_out(order, Path(folder), watch, tell)
+    os._exit(0)  # threads of the draft may never end
+
+
+def _try_out(order: dict[str, Any], folder: Path, watch: _Watch, tell: Any) -> None:
+    from ferrule.core.lint import lint_tool
+    from ferrule.plugins.discovery import discover_file
+    from ferrule.plugins.plugin import one_line
+
+    path = folder / f"{order['name']}.py"
+    path.write_text(order["code"], encoding="utf-8")
+    tell(step="while it was loaded")
+    with watch.listening():
+        found = discover_file(path)
+    tools = [tool for plugin in found.plugins for tool in plugin.tools]
+    problems = [one_line(one.reason) for one in found.broken]
+    if not problems and [one.name for one in tools] != [order["name"]]:
+        problems = [f"It offers {', '.join(f'`{one.name}`' for one in tools) or 'no tool'}, not `{order['name']}`."]
+    if not problems and tools[0].fault:
+        problems = [tools[0].fault]
+    if not problems:
+        findings = lint_tool(tools[0])
+        problems = [str(one) for one in findings if one.severity == "error" or one.rule in _BLOCKING_RULES]
+        tell(definition=_definition(tools[0]), advice=[str(one) for one in findings if str(one) not in problems])
+    if problems:
+        tell(problems=problems, needs=watch.take())
+        return
+    tell(needs=watch.take())
+    asyncio.run(_run_examples(tools[0], order["examples"], order["seconds"], watch, tell))
+    _run_tests(tools[0], watch, tell)
+    tell(step="done")
+
+
+def _definition(tool: Tool[Any]) -> dict[str, Any]:
+    return {"description": tool.description.text, "takes": tool.expected_form, "schema": tool.input_schema}
+
+
+async def _run_examples(
+    tool: Tool[Any], examples: list[dict[str, Any]], seconds: float, watch: _Watch, tell: Any
+) -> None:
+    from ferrule.pipeline.run import Runtime
+
+    runtime = Runtime([tool], policy=_Everything())
+    for number, example in enumerate(examples, 1):
+        tell(step=f"in example {number}")
+        with watch.listening():
+            result = await runtime.run(tool.name, example["arguments"], timeout=seconds)
+        failed = result.error.message if result.error is not None else ""
+        wrong = _judge(example, result.data, failed)
+        tell(example=number, gave=result.llm_content, failed=failed, wrong=wrong, needs=watch.take())
+
+
+def _judge(example: dict[str, Any], data: Any, failed: str) -> str:
+    """What is wrong with an example's outcome; empty where it is as the draft says."""
+    from pydantic_core import to_jsonable_python
+
+    if example.get("fails"):
+        return "" if failed else "it was to fail, and did not"
+    if failed:
+        return f"it failed: {failed}"
+    result = to_jsonable_python(data, fallback=str)
+    if "gives" in example and result != example["gives"]:
+        return f"it was to give {json.dumps(example['gives'], ensure_ascii=False)}"
+    if check := example.get("check"):
+        try:
+            if not eval(check, {"result": result}):  # noqa: S307 - the draft's own words, in its own box
+                return f"`{check}` does not hold"
+        except Exception as error:  # noqa: BLE001 - whatever an expression does
+            return f"`{check}` raised {type(error).__name__}: {error}"
+    return ""
+
+
+def _run_tests(tool: Tool[Any], watch: _Watch, tell: Any) -> None:
+    module = sys.modules[tool.__module__]
+    for name, test in list(vars(module).items()):
+        if not name.startswith("test_") or not inspect.isfunction(test):
+            continue
+        tell(step=f"in `{name}`")
+        wrong = ""
+        with watch.listening():
+            try:
+                outcome: Any = test()
+                if inspect.isawaitable(outcome):
+                    asyncio.run(cast("Any", outcome))
+            except Exception as error:  # noqa: BLE001 - whatever a test does
+                from ferrule.plugins.plugin import reason_of
+
+                wrong = reason_of(error, str(module.__file__))
+        tell(test=name, wrong=wrong, needs=watch.take())
+
+
+class _Everything:
+    """Lets a draft do all that it wants: the box is what holds it."""
+
+    def decide(self, invocation: Invocation, session: object) -> Decision:
+        from ferrule.pipeline.stages import Decision, Verdict
+
+        return Decision(Verdict.ALLOW, "it runs in a box")
+
+    def remember(self, invocation: Invocation, session: object) -> None:
+        """Nothing is asked."""
+
+
+class _Watch:
+    """Notes what a draft reaches for: hosts, programs, files to change, and files outside of its workspace."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, dict[str, None]] = {}
+        self._listens = False
+        own = (*(one for one in sys.path if one), sys.prefix, sys.base_prefix, str(Path.cwd()), tempfile.gettempdir())
+        self._known = (*map(os.path.realpath, own), *_OF_THE_SYSTEM)
+
+    @contextlib.contextmanager
+    def listening(self) -> Any:
+        self._listens = True
+        try:
+            yield
+        finally:
+            self._listens = False
+
+    def take(self) -> dict[str, list[str]]:
+        """What was noted since the last time."""
+        found, self._found = self._found, {}
+        return {what: list(names)[:_MOST_NAMED] for what, names in found.items()}
+
+    def hear(self, event: str, given: tuple[Any, ...]) -> None:
+        """An audit hook: it must not raise, whatever it is given."""
+        if not self._listens:
+            return
+        with contextlib.suppress(Exception):
+            self._sort(event, given)
+
+    def _sort(self, event: str, given: tuple[Any, ...]) -> None:
+        if event == "open" and isinstance(given[0], str | bytes):
+            path, flags = os.path.realpath(os.fsdecode(given[0])), int(given[2] or 0)
+            changes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+            if changes and not self._lies_in(path, (tempfile.gettempdir(), "/dev", "/proc")):
+                self._note("files", path)
+            elif not changes and not self._lies_in(path, self._known):
+                self._note("reads", path)
+        elif event in _CHANGES:
+            path = os.path.realpath(os.fsdecode(given[0]))
+            if not self._lies_in(path, (tempfile.gettempdir(),)):
+                self._note("files", path)
+        elif event == "socket.getaddrinfo":
+            self._note("hosts", str(given[0]))
+        elif event == "socket.connect" and isinstance(given[1], tuple):
+            self._note("hosts", str(cast("tuple[Any, ...]", given[1])[0]))
+        elif event in _PROGRAMS:
+            started = given[0] if event != "subprocess.Popen" or given[0] else given[1][0]
+            self._note("programs", os.fsdecode(started) if isinstance(started, bytes) else str(started))
+
+    def _lies_in(self, path: str, folders: tuple[str, ...]) -> bool:
+        return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+
+    def _note(self, what: str, name: str) -> None:
+        self._found.setdefault(what, {})[name] = None

@@ -1,0 +1,352 @@
+"""A tool that a model drafted: one Python file with one tool and its examples (M4).
+
+Here a draft is read without running any of it: what it says of itself, what is wrong with it, and what its code could
+do. Its name and kind are taken from the text, because what a draft reports about itself while it runs could be made up.
+Which drafts the user agreed to is kept outside the workspace, by the exact bytes of each file: a file that came with a
+repository, that a command put there, or that changed since, is not loaded.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import sys
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from ferrule.core.tool import Kind
+from ferrule.workspace.data_folder import data_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+FOLDER = Path(".ferrule/tools")
+"""Where agreed drafts lie in a workspace, and are loaded from."""
+WAITING = Path(".ferrule/drafts")
+"""Where drafts wait that nobody could be asked about."""
+REPORT = 3
+"""The descriptor on which a draft's process reports."""
+FIRST_VERSION = "1.0.0"
+MOST_CHARACTERS = 100_000
+_EXAMPLES = "EXAMPLES"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_HOST = re.compile(r"\b(?:https?|wss?|ftp)://(?:[^/\s@]*@)?([A-Za-z0-9.-]+)")
+_MOST_NAMED = 5
+
+
+class DraftProblem(ValueError):  # noqa: N818 - reads as what it says
+    """What is wrong with a draft, one sentence each."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__(" ".join(problems))
+        self.problems = tuple(problems)
+
+
+@dataclass(slots=True, frozen=True)
+class Draft:
+    """A draft whose text holds together. `code` is without its examples, `text` the file that it becomes."""
+
+    name: str
+    kind: Kind
+    version: str
+    code: str
+    examples: tuple[dict[str, Any], ...]
+    abilities: tuple[str, ...] = field(default=())
+    """What its code could do that a user should know of, with lines: it need not do so in any example."""
+
+    @property
+    def text(self) -> str:
+        from pprint import pformat
+
+        listed = pformat(list(self.examples), width=100, sort_dicts=False)
+        return f"{self.code.rstrip()}\n\n\n{_EXAMPLES} = {listed}\n"
+
+
+def read_draft(code: str, examples: Sequence[dict[str, Any]], *, after: str = "") -> Draft:
+    """The draft that some code is; raises `DraftProblem` with all that is wrong. `after` is the version before it."""
+    tree = _parsed(code)
+    problems: list[str] = []
+    functions = [one for one in tree.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and _marked(one)]
+    if len(functions) != 1:
+        found = "none" if not functions else ", ".join(f"`{one.name}`" for one in functions)
+        raise DraftProblem([f"A draft is one top-level function with @tool; found {found}."])
+    problems += _refused_statements(tree)
+    function = functions[0]
+    options = _options(function)
+    kind = _literal(options.get("kind"))
+    if kind not in [one.value for one in Kind]:
+        problems.append(f'Line {function.lineno}: write the kind out, as @tool(kind="readonly"), "write" or "execute".')
+    name = _literal(options["name"]) if "name" in options else function.name
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        problems.append(
+            f"Line {function.lineno}: {name!r} cannot name a draft: use a letter, then letters, digits, _ and -."
+        )
+    problems += _without_types(function)
+    problems += _missing_modules(tree)
+    if problems:
+        raise DraftProblem(problems)
+    version = _next_version(after) if after else FIRST_VERSION
+    if after or "version" in options:
+        code = _with_version(code, function, version)
+    return Draft(cast("str", name), Kind(cast("str", kind)), version, code, tuple(examples), tuple(_abilities(tree)))
+
+
+def split_draft(text: str) -> tuple[str, list[dict[str, Any]]]:
+    """The code and the examples of a draft's file; raises `DraftProblem`."""
+    tree = _parsed(text)
+    lines = text.splitlines(keepends=True)
+    for node in tree.body:
+        if not _assigns(node, _EXAMPLES):
+            continue
+        try:
+            found: Any = ast.literal_eval(cast("Any", node).value)
+        except (ValueError, TypeError, SyntaxError):
+            found = None
+        if not isinstance(found, list) or not all(isinstance(one, dict) for one in cast("list[Any]", found)):
+            raise DraftProblem([f"Line {node.lineno}: {_EXAMPLES} must be a plain list of dictionaries."])
+        kept = lines[: node.lineno - 1] + lines[node.end_lineno or node.lineno :]
+        return "".join(kept).rstrip() + "\n", cast("list[dict[str, Any]]", found)
+    raise DraftProblem([f"There is no {_EXAMPLES} list at the top level of the file."])
+
+
+def version_of(text: str) -> str:
+    """The version that a draft's file declares; the first one where it declares none or is not a draft."""
+    try:
+        tree = _parsed(text)
+    except DraftProblem:
+        return FIRST_VERSION
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _marked(node):
+            said = _literal(_options(node).get("version"))
+            return said if isinstance(said, str) else FIRST_VERSION
+    return FIRST_VERSION
+
+
+# What the text says
+
+
+def _parsed(code: str) -> ast.Module:
+    if len(code) > MOST_CHARACTERS:
+        raise DraftProblem([f"It has {len(code):,} characters; a draft may have {MOST_CHARACTERS:,}."])
+    try:
+        return ast.parse(code)
+    except SyntaxError as error:
+        shown = f": `{error.text.strip()}`" if error.text and error.text.strip() else ""
+        raise DraftProblem([f"Line {error.lineno}: {error.msg}{shown}."]) from None
+    except (ValueError, RecursionError, MemoryError) as error:  # a NUL byte, or brackets without end
+        raise DraftProblem([f"It is not Python: {error or type(error).__name__}."]) from None
+
+
+def _marked(function: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.expr | None:
+    """Its `@tool`, with or without options."""
+    for one in function.decorator_list:
+        called = one.func if isinstance(one, ast.Call) else one
+        if isinstance(called, ast.Name) and called.id == "tool":
+            return one
+    return None
+
+
+def _options(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.expr]:
+    mark = _marked(function)
+    return {one.arg: one.value for one in mark.keywords if one.arg} if isinstance(mark, ast.Call) else {}
+
+
+def _literal(node: ast.expr | None) -> object:
+    return node.value if isinstance(node, ast.Constant) else None
+
+
+def _assigns(node: ast.stmt, name: str) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return any(isinstance(one, ast.Name) and one.id == name for one in targets)
+
+
+def _refused_statements(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if _assigns(node, "TOOLS"):
+            yield f"Line {node.lineno}: leave out TOOLS; a draft is the one function with @tool."
+        if _assigns(node, _EXAMPLES):
+            yield f"Line {node.lineno}: leave {_EXAMPLES} out of the code; examples are given beside it."
+
+
+def _without_types(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    given = function.args
+    for one in (*given.posonlyargs, *given.args, *given.kwonlyargs):
+        if one.annotation is None:
+            yield f"Line {one.lineno}: the parameter `{one.arg}` has no type."
+    for many in (given.vararg, given.kwarg):
+        if many is not None:
+            yield f"Line {many.lineno}: name each parameter instead of `*{many.arg}`."
+    if function.returns is None:
+        yield f"Line {function.lineno}: `{function.name}` does not say what type it returns."
+
+
+def _missing_modules(tree: ast.Module) -> Iterator[str]:
+    for node, name in _imports(tree):
+        top = name.partition(".")[0]
+        if not top:
+            yield f"Line {node.lineno}: a draft is one file and cannot import from its folder."
+        elif top not in sys.stdlib_module_names and not _is_installed(top):
+            yield f"Line {node.lineno}: the module `{top}` is not installed; use the standard library."
+
+
+def _is_installed(top: str) -> bool:
+    try:
+        return find_spec(top) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[ast.stmt, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for one in node.names:
+                yield node, one.name
+        elif isinstance(node, ast.ImportFrom):
+            yield node, "" if node.level else node.module or ""
+
+
+# Versions
+
+
+def _next_version(version: str) -> str:
+    numbers = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", version)
+    return f"{numbers[1]}.{int(numbers[2]) + 1}.0" if numbers else FIRST_VERSION
+
+
+def _with_version(code: str, function: ast.FunctionDef | ast.AsyncFunctionDef, version: str) -> str:
+    """The code with this version in its `@tool`, and nothing else changed."""
+    options = _options(function)
+    lines = code.encode().splitlines(keepends=True)  # positions count bytes of UTF-8
+    starts = [sum(map(len, lines[:at])) for at in range(len(lines))]
+
+    def end(node: ast.expr) -> int:
+        return starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+
+    whole = b"".join(lines)
+    if (said := options.get("version")) is not None:
+        start = starts[said.lineno - 1] + said.col_offset
+        return (whole[:start] + f'"{version}"'.encode() + whole[end(said) :]).decode()
+    at = end(options["kind"])
+    return (whole[:at] + f', version="{version}"'.encode() + whole[at:]).decode()
+
+
+# What its code could do. This is for the user's eyes: what holds a draft back while it is tried is the box.
+
+
+_MODULES = {
+    "network": {"socket", "ssl", "http", "urllib.request", "requests", "httpx", "httpx2", "aiohttp", "ftplib",
+                "smtplib", "imaplib", "poplib", "telnetlib", "xmlrpc", "websockets", "urllib3"},
+    "programs": {"subprocess", "pty", "multiprocessing"},
+    "native code": {"ctypes", "cffi"},
+    "code made at run time": {"importlib", "runpy", "pickle", "marshal"},
+}  # fmt: skip
+_CALLS = {
+    "programs": {"os.system", "os.popen", "os.fork", "asyncio.create_subprocess_exec",
+                 "asyncio.create_subprocess_shell"},
+    "code made at run time": {"eval", "exec", "compile", "__import__"},
+    "environment variables": {"os.getenv", "os.environ"},
+    "file changes": {"os.remove", "os.unlink", "os.rename", "os.replace", "os.mkdir", "os.makedirs", "os.rmdir",
+                     "os.chmod", "os.truncate", "shutil.rmtree", "shutil.move", "shutil.copy", "shutil.copyfile",
+                     "shutil.copytree"},
+}  # fmt: skip
+_CHANGING_METHODS = frozenset(
+    {"write_text", "write_bytes", "unlink", "rmdir", "mkdir", "touch", "symlink_to", "hardlink_to", "chmod"}
+)
+
+
+def _abilities(tree: ast.Module) -> list[str]:
+    found: dict[str, list[str]] = {}
+
+    def note(what: str, name: str, line: int) -> None:
+        found.setdefault(what, []).append(f"`{name}` in line {line}")
+
+    for node, name in _imports(tree):
+        for what, modules in _MODULES.items():
+            if name in modules or name.partition(".")[0] in modules:
+                note(what, name, node.lineno)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Name):
+            dotted = _dotted(node)
+            for what, calls in _CALLS.items():
+                if dotted in calls or (
+                    what == "programs" and dotted.startswith(("os.exec", "os.spawn", "os.posix_sp"))
+                ):
+                    note(what, dotted, node.lineno)
+            if isinstance(node, ast.Attribute) and node.attr in _CHANGING_METHODS and dotted != f"os.{node.attr}":
+                note("file changes", node.attr, node.lineno)
+        elif isinstance(node, ast.Call) and _opens_to_write(node):
+            note("file changes", "open", node.lineno)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            for host in _HOST.findall(node.value):
+                note("network", host, node.lineno)
+    return [f"{what}: {', '.join(dict.fromkeys(places[:_MOST_NAMED]))}" for what, places in sorted(found.items())]
+
+
+def _dotted(node: ast.Attribute | ast.Name) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    return f"{_dotted(node.value)}.{node.attr}" if isinstance(node.value, ast.Attribute | ast.Name) else node.attr
+
+
+def _opens_to_write(call: ast.Call) -> bool:
+    called = call.func
+    named = called.id if isinstance(called, ast.Name) else called.attr if isinstance(called, ast.Attribute) else ""
+    if named != "open":
+        return False
+    modes = [*call.args[:2], *(one.value for one in call.keywords if one.arg == "mode")]
+    return any(
+        isinstance(said := _literal(one), str) and re.fullmatch(r"[rbt+]*[wax+][wbtax+]*", said) for one in modes
+    )
+
+
+# Which drafts the user agreed to
+
+
+class AgreedDrafts:
+    """The files of one workspace that the user agreed to, by the digests of their bytes."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = os.path.realpath(workspace)
+        name = sha256(os.fsencode(self._workspace)).hexdigest()[:16]
+        self._file = data_folder() / "drafts" / f"{name}.json"
+        self._known: tuple[object, dict[str, Any]] = (None, {})
+
+    def refusal(self, path: str, content: bytes) -> str:
+        """Why a file is not loaded; empty where the user agreed to it as it is."""
+        if sha256(content).hexdigest() in self._read():
+            return ""
+        name = Path(path).stem
+        return f"nobody has agreed to it as it is now; look at it with `ferrule draft accept {name}`"
+
+    def add(self, name: str, version: str, content: bytes) -> None:
+        """Remember a yes."""
+        from tempfile import NamedTemporaryFile
+
+        agreed = {**self._read(), sha256(content).hexdigest(): {
+            "name": name, "version": version, "agreed": datetime.now(UTC).isoformat(timespec="seconds"),
+        }}  # fmt: skip
+        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with NamedTemporaryFile("w", dir=self._file.parent, suffix=".new", delete=False, encoding="utf-8") as new:
+            json.dump({"workspace": self._workspace, "agreed": agreed}, new, indent=1)
+            new.flush()
+            os.fsync(new.fileno())
+        Path(new.name).replace(self._file)
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            found = self._file.stat()
+            mark = (found.st_ino, found.st_mtime_ns, found.st_size)
+            if self._known[0] != mark:
+                content: Any = json.loads(self._file.read_bytes())
+                self._known = (mark, dict(content["agreed"]))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, KeyError, TypeError):  # what cannot be read gives no leave
+            return {}
+        return self._known[1]
