@@ -186,7 +186,7 @@ def test_an_agreed_draft_is_there_at_the_next_start_and_a_changed_one_is_not(wor
     assert asyncio.run(names(workspace)) == (True, [])
     file.write_text(file.read_text().replace("len(", "2 * len("))
     assert asyncio.run(names(workspace)) == snapshot(
-        (False, ["nobody has agreed to it as it is now; look at it with `ferrule draft accept count_words`"])
+        (False, ["you have not agreed to it as it is now; look at it with `ferrule draft accept count_words`"])
     )
     elsewhere = workspace.parent / "elsewhere"
     (elsewhere / ".ferrule/tools").mkdir(parents=True)
@@ -316,7 +316,7 @@ def test_one_that_says_that_it_only_reads_and_writes_is_found_out(workspace: Pat
 Error (execution_error): The draft `try_it` was not accepted:
 - It says kind="readonly", but its run changed `notes.txt`. Say kind="write", or change nothing.
 
-Suggestion: Mend it and call draft_tool again with the whole code.\
+Suggestion: Fix it and call draft_tool again with the whole code.\
 """)
     by_program = "subprocess.run(['sh', '-c', 'rm notes.txt']); return name"
     assert (
@@ -393,7 +393,7 @@ def test_one_that_never_ends_is_stopped_and_says_where(workspace: Path, monkeypa
 Error (execution_error): The draft `try_it` was not accepted:
 - Example 1, {"name": "x"}: it failed: `try_it` ran longer than its time limit of 0.3 s and was stopped. It did not stop when told to and was abandoned.
 
-Suggestion: Mend it and call draft_tool again with the whole code.\
+Suggestion: Fix it and call draft_tool again with the whole code.\
 """)
 
 
@@ -440,7 +440,7 @@ Error (execution_error): The draft `count_words` was not accepted:
 - Example 1, {"text": "one two"}: it failed: `count_words` ran, but what it returned does not fit its declared type: expected integer, got string "2".
 - `test_that_lines_are_words_too` failed: line 15: AssertionError.
 
-Suggestion: Mend it and call draft_tool again with the whole code.\
+Suggestion: Fix it and call draft_tool again with the whole code.\
 """,
         ]
     )
@@ -475,7 +475,7 @@ Write the smallest code that does what the user describes, and nothing else. Pre
 
 Give at least two examples: an ordinary call, and one at the edge (an empty text, a missing file). Files that an example needs must be in the workspace already; what needs others is shown by a test_… function in the code.
 
-If the draft is not accepted, the result says what is wrong. Mend exactly that and call draft_tool again.\
+If the draft is not accepted, the result says what is wrong. Fix exactly that and call draft_tool again.\
 """)
         == SYSTEM
     )
@@ -493,7 +493,7 @@ Usage notes:
 - Every parameter and the result have a type; the docstring says in its first sentences what the tool does and when to use it, and describes each parameter under `Args:`.
 - `kind` is "readonly" if it changes nothing, "write" if it changes files, "execute" if it does more. It is checked: what a run changes is seen.
 - Only the standard library and installed packages can be imported. Examples run in the workspace without network, and what they write is thrown away.
-- If the draft is not accepted the result says why; mend it and call this again, at most three times.\
+- If the draft is not accepted the result says why; fix it and call this again, at most three times.\
 """)
             assert tool.expected_form == snapshot(
                 '{"description": string, "code": string, "examples": [{"arguments": object, "gives": any (optional, default null), "check": string (optional, default ""), "fails": boolean (optional, default false)}, …]}'

@@ -120,7 +120,7 @@ def test_at_a_terminal_the_person_is_asked(ferrule: Command, answer: str, code: 
     assert ("Ariane is up" in shown) == (code == 0)
 
 
-def at_a_terminal(ferrule: Command, arguments: list[str], answer: str) -> tuple[str, int]:
+def at_a_terminal(ferrule: Command, arguments: list[str], *answers: str) -> tuple[str, int]:
     ours, theirs = pty.openpty()
     program = subprocess.Popen(
         ferrule.arguments(*arguments),
@@ -129,7 +129,7 @@ def at_a_terminal(ferrule: Command, arguments: list[str], answer: str) -> tuple[
     )  # fmt: skip
     os.close(theirs)
     shown = b""
-    answered = False
+    waiting = list(answers)
     while True:
         if not select.select([ours], [], [], 60)[0]:
             program.kill()
@@ -141,9 +141,8 @@ def at_a_terminal(ferrule: Command, arguments: list[str], answer: str) -> tuple[
         if not piece:
             break
         shown += piece
-        if b"/N] " in shown and not answered:
-            answered = True
-            os.write(ours, answer.encode())
+        if waiting and shown.count(b"/N] ") > len(answers) - len(waiting):
+            os.write(ours, waiting.pop(0).encode())
     os.close(ours)
     return shown.decode(), program.wait(timeout=30)
 

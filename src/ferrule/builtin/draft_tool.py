@@ -96,7 +96,7 @@ class DraftTool(Tool[DraftParams]):
           checked: what a run changes is seen.
         - Only the standard library and installed packages can be imported. Examples run in the workspace without
           network, and what they write is thrown away.
-        - If the draft is not accepted the result says why; mend it and call this again, at most three times.
+        - If the draft is not accepted the result says why; fix it and call this again, at most three times.
 
     Examples:
         - write a tool that counts words:
@@ -261,7 +261,7 @@ async def _tried(draft: Draft, session: Session) -> Trial:
                 name=draft.name,
                 problems="\n".join(f"- {one}" for one in trial.problems),
             ),
-            suggestion=phrase("Mend it and call draft_tool again with the whole code."),
+            suggestion=phrase("Fix it and call draft_tool again with the whole code."),
         )
     trials.good[key] = trial
     return trial
@@ -440,8 +440,8 @@ def shown_draft(draft: Draft, trial: Trial) -> str:
     nothing = [phrase("nothing")]
     parts: list[str] = [head, described, takes, phrase("Its run, in a box without network:")]
     parts += [f"- {one}" for one in trial.outcomes]
-    parts += [phrase("What the run reached for:"), *(joined("", ["- ", one]) for one in reached or nothing)]
-    parts += [phrase("What its code could use:"), *(joined("", ["- ", one]) for one in draft.abilities or nothing)]
+    parts += [phrase("What the run reached for:"), *(joined(" ", ["-", one]) for one in reached or nothing)]
+    parts += [phrase("What its code could use:"), *(joined(" ", ["-", one]) for one in draft.abilities or nothing)]
     parts += [phrase("Advice: {advice}", advice=one) for one in trial.advice]
     parts += [phrase("Once accepted it runs as part of Ferrule, with your permissions."), f"\n{draft.text.rstrip()}"]
     return joined("\n", parts)

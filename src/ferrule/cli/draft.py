@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from pathlib import Path
 
+    from ferrule.builtin.draft_tool import DraftAccepted
     from ferrule.core.context import Session
     from ferrule.core.model import AssistantMessage, Message, Model
     from ferrule.core.result import ToolResult
@@ -58,7 +59,7 @@ reach no host that the description does not name.
 Give at least two examples: an ordinary call, and one at the edge (an empty text, a missing file). Files that an \
 example needs must be in the workspace already; what needs others is shown by a test_… function in the code.
 
-If the draft is not accepted, the result says what is wrong. Mend exactly that and call draft_tool again."""
+If the draft is not accepted, the result says what is wrong. Fix exactly that and call draft_tool again."""
 
 
 class DraftGroup(LazyGroup):
@@ -70,11 +71,12 @@ class DraftGroup(LazyGroup):
         return super().parse_args(ctx, args)
 
 
+COMMANDS = {
+    "accept": ("draft", "Look at a draft that waits, and accept it."),
+    "new": ("draft", "Have a model write a new tool from a description."),
+}
 draft_command = DraftGroup(
-    {
-        "new": ("draft", "Have a model write a new tool from a description."),
-        "accept": ("draft", "Look at a draft that waits, and accept it."),
-    },
+    COMMANDS,
     name="draft",
     help=_(
         'Have a model write a new tool, and look at it before it is used: `ferrule draft "count the words of a text"`.'
@@ -161,7 +163,7 @@ class DraftAsker(TerminalAsker):
             write(localised(question.preview))
             return Answer(Choice.ONCE)
         if not self.can_ask:
-            return Answer(Choice.NO, "nobody can be asked here; the draft is kept for later")
+            return Answer(Choice.NO, "approval isn't available here; the draft is kept for later")
         return await super().__call__(question)
 
     def show(self, question: Question) -> None:
@@ -259,8 +261,13 @@ async def _decided(app: App, result: ToolResult, who: DraftAsker) -> int:
         if arguments is None:
             break
         result = await app.runtime.run(RawCall(NAME, arguments))
-    write(result_text(result), err=not result.success)
-    return 0 if result.success else EXIT_CODES.get(result.error.kind, 1) if result.error is not None else 1
+    if result.error is not None:
+        write(result_text(result), err=True)
+        return EXIT_CODES.get(result.error.kind, 1)
+    words = _("Accepted: {name} {version} is in {file}, and is used from now on. `ferrule undo` removes it.")
+    made = cast("DraftAccepted", result.data)
+    write(words.format(name=made["name"], version=made["version"], file=made["file_path"]))
+    return 0
 
 
 def _edited(text: str, description: str) -> dict[str, Any] | None:

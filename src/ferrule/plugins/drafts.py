@@ -299,7 +299,10 @@ def _opens_to_write(call: ast.Call) -> bool:
     named = called.id if isinstance(called, ast.Name) else called.attr if isinstance(called, ast.Attribute) else ""
     if named != "open":
         return False
-    modes = [*call.args[:2], *(one.value for one in call.keywords if one.arg == "mode")]
+    modes = [
+        *(call.args[1:2] if isinstance(called, ast.Name) else call.args[:1]),
+        *(one.value for one in call.keywords if one.arg == "mode"),
+    ]
     return any(
         isinstance(said := _literal(one), str) and re.fullmatch(r"[rbt+]*[wax+][wbtax+]*", said) for one in modes
     )
@@ -322,7 +325,7 @@ class AgreedDrafts:
         if sha256(content).hexdigest() in self._read():
             return ""
         name = Path(path).stem
-        return f"nobody has agreed to it as it is now; look at it with `ferrule draft accept {name}`"
+        return f"you have not agreed to it as it is now; look at it with `ferrule draft accept {name}`"
 
     def add(self, name: str, version: str, content: bytes) -> None:
         """Remember a yes."""
