@@ -63,6 +63,26 @@ def test_files_that_are_to_be_kept_stay_for_a_week(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+DEEP = """
+import os, sys
+from pathlib import Path
+from ferrule.process.owned_folders import OwnedFolder
+folder = OwnedFolder(Path(sys.argv[1]))
+os.chdir(folder.path)
+for _ in range(200):
+    os.mkdir("deep" * 10)
+    os.chdir("deep" * 10)
+os.chdir("/")
+sys.setrecursionlimit(150)
+folder.close()
+"""
+
+
+def test_what_lies_deeper_than_calls_and_paths_go_is_removed(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", DEEP, str(tmp_path)], check=True)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_one_that_was_removed_under_its_owner_is_seen(tmp_path: Path) -> None:
     folder = OwnedFolder(tmp_path / "above", mode=0o1777)
     assert folder.path.stat().st_mode & 0o7777 == 0o1777

@@ -12,9 +12,9 @@ import atexit
 import contextlib
 import marshal
 import os
-import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from ferrule.core.phrases import phrase
 from ferrule.process import launcher
 from ferrule.process.folder_index import is_quiet
+from ferrule.process.owned_folders import remove_tree
 from ferrule.process.sandbox.denials import Denial, SandboxRefused
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ _SECONDS_TO_START = 60.0
 _SECONDS_BETWEEN_SIZES = 1.0
 _SILENT = "the launcher does not answer"
 _KILLED = "the launcher was killed"
-_MOST_ENTRIES = 500_000
+_MOST_ENTRIES, _LONG_PATH, _MOST_OPENED = 500_000, 3_000, 64
 _SECONDS_OF_LOOP, _MOST_KNOWN = 0.005, 1_000
 _took: dict[tuple[Path, ...], float] = {}
 """How long preparing took, by the folders it is about."""
@@ -249,7 +250,7 @@ class Box:
             return
         uppers = [layer.upper for layer in self._prepared.launch.overlays]
         began = monotonic()
-        looking = self._loop.run_in_executor(None, _too_much, uppers, profile)
+        looking = self._loop.run_in_executor(None, lambda: _too_much(uppers, profile, self.processes()))
 
         def judge(done: asyncio.Future[Denial | None]) -> None:
             if done.cancelled() or done.exception() is not None or self.ended.done():
@@ -356,22 +357,51 @@ def make_removable(work: Path) -> None:
             os.chmod(folder, 0o700)  # noqa: PTH101 - at every end
 
 
-def _size(uppers: Iterable[Path]) -> tuple[int, int]:
+def _size(folders: Iterable[Path]) -> tuple[int, int]:
     """Bytes on the disk, and entries."""
     size = entries = 0
-    waiting = [str(upper) for upper in uppers]
-    while waiting and entries <= _MOST_ENTRIES:
-        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as found:
-            for entry in found:
-                entries += 1
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
-                else:
-                    size += entry.stat(follow_symlinks=False).st_blocks * 512
+    waiting = [str(folder) for folder in folders]
+    opened: list[int] = []
+    try:
+        while waiting and entries <= _MOST_ENTRIES:
+            path = waiting.pop()
+            with contextlib.suppress(OSError):
+                if len(path) > _LONG_PATH:  # from an open folder on, paths are short again
+                    opened.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
+                    path = f"/proc/self/fd/{opened[-1]}"
+                with os.scandir(path) as found:
+                    for entry in found:
+                        entries += 1
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+                        else:
+                            size += entry.stat(follow_symlinks=False).st_blocks * 512
+            if len(opened) > _MOST_OPENED:
+                return size, _MOST_ENTRIES + 1
+    finally:
+        for one in opened:
+            os.close(one)
     return size, entries
 
 
-def _too_much(uppers: list[Path], profile: Profile) -> Denial | None:
+def _size_of_unlinked(pids: Iterable[int]) -> int:
+    """Bytes of files that no folder names any more, and that some process has still open."""
+    found: dict[tuple[int, int], int] = {}
+    for pid in pids:
+        with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    state = entry.stat()
+                    if (
+                        not state.st_nlink
+                        and stat.S_ISREG(state.st_mode)
+                        and "memfd:" not in str(Path(entry.path).readlink())
+                    ):
+                        found[state.st_dev, state.st_ino] = state.st_blocks * 512
+    return sum(found.values())
+
+
+def _too_much(uppers: list[Path], profile: Profile, pids: Iterable[int]) -> Denial | None:
     """Why a box has to be ended, if what it wrote is more than it may."""
     size, entries = _size(uppers)
     bound = profile.bounds.layer
@@ -382,9 +412,9 @@ def _too_much(uppers: list[Path], profile: Profile) -> Denial | None:
             f"The command was ended: it wrote more than {bound:,} bytes to the workspace without approval.",
             "Write less, or ask the user to approve the command before it runs.",
         )
-    size, entries = _size([profile.temporary]) if profile.temporary is not None else (0, 0)
+    size, entries = _size([profile.temporary] if profile.temporary is not None else ())
     bound = profile.bounds.temporary
-    if size > bound or entries > _MOST_ENTRIES:
+    if size + _size_of_unlinked(pids) > bound or entries > _MOST_ENTRIES:
         return Denial(
             "temporary size",
             "",
@@ -396,12 +426,10 @@ def _too_much(uppers: list[Path], profile: Profile) -> Denial | None:
 
 def _empty(folder: Path) -> None:
     """Remove all that is in a folder."""
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path, ignore_errors=True)
-            else:
-                os.unlink(entry.path)  # noqa: PTH108
+    with os.scandir(folder) as entries:
+        for entry in list(entries):
+            with contextlib.suppress(OSError):
+                remove_tree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)  # noqa: PTH108
 
 
 def _command_line(pid: int) -> bytes:

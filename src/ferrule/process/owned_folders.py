@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
+import secrets
 import tempfile
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
 
 _KEPT = ".kept"
 _PATIENCE = 1.0
@@ -81,7 +81,8 @@ class OwnedFolder:
                 with suppress(OSError):
                     (self.path / _KEPT).touch(mode=0o600)
             else:
-                _remove(self.path)
+                with suppress(OSError):  # the next sweep tries again
+                    remove_tree(self.path)
         os.close(self._held)
         self._held = -1
 
@@ -118,20 +119,63 @@ def _sweep(above: Path, prefix: str) -> None:
             held = os.open(folder, _FOLDER)
             try:
                 if _locks(held):
-                    _remove(folder)
+                    remove_tree(folder)
             finally:
                 os.close(held)
 
 
-def _remove(folder: Path) -> None:
-    def open_up(function: Callable[..., Any], path: str, _: object) -> None:
-        """A command may have closed folders to everybody."""
-        with suppress(OSError):
-            os.chmod(os.path.dirname(path), 0o700)  # noqa: PTH101, PTH120
-            if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
-                os.chmod(path, 0o700)  # noqa: PTH101
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                function(path)
+def remove_tree(folder: Path | str, *, dir_fd: int | None = None) -> None:
+    """Remove a folder whatever a command left in it: closed folders, and trees deeper than any path can be long. Links
+    are never followed, also those put there meanwhile. Raises OSError where something could not be removed.
+    """
+    token, moved = secrets.token_hex(8), 0
+    try:
+        top = _open_up(folder, dir_fd)
+    except FileNotFoundError:
+        return
+    try:
+        waiting = ["."]
+        while waiting:
+            name = waiting.pop()
+            with suppress(OSError):  # then it is not empty in the end
+                one = _open_up(name, top)
+                try:
+                    with os.scandir(one) as entries:
+                        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+                    for below, is_folder in found:
+                        with suppress(OSError):
+                            if not is_folder:
+                                os.unlink(below, dir_fd=one)
+                            elif name == ".":
+                                waiting.append(below)
+                            else:
+                                os.close(_open_up(below, one))  # the kernel wants to write to a folder that moves
+                                moved += 1
+                                os.rename(below, f".{token}-{moved}", src_dir_fd=one, dst_dir_fd=top)
+                                waiting.append(f".{token}-{moved}")
+                finally:
+                    os.close(one)
+                if name != ".":
+                    os.rmdir(name, dir_fd=top)
+    finally:
+        os.close(top)
+    os.rmdir(folder, dir_fd=dir_fd)
 
-    shutil.rmtree(folder, onerror=open_up)
+
+def _open_up(name: Path | str, above: int | None) -> int:
+    """Open a folder in which things are to be removed: a command may have closed it to everybody."""
+    try:
+        opened = os.open(name, _FOLDER, dir_fd=above)
+    except PermissionError:
+        if os.chmod in os.supports_follow_symlinks:
+            os.chmod(name, 0o700, dir_fd=above, follow_symlinks=False)
+        else:
+            seen = os.open(name, os.O_PATH | _FOLDER, dir_fd=above)
+            try:
+                Path(f"/proc/self/fd/{seen}").chmod(0o700)
+            finally:
+                os.close(seen)
+        opened = os.open(name, _FOLDER, dir_fd=above)
+    if os.fstat(opened).st_mode & 0o700 != 0o700:
+        os.fchmod(opened, 0o700)
+    return opened

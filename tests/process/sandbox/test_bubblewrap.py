@@ -368,11 +368,19 @@ def test_no_descriptor_of_ours_is_open_inside(box: Box) -> None:
     assert box.run("ls -l /proc/1/fd /proc/2/fd").out.count(str(box.workspace)) == 0
 
 
-def test_temporary_files_that_grow_too_large_end_the_box_and_are_removed(box: Box) -> None:
+@pytest.mark.parametrize(
+    "script",
+    [
+        "mkdir -p /tmp/d; i=0; while :; do i=$((i+1)); head -c 500000 /dev/zero >/tmp/d/f$i; sleep 0.01; done",
+        "exec 3>/tmp/f; rm /tmp/f; head -c 9000000 /dev/zero >&3; sleep 60",
+        "cd /tmp; for i in {1..50}; do n=$(printf %0200d 1); mkdir $n; cd $n; done; head -c 9m /dev/zero >f; sleep 60",
+    ],
+    ids=["many", "without a name", "deeper than a path is long"],
+)
+def test_temporary_files_that_grow_too_large_end_the_box_and_are_removed(box: Box, script: str) -> None:
     shared = box.folder / "shared"
     shared.mkdir(mode=0o777)
     box.own()
-    script = "mkdir -p /tmp/d; i=0; while :; do i=$((i+1)); head -c 500000 /dev/zero >/tmp/d/f$i; sleep 0.01; done"
     done = box.run(script, temporary=shared, bounds=Bounds(temporary=5 << 20))
     assert done.code in (-9, 137)
     assert [(one.kind, one.message) for one in done.denials] == snapshot(

@@ -101,6 +101,32 @@ def test_signals_reach_nobody_outside(box: Box) -> None:
     sleeping.wait()
 
 
+def test_nothing_else_reaches_anybody_outside(box: Box) -> None:
+    """No limits of other processes, no memory or queues that stay, no terminal of the user's."""
+    master, slave = os.openpty()
+    outside = subprocess.Popen(["sleep", "60"], user=box.uid if os.geteuid() == 0 else None)
+    try:
+        Path(os.ttyname(slave)).chmod(0o666)
+        code = (
+            "import ctypes, os, resource\n"
+            f"def limit(): resource.prlimit({outside.pid}, resource.RLIMIT_CPU, (0, 0))\n"
+            f"def write(): os.write(os.open({os.ttyname(slave)!r}, os.O_WRONLY), b'x')\n"
+            "libc = ctypes.CDLL(None)\n"
+            "for tried in (limit, write):\n"
+            "    try: tried(); print(tried.__name__)\n"
+            "    except OSError: pass\n"
+            "print(libc.shmget(0, 4096, 0o1600), libc.msgget(0, 0o1600), libc.semget(0, 1, 0o1600))\n"
+            "resource.prlimit(0, resource.RLIMIT_CPU, (50, 50)); print('own')\n"
+        )
+        assert box.run(f'{python_for_all()} -c "{code}"').out == "-1 -1 -1\nown\n"
+        assert os.waitid(os.P_PID, outside.pid, os.WEXITED | os.WNOHANG) is None
+    finally:
+        outside.kill()
+        outside.wait()
+        os.close(master)
+        os.close(slave)
+
+
 def test_guarded_places_are_put_back(box: Box) -> None:
     repository = box.repository()
     config = (repository / ".git/config").read_text()

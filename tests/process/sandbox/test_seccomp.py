@@ -27,6 +27,8 @@ def verdict(program: bytes, machine: Machine, number: int, *arguments: int, audi
         at += 1
         if code == 0x20:
             (value,) = struct.unpack_from("<I", data, operand)
+        elif code == 0x54:
+            value &= operand
         elif code == 0x06:
             if operand == 0x7FFF0000:
                 return ALLOW
@@ -82,9 +84,26 @@ def test_only_everyday_sockets_can_be_made(machine: Machine) -> None:
     assert verdict(program, machine, socket, 38, 5, 0) == errno.EAFNOSUPPORT  # the kernel's crypto
 
 
-def test_without_sockets_there_are_none(machine: Machine) -> None:
-    program, socket = build_filter(machine, sockets=False), machine.numbers["socket"]
-    assert {verdict(program, machine, socket, family) for family in range(64)} == {errno.EPERM}
+def test_without_namespaces_there_is_nothing_that_others_reach(machine: Machine) -> None:
+    program, numbers = build_filter(machine, namespaces=False), machine.numbers
+    assert {verdict(program, machine, numbers["socket"], family) for family in range(64)} == {errno.EPERM}
+    for name in ("shmget", "semget", "msgget", "mq_open"):
+        assert verdict(program, machine, numbers[name]) == errno.EPERM
+    assert verdict(program, machine, numbers["prlimit64"], 0) == ALLOW
+    assert verdict(program, machine, numbers["prlimit64"], 1) == errno.EPERM
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (0x80086601, ALLOW), (0x801C581F, ALLOW), (0x5413, ALLOW), (0x541B, ALLOW), (0x5412, errno.EPERM),
+        (0x40086602, errno.ENOTTY), (0x401C5820, errno.ENOTTY), (0x40087602, errno.ENOTTY), (0x40806685, errno.ENOTTY),
+        (0x50009401, errno.ENOTTY), (0x800C6613, errno.ENOTTY),
+    ],
+)  # fmt: skip
+def test_without_changes_controls_of_files_only_tell(machine: Machine, code: int, expected: str | int) -> None:
+    program = build_filter(machine, changes=False)
+    assert verdict(program, machine, machine.numbers["ioctl"], 0, code) == expected
 
 
 def test_another_machines_calls_are_not_made() -> None:

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from tests.workspace.layers.overlay import new_layer, put, python, run_above, tree
 
 from ferrule import Environment, Session
+from ferrule.process.owned_folders import remove_tree
 from ferrule.workspace.files import Files
 from ferrule.workspace.layers.effects import apply_layer, effects_of
 from ferrule.workspace.layers.reading import LayerChange, read_layers
-from ferrule.workspace.layers.session_layer import remove_tree
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Group
 

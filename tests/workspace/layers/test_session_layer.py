@@ -15,8 +15,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.workspace.layers.overlay import Tree, put, python, run_above, told, tree
 
+from ferrule.process.owned_folders import remove_tree
 from ferrule.workspace.layers.reading import LayerChanges
-from ferrule.workspace.layers.session_layer import SessionLayer, layers_folder, remove_tree
+from ferrule.workspace.layers.session_layer import SessionLayer, layers_folder
 from ferrule.workspace.paths import Paths
 
 MEMORY = Path("/dev/shm")

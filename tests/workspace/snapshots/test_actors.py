@@ -18,10 +18,10 @@ from tests.workspace.history_room import MEMORY
 from tests.workspace.layers.overlay import new_layer, put, run_above
 
 from ferrule import Environment, Session
+from ferrule.process.owned_folders import remove_tree
 from ferrule.workspace.files import Files
 from ferrule.workspace.layers.effects import apply_layer
 from ferrule.workspace.layers.reading import Layer, read_layers
-from ferrule.workspace.layers.session_layer import remove_tree
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots import shell_changes
 from ferrule.workspace.snapshots.changes import Delete, Origin

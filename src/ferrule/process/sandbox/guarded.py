@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import stat
 import tempfile
 import time
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ferrule.core.access import OF_GIT, SETTINGS, settings_among
 from ferrule.process.folder_index import index_of, opened
+from ferrule.process.owned_folders import remove_tree
 from ferrule.process.sandbox.denials import Denial
 from ferrule.process.sandbox.places import harmless, hooks_of_person, hooks_paths
 
@@ -239,7 +239,8 @@ class Quarantine:
         """Move `path` below the open `root` out of it; raises OSError where that cannot be."""
         if self._folder is None:
             for old in quarantines(older_than=KEPT_DAYS * 86_400):
-                shutil.rmtree(old, ignore_errors=True)
+                with contextlib.suppress(OSError):
+                    remove_tree(old)
             self._folder = Path(tempfile.mkdtemp(prefix=_QUARANTINE))
         to = self._folder / f"{len(os.listdir(self._folder))}-{path.replace('/', '_')}"[:200]  # noqa: PTH208
         parent, _, name = path.rpartition("/")
@@ -260,7 +261,7 @@ class Quarantine:
 def remove(folder: int, name: str) -> None:
     """Remove an entry of an open folder, with all that is below it."""
     if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-        shutil.rmtree(name, dir_fd=folder)
+        remove_tree(name, dir_fd=folder)
     else:
         os.unlink(name, dir_fd=folder)
 

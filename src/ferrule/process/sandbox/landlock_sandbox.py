@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from ferrule.process.profile import Profile
 
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/pts", "/dev/ptmx")
+# No `/dev/pts`: the user's own terminals are there, and who may open one reads what is typed.
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 # Of `/proc` only what tells of the machine. A process cannot be shown its own part of it without those of all others.
 _OF_PROC = (
     "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/uptime", "/proc/loadavg", "/proc/version",
@@ -101,7 +102,7 @@ class LandlockSandbox:
                 joins=str(group) if group is not None else "",
                 takes_terminal=terminal,
                 rules=rules,
-                filter=build_filter(machine, sockets=False, changes=not profile.look),
+                filter=build_filter(machine, namespaces=False, changes=not profile.look),
             )
             sweep = None if profile.look else Sweep([_watched(root, profile, closing) for root in roots])
             if sweep is not None:

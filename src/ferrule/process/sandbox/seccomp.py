@@ -34,7 +34,8 @@ _X86_64 = {
     "iopl": 172, "ioperm": 173, "modify_ldt": 154, "uselib": 134, "ustat": 136, "_sysctl": 156, "create_module": 174,
     "get_kernel_syms": 177, "query_module": 178, "chmod": 90, "fchmod": 91, "fchmodat": 268, "chown": 92, "fchown": 93,
     "lchown": 94, "fchownat": 260, "utime": 132, "utimes": 235, "futimesat": 261, "utimensat": 280, "setxattr": 188,
-    "lsetxattr": 189, "fsetxattr": 190, "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199,
+    "lsetxattr": 189, "fsetxattr": 190, "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199, "shmget": 29,
+    "semget": 64, "msgget": 68, "mq_open": 240, "prlimit64": 302,
 }  # fmt: skip
 _AARCH64 = {
     "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "add_key": 217, "request_key": 218,
@@ -45,7 +46,8 @@ _AARCH64 = {
     "syslog": 116, "sethostname": 161, "setdomainname": 162, "fanotify_init": 262, "lookup_dcookie": 18,
     "vhangup": 58, "nfsservctl": 42, "move_pages": 239, "migrate_pages": 238, "ioctl": 29, "socket": 198,
     "fchmod": 52, "fchmodat": 53, "fchownat": 54, "fchown": 55, "utimensat": 88, "setxattr": 5, "lsetxattr": 6,
-    "fsetxattr": 7, "removexattr": 14, "lremovexattr": 15, "fremovexattr": 16,
+    "fsetxattr": 7, "removexattr": 14, "lremovexattr": 15, "fremovexattr": 16, "shmget": 194, "semget": 190,
+    "msgget": 186, "mq_open": 180, "prlimit64": 261,
 }  # fmt: skip
 
 
@@ -91,12 +93,16 @@ _CHANGES = (
     "futimesat", "utimensat", "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr",
     "fremovexattr", "removexattrat", "file_setattr",
 )  # fmt: skip
-_SETFLAGS, _FSSETXATTR = 0x40086602, 0x401C5820
+# The same by way of a descriptor: of the groups of controls for file systems, those alone that only tell.
+_OF_FILE_SYSTEMS = (0x6600, 0x7600, 0x5800, 0x9400)
+_ONLY_TELL = (0x80086601, 0x80087601, 0x801C581F, 0xC020660B)  # flags, version, attributes, extents
+# What outlives its maker and is everybody's, where no namespace is around a command.
+_SHARED = ("shmget", "semget", "msgget", "mq_open")
 _NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000 | 0x00000080
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # typing into the terminal for the person
 _UNIX, _INET, _INET6, _NETLINK, _ROUTE = 1, 2, 10, 16, 0
 
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _MASK, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _NUMBER, _MACHINE = 0, 4
 _ARGUMENTS = 16  # each of 64 bits; only the low half is loaded, which is all the kernel reads of the ones tested here
@@ -105,9 +111,10 @@ _Lines = list[tuple[int, int, int, int]]
 
 
 @lru_cache(maxsize=8)
-def build_filter(machine: Machine, *, sockets: bool = True, changes: bool = True) -> bytes:
-    """The filter as the kernel wants it. Without `sockets`, none can be made but pairs between one's own. Without
-    `changes`, the modes, owners, times and attributes of files are answered as on a read-only file system.
+def build_filter(machine: Machine, *, namespaces: bool = True, changes: bool = True) -> bytes:
+    """The filter as the kernel wants it. Where there are no `namespaces` around the command, nothing can be made that
+    others reach, sockets among it, and no other process be limited. Without `changes`, the modes, owners, times and
+    attributes of files are answered as on a read-only file system.
     """
     program: _Lines = []
 
@@ -128,7 +135,7 @@ def build_filter(machine: Machine, *, sockets: bool = True, changes: bool = True
     if machine.foreign_from is not None:
         add(_AT_LEAST, machine.foreign_from, 0, 1)
         refuse(errno.ENOSYS)
-    for name in _FORBIDDEN:
+    for name in (*_FORBIDDEN, *(() if namespaces else _SHARED)):
         if name in machine.numbers:
             add(_EQUAL, machine.numbers[name], 0, 1)
             refuse(errno.EPERM)
@@ -141,8 +148,10 @@ def build_filter(machine: Machine, *, sockets: bool = True, changes: bool = True
             refuse(errno.EROFS)
     for name in ("clone", "unshare"):
         with_number(name, _any_bit(0, _NAMESPACES))
-    with_number("ioctl", _one_of(1, (_TIOCSTI, _TIOCLINUX, *(() if changes else (_SETFLAGS, _FSSETXATTR)))))
-    with_number("socket", _families() if sockets else [(_RETURN, 0, 0, _ERRNO | errno.EPERM)])
+    with_number("ioctl", _controls(changes))
+    with_number("socket", _families() if namespaces else [(_RETURN, 0, 0, _ERRNO | errno.EPERM)])
+    if not namespaces:
+        with_number("prlimit64", _any_bit(0, 0xFFFFFFFF))
     add(_RETURN, _ALLOW)
     return b"".join(struct.pack("=HBBI", *line) for line in program)
 
@@ -156,14 +165,17 @@ def _any_bit(index: int, bits: int) -> _Lines:
     ]
 
 
-def _one_of(index: int, values: tuple[int, ...]) -> _Lines:
-    tests = [(_EQUAL, len(values) - at, 0, value) for at, value in enumerate(values)]
-    return [
-        (_LOAD, 0, 0, _ARGUMENTS + 8 * index),
-        *tests,
-        (_RETURN, 0, 0, _ALLOW),
-        (_RETURN, 0, 0, _ERRNO | errno.EPERM),
-    ]
+def _controls(changes: bool) -> _Lines:
+    """Of devices and files; with `changes` all but typing for the person."""
+
+    def answer(codes: tuple[int, ...], verdict: int) -> _Lines:
+        return [line for code in codes for line in ((_EQUAL, 0, 1, code), (_RETURN, 0, 0, verdict))]
+
+    lines: _Lines = [(_LOAD, 0, 0, _ARGUMENTS + 8), *answer((_TIOCSTI, _TIOCLINUX), _ERRNO | errno.EPERM)]
+    if not changes:
+        lines += [*answer(_ONLY_TELL, _ALLOW), (_MASK, 0, 0, 0xFF00)]
+        lines += answer(_OF_FILE_SYSTEMS, _ERRNO | errno.ENOTTY)
+    return [*lines, (_RETURN, 0, 0, _ALLOW)]
 
 
 def _families() -> _Lines:

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ferrule.process.owned_folders import remove_tree
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.layers.reading import Layer, LayerChanges, folders_of, is_whiteout, look_at, mark_of, read_layers
 from ferrule.workspace.snapshots.changes import Node
@@ -321,27 +322,6 @@ def leave_no_fallback() -> None:
         if all(one.name == _LOCK for one in folder.iterdir()):
             (folder / _LOCK).unlink(missing_ok=True)
             folder.rmdir()
-
-
-def remove_tree(folder: Path) -> None:
-    """Remove a folder whatever a command left in it: closed folders, and trees deeper than any path can be long."""
-    above, token = folder.parent, secrets.token_hex(8)
-    waiting = [folder]
-    moved = 0
-    while waiting:
-        one = waiting.pop()
-        with suppress(FileNotFoundError):
-            os.chmod(one, 0o700)  # noqa: PTH101 - never a link
-            with os.scandir(one) as entries:
-                for entry in entries:
-                    if not entry.is_dir(follow_symlinks=False):
-                        os.unlink(entry.path)  # noqa: PTH108
-                        continue
-                    os.chmod(entry.path, 0o700)  # noqa: PTH101
-                    moved += 1
-                    waiting.append(above / f".{token}-{moved}")
-                    os.rename(entry.path, waiting[-1])  # noqa: PTH104
-            one.rmdir()
 
 
 def _remove(path: Path) -> None:
