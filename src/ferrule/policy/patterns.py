@@ -324,7 +324,7 @@ _GIT_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", 
 _GIT_RUNS = frozenset({"foreach", "run", "-x", "--exec", "filter-branch", "difftool", "mergetool"})
 _RUN_TEXT = re.compile(
     r"g?sed|[gmn]?awk|(?:perl|python|pypy|ruby|node|nodejs|php|lua|tclsh)[0-9.]*|deno|bun|expect|n?vim?|ex|ed|emacs|"
-    r"script|ssh-agent|tar|make|gdb|m4|osascript|less"
+    r"script|ssh-agent|tar|make|gdb|m4|osascript|less|tmux|screen|rsync|direnv|complete|compgen"
 )
 """Programs that run what stands somewhere in their arguments, each in a way of its own."""
 _MOST_TOKENS, _LONGEST_COMMAND = 2_000, 20

@@ -58,7 +58,11 @@ _STARTS_PROGRAM = re.compile(
     re.IGNORECASE,
 )
 
-_SETS_PROGRAM = re.compile(r"alias\..*=\s*!|core\.(sshcommand|fsmonitor|hookspath|pager|editor)", re.IGNORECASE)
+_SETS_PROGRAM = re.compile(
+    r"alias\..*=\s*!|core\.(sshcommand|fsmonitor|hookspath|pager|editor)|sequence\.editor|gpg\.program"
+    r"|diff\.(external|.*\.(command|textconv))=",
+    re.IGNORECASE,
+)
 
 
 def code_dangers(arguments: list[str]) -> Iterator[str]:
@@ -70,7 +74,7 @@ def code_dangers(arguments: list[str]) -> Iterator[str]:
         yield phrase("it runs text that is only known at run time")
     if _DESTROYS_FILES.search(code):
         yield phrase("the code that it is given removes or destroys things")
-    elif re.search(r"\bset[ug]id\b", code):
+    elif re.search(r"\bset[ug]id\b|\bchmod\W.*0?o?[0-7]?777\b", code):
         yield phrase("the code that it is given takes other rights")
     elif re.search(r"dup2|pty\.spawn|/bin/(ba)?sh", code) and _REACHES.search(code):
         yield phrase("the code that it is given hands a shell to another machine")
@@ -588,7 +592,7 @@ def _rsync(arguments: list[str]) -> Iterator[str]:
 
 
 def _source(arguments: list[str]) -> Iterator[str]:
-    if arguments and arguments[0].startswith(("<(", "$(", "`")):
+    if arguments and arguments[0].startswith(("<(", "$(", "`", "/dev/stdin", "/dev/fd/", "/proc/self/fd/")):
         yield phrase("it runs text that another command makes")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 
 from ferrule.policy.commands.parts import Guess, likely_name, names
 from ferrule.policy.commands.words import is_assignment
@@ -153,6 +153,8 @@ def unwrap(words: list[str]) -> Unwrapped:
         return Unwrapped([Inner(_filled(one)) for one in _executed(arguments)])
     if name in ("parallel", "sem"):
         return _parallel(arguments)
+    if name == "git":
+        return _git(arguments)
     if name in _RUN_WORDS:
         return _runs_behind(arguments, _RUN_WORDS[name], names_first=name in _CONTAINERS)
     if name in _RUNNERS:
@@ -252,6 +254,16 @@ def _runs_behind(arguments: list[str], verbs: tuple[str, ...], *, names_first: b
     elif names_first:
         rest = rest[1:]
     return Unwrapped([Inner(rest)] if rest else [])
+
+
+def _git(arguments: list[str]) -> Unwrapped:
+    """`git submodule foreach CMD`, `git bisect run CMD`, `git rebase --exec CMD`."""
+    scripts = _values(arguments, ("-x", "--exec")) if "rebase" in arguments else []
+    for at, verbs in enumerate(pairwise(arguments)):
+        if verbs in (("submodule", "foreach"), ("bisect", "run")):
+            rest = arguments[at + 2 :]
+            scripts.append(" ".join(rest[_past_options(rest, "", []) :]))
+    return _scripts(scripts, unknown=_any_guess(scripts))
 
 
 def _parallel(arguments: list[str]) -> Unwrapped:
