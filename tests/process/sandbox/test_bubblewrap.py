@@ -213,6 +213,12 @@ def test_a_hidden_place_that_does_not_exist_stays_so(box: Box) -> None:
     assert [denial.subject for denial in done.denials] == [".env"]
 
 
+def test_only_devices_are_among_the_devices(box: Box) -> None:
+    done = box.run(": >/dev/x; echo x >/dev/null && echo 1 >/dev/shm/y && cat /dev/shm/y; head -c1 /dev/zero | wc -c")
+    assert done.out.split() == ["1", "1"]
+    assert "/dev/x" in done.err
+
+
 def test_a_fork_bomb_stays_inside(box: Box) -> None:
     mark = f"ferrule-bomb-{os.getpid()}-{box.uid}"
     script = "bomb() { bomb | bomb & }; bomb; exec sleep 1"  # which needs no room for another process

@@ -431,6 +431,7 @@ def _system(places: Places, temporary: int) -> tuple[str, ...]:
         shown += ["--remount-ro", "/proc"]
     for folder in ("/dev/shm", "/tmp"):  # noqa: S108 - inside the sandbox
         shown += ["--perms", "1777", "--size", str(temporary), "--tmpfs", folder]
+    shown += ["--remount-ro", "/dev"]  # files there would be memory without a bound
     for folder in places.folders:
         shown += ["--size", str(temporary), "--tmpfs", folder]
     if places.home != "/":

@@ -53,7 +53,7 @@ class LandlockSandbox:
         weaker = [
             "guarded files are put back after a command instead of being locked",
             "commands see nothing of `/proc` but facts about the machine",
-            "commands have no network and no sockets at all",
+            "commands have no network, no sockets and no pseudo-terminals at all",
             "unapproved commands see the workspace read-only, and may change no modes or times anywhere",
             "nothing in the workspace can be hidden from approved commands: they are refused where a rule asks for it",
         ]
