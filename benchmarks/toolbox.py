@@ -1,8 +1,8 @@
 """What the toolbox costs against the bare libraries: `python benchmarks/toolbox.py`.
 
 Each contender runs in a process of its own, and its CPU time and memory are those that the kernel counts. The start of
-the child is measured by one that does nothing, and taken off. Prints a table and exits with 1 when a bar is missed;
-`--quick` takes small files.
+the child is measured by one that does nothing, and taken off. Mail is read from a dovecot of its own, where there is
+one, through the whole pipeline. Prints a table and exits with 1 when a bar is missed; `--quick` takes small files.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -50,6 +51,36 @@ path = sys.argv[1]
 from pathlib import Path
 most = int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])  # the kernel's other count is older
 print(json.dumps([time.process_time() - began, most / 1024, text]))
+"""
+_MAIL = """
+import asyncio, json, sys, time
+from pathlib import Path
+port, password, times = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+{setup}
+def memory(count):
+    return int(Path("/proc/self/status").read_text().partition(count + ":")[2].split()[0]) / 1024
+for number in range(times + 1):
+    if number == 1:  # the first has imported what it needs
+        before, began = memory("VmRSS"), time.process_time()
+    text = {work}
+print(json.dumps([(time.process_time() - began) / times, memory("VmHWM") - before, text]))
+"""
+_BARE_MAIL = """
+import imap_tools, ssl
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # as ours has it for a server on this machine
+def subjects():
+    with imap_tools.MailBoxStartTls("127.0.0.1", port, ssl_context=context).login("bench", password) as box:
+        found = box.fetch(limit=20, reverse=True, headers_only=True, mark_seen=False, bulk=True)
+        return [[one.date_str, one.from_, one.to, one.flags, one.subject] for one in found]
+"""
+_OUR_MAIL = """
+from ferrule import Runtime
+from ferrule.toolbox.accounts import Accounts, MailAccount
+from ferrule.toolbox.mail import tools
+account = MailAccount("me@example.org", imap=f"imap://127.0.0.1:{port}", user="bench", password=password)
+runtime = Runtime(tools(Accounts(mail={"work": account})))
+loop = asyncio.Runner()
 """
 
 
@@ -94,6 +125,35 @@ def documents(folder: Path, *, quick: bool) -> list[Row]:
         *compare(f"20 rows of a workbook of {size}", book, {**order, "part": f"Data!A{rows // 2 - 19}:J{rows // 2}"},
                  ("python_calamine", _BARE_SHEET, str(rows // 2)), rounds=rounds if quick else 1),
     ]  # fmt: skip
+
+
+def mail(folder: Path, *, quick: bool) -> list[Row]:
+    """The newest twenty headers of a large mailbox, as multiples of the bare library's CPU time and memory."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from tests.toolbox.mail_servers import PASSWORD, dovecot
+
+    count, rounds = (300, 2) if quick else (3_000, 3)
+    made = (f"From: Ann <ann@example.com>\r\nTo: me@example.org\r\nSubject: Mail {number}\r\n"
+            f"Date: Mon, {number % 28 + 1:02} Mar 2026 10:00:00 +0100\r\n\r\n{'some text ' * 200}\r\n"
+            for number in range(count))  # fmt: skip
+    with dovecot(folder) as server:
+        server.fill("bench", {"INBOX": [one.encode() for one in made]})
+        ways = [
+            _MAIL.replace("{setup}", _OUR_MAIL).replace(
+                "{work}", 'loop.run(runtime.run("SearchMail", {})).llm_content'
+            ),
+            _MAIL.replace("{setup}", _BARE_MAIL).replace("{work}", "str(subjects())"),
+        ]
+        taken = [[run(one, str(server.port), PASSWORD, "10") for one in ways] for _ in range(rounds)]
+    if any(f"Mail {count - 20}" not in text for one in taken for *_, text in one):
+        raise RuntimeError("the mails were not listed")
+    ours, theirs = (min(one[way][0] for one in taken) for way in (0, 1))
+    memory = [min(one[way][1] for one in taken) for way in (0, 1)]
+    name = f"20 headers of {count:,} mails"
+    return [
+        Row(f"{name}: CPU time", ours / theirs, "×", MOST, f"{ours * 1000:.1f} ms against {theirs * 1000:.1f} ms"),
+        Row(f"{name}: memory", memory[0], "MB", None, f"above what it was before, against {memory[1]:.1f} MB"),
+    ]
 
 
 def make_pdf(path: Path, pages: int) -> None:
@@ -150,6 +210,9 @@ def main() -> int:
     chosen = arguments.parse_args()
     with TemporaryDirectory(prefix="ferrule-toolbox-") as folder:
         rows = documents(Path(folder), quick=chosen.quick)
+        if shutil.which("dovecot", path="/usr/bin:/usr/sbin:/usr/local/sbin"):
+            (Path(folder) / "mail").mkdir()
+            rows += mail(Path(folder) / "mail", quick=chosen.quick)
     return report(rows, as_json=chosen.json)
 
 

@@ -72,9 +72,7 @@ class MailServer(NamedTuple):
     def context(self, *, upgrade: bool = False) -> ssl.SSLContext:
         """What TLS is spoken with. The certificate of a server on this machine proves nothing after STARTTLS."""
         if upgrade and self.local:
-            made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
-            return made
+            return _trusting_anyone()
         return _trusting(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
 
 
@@ -82,6 +80,13 @@ class MailServer(NamedTuple):
 def _trusting(_file: str | None, _folder: str | None) -> ssl.SSLContext:
     """All certificates that this machine trusts, read once for each place that they are in."""
     return ssl.create_default_context()
+
+
+@lru_cache(maxsize=1)
+def _trusting_anyone() -> ssl.SSLContext:
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
+    return made
 
 
 _PORTS = {"imap": 143, "imaps": 993, "smtp": 587, "smtps": 465}
@@ -266,7 +271,7 @@ class Mailbox(BaseMailBox):
         criteria = " ".join(keys) or "ALL"
         charset = None if criteria.isascii() else "UTF-8"
         found = self.uids(criteria.encode(), charset)
-        return sorted((int(one) for one in found if one.isdigit()), reverse=True)
+        return sorted(map(int, filter(str.isdigit, found)), reverse=True)
 
     def headers(self, folder: str, validity: int, uids: Sequence[int]) -> list[MailHeader]:
         """Who wrote what and when: only headers are fetched, and only those."""
