@@ -14,7 +14,7 @@ from ferrule.core.lint import lint_tool
 from ferrule.toolbox.accounts import Accounts
 from ferrule.toolbox.documents.tools import tools
 
-from .office import Office, docx_of, package, saved
+from .office import Office, docx_of, members_of, package, saved
 
 
 @pytest.fixture
@@ -136,6 +136,34 @@ def test_long_documents_come_in_pages_that_say_how_to_read_on(office: Office) ->
     assert office.read("a.docx", offset=first.metadata["next_offset"]) == "line 2\n\nline 3\n\nline 4\n[docx]"
 
 
+def pdf_with(*parts: str) -> bytes:
+    """A PDF of these objects, numbered from 1."""
+    file, places = "%PDF-1.4\n", ""
+    for number, part in enumerate(parts, 1):
+        places += f"{len(file):010} 00000 n \n"
+        file += f"{number} 0 obj\n{part}\nendobj\n"
+    size = len(parts) + 1
+    table = f"xref\n0 {size}\n0000000000 65535 f \n{places}trailer\n<</Size {size}/Root 1 0 R>>\n"
+    return f"{file}{table}startxref\n{len(file)}\n%%EOF\n".encode()
+
+
+def test_letters_far_above_each_other_are_not_one_word(office: Office) -> None:
+    blanks = [(y, " ") for y in range(80, 700, 20)]
+    lines = (f"BT /F 12 Tf 1 0 0 -1 0 {y} Tm 48 0 Td ({text}) Tj ET" for y, text in [(60, "a"), *blanks, (700, "z")])
+    shown = "\n".join(["1 0 0 -1 0 792 cm", *lines])  # as browsers print: from the top, every blank line set
+    font = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"
+    office.put(
+        "set.pdf",
+        pdf_with(
+            "<</Type/Catalog/Pages 2 0 R>>",
+            "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+            f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 792]/Resources<</Font<</F {font}>>>>/Contents 4 0 R>>",
+            f"<</Length {len(shown)}>>stream\n{shown}\nendstream",
+        ),
+    )
+    assert office.read("set.pdf") == "[page 1]\n\na\nz\n[pdf, 1 page]"
+
+
 def test_pages_of_a_pdf(office: Office) -> None:
     office.put("a.pdf", pdf_of(*(f"This is page {number}\nwith two lines" for number in range(1, 6))))
     assert office.read("a.pdf", part="2-3", limit=5) == snapshot("""\
@@ -165,12 +193,7 @@ def test_what_fields_and_stamps_show_is_part_of_a_page(office: Office) -> None:
         "<</Type/Annot/Subtype/Stamp/Rect[10 10 200 40]/F 4/AP<</N 5 0 R>>>>",
         f"<</Type/XObject/Subtype/Form/BBox[0 0 190 30]/Resources{font}/Length {len(shown)}>>stream\n{shown}\nendstream",
     )
-    file, places = "%PDF-1.4\n", ""
-    for number, part in enumerate(parts, 1):
-        places += f"{len(file):010} 00000 n \n"
-        file += f"{number} 0 obj\n{part}\nendobj\n"
-    table = f"xref\n0 6\n0000000000 65535 f \n{places}trailer\n<</Size 6/Root 1 0 R>>\nstartxref\n{len(file)}\n%%EOF\n"
-    office.put("form.pdf", file + table)
+    office.put("form.pdf", pdf_with(*parts))
     assert "filled in by Ann" in office.read("form.pdf")
 
 
@@ -261,6 +284,20 @@ def test_errors_and_dates_that_count_from_1904_are_read_as_excel_shows_them(offi
     assert "| 3 | 2026-01-31 | #DIV/0! |" in office.read("mac.xlsx")
 
 
+def test_a_workbook_with_a_sheet_of_old_macros_is_read(office: Office) -> None:
+    plain = workbook(Data=[["x", 5]], Macro=[["=HALT()"]])
+    relations = members_of(plain)["xl/_rels/workbook.xml.rels"]
+    moved = relations.replace(b"/xl/worksheets/sheet2.xml", b"/xl/macrosheets/sheet2.xml").replace(
+        b'http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet" Target="/xl/macro',
+        b'http://schemas.microsoft.com/office/2006/relationships/xlMacrosheet" Target="/xl/macro',
+    )
+    assert moved != relations
+    office.put("a.xlsm", package({"xl/_rels/workbook.xml.rels": moved,
+                                  "xl/macrosheets/sheet2.xml": members_of(plain)["xl/worksheets/sheet2.xml"]},
+                                 like=plain))  # fmt: skip
+    assert "| 1 | x | 5 |" in office.read("a.xlsm", part="Data")
+
+
 def test_old_workbooks_and_text_tables(office: Office) -> None:
     import xlwt  # pyright: ignore[reportMissingTypeStubs]
 
@@ -270,6 +307,9 @@ def test_old_workbooks_and_text_tables(office: Office) -> None:
     sheet.write(1, 1, 5)
     office.put("a.xls", saved(book))
     assert "| 2 |  | 5 |" in office.read("a.xls", part="Old")
+    first = saved(book).index(b"\x09\x08\x10\x00\x00\x06\x05\x00") + 20  # where the record about a password would be
+    office.put("locked.xls", saved(book)[:first] + b"\x2f\x00" + saved(book)[first + 2 :])
+    assert "is encrypted and opens only with a password" in office.refused("ReadDocument", "locked.xls")
     office.put("low.xlsx", workbook(Low=[[], [], [None, "third row"]]))
     assert office.read("low.xlsx").startswith("## Low (B3)\n\n|  | B |\n| --- | --- |\n| 3 | third row |")
     office.put("a.csv", 'name;note\r\nAnn;"says ""hi"";\r\ntwice"\r\nZoë;ok\r\n'.encode("cp1252"))

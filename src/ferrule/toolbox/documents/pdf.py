@@ -97,8 +97,8 @@ class PdfFile(Counted):
 
 
 def _in_lines(raw: Any, shown: Any) -> str:
-    """The characters of a page with pdfium's spaces and line ends, and a line end wherever the text goes back to the
-    left and to another height, which pdfium alone takes for the same line.
+    """The characters of a page with pdfium's spaces and line ends, and a line end wherever the text goes far up or
+    down, or back to the left and to another height, which pdfium alone takes for the same line.
     """
     left, right, bottom, top = c_double(), c_double(), c_double(), c_double()
     pieces: list[str] = []
@@ -112,9 +112,10 @@ def _in_lines(raw: Any, shown: Any) -> str:
             continue
         if raw.FPDFText_GetCharBox(shown, index, left, right, bottom, top):
             here = left.value, bottom.value, top.value
-            # Letters of turned text also stand beside each other's height, yet never so far to the left.
+            # Letters of turned text also stand above each other, yet never so far, nor so far to the left.
             room = 1.5 * max(here[2] - here[1], right.value - left.value, 1.0)
-            if before is not None and here[0] < before[0] - room and (here[1] > before[2] or here[2] < before[1]):
+            apart = max(here[1] - before[2], before[1] - here[2]) if before is not None else 0.0
+            if before is not None and (apart > 2 * room or (apart > 0 and here[0] < before[0] - room)):
                 pieces.append("\n")
             before = here
         pieces.append(chr(code))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
+from ferrule.core.errors import ToolError
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import phrase
 from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry, cell, heading, row
@@ -35,6 +36,10 @@ _MOST_FORMULAS = 200
 _REFERENCE = re.compile(r"\$?([A-Za-z]{1,3})?\$?([0-9]{1,7})?(?::\$?([A-Za-z]{1,3})?\$?([0-9]{1,7})?)?")
 _ERROR = re.compile(rb'<(?:\w+:)?c ([^>]*\bt="e"[^>]*)>(.*?)</(?:\w+:)?c>', re.DOTALL)
 _PLACE, _VALUE = re.compile(rb'\br="([A-Z]{1,3})(\d{1,7})"'), re.compile(rb"<(?:\w+:)?v>([^<]*)<")
+_PASSWORD = re.compile(
+    rb"\x09\x08(?:\x10\x00\x00\x06\x05\x00.{12}|\x08\x00\x00\x05\x05\x00.{4})(?:\x86\x00\x00\x00)?\x2f\x00", re.DOTALL
+)
+"""How the stream of an old workbook begins that is encrypted: its first record, then one about the password."""
 _QUOTED = re.compile(r"'((?:[^']|'')*)'(?:!(.*))?", re.DOTALL)
 
 
@@ -287,10 +292,23 @@ def open_workbook(file: BinaryIO, name: str, kind: str, engine: str) -> Workbook
     if kind == "xlsx" and (engine == "openpyxl" or _counts_from_1904(package)):
         return Workbook(OpenpyxlGrid(file, name), name, package)
     if kind == "xlsx":
-        return Workbook(CalamineGrid(file, name, package), name, package)
+        try:
+            return Workbook(CalamineGrid(file, name, package), name, package)
+        except ToolError as error:
+            if (error.details or {}).get("code") != "damaged":
+                raise
+            try:
+                return Workbook(OpenpyxlGrid(file, name), name, package)  # it takes sheets of macros, for one
+            except ToolError:
+                raise error from None
     book = Workbook(CalamineGrid(file, name, None), name)
     book.notes.append(f"In {kind} files, cells whose formula gave an error are shown empty.")
     return book
+
+
+def _content(file: BinaryIO) -> bytes:
+    file.seek(0)
+    return file.read(_MOST_SCANNED)
 
 
 class CalamineGrid:
@@ -314,7 +332,9 @@ class CalamineGrid:
                 raise unsupported(
                     name, "a workbook of Excel 4 or older", phrase("Ask the user to save it as xlsx.")
                 ) from None
-            raise damaged(name, error) from None
+            if _PASSWORD.search(_content(file)):
+                raise encrypted(name) from None
+            raise damaged(name, phrase("its sheets are not written as the format says")) from None
         self.sheets: dict[str, Any] = {}
 
     def names(self) -> list[str]:
