@@ -46,6 +46,7 @@ class Links:
 
     def __init__(self, files: Iterable[str]) -> None:
         self.files = frozenset(files)
+        self._meant: dict[tuple[str, str, bool], str | None] = {}
         self._by_path: dict[str, list[str]] = {}
         self._by_name: dict[str, list[str]] = {}
         for path in sorted(self.files):
@@ -56,7 +57,12 @@ class Links:
         """The file that a link in `source` leads to; an empty target is the source itself."""
         if not target:
             return source
-        folder = posixpath.dirname(source)
+        key = target, posixpath.dirname(source), markdown
+        if key not in self._meant:
+            self._meant[key] = self._resolved(*key)
+        return self._meant[key]
+
+    def _resolved(self, target: str, folder: str, markdown: bool) -> str | None:
         if target.startswith("/"):
             return self._exactly(posixpath.normpath(target.lstrip("/")))
         if target.startswith(("./", "../")):
@@ -353,9 +359,12 @@ def relinked(vault: Vault, old: str, new: str, go_on: GoOn) -> list[RewrittenNot
 
 def _written(link: Link, target: str, source: str, files: Links) -> str:
     """A link's target in the style it was written in: a name, a path from the top, or a relative path."""
-    relative = posixpath.relpath(target, posixpath.dirname(source) or ".")
     name = posixpath.basename(target)
     markdown = link.form != "wiki"
+    if markdown or link.target.startswith("."):
+        relative = posixpath.relpath(target, posixpath.dirname(source) or ".")
+    else:
+        relative = target
     if link.target.startswith("/"):
         ways = [f"/{target}"]
     elif link.target.startswith(("./", "../")):

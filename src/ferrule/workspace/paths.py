@@ -211,7 +211,7 @@ class Place:
     @property
     def inner(self) -> str:
         """The path below its root."""
-        return str(self.path.relative_to(self.root.path))
+        return self.root.inner(self.path)
 
     def with_remarks(self, text: str) -> str:
         """What a tool says, and below it the remarks."""
@@ -226,6 +226,8 @@ class Root:
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = Path(os.path.realpath(path))
+        self._text = str(self.path)
+        self._above = self._text.rstrip("/") + "/"
         self.read_only = read_only
         try:
             self.descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -235,6 +237,19 @@ class Root:
     def __del__(self) -> None:
         if hasattr(self, "descriptor"):
             os.close(self.descriptor)
+
+    # By the texts of paths: pathlib makes ten objects to tell the same.
+
+    def holds(self, path: Path) -> bool:
+        """Whether a path without `..` is this folder or lies below it."""
+        text = str(path)
+        return text == self._text or text.startswith(self._above)
+
+    def inner(self, path: Path) -> str:
+        """A path that this folder holds, as it is named from here."""
+        if not self.holds(path):
+            raise ValueError(f"{path} is not below {self.path}")
+        return str(path)[len(self._above) :] or "."
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Root) and self.path == other.path
@@ -292,9 +307,10 @@ class Paths:
             if root is None or links:
                 raise self.outside(given)
             wanted = real
-        inner = str(wanted.relative_to(root.path))
         try:
-            opened = open_beneath(root.descriptor, inner, os.O_PATH if hasattr(os, "O_PATH") else os.O_RDONLY)
+            opened = open_beneath(
+                root.descriptor, root.inner(wanted), os.O_PATH if hasattr(os, "O_PATH") else os.O_RDONLY
+            )
         except LeadsOut:
             return self._through_link(given, wanted, root, links)
         except FileNotFoundError:
@@ -309,7 +325,7 @@ class Paths:
             raise workspace_gone(phrase("it was removed"))
         if path is None:
             return self._settle(given, wanted, links)  # replaced by another file at this very moment: look again
-        if root.path != path and root.path not in path.parents:
+        if not root.holds(path):
             path = self._after_renaming(given, root, path)
         return Place(root, path, self.show(path))
 
@@ -354,17 +370,13 @@ class Paths:
         return Place(parent.root, path, self.show(path))
 
     def _root_of(self, path: Path) -> Root | None:
-        inside = [root for root in (*self.roots, *self._readable) if path == root.path or root.path in path.parents]
+        inside = [root for root in (*self.roots, *self._readable) if root.holds(path)]
         return max(inside, key=lambda root: len(root.path.parts), default=None)
 
     def show(self, path: Path) -> str:
         """A path as it is shown: relative to the working directory's root where it lies in it."""
-        for root in self.roots[:1]:
-            if path == root.path:
-                return "."
-            if root.path in path.parents:
-                return str(path.relative_to(root.path))
-        return str(path)
+        first = self.roots[0]
+        return first.inner(path) if first.holds(path) else str(path)
 
     def from_here(self, path: Path) -> str:
         """A path as it can be given again: relative paths start in the working directory."""
