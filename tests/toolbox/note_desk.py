@@ -10,20 +10,28 @@ from tests.says_yes import SaysYes
 
 from ferrule import Runtime, Session, ToolResult
 from ferrule.builtin.all_tools import builtin_tools
+from ferrule.pipeline.confirm import Question
 from ferrule.toolbox.accounts import Accounts
 from ferrule.toolbox.areas import toolbox_tools
 from ferrule.workspace.files import files_of
 
 
 class NoteDesk:
-    """`policy` decides the calls; without one, somebody said yes to everything."""
+    """`policy` decides the calls; without one, somebody said yes to everything. Whoever is asked says no."""
 
     def __init__(self, folder: Path, policy: Any = None, vaults: list[Path] | None = None, **session: Any) -> None:
+        self.asked: list[Question] = []
         folder.mkdir(exist_ok=True)
         self.folder = folder
         self.session = Session(workspace=folder, **session)
         tools = toolbox_tools(Accounts(vaults=[folder] if vaults is None else vaults))
-        self.runtime = Runtime([*builtin_tools(), *tools], policy=policy or SaysYes(), session=self.session)
+        self.runtime = Runtime(
+            [*builtin_tools(), *tools], policy=policy or SaysYes(), session=self.session, ask=self._answer
+        )
+
+    def _answer(self, question: Question) -> str:
+        self.asked.append(question)
+        return "no"
 
     def put(self, name: str, content: str | bytes) -> Path:
         path = self.folder / name

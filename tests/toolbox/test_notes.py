@@ -368,3 +368,59 @@ def test_the_tools_are_there_where_a_vault_is(tmp_path: Path, monkeypatch: pytes
 def test_a_session_below_the_top_of_a_vault_uses_all_of_it(desk: NoteDesk) -> None:
     below = NoteDesk(desk.folder, vaults=[Path("Projects")], working_directory=desk.folder)
     assert below.data("ReadNote", note="Beta")["path"] == "Beta.md"
+
+
+def test_the_user_who_is_asked_sees_what_a_note_would_become(tmp_path: Path) -> None:
+    desk = NoteDesk(tmp_path / "vault", policy=RulePolicy())
+    desk.put("Alpha.md", "# Alpha\n\n## Log\n\n- one\n")
+    desk.put("Beta.md", "see [[Alpha]]\n")
+    before = desk.contents()
+    desk.call("ReadNote", note="Alpha")
+    for tool, arguments in (
+        ("EditNote", {"note": "Alpha", "operation": "append", "section": "Log", "content": "- two"}),
+        ("EditNote", {"note": "New", "operation": "create", "content": "# New"}),
+        ("MoveNote", {"note": "Alpha", "to": "Archive/Omega"}),
+    ):
+        assert "the user denied it" in desk.call(tool, **arguments).llm_content
+    assert desk.contents() == before
+    assert [one.preview for one in desk.asked] == snapshot(["""\
+--- a/Alpha.md
++++ b/Alpha.md
+@@ -3,3 +3,4 @@
+ ## Log
+ \n\
+ - one
++- two
+""", """\
+--- /dev/null
++++ b/New.md
+@@ -0,0 +1 @@
++# New
+\\ No newline at end of file
+""", """\
+Rename `Alpha.md` to `Archive/Omega.md`.
+--- a/Beta.md
++++ b/Beta.md
+@@ -1 +1 @@
+-see [[Alpha]]
++see [[Omega]]
+"""])
+    desk.asked.clear()
+    for tool, arguments in (
+        ("EditNote", {"note": "Beta", "operation": "append", "content": "x"}),  # not read yet
+        ("EditNote", {"note": "Alpha", "operation": "append", "section": "Lost", "content": "x"}),
+        ("EditNote", {"note": "Beta", "operation": "create", "content": "x"}),
+        ("MoveNote", {"note": "Alpha", "to": "Beta"}),
+    ):
+        assert not desk.call(tool, **arguments).success
+    assert desk.asked == []
+
+
+def test_a_move_of_a_note_with_many_links_shows_the_first_of_them(tmp_path: Path) -> None:
+    desk = NoteDesk(tmp_path / "vault", policy=RulePolicy())
+    desk.put("Alpha.md", "# Alpha\n")
+    for number in range(30):
+        desk.put(f"{number:02}.md", "see [[Alpha]]\n")
+    desk.call("MoveNote", note="Alpha", to="Omega")
+    assert desk.asked[0].preview.count("+see [[Omega]]") == 20
+    assert desk.asked[0].preview.endswith("Links in 10 more notes are updated the same way.\n")

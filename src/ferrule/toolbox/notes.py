@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import glob
 import json
 import posixpath
@@ -23,11 +24,12 @@ from ferrule.toolbox.accounts import AccountCheck
 from ferrule.toolbox.front_matter import property_edits
 from ferrule.toolbox.markdown_note import Note, Operation, alike, section_edits
 from ferrule.toolbox.vault import Vault, aliases_of, find_note, find_vaults, is_note, relinked, title_of
-from ferrule.workspace.changing import SECONDS_TO_CHANGE, change_file, origin_of, require_text
+from ferrule.workspace.changing import SECONDS_TO_CHANGE, change_file, origin_of, plan_change, require_text
 from ferrule.workspace.files import files_of
 from ferrule.workspace.names import amount, one_line
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import NOTHING, Delete, Move, Write
+from ferrule.workspace.texts.diff import diff_file
 from ferrule.workspace.texts.text import Text, apply_edits, decode, encode_new, splice
 from ferrule.workspace.tracker import digest
 
@@ -38,10 +40,12 @@ if TYPE_CHECKING:
     from ferrule.core.tool import Tool
     from ferrule.toolbox.accounts import Accounts
     from ferrule.toolbox.markdown_note import Link
+    from ferrule.toolbox.vault import RewrittenNote
+    from ferrule.workspace.changing import Make
     from ferrule.workspace.paths import Place
     from ferrule.workspace.snapshots.changes import Step
 
-_MOST_CONTENT, _MOST_LISTED, _MOST_LINE = 100_000, 200, 200
+_MOST_CONTENT, _MOST_LISTED, _MOST_LINE, _MOST_PREVIEWED = 100_000, 200, 200, 20
 _UNLINKABLE = re.compile(r"[\[\]#^|\\:]")
 
 
@@ -495,7 +499,10 @@ class NoteEdited(TypedDict):
 def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
     def place_of(desk: _Desk, note: str, operation: Operation) -> Place:
         if operation == "create":
-            return desk.new(None, note)[1]
+            place = desk.new(None, note)[1]
+            if desk.files.paths.exists(place):
+                raise _exists(place)
+            return place
         vault, inner = desk.note(note)
         return vault.place(inner)
 
@@ -513,6 +520,15 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
             summary=f"{params.operation} `{path.name}`{where}" + (f": {content}" if content else ""),
         )
 
+    def planned(params: Any, session: Session) -> str:
+        _require_parts(params.operation, params.section, params.content, params.properties)
+        place = place_of(_Desk(configured, session), params.note, params.operation)
+        make = _editor(place, params.operation, params.section, params.content, params.properties)
+        return plan_change(session, str(place.path), make, must_exist=params.operation != "create").diff.text
+
+    async def preview(params: Any, session: Session) -> str:
+        return await asyncio.to_thread(planned, params, session)
+
     @tool(
         name="EditNote",
         kind="write",
@@ -521,6 +537,7 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
         doing="editing the note `{note}`",
         grace=SECONDS_TO_CHANGE,
         describe=describe,
+        preview=preview,
     )
     def edit_note(
         context: ToolContext,
@@ -558,22 +575,7 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
         _require_parts(operation, section, content, properties)
         desk = _Desk(configured, context.session)
         place = place_of(desk, note, operation)
-
-        def make(before: bytes | None, text: Text | None) -> bytes:
-            if operation == "create":
-                if before is not None:
-                    raise _exists(place)
-                written = content or ""
-                return encode_new(apply_edits(written, property_edits(written, properties or {})), None)
-            parsed = Note(require_text(place.name, text).text)
-            if operation == "set_properties":
-                edits = property_edits(parsed.text, properties or {})
-            else:
-                edits = section_edits(parsed, operation, section, content or "")
-            return splice(before or b"", require_text(place.name, text), edits)
-
-        if operation == "create" and desk.files.paths.exists(place):
-            raise _exists(place)
+        make = _editor(place, operation, section, content, properties)
         changed = change_file(context, str(place.path), make, must_exist=operation != "create")
         done = f"Created `{changed.place}`." if changed.created else f"Edited `{changed.place}`"
         where = f", section `{section}`" if section else ""
@@ -590,6 +592,27 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
         )
 
     return edit_note
+
+
+def _editor(
+    place: Place, operation: Operation, section: str | None, content: str | None, properties: dict[str, Any] | None
+) -> Make:
+    """What the note shall hold, by what it holds."""
+
+    def make(before: bytes | None, text: Text | None) -> bytes:
+        if operation == "create":
+            if before is not None:
+                raise _exists(place)  # made at this very moment
+            written = content or ""
+            return encode_new(apply_edits(written, property_edits(written, properties or {})), None)
+        parsed = Note(require_text(place.name, text).text)
+        if operation == "set_properties":
+            edits = property_edits(parsed.text, properties or {})
+        else:
+            edits = section_edits(parsed, operation, section, content or "")
+        return splice(before or b"", require_text(place.name, text), edits)
+
+    return make
 
 
 def _require_parts(operation: Operation, section: str | None, content: str | None, properties: object) -> None:
@@ -640,6 +663,8 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
         _, place = desk.new(vault, target)
         if place.path == vault.place(old).path:
             raise _invalid(phrase("`{place}` is there already.", place=place), phrase("Give another name or folder."))
+        if desk.files.paths.exists(place):
+            raise _exists(place)
         return vault, old, place
 
     def describe(params: Any, session: Session) -> CallInfo:
@@ -655,6 +680,14 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
             summary=phrase("Move `{start}` to `{place}` and update the links to it", start=start, place=place),
         )
 
+    def planned(params: Any, session: Session) -> str:
+        vault, old, place = ends(_Desk(configured, session), params.note, params.to)
+        changes = relinked(vault, old, vault.inner(place.path) or "", lambda _at, _of: None)
+        return _move_words(vault, old, place, changes)
+
+    async def preview(params: Any, session: Session) -> str:
+        return await asyncio.to_thread(planned, params, session)
+
     @tool(
         name="MoveNote",
         kind="write",
@@ -664,6 +697,7 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
         grace=SECONDS_TO_CHANGE,
         timeout=600,
         describe=describe,
+        preview=preview,
         render=lambda moved: "\n".join(
             [
                 f"Moved `{moved['moved_from']}` to `{moved['path']}`.",
@@ -693,8 +727,6 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
         desk = _Desk(configured, context.session)
         vault, old, place = ends(desk, note, to)
         files, start = desk.files, vault.place(old)
-        if files.paths.exists(place):
-            raise _exists(place)
         files.paths.check_new(place)
         new = vault.inner(place.path) or ""
         changes = relinked(vault, old, new, _goes_on(context, "searched"))
@@ -742,3 +774,17 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
         return Output(data, metadata={"change": group.number if group else None, **data})
 
     return move_note
+
+
+def _move_words(vault: Vault, old: str, place: Place, changes: Sequence[RewrittenNote]) -> str:
+    """What a move would change, as diffs of the first notes."""
+    shown = [
+        diff_file(
+            decode(one.before), decode(one.after), (place if one.inner == old else vault.place(one.inner)).name
+        ).text
+        for one in changes[:_MOST_PREVIEWED]
+    ]
+    head = phrase("Rename `{start}` to `{place}`.", start=vault.place(old), place=place)
+    left = len(changes) - len(shown)
+    more = phrase("Links in {count} more notes are updated the same way.", count=f"{left:,}") if left else ""
+    return "\n".join(one.rstrip("\n") for one in (head, *shown, more) if one) + "\n"
