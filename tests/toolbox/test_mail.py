@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import email
 import email.policy
+import imaplib
 from collections.abc import Iterator
 from email.message import EmailMessage
 from itertools import count
@@ -20,7 +21,7 @@ from ferrule import RulePolicy, Runtime, Session, ToolResult
 from ferrule.pipeline.confirm import Question
 from ferrule.toolbox.accounts import Accounts, MailAccount
 from ferrule.toolbox.mail import check, tools
-from ferrule.toolbox.mailbox import MailServer
+from ferrule.toolbox.mailbox import Mailbox, MailServer, MessageId
 
 pytestmark = pytest.mark.slow
 
@@ -171,7 +172,7 @@ def test_mails_are_filed_and_nothing_else_is_expunged(desk: Desk) -> None:
     assert desk.call("FileMail", ids=[two], action="read").success
     assert desk.ids(flagged=True) == desk.ids(unread=False) == [two]
     assert desk.said("FileMail", ids=[three, one], action="trash") == snapshot(
-        "1 of these mails are no longer in their folder; nothing of it was changed. Search again with SearchMail."
+        "1 of these mails are no longer in their folder. Nothing was changed. Search again with SearchMail."
     )
     assert desk.ids() == [three, two]
     assert desk.said("FileMail", ids=[two], action="move", folder="Archiv") == snapshot(
@@ -413,3 +414,33 @@ async def test_check_says_what_is_wrong(desk: Desk, smtp: Smtp) -> None:
     assert "must be `imap" in await said(imap="imap.example.org")
     assert "neither" in await said(imap="", smtp="")
     assert "cannot be filled in" in await said(password="${NO_SUCH_VARIABLE}")
+
+
+def test_mails_of_several_folders_are_filed_all_or_the_error_says_which(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.fill(mail(1), mail(2), Old=[mail(3)])
+    inbox, (old,) = desk.ids(), desk.ids(folder="Old")
+    gone = old.rpartition("/")[0] + "/999"
+    assert "no longer in their folder. Nothing was changed." in desk.said(
+        "FileMail", ids=[*inbox, gone], action="trash"
+    )
+    assert len(desk.ids()) == 2
+    move_to = Mailbox.move_to
+
+    def full(self: Mailbox, uids: list[int], folder: str) -> list[MessageId]:
+        if uids == [int(old.rpartition("/")[2])] and not desk.ids():
+            raise imaplib.IMAP4.error("MOVE: [OVERQUOTA] Quota exceeded")
+        return move_to(self, uids, folder)
+
+    monkeypatch.setattr(Mailbox, "move_to", full)
+    result = desk.call("FileMail", ids=[*inbox, old], action="trash")
+    assert result.llm_content.replace(str(desk.imap.port), "PORT") == snapshot("""\
+Error (execution_error): Done for the mails in `INBOX` (2), but not confirmed for those in `Old`: The server at `127.0.0.1:PORT` refused the request: MOVE: [OVERQUOTA] Quota exceeded
+
+Suggestion: Search again with SearchMail to see which mails are left.\
+""")
+    assert result.error is not None
+    assert result.error.details is not None
+    assert len(result.error.details["ids"]) == 2
+    assert (desk.ids(), len(desk.ids(folder="Old")), len(desk.ids(folder="Trash"))) == ([], 1, 2)

@@ -383,7 +383,9 @@ def test_the_user_who_is_asked_sees_what_a_note_would_become(tmp_path: Path) -> 
     ):
         assert "the user denied it" in desk.call(tool, **arguments).llm_content
     assert desk.contents() == before
-    assert [one.preview for one in desk.asked] == snapshot(["""\
+    assert [one.preview for one in desk.asked] == snapshot(
+        [
+            """\
 --- a/Alpha.md
 +++ b/Alpha.md
 @@ -3,3 +3,4 @@
@@ -391,20 +393,24 @@ def test_the_user_who_is_asked_sees_what_a_note_would_become(tmp_path: Path) -> 
  \n\
  - one
 +- two
-""", """\
+""",
+            """\
 --- /dev/null
 +++ b/New.md
 @@ -0,0 +1 @@
 +# New
 \\ No newline at end of file
-""", """\
+""",
+            """\
 Rename `Alpha.md` to `Archive/Omega.md`.
 --- a/Beta.md
 +++ b/Beta.md
 @@ -1 +1 @@
 -see [[Alpha]]
 +see [[Omega]]
-"""])
+""",
+        ]
+    )
     desk.asked.clear()
     for tool, arguments in (
         ("EditNote", {"note": "Beta", "operation": "append", "content": "x"}),  # not read yet

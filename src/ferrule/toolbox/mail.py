@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import PurePath
@@ -632,17 +632,26 @@ def _file_mail(accounts: Accounts, which: str) -> Tool[Any]:
             wanted = message_id(one, name)
             groups.setdefault((wanted.folder, wanted.validity), []).append(wanted)
         moved: list[MessageId] = []
-        with opened(name, settings, context.cancellation) as box:
-            target = folder or _place_for(box, action)
-            if target:
-                box.enter(target)
-            for (source, validity), wanted in groups.items():
-                box.enter(source, write=True, validity=validity)
-                uids = _there(box, [one.uid for one in wanted])
-                if action in _FLAGS:
-                    box.mark(uids, _FLAGS[action][0], on=_FLAGS[action][1])
-                elif source != target:
-                    moved += box.move_to(uids, target)
+        done: dict[str, int] = {}
+        target = folder
+        try:
+            with opened(name, settings, context.cancellation) as box:
+                target = target or _place_for(box, action)
+                if target:
+                    box.enter(target)
+                for (source, validity), wanted in groups.items():  # all are looked at before any is changed
+                    box.enter(source, write=True, validity=validity)
+                    _require_there(box, [one.uid for one in wanted])
+                for (source, validity), wanted in groups.items():
+                    box.enter(source, write=True, validity=validity)
+                    uids = [one.uid for one in wanted]
+                    if action in _FLAGS:
+                        box.mark(uids, _FLAGS[action][0], on=_FLAGS[action][1])
+                    elif source != target:
+                        moved += box.move_to(uids, target)
+                    done[source] = len(uids)
+        except ToolError as error:
+            raise (_half_done(error, done, groups, moved) if done else error) from None
         return {"action": action, "count": len(set(ids)), "folder": target, "ids": [str(one) for one in moved]}
 
     return file_mail
@@ -661,16 +670,31 @@ def _place_for(box: Mailbox, action: Action) -> str:
     return found
 
 
-def _there(box: Mailbox, uids: list[int]) -> list[int]:
-    """The messages, if all of them are still in the folder."""
+def _require_there(box: Mailbox, uids: list[int]) -> None:
     there = set(box.find([("UID", ",".join(str(uid) for uid in uids))]))
     if missing := [uid for uid in uids if uid not in there]:
         raise ToolError(
-            phrase("{n} of these mails are no longer in their folder; nothing of it was changed.", n=len(missing)),
+            phrase("{n} of these mails are no longer in their folder. Nothing was changed.", n=len(missing)),
             kind=ErrorKind.NOT_FOUND,
             suggestion=phrase("Search again with SearchMail."),
         )
-    return uids
+
+
+def _half_done(
+    error: ToolError, done: dict[str, int], asked: Iterable[tuple[str, int]], moved: Sequence[MessageId]
+) -> ToolError:
+    """What went wrong with one folder after others were done; folders are filed one after the other."""
+    listed = ", ".join(f"`{plain_line(source)}` ({n:,})" for source, n in done.items())
+    open_ones = ", ".join(f"`{plain_line(source)}`" for source, _ in asked if source not in done)
+    return ToolError(
+        phrase(
+            "Done for the mails in {listed}, but not confirmed for those in {open_ones}: {why}",
+            why=error.message, listed=listed, open_ones=open_ones,
+        ),
+        kind=error.kind,
+        suggestion=phrase("Search again with SearchMail to see which mails are left."),
+        details={"done": done, "ids": [str(one) for one in moved]},
+    )  # fmt: skip
 
 
 # ferrule toolbox check

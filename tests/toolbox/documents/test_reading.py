@@ -10,10 +10,6 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule.core.lint import lint_tool
-from ferrule.toolbox.accounts import Accounts
-from ferrule.toolbox.documents.tools import tools
-
 from .office import Office, docx_of, members_of, package, saved
 
 
@@ -45,10 +41,6 @@ def workbook(**sheets: list[list[Any]]) -> bytes:
         for line in rows:
             sheet.append(line)
     return saved(book)
-
-
-def test_our_own_linter_finds_nothing() -> None:
-    assert [finding for tool in tools(Accounts()) for finding in lint_tool(tool)] == []
 
 
 def test_a_word_document_with_all_that_other_readers_miss(office: Office) -> None:
