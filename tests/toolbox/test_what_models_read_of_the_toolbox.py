@@ -10,10 +10,9 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule.core.lint import lint_tool
+from ferrule.core.tool import Kind
 from ferrule.toolbox.accounts import Accounts, Api, CalendarAccount, DatabaseAccount, MailAccount
 from ferrule.toolbox.areas import AREAS, toolbox_tools
-
-from ferrule.core.tool import Kind
 
 ACCOUNTS = Accounts(
     mail={"work": MailAccount("ada@example.org", imap="imaps://imap.example.org")},
