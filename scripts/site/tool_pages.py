@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sqlite3
 import subprocess
 import tempfile
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ferrule import RulePolicy, Runtime, Session, Tool, ToolResult
-from ferrule.tools import builtin_tools, toolbox_tools
+from ferrule.tools import Accounts, DatabaseAccount, builtin_tools, toolbox_tools
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -35,6 +36,7 @@ _READ = (("Read", {"file_path": "src/app.py"}),)
 _SERVER = (("Bash", {"command": "echo listening; sleep 60", "run_in_background": True}),)
 _LETTER = (("WriteDocument", {"file_path": "letter.docx", "content": "# Offer\n\nDear Ann,\n\nit is ready."}),)
 _SALES = (("WriteDocument", {"file_path": "sales.xlsx", "content": [["Region", "Sum"], ["North", 12.5]]}),)
+_NOTE = (("ReadNote", {"note": "Alpha"}),)
 _QUESTION = (("Bash", {"command": "read -p 'Name? ' name; echo \"Hello, $name\"", "terminal": True}),)
 
 RUNS: dict[str, tuple[Run, tuple[Run, ...]]] = {
@@ -170,6 +172,43 @@ RUNS: dict[str, tuple[Run, tuple[Run, ...]]] = {
         Run({"file_path": "letter.docx", "to_path": "letter.html"}, first=_LETTER),
         (Run({"file_path": "letter.docx", "to_path": "letter.csv"}, "It is not a table", first=_LETTER),),
     ),
+    "FindNotes": (
+        Run({"tag": "work", "property": "status=open"}),
+        (Run({"query": "launch", "folder": "Archive"}, "There is no such folder"),),
+    ),
+    "ReadNote": (
+        Run({"note": "Alpha", "backlinks": True}),
+        (
+            Run({"note": "Alfa"}, "There is no such note"),
+            Run({"note": "Alpha", "section": "Lag"}, "There is no such heading"),
+        ),
+    ),
+    "EditNote": (
+        Run({"note": "Alpha", "operation": "append", "section": "Log", "content": "- called Ann"}, first=_NOTE),
+        (
+            Run({"note": "Alpha", "operation": "append", "content": "x"}, "The note was not read first"),
+            Run({"note": "Beta", "operation": "create", "content": "x"}, "There is such a note already"),
+        ),
+    ),
+    "MoveNote": (
+        Run({"note": "Alpha", "to": "Archive/Apollo"}),
+        (Run({"note": "Alpha", "to": "Beta"}, "There is such a note already"),),
+    ),
+    "DescribeDatabase": (
+        Run({"database": "shop", "object": "orders"}),
+        (Run({"database": "store"}, "There is no such database"),),
+    ),
+    "QueryDatabase": (
+        Run({"database": "shop", "sql": "SELECT * FROM orders WHERE total > ?", "parameters": [10]}),
+        (
+            Run({"database": "shop", "sql": "DELETE FROM orders"}, "It would change something"),
+            Run({"database": "shop", "sql": "SELECT * FROM order_"}, "There is no such table"),
+        ),
+    ),
+    "ChangeDatabase": (
+        Run({"database": "shop", "sql": "UPDATE orders SET total = 13 WHERE id = 1", "expect_rows": 1}),
+        (Run({"database": "shop", "sql": "DELETE FROM orders", "expect_rows": 1}, "Too many rows would change"),),
+    ),
 }  # fmt: skip
 
 _APP = """\
@@ -188,6 +227,14 @@ _FILES: dict[str, str | bytes] = {
     "data/tool.bin": b"\x7fELF\x02\x01\x01" + bytes(range(256)),
     "notes.txt": "buy milk\ncall Ada\n",
 }  # fmt: skip
+_NOTES: dict[str, str | bytes] = {
+    "notes/Alpha.md": "---\ntags: [work]\nstatus: open\n---\n# Alpha\n\nSee [[Beta]].\n\n## Log\n\n- begun\n",
+    "notes/Beta.md": "# Beta\n\nFollows [[Alpha#Log]].\n",
+}
+_SHOP = """\
+CREATE TABLE orders (id INTEGER PRIMARY KEY, region TEXT NOT NULL, total REAL);
+INSERT INTO orders VALUES (1, 'North', 12.5), (2, 'South', 9), (3, 'West', 20.25);
+"""
 _MOMENT = 1_700_000_000
 
 
@@ -197,7 +244,7 @@ def tool_pages() -> dict[str, str]:
 
     Made once: while `mkdocs serve` follows edits, the tools stay those that were imported at its start.
     """
-    tools = _tools()
+    tools = _tools(Path("app"))
     if missing := [tool.name for tool in tools if tool.name not in RUNS]:
         raise KeyError(f"scripts/site/tool_pages.py has no call to run for {', '.join(missing)}: add it to RUNS.")
     with _own_data_folder():
@@ -205,9 +252,11 @@ def tool_pages() -> dict[str, str]:
     return {"index.md": _index(tools), **pages}
 
 
-def _tools() -> list[Tool[Any]]:
-    """The built-ins, and those of the toolbox that need neither an account nor a server."""
-    return [*builtin_tools(), *(tool for tool in toolbox_tools() if tool.name in RUNS)]
+def _tools(workspace: Path) -> list[Tool[Any]]:
+    """The built-ins, and those of the toolbox that need no server."""
+    shop = DatabaseAccount("sqlite:///shop.db")
+    made = toolbox_tools(Accounts(vaults=[workspace / "notes"], databases={"shop": shop}))
+    return [*builtin_tools(), *(tool for tool in made if tool.name in RUNS)]
 
 
 _INDEX = """\
@@ -355,9 +404,9 @@ def _own_data_folder() -> Generator[None]:
 
 async def _shown(tool: Tool[Any], run: Run, *, success: bool) -> str:
     with tempfile.TemporaryDirectory() as name:
-        workspace = await asyncio.to_thread(_workspace, name)
+        workspace = await asyncio.to_thread(_workspace, name, tool.category)
         policy = RulePolicy(mode="bypass")
-        async with Runtime(_tools(), policy=policy, session=Session(workspace=workspace)) as runtime:
+        async with Runtime(_tools(workspace), policy=policy, session=Session(workspace=workspace)) as runtime:
             for earlier, arguments in run.first:
                 _expect(await runtime.run(earlier, arguments), success=True)
             result = await runtime.run(tool.name, run.arguments)
@@ -374,12 +423,16 @@ def _expect(result: ToolResult, *, success: bool) -> None:
         raise RuntimeError(f"A call of scripts/site/tool_pages.py ended otherwise than meant: {result.llm_content}")
 
 
-def _workspace(folder: str) -> Path:
+def _workspace(folder: str, category: str) -> Path:
     workspace = Path(folder).resolve() / "app"
-    for second, (name, content) in enumerate(_FILES.items()):
+    files = {**_FILES, **(_NOTES if category == "notes" else {})}
+    for second, (name, content) in enumerate(files.items()):
         path = workspace / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         os.utime(path, (_MOMENT + second, _MOMENT + second))
+    if category == "databases":
+        with closing(sqlite3.connect(workspace / "shop.db")) as shop:
+            shop.executescript(_SHOP)
     subprocess.run(["git", "init", "-q", "-b", "main"], cwd=workspace, check=True)  # noqa: S607
     return workspace
