@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from ferrule import Output, ToolContext, tool
 from ferrule.client import AsyncClient, ServiceError
 from ferrule.service.limits import FairGate, LimitReached, TokenBucket
 from ferrule.testing import ScriptedModel, call
-from tests.service.serving import TOOLS, running
+from tests.service.serving import TOOLS, running, started
 
 
 @tool(kind="readonly")
@@ -314,6 +315,42 @@ async def test_an_approved_call_waits_for_a_place_and_takes_one(store: str, tmp_
         assert most == 1
         assert sorted(started) == ["0", "1"]
         assert (await ann.call("add", {"a": 1, "b": 1})).status == "succeeded"
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["alone", "in a batch"])
+async def test_a_call_that_waits_for_its_turn_starts_with_the_rights_of_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: bool
+) -> None:
+    """O4: not at all once its key is revoked, and not with a tool that a role has lost meanwhile."""
+    monkeypatch.setattr("ferrule.service.limits._TURN_SECONDS", 60.0)
+    started.clear()
+    async with running(f"sqlite:///{tmp_path / 'service.db'}", tmp_path) as service:
+        admin, gate = await service.client(), FairGate(room=1)
+        service.service.calls.gate = gate
+        key = await admin.create_key("admin")
+        await admin.put_role("writer", allow=["note"])
+        ann = await service.user("ann", "writer")
+
+        async def send(client: AsyncClient, text: str) -> Any:
+            if not many:
+                return await client.call("note", {"text": text})
+            return (await client.batch([{"tool": "note", "arguments": {"text": text}}])).calls[0]
+
+        turn = await gate.turn("another")
+        revoked = asyncio.create_task(send(await service.client(key.secret), "revoked"))
+        denied = asyncio.create_task(send(ann, "denied"))
+        allowed = asyncio.create_task(admin.call("add", {"a": 1, "b": 1}))
+        while sum(len(queue) for queue in gate._waiting.values()) < 3:
+            await asyncio.sleep(0.01)
+        await admin.revoke_key(key.id)
+        await admin.put_role("writer", deny=["note"])
+        turn.release()
+        with pytest.raises(ServiceError) as problem:
+            await revoked
+        assert (problem.value.status, problem.value.code) == (401, "bad_key")
+        assert (await denied).status == "failed"
+        assert (await allowed).status == "succeeded"
+    assert not {"revoked", "denied"} & set(started)
 
 
 async def test_a_call_that_waits_for_a_place_can_be_cancelled(store: str, tmp_path: Path) -> None:

@@ -36,13 +36,13 @@ from ferrule.service.documents import (
     new_call_row,
     new_id,
     result_text,
-    stored_event,
 )
 from ferrule.service.limits import LimitReached
 from ferrule.service.live import LiveCall, can_be_repeated, can_speak, events_of
 from ferrule.service.messages import FINISHED
-from ferrule.service.tables import calls, events, work
-from ferrule.service.writer import SOON_WRITTEN, Along, FinishCall, InsertCalls, UsedKey, find_key
+from ferrule.service.stored_calls import StoredCalls
+from ferrule.service.tables import calls, work
+from ferrule.service.writer import SOON_WRITTEN, Along, FinishCall, InsertCalls, UsedKey
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from ferrule.service.access import Access, Allowed
     from ferrule.service.approvals import CallApprovals
     from ferrule.service.database import Database
-    from ferrule.service.directory import Principal
+    from ferrule.service.directory import Directory, Principal
     from ferrule.service.feed import EventFeed
     from ferrule.service.limits import Admitted, CallLimits, FairGate, GateTurn
     from ferrule.service.messages import BatchCall, BatchRequest, CallRequest
@@ -102,6 +102,7 @@ class Calls:
         database: Database,
         writer: GroupWriter,
         access: Access,
+        directory: Directory,
         sessions: UserSessions,
         limits: CallLimits,
         gate: FairGate,
@@ -112,8 +113,10 @@ class Calls:
         telemetry: ServiceTelemetry | None = None,
     ) -> None:
         self.database = database
+        self.stored = StoredCalls(database)
         self.writer = writer
         self.access = access
+        self.directory = directory
         self.sessions = sessions
         self.limits = limits
         self.gate = gate
@@ -186,6 +189,7 @@ class Calls:
     ) -> Started | tuple[LiveCall, Coroutine[Any, Any, None]]:
         """Let a call in, and store it where that must come first; gives what is left to do, or what there was."""
         self._check_open()
+        generation = self.directory.generation
         allowed = self.access.of(principal)
         tool = allowed.tools.get(request.tool, request.version)
         repeatable = tool is not None and can_be_repeated(tool)
@@ -208,6 +212,11 @@ class Calls:
             return self._replay(used, fingerprint)
         try:
             live.turn = await self.gate.turn(principal.tenant)
+            if (now := await self._now(principal, generation, row)) is not None:
+                self.limits.take_back(live.subjects)
+                live.leave()
+                live.subjects = ()
+                return await self._take(now, request, request_id, key, told=told, sent=sent, along=along)
             seat = await self.sessions.seat(principal, allowed, request.session, live.id, allowed.role_for(tool))
         except BaseException:
             self.limits.take_back(live.subjects)
@@ -243,6 +252,19 @@ class Calls:
                 (self.limits.release if stored else self.limits.take_back)(live.subjects)
                 live.leave()
                 await seat.leave()
+
+    async def _now(self, principal: Principal, generation: int, row: Mapping[str, Any]) -> Principal | None:
+        """The caller of a call that has waited for its turn, where they are another by now; raises `CallProblem` where
+        their credential is none any more.
+        """
+        directory, expires = self.directory, principal.expires
+        directory.look_for_changes()
+        if generation == directory.generation and (expires is None or expires > time()):
+            return None
+        found = await directory.of_call(row) if expires is None or expires > time() else None
+        if found is None:
+            raise CallProblem("bad_key", "This credential was revoked or has expired while the call waited.")
+        return found if found != principal else None
 
     def close(self) -> None:
         """Take no new calls, and keep nobody waiting for what this instance does not run."""
@@ -299,10 +321,7 @@ class Calls:
 
     async def _used(self, principal: Principal, key: str | None) -> UsedKey | None:
         """What a key was used for; a limit that the first request has reached does not keep its answer from anybody."""
-        if key is None:
-            return None
-        tenant, user = principal.tenant, principal.user
-        return await self.database.read(tenant, lambda connection: find_key(connection, tenant, user, key))
+        return await self.stored.used_key(principal, key) if key is not None else None
 
     async def replayed(self, principal: Principal, sent: CallRequest, key: str | None) -> Started | None:
         """What there was, for a key that was used before."""
@@ -378,7 +397,7 @@ class Calls:
             row.update(values)
             self.feed.tell(row, f"call.{status}")
         else:
-            found = await self._row(live.tenant, live.id)
+            found = await self.stored.row(live.tenant, live.id)
             row.update(found or {})
         live.stored = True
         self.live.pop(live.id, None)
@@ -394,6 +413,7 @@ class Calls:
     ) -> Started:
         """Take many calls that may use each other's results; those that do not collide run together."""
         self._check_open()
+        generation = self.directory.generation
         allowed = self.access.of(principal)
         batch = new_id()
         rows = [
@@ -413,6 +433,11 @@ class Calls:
         turn: GateTurn | None = None
         try:
             turn = await self.gate.turn(principal.tenant)
+            if (now := await self._now(principal, generation, rows[0])) is not None:
+                self.limits.take_back(subjects)
+                turn.release()
+                subjects, turn = (), None
+                return await self.start_batch(now, request, request_id=request_id, key=key)
             _name_references(request.calls, rows)
             seat = await self.sessions.seat(principal, allowed, request.session, batch, allowed.role_for(None))
         except BaseException:
@@ -536,7 +561,7 @@ class Calls:
         live.answer, live.answer_for = answer, answer_for
         tool = allowed.tools.get(row["tool"], row["pinned"])
         seat = await self.sessions.seat(principal, allowed, row["session"], live.id, allowed.role_for(tool))
-        live.events = await self._stored_events(live.tenant, live.id, 0)
+        live.events = await self.stored.events(live.tenant, live.id, 0)
         call, prepared = self._prepare(live, allowed, seat, tool)
         if answer is not None and isinstance(prepared, Invocation) and hash_arguments(prepared) != answer_for:
             live.answer = Answer(Choice.NO, "what it would do now is not what was approved")
@@ -580,7 +605,7 @@ class Calls:
             return live.row
         until = monotonic() + seconds
         while True:
-            row = await self._row(tenant, call)
+            row = await self.stored.row(tenant, call)
             left = until - monotonic()
             if row is None or row["status"] in FINISHED or left <= 0 or self.draining:
                 return row
@@ -610,15 +635,10 @@ class Calls:
             if not future.done():
                 future.set_result(None)
 
-    async def _row(self, tenant: str, call: str) -> dict[str, Any] | None:
-        query = select(calls).where(calls.c.tenant == tenant, calls.c.id == call)
-        found = await self.database.read(tenant, lambda connection: connection.execute(query).mappings().first())
-        return dict(found) if found is not None else None
-
     async def find(self, principal: Principal, call: str, seconds: float = 0.0) -> dict[str, Any]:
         """A call that this user may see, after waiting for its end; others do not exist."""
         live = self.live.get(call)
-        row = live.row if live is not None else await self._row(principal.tenant, call)
+        row = live.row if live is not None else await self.stored.row(principal.tenant, call)
         if row is None or row["tenant"] != principal.tenant or not self._sees(principal, row["user"]):
             raise CallProblem("not_found", f"There is no call `{call}`.")
         if seconds <= 0 or row["status"] in FINISHED:
@@ -630,9 +650,7 @@ class Calls:
 
     async def batch(self, principal: Principal, batch: str, seconds: float = 0.0) -> list[dict[str, Any]]:
         """The calls of a batch in their order, once all have ended or so many seconds are over."""
-        query = select(calls.c.id).where(calls.c.tenant == principal.tenant, calls.c.batch == batch)
-        query = query.order_by(calls.c.position)
-        ids = await self.database.read(principal.tenant, lambda connection: connection.execute(query).scalars().all())
+        ids = await self.stored.of_batch(principal.tenant, batch)
         if not ids:
             raise CallProblem("not_found", f"There is no batch `{batch}`.")
         return await self.ended(principal, ids, seconds)
@@ -645,18 +663,8 @@ class Calls:
         self, principal: Principal, *, filters: Mapping[str, str], cursor: str | None, most: int
     ) -> tuple[list[dict[str, Any]], str | None]:
         """Calls that this user may see, newest first, and where to read on."""
-        query = select(calls).where(calls.c.tenant == principal.tenant)
-        if not self.access.of(principal).may("calls"):
-            query = query.where(calls.c.user == principal.user)
-        for name, value in filters.items():
-            query = query.where(calls.c[name] == value)
-        if cursor is not None:
-            query = query.where(calls.c.id < cursor)
-        query = query.order_by(calls.c.id.desc()).limit(most + 1)
-        found = await self.database.read(
-            principal.tenant, lambda connection: [dict(row) for row in connection.execute(query).mappings()]
-        )
-        return found[:most], found[most - 1]["id"] if len(found) > most else None
+        user = None if self.access.of(principal).may("calls") else principal.user
+        return await self.stored.page(principal.tenant, user=user, filters=filters, cursor=cursor, most=most)
 
     async def follow(self, principal: Principal, call: str, after: int) -> AsyncIterator[dict[str, Any]]:
         """Events of a call after a number until its end, wherever it runs."""
@@ -667,8 +675,8 @@ class Calls:
                 async for event in live.follow(after):
                     yield event
                 return
-            row = await self._row(principal.tenant, call) or row
-            stored = await self._stored_events(principal.tenant, call, after, _EVENTS_AT_ONCE)
+            row = await self.stored.row(principal.tenant, call) or row
+            stored = await self.stored.events(principal.tenant, call, after, _EVENTS_AT_ONCE)
             has_more = len(stored) == _EVENTS_AT_ONCE
             for event in events_of(row, stored, after):
                 if has_more and event["id"] > stored[-1]["id"]:
@@ -680,12 +688,6 @@ class Calls:
             if row["status"] in FINISHED or self.draining:  # the reader goes on with another instance
                 return
             await self._news_of(call, _LOOK_AT_EVENTS)
-
-    async def _stored_events(self, tenant: str, call: str, after: int, most: int | None = None) -> list[dict[str, Any]]:
-        query = select(events).where(events.c.tenant == tenant, events.c.call == call, events.c.seq > after)
-        query = query.order_by(events.c.seq).limit(most)
-        found = await self.database.read(tenant, lambda connection: connection.execute(query).all())
-        return [stored_event(row) for row in found]
 
     # Cancelling
 
@@ -699,7 +701,7 @@ class Calls:
             return row
         await self.writer.change(principal.tenant, lambda connection: cancel_stored(connection, self.database, row))
         self.wake(call)
-        row = await self._row(principal.tenant, call) or row
+        row = await self.stored.row(principal.tenant, call) or row
         if row["status"] == "cancelled":
             self.feed.tell(row, "call.cancelled")
         return row

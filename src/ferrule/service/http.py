@@ -579,11 +579,13 @@ def _invalid(error: ValidationError) -> RequestProblem:
 def _of_call(error: CallProblem) -> RequestProblem:
     status = {
         "not_found": 404, "finished": 409, "key_in_flight": 409, "key_reused": 422, "duplicate_id": 422,
-        "draining": 503, "too_large": 413,
+        "draining": 503, "too_large": 413, "bad_key": 401,
     }[error.code]  # fmt: skip
     headers: dict[str, str] = {}
     if error.code in ("draining", "key_in_flight"):
         headers["Retry-After"] = "1"
+    if error.code == "bad_key":
+        headers["WWW-Authenticate"] = 'Bearer error="invalid_token"'
     if error.call is not None:
         headers["Location"] = f"/v1/calls/{error.call}"
     return RequestProblem(status, error.code, error.message, headers=headers, call=error.call)

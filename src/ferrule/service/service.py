@@ -213,8 +213,8 @@ class Service:
             environment=self._session_environment,
         )
         self.calls = Calls(
-            self.database, self.writer, self.access, self.sessions, self.limits, FairGate(), self.approvals,
-            lease=settings.lease_seconds, feed=self.feed, telemetry=telemetry,
+            self.database, self.writer, self.access, self.directory, self.sessions, self.limits, FairGate(),
+            self.approvals, lease=settings.lease_seconds, feed=self.feed, telemetry=telemetry,
         )  # fmt: skip
         answering.calls = self.calls
         self.intents.directory, self.intents.writer, self.intents.access = self.directory, self.writer, self.access

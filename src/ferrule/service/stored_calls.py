@@ -1,0 +1,63 @@
+"""Calls as the store has them: of this instance and of all others, running or ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from ferrule.service.documents import stored_event
+from ferrule.service.tables import calls, events
+from ferrule.service.writer import find_key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ferrule.service.database import Database
+    from ferrule.service.directory import Principal
+    from ferrule.service.writer import UsedKey
+
+
+class StoredCalls:
+    """Reads the rows of calls, their events and the idempotency keys that made them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def row(self, tenant: str, call: str) -> dict[str, Any] | None:
+        query = select(calls).where(calls.c.tenant == tenant, calls.c.id == call)
+        found = await self._database.read(tenant, lambda connection: connection.execute(query).mappings().first())
+        return dict(found) if found is not None else None
+
+    async def of_batch(self, tenant: str, batch: str) -> Sequence[str]:
+        """The ids of its calls, in their order."""
+        query = select(calls.c.id).where(calls.c.tenant == tenant, calls.c.batch == batch).order_by(calls.c.position)
+        return await self._database.read(tenant, lambda connection: connection.execute(query).scalars().all())
+
+    async def page(
+        self, tenant: str, *, user: str | None, filters: Mapping[str, str], cursor: str | None, most: int
+    ) -> tuple[list[dict[str, Any]], str | None]:
+        """Calls of a tenant, or of one of its users, newest first; and where to read on."""
+        query = select(calls).where(calls.c.tenant == tenant)
+        if user is not None:
+            query = query.where(calls.c.user == user)
+        for name, value in filters.items():
+            query = query.where(calls.c[name] == value)
+        if cursor is not None:
+            query = query.where(calls.c.id < cursor)
+        query = query.order_by(calls.c.id.desc()).limit(most + 1)
+        found = await self._database.read(
+            tenant, lambda connection: [dict(row) for row in connection.execute(query).mappings()]
+        )
+        return found[:most], found[most - 1]["id"] if len(found) > most else None
+
+    async def events(self, tenant: str, call: str, after: int, most: int | None = None) -> list[dict[str, Any]]:
+        query = select(events).where(events.c.tenant == tenant, events.c.call == call, events.c.seq > after)
+        query = query.order_by(events.c.seq).limit(most)
+        found = await self._database.read(tenant, lambda connection: connection.execute(query).all())
+        return [stored_event(row) for row in found]
+
+    async def used_key(self, principal: Principal, key: str) -> UsedKey | None:
+        """What an idempotency key was used for."""
+        tenant, user = principal.tenant, principal.user
+        return await self._database.read(tenant, lambda connection: find_key(connection, tenant, user, key))
