@@ -33,9 +33,9 @@ _STORED = ("calls_per_day", "spend_per_day", "spend_per_month")
 _ROUNDING = 1e-9
 """Sums of what calls cost are a little off: ten times 0.1 is not quite 1."""
 _ROOM, _SHARE = 64, 4
-"""How many calls are worked on at once, and how many of them for one tenant where others want something too."""
+"""How many calls are worked on at once, and how many of them for one tenant where several have more than that."""
 _SHARED_SECONDS = 1.0
-_TURN_SECONDS = 0.02
+_TURN_SECONDS = 0.005
 _MOST_WAITING = 1_000
 _MOST_SUBJECTS = 100_000
 
@@ -370,7 +370,8 @@ class GateTurn:
 
 class FairGate:
     """Lets calls in by turns. Where several tenants want something, few of each are worked on at once: one that floods
-    waits in its own queue, and neither the event loop nor the writer is full of its calls when another's come.
+    waits in its own queue, and neither the event loop nor the writer is full of its calls when another's come. One that
+    floods beside others that do not has one place: what it has in work is what the others wait for.
 
     A call that waits for something else than those two gives its place up.
     """
@@ -412,7 +413,9 @@ class FairGate:
 
     @property
     def _most_inside(self) -> int:
-        return self._share if monotonic() - self._other_at < _SHARED_SECONDS else self._room
+        if monotonic() - self._other_at >= _SHARED_SECONDS:
+            return self._room
+        return self._share if len(self._waiting) > 1 else 1
 
     def _give(self, tenant: str, loop: asyncio.AbstractEventLoop) -> GateTurn:
         turn = GateTurn(self, tenant, loop.time() + _TURN_SECONDS)
@@ -438,14 +441,13 @@ class FairGate:
         self._inside[tenant] -= 1
         if not self._inside[tenant]:
             del self._inside[tenant]
-        most = self._most_inside
         more = bool(self._waiting)
         while more:
             more = False
             for waiting in list(self._waiting):
                 if self._total >= self._room:
                     return
-                if self._inside.get(waiting, 0) < most:
+                if self._inside.get(waiting, 0) < self._most_inside:
                     self._let_in(waiting)
                     more = True
 

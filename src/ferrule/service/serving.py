@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _BACKLOG = 2048
 _GARBAGE = (10_000, 20, 50)
 """After how many new objects Python looks for rings of garbage: a call leaves none."""
+_SWITCH_SECONDS = 0.001
+"""How long the event loop goes on while the writer or a tool wants to: under load a call waits for each of them."""
 
 
 async def serve(
@@ -59,6 +62,7 @@ async def serve(
             gc.collect()
             gc.freeze()
             gc.set_threshold(*_GARBAGE)
+            sys.setswitchinterval(_SWITCH_SECONDS)
             ready(listening.getsockname()[1])
             await _DrainingServer(config, service, until).serve([listening])
     finally:
