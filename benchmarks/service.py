@@ -57,7 +57,8 @@ async def call(request):
 
 
 app = Starlette(routes=[Route("/v1/calls", call, methods=["POST"])])
-server = uvicorn.Server(uvicorn.Config(app, port=int(sys.argv[1]), http="httptools", log_level="error"))
+server = uvicorn.Server(uvicorn.Config(app, port=int(sys.argv[1]), http="httptools", loop="asyncio",
+                                       log_level="error"))
 print("Listening on http://127.0.0.1:" + sys.argv[1], file=sys.stderr, flush=True)
 server.run()
 """
