@@ -19,6 +19,7 @@ import pytest
 from tests.models.local.weights_here import smollm2
 from tests.needs import slow
 from tests.plugins.market_site import Site, make_wheel, serving
+from tests.plugins.wheels import make_wheel as plugin_wheel
 from tests.warm_start import can_be_warm, start_warm
 
 ROOT = Path(__file__).parents[2]
@@ -129,10 +130,28 @@ class MarketStage(Stage):
         return output.replace(self.site.url, self.ADDRESS)
 
 
+class PluginStage(Stage):
+    """The plugin that the page begins is built before it is installed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def typed(self, command: str) -> str:
+        if "plugin install" in command:
+            project = self.folder / "wordy"
+            table = (project / "pyproject.toml").read_text(encoding="utf-8")
+            code = (project / "wordy/__init__.py").read_text(encoding="utf-8")
+            plugin_wheel(self.folder / "dist", "wordy", code, version="0.1.0", project=table)
+        return command
+
+    def shown(self, output: str) -> str:
+        return output.replace(f"{self.folder}/", "")
+
+
 @contextlib.contextmanager
 def staged(page: Path, folder: Path) -> Generator[Stage]:
     if page.name != "market.md":
-        yield Stage()
+        yield PluginStage(folder) if page.name == "plugins.md" else Stage()
         return
     (declared,) = [example.text for example in examples(page) if example.language == "toml"]
     make_wheel(folder / "dist", "acme/weather", "1.2.0", table=declared)

@@ -22,6 +22,7 @@ def make_wheel(
     requires: list[str] | None = None,
     table: str = "",
     members: dict[str, str] | None = None,
+    project: str = "",
 ) -> Path:
     """A wheel whose package has this code; `tools` are names with kinds."""
     module = name.replace("-", "_").replace(".", "_")
@@ -36,7 +37,7 @@ def make_wheel(
     metadata += "".join(f"Requires-Dist: {one}\n" for one in requires or [])
     files = {
         f"{module}/__init__.py": code,
-        f"{module}/ferrule-plugin.toml": "\n".join(lines) + "\n",
+        f"{module}/ferrule-plugin.toml": project or "\n".join(lines) + "\n",
         f"{info}/METADATA": metadata,
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         **(members or {}),

@@ -156,7 +156,7 @@ def _own_libraries() -> list[str]:
     """Where Ferrule and what it needs lie, to come after the plugin's own."""
     package = Path(ferrule.__file__).resolve().parents[1]
     libraries = [one for one in sys.path if Path(one).name in ("site-packages", "dist-packages") and Path(one).is_dir()]
-    return [*dict.fromkeys([str(package), *libraries])]
+    return [*dict.fromkeys([str(package), *map(os.path.realpath, libraries)])]
 
 
 def listed_tools(plugin: LockedPlugin, workspace: Path) -> list[Definition]:
