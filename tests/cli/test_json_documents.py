@@ -125,6 +125,8 @@ NEED: dict[tuple[str, ...], list[str]] = {
 NO_SETTINGS = {
     ("doctor",),
     *(("market", name) for name in ("add", "list", "publish", "refresh", "remove", "search", "show")),
+    ("plugin", "list"),
+    ("plugin", "show"),
     ("rules", "test"),
     ("rules", "import"),
     ("shells",),

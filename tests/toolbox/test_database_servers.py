@@ -268,6 +268,9 @@ def test_a_server_that_says_nothing_or_nonsense_is_given_up(tmp_path: Path) -> N
 def maria(mariadb: MariaServer) -> str:
     quoted = PASSWORD.replace("'", "''")
     mariadb.ask(
+        "DROP DATABASE shop",  # another worker's tests may have come between those of this module
+        "CREATE DATABASE shop",
+        "USE shop",
         "CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY, customer VARCHAR(20) NOT NULL, total DECIMAL(10,2),"
         " INDEX by_customer (customer)) ENGINE=InnoDB",
         "INSERT INTO orders (customer, total) SELECT CONCAT('c', seq % 7), seq FROM seq_1_to_500",
@@ -276,9 +279,9 @@ def maria(mariadb: MariaServer) -> str:
         "CREATE SEQUENCE numbers",
         "CREATE PROCEDURE leave_it() BEGIN COMMIT; SET SESSION TRANSACTION READ WRITE; DELETE FROM log; END",
         "CREATE FUNCTION sneak() RETURNS INT BEGIN DELETE FROM log; RETURN 1; END",
-        f"CREATE USER clerk@'%' IDENTIFIED BY '{quoted}'",
+        f"CREATE OR REPLACE USER clerk@'%' IDENTIFIED BY '{quoted}'",
         "GRANT ALL ON shop.* TO clerk@'%'",
-        f"CREATE USER almighty@'%' IDENTIFIED BY '{quoted}'",
+        f"CREATE OR REPLACE USER almighty@'%' IDENTIFIED BY '{quoted}'",
         "GRANT FILE ON *.* TO almighty@'%'",
         "GRANT SELECT ON shop.* TO almighty@'%'",
         "ANALYZE TABLE orders",

@@ -37,5 +37,5 @@ def test_rules_that_hold_nothing_are_noticed(monkeypatch: pytest.MonkeyPatch) ->
 def test_trying_binds_no_thread_that_lives_on() -> None:
     before = threading.active_count()
     search_wall()
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # threads of earlier tests may end meanwhile
     os.close(os.open("/etc/hosts", os.O_RDONLY))

@@ -31,6 +31,7 @@ from ferrule.cli.words import _, as_error, localised, result_text, said_of
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.model import Finished, ModelError, ModelRequest, Preparing, Retrying, ToolResults, UserMessage
+from ferrule.core.phrases import phrase
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.plugins.drafts import FOLDER, WAITING, DraftProblem, read_draft, split_draft
 from ferrule.workspace.atomic import write_whole
@@ -239,7 +240,12 @@ async def _answer(model: Model, request: ModelRequest) -> AssistantMessage:
 async def _handed_in(runtime: Runtime, call: RawCall) -> ToolResult:
     if call.name == NAME:
         return await runtime.run(call)
-    why = Stopped(Stage.LOOKUP, ErrorKind.NOT_FOUND, f"There is no tool `{call.name}` here.", f"Call {NAME}.")
+    why = Stopped(
+        Stage.LOOKUP,
+        ErrorKind.NOT_FOUND,
+        phrase("There is no tool `{name}` here.", name=call.name),
+        phrase("Call {name}.", name=NAME),
+    )
     return await runtime.refuse(call, why)
 
 

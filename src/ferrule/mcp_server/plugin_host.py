@@ -10,6 +10,8 @@ import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from ferrule.core.phrases import phrase
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
@@ -40,7 +42,7 @@ class _AskedOutside:
     def decide(self, invocation: Invocation, session: Session) -> Decision:
         from ferrule.pipeline.authorise import Decision, Verdict
 
-        return Decision(Verdict.ALLOW, "asked outside")
+        return Decision(Verdict.ALLOW, phrase("it runs in a box"))
 
     def remember(self, invocation: Invocation, session: Session) -> None:
         """Nothing is asked here."""

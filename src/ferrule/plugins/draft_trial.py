@@ -150,9 +150,10 @@ class _Everything:
     """Lets a draft do all that it wants: the box is what holds it."""
 
     def decide(self, invocation: Invocation, session: object) -> Decision:
+        from ferrule.core.phrases import phrase
         from ferrule.pipeline.stages import Decision, Verdict
 
-        return Decision(Verdict.ALLOW, "it runs in a box")
+        return Decision(Verdict.ALLOW, phrase("it runs in a box"))
 
     def remember(self, invocation: Invocation, session: object) -> None:
         """Nothing is asked."""

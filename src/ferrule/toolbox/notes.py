@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import glob
 import json
 import posixpath
@@ -527,6 +526,8 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
         return plan_change(session, str(place.path), make, must_exist=params.operation != "create").diff.text
 
     async def preview(params: Any, session: Session) -> str:
+        import asyncio  # listing tools does without
+
         return await asyncio.to_thread(planned, params, session)
 
     @tool(
@@ -686,6 +687,8 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
         return _move_words(vault, old, place, changes)
 
     async def preview(params: Any, session: Session) -> str:
+        import asyncio  # listing tools does without
+
         return await asyncio.to_thread(planned, params, session)
 
     @tool(
