@@ -86,7 +86,9 @@ loop = asyncio.Runner()
 
 def run(script: str, *arguments: str) -> tuple[float, float, str]:
     """CPU seconds, MB of memory, and what was read."""
-    done = subprocess.run([sys.executable, "-c", script, *arguments], check=True, capture_output=True)
+    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True)
+    if done.returncode:
+        raise SystemExit(done.stderr.decode(errors="replace"))
     seconds, memory, text = json.loads(done.stdout)
     return seconds, memory, text
 
@@ -211,6 +213,7 @@ def main() -> int:
     with TemporaryDirectory(prefix="ferrule-toolbox-") as folder:
         rows = documents(Path(folder), quick=chosen.quick)
         if shutil.which("dovecot", path="/usr/bin:/usr/sbin:/usr/local/sbin"):
+            Path(folder).chmod(0o755)  # the server reads its mail as another user
             (Path(folder) / "mail").mkdir()
             rows += mail(Path(folder) / "mail", quick=chosen.quick)
     return report(rows, as_json=chosen.json)
