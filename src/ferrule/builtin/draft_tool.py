@@ -210,7 +210,7 @@ def _file_of(draft: Draft, session: Session) -> Path:
 
 
 def _before(draft: Draft, session: Session) -> bytes | None:
-    """The file that a draft takes the place of. Whoever agrees to the new one is told of it, so it counts as seen."""
+    """The file that a draft takes the place of. The user is told of it when they agree, so it counts as seen."""
     files = files_of(session)
     path = _file_of(draft, session)
     if not path.is_file():

@@ -10,15 +10,10 @@ import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from ferrule.core.phrases import phrase
-
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from ferrule.core.context import Session
-    from ferrule.core.tool import Invocation
     from ferrule.mcp_server.opening import Lines, Opened
-    from ferrule.pipeline.authorise import Decision
     from ferrule.plugins.plugin import Plugin
 
 _SECONDS_TO_CLEAN_UP = 3.0
@@ -36,24 +31,13 @@ def main(entry: str, name: str, version: str) -> None:
     asyncio.run(_serve(plugin, reading, writing))
 
 
-class _AskedOutside:
-    """Ferrule has asked already before a call comes here, and the box holds what was agreed to."""
-
-    def decide(self, invocation: Invocation, session: Session) -> Decision:
-        from ferrule.pipeline.authorise import Decision, Verdict
-
-        return Decision(Verdict.ALLOW, phrase("it runs in a box"))
-
-    def remember(self, invocation: Invocation, session: Session) -> None:
-        """Nothing is asked here."""
-
-
 async def _serve(plugin: Plugin, reading: int, writing: int) -> None:
     from ferrule.mcp_server.opening import serve_promptly
     from ferrule.mcp_server.shown_tools import Definitions
     from ferrule.pipeline.run import Runtime
+    from ferrule.plugins.plugin import HeldByTheBox
 
-    runtime = Runtime(plugin.tools, policy=_AskedOutside(), own_loop=True)
+    runtime = Runtime(plugin.tools, policy=HeldByTheBox(), own_loop=True)
 
     @asynccontextmanager
     async def running() -> AsyncGenerator[None]:

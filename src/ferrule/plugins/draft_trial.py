@@ -1,4 +1,4 @@
-"""Runs a draft and its examples, in a process that a box holds (M4). Whoever opens the box gives the order.
+"""Runs a draft and its examples, in a process that a box holds (M4). The process that opens the box gives the order.
 
 The order comes on standard input, and what happens is reported line by line on descriptor 3, so that it is known where
 a draft hangs. The draft shares this process and could write false reports: what it changed is read from the box's
@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.plugins.drafts import REPORT
 
 if TYPE_CHECKING:
-    from ferrule.core.tool import Invocation, Tool
-    from ferrule.pipeline.stages import Decision
+    from ferrule.core.tool import Tool
 
 _BLOCKING_RULES = frozenset({"F010", "F011", "F012", "F023"})
 """Lint rules about words that a model cannot do without; they count like errors here."""
@@ -96,8 +95,9 @@ async def _run_examples(
     tool: Tool[Any], examples: list[dict[str, Any]], seconds: float, watch: _Watch, tell: Any
 ) -> None:
     from ferrule.pipeline.run import Runtime
+    from ferrule.plugins.plugin import HeldByTheBox
 
-    runtime = Runtime([tool], policy=_Everything())
+    runtime = Runtime([tool], policy=HeldByTheBox())
     for number, example in enumerate(examples, 1):
         tell(step=f"in example {number}")
         with watch.listening():
@@ -144,19 +144,6 @@ def _run_tests(tool: Tool[Any], watch: _Watch, tell: Any) -> None:
 
                 wrong = reason_of(error, str(module.__file__))
         tell(test=name, wrong=wrong, needs=watch.take())
-
-
-class _Everything:
-    """Lets a draft do all that it wants: the box is what holds it."""
-
-    def decide(self, invocation: Invocation, session: object) -> Decision:
-        from ferrule.core.phrases import phrase
-        from ferrule.pipeline.stages import Decision, Verdict
-
-        return Decision(Verdict.ALLOW, phrase("it runs in a box"))
-
-    def remember(self, invocation: Invocation, session: object) -> None:
-        """Nothing is asked."""
 
 
 class _Watch:

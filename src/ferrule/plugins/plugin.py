@@ -15,11 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import DefinitionError
+from ferrule.core.phrases import phrase
 from ferrule.core.tool import Tool, refuse_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
     from types import ModuleType
+
+    from ferrule.core.context import Session
+    from ferrule.core.tool import Invocation
+    from ferrule.pipeline.authorise import Decision
 
 
 @dataclass(slots=True)
@@ -32,6 +37,18 @@ class Plugin:
     initialise: Callable[[], Awaitable[None]] | None = None
     clean_up: Callable[[], Awaitable[None]] | None = None
     source: str = ""
+
+
+class HeldByTheBox:
+    """The policy inside a box, of a plugin or a draft: Ferrule asked outside of it, and the box holds the answer."""
+
+    def decide(self, invocation: Invocation, session: Session) -> Decision:
+        from ferrule.pipeline.authorise import Decision, Verdict
+
+        return Decision(Verdict.ALLOW, phrase("it runs in a box"))
+
+    def remember(self, invocation: Invocation, session: Session) -> None:
+        """Nothing is asked here."""
 
 
 SETTINGS_VARIABLE = "FERRULE_PLUGIN_SETTINGS"
