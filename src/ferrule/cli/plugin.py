@@ -152,6 +152,8 @@ def _settings_for(plugin: LockedPlugin, given: Sequence[str]) -> dict[str, str]:
     found = dict(plugin.settings)
     for one in given:
         name, between, value = one.partition("=")
+        if "${" in value:
+            raise click.UsageError(_("--set {given}: a secret is given with --secret.").format(given=one))
         if not between or name not in plugin.manifest.settings:
             known = ", ".join(plugin.manifest.settings) or _("none")
             raise click.UsageError(

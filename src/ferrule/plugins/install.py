@@ -18,9 +18,12 @@ import zipfile
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
+
+from pydantic import ValidationError
 
 from ferrule._version import __version__
 from ferrule.core.phrases import phrase
@@ -28,6 +31,7 @@ from ferrule.plugins.lock import LockedPackage, LockedPlugin, changing_lock, plu
 from ferrule.plugins.manifest import (
     Manifest,
     PluginError,
+    first_problem,
     fits_ferrule,
     normal,
     read_file,
@@ -44,7 +48,6 @@ _MOST_UNPACKED = 2 << 30
 _MOST_FETCHED = 512 << 20
 _MOST_MEMBERS = 50_000
 _VENV, _MODULES, _BUNDLE, _FILES = "venv", "node_modules", "bundle", "files"
-_UNREAD = Manifest(name="unread", version="")
 _PINNED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)")
 
 
@@ -96,13 +99,16 @@ def _package(kind: str, package: str, source: str) -> FoundPlugin:
         name = package[:1] + name
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*" if python else r"(@[a-z0-9._-]+/)?[a-z0-9._-]+", name):
         raise PluginError(phrase("`{name}` is not a package name.", name=package))
-    manifest = Manifest(
-        name=normal(name.rpartition("/")[2]),
-        version=version,
-        runtime="python" if python else "node",
-        package=name,
-        requirement=package,
-    )
+    try:
+        manifest = Manifest(
+            name=normal(name.rpartition("/")[2]),
+            version=version,
+            runtime="python" if python else "node",
+            package=name,
+            requirement=package,
+        )
+    except ValidationError as error:
+        raise PluginError(phrase("`{name}`: {why}.", name=package, why=first_problem(error))) from None
     registry = "PyPI" if python else "npm"
     proof = phrase("The account that owns `{name}` on {registry}; no signature.", name=name, registry=registry)
     return FoundPlugin(manifest, source, proof=proof)
@@ -125,29 +131,29 @@ def find_offered(name: str, market: str | None, note: Callable[[str], object]) -
             phrase("`{name}` {version} was withdrawn: {why}.", name=offer.name, version=offer.version,
                    why=offer.withdrawn.reason.rstrip("."))
         )  # fmt: skip
-    about = FoundPlugin(
-        read_server_json(offer.server) if not offer.files else _UNREAD,
-        f"{offer.market}:{offer.name}",
+    found = partial(
+        FoundPlugin,
+        source=f"{offer.market}:{offer.name}",
         proof=offer.proof,
         published=offer.published_at.date().isoformat() if offer.published_at else "",
         market=offer.market,
     )
     if not offer.files:
-        yield about
+        yield found(read_server_json(offer.server))
         return
     offered = offer.files[0]
     with OwnedFolder(plugins_folder(), prefix=".new-") as folder:
         file = folder.path / (Path(urlsplit(offered.url).path).name or "plugin.mcpb")
         file.write_bytes(fetch(offered.url, offered.size or _MOST_FETCHED, _SECONDS))
-        found = replace(about, manifest=read_file(file), file=file, sha256=offered.sha256)
-        _require_fit(found)
-        declared = {one.name: one.kind for one in found.manifest.tools}
-        if offer.kinds and (offer.kinds != declared or offer.needs != found.manifest.needs):
+        here = found(read_file(file), file=file, sha256=offered.sha256)
+        _require_fit(here)
+        declared = {one.name: one.kind for one in here.manifest.tools}
+        if offer.kinds and (offer.kinds != declared or offer.needs != here.manifest.needs):
             raise PluginError(
                 phrase("`{name}` is not what the market says of it: its tools or its needs differ.", name=offer.name),
                 suggestion=phrase("Nothing was installed. Tell the market's publisher."),
             )
-        yield found
+        yield here
 
 
 def newest_source(plugin: LockedPlugin) -> tuple[str, str | None]:

@@ -79,6 +79,11 @@ def server_of(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
         command = (_program("node"), str(program / manifest.entry), *manifest.command)
     else:
         command = tuple(_filled(word, plugin) for word in manifest.command)
+        if os.sep in command[0] and not Path(os.path.realpath(command[0])).is_relative_to(os.path.realpath(program)):
+            raise PluginError(
+                phrase("`{name}` would start `{program}`, which lies outside of its bundle.", name=plugin.name,
+                       program=command[0])
+            )  # fmt: skip
         command = (_program(command[0]), *command[1:])
         environment = {name: _filled(value, plugin) for name, value in environment.items()}
     command = (*command, *(word.replace("${workspace}", str(workspace)) for word in plugin.arguments))

@@ -14,7 +14,7 @@ import zipfile
 from email.parser import BytesHeaderParser
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
@@ -32,9 +32,24 @@ _MOST_BYTES = 1_000_000
 _PACKAGE = re.compile(r"(@[a-z0-9._-]+/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 _VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]{0,99}$"
 
+_OWN_PLACE = re.compile(r"\$\{(?:__dirname|HOME|/|pathSeparator|user_config\.[A-Za-z_]\w*)\}")
+
+
+def _no_place_of_the_users(text: str) -> str:
+    """Servers are started with `${NAME}` filled in, from the user's variables and keyring: a stranger names only what
+    is the plugin's own, and gets the rest by being granted it.
+    """
+    if "${" in _OWN_PLACE.sub("", text):
+        raise ValueError("only ${__dirname}, ${HOME} and ${user_config.NAME} may be named")
+    return text
+
+
 PluginName = Annotated[str, StringConstraints(pattern=rf"^{PLUGIN_NAME.pattern}$", max_length=200)]
 PluginVersion = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+!_-]{0,99}$")]
+MaybeVersion = Annotated[str, StringConstraints(pattern=r"^(?:[A-Za-z0-9][A-Za-z0-9.+!_-]{0,99})?$")]
 ShortText = Annotated[str, StringConstraints(max_length=2_000)]
+StartText = Annotated[ShortText, AfterValidator(_no_place_of_the_users)]
+"""What a stranger has a server started with."""
 Variable = Annotated[str, StringConstraints(pattern=_VARIABLE)]
 ToolKind = Literal["readonly", "write", "execute", "unknown"]
 """`unknown` where the author's form has no kinds, as that of MCP."""
@@ -83,19 +98,19 @@ class PluginSetting(_Declared):
     """Something that its user can set."""
 
     summary: ShortText = ""
-    default: ShortText | None = None
+    default: StartText | None = None
 
 
 class Manifest(_Declared):
     """Everything that a plugin declares, and how it is started."""
 
     name: PluginName
-    version: ShortText
+    version: MaybeVersion
     summary: ShortText = ""
     publisher: ShortText = ""
     ferrule: ShortText = ""
     """The versions of Ferrule that it works with, as `>=0.9,<2`; empty for any."""
-    entry: ShortText = ""
+    entry: StartText = ""
     """`module` or `module:attribute` of a wheel's tools."""
     tools: tuple[PluginTool, ...] = Field(default=(), max_length=1_000)
     needs: Needs = Needs()
@@ -105,10 +120,10 @@ class Manifest(_Declared):
     requirement: str = ""
     """What is asked of a registry of packages, as `mcp-server-time==1.2`; empty for a file."""
     runtime: PluginRuntime = "ferrule"
-    command: tuple[ShortText, ...] = ()
+    command: tuple[StartText, ...] = ()
     """Of a server: the words after its program; of a bundle the whole, with `${__dirname}` in it."""
-    environment: dict[Variable, ShortText] = {}
-    url: ShortText = ""
+    environment: dict[Variable, StartText] = {}
+    url: StartText = ""
     """Of a server elsewhere."""
 
     @property
@@ -194,9 +209,25 @@ def wheel_requirements(file: Path) -> list[str]:
     """What a wheel depends on, without Ferrule itself, which is there already."""
     with zipfile.ZipFile(file) as archive:
         headers = _headers(archive)
-    wanted = [str(one) for one in headers.get_all("Requires-Dist", [])] if headers is not None else []
-    kept = [one for one in wanted if not re.search(r";.*\bextra\s*==", one)]
-    return [one for one in kept if normal(re.split(r"[\s\[<>=!~;(@]", one, maxsplit=1)[0]) != "ferrule"]
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    found: list[str] = []
+    for one in headers.get_all("Requires-Dist", []) if headers is not None else []:
+        try:
+            wanted = Requirement(str(one))
+        except InvalidRequirement:
+            wanted = None
+        if wanted is None or wanted.url:  # an option would be obeyed, and what lies at an address may be built
+            raise PluginError(
+                phrase(
+                    "`{file}` requires `{what}`, which is not a name with versions.",
+                    file=file.name,
+                    what=str(one)[:200],
+                )
+            )
+        if normal(wanted.name) != "ferrule" and not (wanted.marker and "extra" in str(wanted.marker)):
+            found.append(str(wanted))
+    return found
 
 
 def _headers(archive: zipfile.ZipFile) -> Message | None:
