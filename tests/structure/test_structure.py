@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from functools import cache
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 from runpy import run_path
 
@@ -49,3 +51,38 @@ def test_no_modules_import_each_other() -> None:
 
 def test_no_class_name_occurs_twice() -> None:
     assert HOUSE["classes_twice"]({name(path): parsed(path) for path in MODULES}) == {}
+
+
+def test_whatever_the_tests_import_is_installed_with_them() -> None:
+    """What happens to be on a developer's machine is not on a new one."""
+    declared, ahead = set[str](), ["ferrule[test]"]
+    while ahead:
+        one = re.match(r"([\w.-]+)\s*(?:\[([\w,\s-]+)\])?", ahead.pop())
+        assert one
+        wanted, extras = one[1].lower().replace("_", "-"), re.split(r"\s*,\s*", one[2] or "")
+        for extra in ("", *extras):
+            if (key := f"{wanted}[{extra}]") not in declared:
+                declared.add(key)
+                ahead += _required(wanted, extra)
+    offered = packages_distributions()
+    tops = {
+        top: str(path.relative_to(ROOT))
+        for path in (ROOT / "tests").rglob("*.py")
+        for top in re.findall(r"^\s*(?:import|from) (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        if top in offered and top not in sys.stdlib_module_names
+    }
+    assert {
+        top: file
+        for top, file in tops.items()
+        if not any(f"{one.lower().replace('_', '-')}[]" in declared for one in offered[top])
+    } == {}
+
+
+def _required(distribution: str, extra: str) -> list[str]:
+    """What a distribution asks for by itself, or for one of its extras."""
+    try:
+        lines = requires(distribution) or []
+    except PackageNotFoundError:
+        return []
+    named = re.compile(r"extra\s*==\s*['\"]([\w-]+)['\"]")
+    return [line for line in lines if (found[1] if (found := named.search(line)) else "") == extra]

@@ -86,7 +86,7 @@ def test_what_only_asks_is_answered(desk: DatabaseDesk) -> None:
         ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n", "took longer"),
         (f"SELECT count(*) FROM orders{''.join(f', orders o{n}' for n in range(20))}", "took longer"),
         ("SELECT zeroblob(900000000)", "too large"),
-        ("SELECT printf('%.*c', 900000000, 'x')", "took longer|too large"),  # as quick as the machine counts to there
+        ("SELECT replace(hex(zeroblob(4000000)), '0', 'xxxxxxxxxx')", "too large"),
         ("SELECT " + "(" * 900 + "1" + ")" * 900, "said"),
         ("SELECT " + "1+" * 900 + "1", "depth"),
     ],
