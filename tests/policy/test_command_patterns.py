@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -128,6 +131,19 @@ def test_a_deny_rule_looks_further(pattern: str, command: str):
 )
 def test_a_deny_rule_does_not_look_too_far(pattern: str, command: str):
     assert not CommandPattern(pattern).concerns(part(command), command)
+
+
+def test_s3_no_spelling_slips_past_a_deny_rule_and_no_mention_is_refused():
+    corpus = tomllib.loads(Path(__file__).with_name("commands").joinpath("corpus/git_push.toml").read_text())
+    denied = CommandPattern("git push *")
+
+    def refused(command: str) -> bool:
+        found = analyse(command)
+        return bool(found.unclear) or any(denied.concerns(one, command) for one in found.parts)
+
+    assert len(corpus["pushes"]) > 80
+    assert [command for command in corpus["pushes"] if not refused(command)] == []
+    assert [command for command in corpus["speaks_of_it"] if refused(command)] == []
 
 
 def test_a_deny_rule_may_be_about_a_whole_pipeline():

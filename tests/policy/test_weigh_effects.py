@@ -45,6 +45,13 @@ def test_no_mode_and_no_rule_keeps_what_a_deny_rule_is_about(session: Session, m
     assert judged(session, effect(session, action, "ferrule.toml"), mode=mode, allow=["*"]) == "deny"
 
 
+def test_s2_what_opens_a_file_to_everyone_asks_where_edits_are_accepted(session: Session):
+    opened = effect(session, "mode", "a", detail="0644 -> 0777", opens=True)
+    assert judged(session, opened, mode="accept-edits") == "ask"
+    assert judged(session, opened, mode="accept-edits", allow=["Edit(./a)"]) == "allow"
+    assert judged(session, effect(session, "mode", "a", detail="0644 -> 0755"), mode="accept-edits") == "allow"
+
+
 def test_what_lies_in_a_removed_folder_and_what_was_renamed_away_count_too(session: Session):
     lists: dict[str, Any] = {"mode": "accept-edits", "deny": ["Edit(./keep/x)"]}
     assert judged(session, effect(session, "delete", "keep", node="folder"), **lists) == "deny"

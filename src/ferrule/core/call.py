@@ -134,6 +134,8 @@ class FileEffect:
     """Lines of a text file."""
     recoverable: bool = True
     """Whether git holds what a deletion or a change would remove; accepted edits never lose what nobody has."""
+    opens: bool = False
+    """Whether everyone may write it from then on, or it runs with its owner's rights, and did not before (S2)."""
 
     @property
     def words(self) -> str:

@@ -304,7 +304,7 @@ _PLAIN = re.compile(r"[^\s'\"\\]+")
 _PIECE = re.compile(r"\\([*\\])|(\*)|(.)", re.DOTALL)
 _STAR = "\0"  # stands for `\*` while a pattern is taken apart; no command holds one
 _OPERATOR = re.compile(r"[|&;<>\n]")
-_GIT_COMMANDS = frozenset(names("""
+_GIT_COMMANDS = names("""
     add am annotate apply archive bisect blame branch bugreport bundle cat-file check-attr check-ignore
     check-mailmap check-ref-format checkout checkout-index cherry cherry-pick citool clean clone column commit
     commit-graph commit-tree config count-objects credential credential-cache credential-store daemon describe
@@ -318,7 +318,7 @@ _GIT_COMMANDS = frozenset(names("""
     show show-branch show-index show-ref sparse-checkout stage stash status stripspace submodule subtree svn
     switch symbolic-ref tag unpack-file unpack-objects update-index update-ref update-server-info upload-archive
     upload-pack var verify-commit verify-pack verify-tag version whatchanged worktree write-tree
-"""))  # fmt: skip
+""")  # fmt: skip
 """What git runs by itself; any other word may be an alias of the repository's."""
 _GIT_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--super-prefix"})
 _GIT_RUNS = frozenset({"foreach", "run", "-x", "--exec", "filter-branch", "difftool", "mergetool"})
@@ -403,9 +403,9 @@ class CommandPattern:
         return self._whole == text or bool(self._shape.fullmatch(text))
 
     def _is_in_arguments(self, part: Part) -> bool:
-        """Whether a program that runs what its arguments say is given this command: `awk 'BEGIN{system("…")}'`."""
+        """Whether a program that may run what it is given is given this command: `awk 'BEGIN{system("…")}'`."""
         runs = _RUN_TEXT.fullmatch(part.program) or (part.program == "git" and not _GIT_RUNS.isdisjoint(part.words))
-        text = " ".join(part.words[1:]) if runs else ""
+        text = "\n".join((" ".join(part.words[1:]) if runs else "", *part.carries))
         for between in (r"[^\w./~-]+", r"[^\w.~-]+"):  # with paths whole, and as in `s/x/git push/e`
             tokens = [token for token in re.split(between, text)[:_MOST_TOKENS] if token]
             for at, token in enumerate(tokens):

@@ -119,7 +119,8 @@ def _allowing(
     if all(rules) and rules[0] is not None:
         return Decision(Verdict.ALLOW, phrase("{rule} allows it", rule=rules[0].words), rules[0].text)
     kept = all(
-        finding.rule is not None or (bool(finding.leave) and not _loses(effect) and not _leads_out(effect, request))
+        finding.rule is not None
+        or (bool(finding.leave) and not (effect.opens or _loses(effect) or _leads_out(effect, request)))
         for effect, found in weighed
         for finding in found
     )

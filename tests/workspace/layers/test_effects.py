@@ -29,6 +29,17 @@ def commit(root: Path) -> None:
         subprocess.run(command, cwd=root, check=True, env=env)
 
 
+def test_s2_what_everyone_may_write_from_then_on_is_told(root: Path) -> None:
+    put(root, {"a": "a\n", "b": "b\n", "open": "o\n", "run.sh": "#!\n"})
+    (root / "open").chmod(0o666)
+    told = effects(
+        root,
+        "chmod o+w a; chmod 755 run.sh; chmod 4755 b; chmod 644 open; umask 0; echo > new; mkdir d; "
+        "echo > tool; chmod 777 tool",
+    )
+    assert {one.shown for one in told.files if one.opens} == {"a", "b", "tool"}
+
+
 def test_each_path_has_a_line_and_texts_have_a_diff(root: Path) -> None:
     put(root, {"a.py": "one\ntwo\nthree\n", "old.txt": "gone\n", "moved": "a rather long content\n", "run.sh": "#!\n"})
     (root / "link").symlink_to("a.py")

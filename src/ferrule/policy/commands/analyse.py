@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
+from ferrule.policy.commands.carried import INTERPRETER, PRINTERS, carried, code_dangers, commands_in
 from ferrule.policy.commands.dangers import danger_of_writing, dangers_of, is_secret
 from ferrule.policy.commands.parts import Analysis, Danger, Guess, Part, likely_name, names
 from ferrule.policy.commands.words import expansion_end, fields, is_assignment, plain_commands, split
@@ -28,36 +29,22 @@ _URL = re.compile(r"(?:[a-z][a-z0-9+.-]*://)(?:[^/@\s]*@)?(\[[0-9a-fA-F:]+\]|[^/
 _HOST = re.compile(r"(?:[^/@\s:]+@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+)(?::.*|/.*)?")
 _REMOTE = re.compile(r"(?:[^/@\s:]+@)([^/@\s:]+):.*|([A-Za-z0-9.-]+\.[A-Za-z]{2,}):.*")
 _LOCAL_PATH = re.compile(r"\.{1,2}(?:/.*)?|/.*|~.*|.*\.(?:whl|tar\.gz|zip|tgz)(?:\[.*\])?|\.\[.*\]")
-_CURL_VALUED = frozenset(
-    names(
-        """
-            -A -b -c -C -d -D -e -E -F -H -K -m -o -P -Q -r -T -t -u -U -w -x -X -y -Y -z --data --header
-            --output --user --request --form --cookie --max-time --connect-timeout --write-out
-            --upload-file --data-raw --data-binary --json --post-file --post-data -O --output-document
-            --retry --cacert --cert --key --resolve --proxy --user-agent --body-file
-        """
-    )
-)
+_CURL_VALUED = names("""
+    -A -b -c -C -d -D -e -E -F -H -K -m -o -P -Q -r -T -t -u -U -w -x -X -y -Y -z --data --header --output --user
+    --request --form --cookie --max-time --connect-timeout --write-out --upload-file --data-raw --data-binary --json
+    --post-file --post-data -O --output-document --retry --cacert --cert --key --resolve --proxy --user-agent
+    --body-file
+""")
 
 # Programs that talk to the address they are given first.
-_TALKS = frozenset(
-    names(
-        """
-            ssh autossh mosh slogin sftp telnet ftp lftp tftp ping ping6 traceroute tracepath mtr dig host
-            nslookup drill whois nc ncat netcat nmap http https httpie xh finger rsh rlogin websocat lynx
-            w3m links elinks
-        """
-    )
-)
-_ALWAYS = frozenset(
-    names(
-        """
-            gh glab hub aws gcloud gsutil az doctl heroku fly flyctl vercel netlify kubectl oc helm eksctl
-            s3cmd firebase wrangler supabase railway rclone aria2c axel twine sendmail mail mailx mutt
-            swaks
-        """
-    )
-)
+_TALKS = names("""
+    ssh autossh mosh slogin sftp telnet ftp lftp tftp ping ping6 traceroute tracepath mtr dig host nslookup drill whois
+    nc ncat netcat nmap http https httpie xh finger rsh rlogin websocat lynx w3m links elinks
+""")
+_ALWAYS = names("""
+    gh glab hub aws gcloud gsutil az doctl heroku fly flyctl vercel netlify kubectl oc helm eksctl s3cmd firebase
+    wrangler supabase railway rclone aria2c axel twine sendmail mail mailx mutt swaks
+""")
 # The first words behind these that fetch or send something.
 _VERBS: dict[str, frozenset[str]] = {
     name: frozenset(verbs.split())
@@ -86,13 +73,9 @@ _VERBS: dict[str, frozenset[str]] = {
     )
     for name in names.split()
 }
-_OFFLINE = frozenset(
-    names(
-        """
-        --offline --no-index --help -h --version --dry-run --frozen-offline
-    """
-    )
-)
+_OFFLINE = names("""
+    --offline --no-index --help -h --version --dry-run --frozen-offline
+""")
 _TAKES_PACKAGES = frozenset({"pip", "pip3"})
 
 
@@ -170,7 +153,7 @@ _SIMPLE = frozenset({"command", "declaration_command", "unset_command", "test_co
 _TAKES_REDIRECTS = _SIMPLE | {"pipeline", "list"}
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 _NO_FILE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin"})
-_RUNS_INPUT = re.compile(r"(?:python|pypy|perl|ruby|node|nodejs|php|lua)[0-9.]*")
+_INLINE = re.compile(r"-\w*[ceEpr]\w*|--(eval|print|execute|run)\b.*|-exec")
 _RUNS_DOWNLOAD = phrase("it runs what was downloaded")
 _BETWEEN = re.compile(r"[;&|\n(){}`]+|\$\(")
 
@@ -227,9 +210,7 @@ def _grammar() -> Callable[[bytes], Node]:
 
 
 # Builtins that take a word for a variable, a number or a prompt, and run what is in its subscript: `x[$(…)]`.
-_EVALUATES = frozenset(
-    names("test [ [[ printf let declare typeset local export readonly read unset mapfile readarray wait")
-)
+_EVALUATES = names("test [ [[ printf let declare typeset local export readonly read unset mapfile readarray wait")
 _HOLDS_CODE = re.compile(r"\$\(|`")
 
 
@@ -242,8 +223,13 @@ class _Reading:
         self.unclear: list[str] = []
         self.hosts: list[str] = []
         self.network = ""
-        self._values: dict[str, str] = {}
+        self._values: dict[str, str] = {"IFS": " "}
         self._defining: list[tuple[str, bool]] = []
+        self._starts: dict[str, set[tuple[str, bool]]] = {}  # of each function, and whether beside it
+        self._given: list[str] = []  # what the input of the command is known to hold
+        self._set: list[str] = []  # what its variables are set to
+        self._inherited: list[str] = []  # and those of what it is started by
+        self._printed: list[str] = []  # what the earlier commands of a pipeline print
         self._wrappers: tuple[str, ...] = ()
         self._typed: tuple[str, ...] | None = None
         self._fed = False
@@ -291,7 +277,7 @@ class _Reading:
             self._pipeline(node, redirects, fed=fed)
         elif kind in ("variable_assignment", "variable_assignments"):
             self._inside(node)
-            self._assign([_said(child) for child in _assignments(node)])
+            self._given, self._set = [], self._assign([_said(child) for child in _assignments(node)])
             self._add(_said(node), [], tuple(_said(child) for child in _assignments(node)), literal=False)
         elif kind == "function_definition":
             self._function(node)
@@ -334,6 +320,7 @@ class _Reading:
 
     def _pipeline(self, node: Node, redirects: Iterable[Node], *, fed: bool) -> None:
         began: list[int] = []
+        printed, self._printed = self._printed, [] if not fed else self._printed
         commands = [child for child in node.children if child.is_named and child.type != "comment"]
         for at, child in enumerate(commands):
             began.append(len(self.parts))
@@ -342,6 +329,7 @@ class _Reading:
                 lambda child=child, last=last, at=at: self._visit(child, last, fed=fed or at > 0),
                 beside=len(commands) > 1,
             )
+        self._printed = printed
         first = began[0] if began else 0
         for index in self._reads_input:
             if index >= first and self.parts[index].fed:
@@ -362,6 +350,7 @@ class _Reading:
     def _function(self, node: Node) -> None:
         name = node.child_by_field_name("name")
         self._defining.append((_said(name) if name is not None else "", False))
+        self._starts.setdefault(self._defining[-1][0], set())
         body = node.child_by_field_name("body")
         if body is not None:
             self._visit(body, node.children_by_field_name("redirect"))
@@ -420,15 +409,16 @@ class _Reading:
         while raws[:1] == ["!"]:
             raws = raws[1:]
         count = next((at for at, raw in enumerate(raws) if not is_assignment(raw)), len(raws))
-        self._assign(raws[:count])
+        self._set = [*self._inherited, *self._assign(raws[:count])]
         assigned = [" ".join(fields(raw, self._values)) for raw in raws[:count]]
         words = [word for raw in raws[count:] for word in fields(raw, self._values)]
         if words[:1] and words[0] in ("export", "declare", "typeset", "local", "readonly"):
-            self._assign([raw for raw in raws[count + 1 :] if is_assignment(raw)])
+            self._set += self._assign([raw for raw in raws[count + 1 :] if is_assignment(raw)])
         text = _said(node) if node is not None else " ".join(_said(one) for one in cut)
         outer = self._typed
         self._typed = (*assigned, *words) if outer is None else outer
         first = len(self.parts)
+        self._given = [*self._texts(cut), *(self._printed if fed else ())]
         self._call(
             text, words, all(map(_goes_nowhere, cut)), fed=fed or any(one.type != "file_redirect" for one in cut)
         )
@@ -437,28 +427,36 @@ class _Reading:
         if (reads or writes) and first < len(self.parts):
             self.parts[first] = replace(self.parts[first], reads=reads, writes=writes)
         if likely_name(words) in SHELLS:
-            self._input_script(cut)
+            for script in self._texts(cut):
+                self._nested(script)
+        if first in self._reads_input and any(path.startswith("<(") for path in reads):
+            self.dangers.append(Danger(_brief(text), phrase("it runs text that another command makes")))
 
     def _call(self, text: str, words: list[str], literal: bool, *, fed: bool) -> None:
         """One program with its words: a simple command, or what a wrapper starts."""
         if len(self._wrappers) > _DEEPEST_WRAPPING:
             raise ValueError(f"it wraps a command more than {_DEEPEST_WRAPPING} times")
         name = likely_name(words)
-        if name.startswith("git-") and "/git-core/" in words[0]:
+        if name.startswith("git-"):
             words = ["git", name.removeprefix("git-"), *words[1:]]
             name = "git"
         self.dangers += [Danger(_brief(text), why) for why in dangers_of(words)]
         if name in _EVALUATES:
             self._evaluated(words[1:])
-        self._recursion(name, text)
+        if name in ("read", "mapfile", "readarray"):
+            self._values |= dict.fromkeys(filter(str.isidentifier, words[1:]), "…")
+        if self._defining:
+            defined, _ = self._defining[-1]
+            self._starts[defined].add((name, any(beside for _, beside in self._defining)))
         inner = unwrap(words) if words else Unwrapped()
         if inner.unknown:
             self.unclear.append(f"what `{name}` runs is only known once it runs")
             if name in SHELLS or name == "eval":
                 self.dangers.append(Danger(_brief(text), phrase("it runs text that is only known at run time")))
         if not inner.stands_for_it:
-            if inner.reads_input or (_RUNS_INPUT.fullmatch(name) and _is_interactive(words)):
+            if inner.reads_input or _runs_input(name, words):
                 self._reads_input.append(len(self.parts))
+            self._look(text, name, words[1:], self._given)
             self._add(text, words, (), literal=literal, fed=fed)
         wrappers = self._wrappers
         self._wrappers = (*wrappers, name)
@@ -481,25 +479,52 @@ class _Reading:
         typed = self._typed if self._typed is not None else typed
         if self._wrappers and not FEEDERS.isdisjoint(self._wrappers):
             literal = False
-        self.parts.append(Part(_brief(text), tuple(words), typed, self._wrappers, literal, fed))
+        texts = (*carried(likely_name(words), words[1:], self._given), *self._set)
+        self.parts.append(Part(_brief(text), tuple(words), typed, self._wrappers, literal, fed, carries=texts))
         certain, hosts = reaches(words)
         self.hosts += hosts
         if certain and not self.network:
             self.network = _brief(text)
 
-    def _recursion(self, name: str, text: str) -> None:
-        if any(name == defined for defined, _ in self._defining) and any(beside for _, beside in self._defining):
-            why = phrase("it starts itself again and again until the machine freezes")
-            self.dangers.append(Danger(_brief(text), why))
+    def _look(self, text: str, name: str, words: list[str], given: Iterable[str]) -> None:
+        """What is dangerous in the texts that a program is given: it may run them."""
+        if name in PRINTERS:
+            self._printed += [" ".join(words), *given]
+            return
+        found = [why for run in commands_in("\n".join((" ".join(words), *given))) for why in dangers_of(run)]
+        if INTERPRETER.fullmatch(name):
+            found += code_dangers("\n".join(carried(name, words, given)))
+            inline = any(map(_INLINE.fullmatch, words))
+            if inline and any(isinstance(word, Guess) and word.startswith(("$(", "`")) for word in words):
+                found.append(phrase("it runs text that is only known at run time"))
+        self.dangers += [Danger(_brief(text), why) for why in found]
+
+    def _bombs(self) -> None:
+        """Functions that start themselves again, over others or not, and beside what they do."""
+        for first in self._starts:
+            ahead, seen = [(first, False)], set[tuple[str, bool]]()
+            while ahead:
+                one, beside = ahead.pop()
+                for name, also in self._starts.get(one, ()):
+                    if (step := (name, beside or also)) not in seen:
+                        seen.add(step)
+                        ahead.append(step)
+            if (first, True) in seen:
+                why = phrase("it starts itself again and again until the machine freezes")
+                self.dangers.append(Danger(_brief(first), why))
 
     def _nested(self, script: str) -> None:
         self._depth += 1
         if self._depth > DEEPEST_SCRIPT:
             raise ValueError(f"it has more than {DEEPEST_SCRIPT} scripts within scripts")
+        inherited, self._inherited = self._inherited, self._set
         self.text(script)
+        self._inherited = inherited
         self._depth -= 1
 
-    def _assign(self, assignments: list[str]) -> None:
+    def _assign(self, assignments: list[str]) -> list[str]:
+        """Keep what variables are set to; programs may run those values that hold more than a word."""
+        texts: list[str] = []
         for one in assignments:
             name, _, value = one.partition("=")
             try:
@@ -510,7 +535,11 @@ class _Reading:
             for word in words:  # where the variable is a number or a prompt later, this runs
                 if _HOLDS_CODE.search(word) and not isinstance(word, Guess):
                     self._substitutions(word)
-            self._values[name.rstrip("+").partition("[")[0]] = " ".join(words)
+            held = self._values[name.rstrip("+").partition("[")[0]] = " ".join(words)
+            if " " in held:
+                self._look(one, "=", [held], ())
+                texts.append(held)
+        return texts
 
     # -- redirections
 
@@ -533,19 +562,18 @@ class _Reading:
         self._read += reads
         return tuple(reads), tuple(writes)
 
-    def _input_script(self, redirects: list[Node]) -> None:
-        """A shell that reads its commands from a here-document or here-string runs these."""
+    def _texts(self, redirects: list[Node]) -> Iterator[str]:
+        """What here-documents and here-strings hold."""
         for redirect in redirects:
             if redirect.type == "herestring_redirect":
                 said = _said(redirect).removeprefix("<<<").strip()
-                self._nested(" ".join(fields(said, self._values)))
+                yield " ".join(fields(said, self._values))
             elif redirect.type == "heredoc_redirect":
-                for body in redirect.children:
-                    if body.type == "heredoc_body":
-                        self._nested(_said(body))
+                yield from (_said(body) for body in redirect.children if body.type == "heredoc_body")
 
     def finish(self) -> None:
-        """What only the whole shows: secrets read in a command that also reaches the network."""
+        """What only the whole shows: functions that call each other, secrets read where the network is reached."""
+        self._bombs()
         if not self.network and not self.hosts:
             return
         named = [(part.text, re.split(r"[@=]", word)[-1]) for part in self.parts for word in part.words[1:]]
@@ -559,7 +587,7 @@ class _Reading:
             }
             fetched = names - {"-", "/dev/null"} if part.program in ("curl", "wget") else set[str]()
             for later in self.parts[at + 1 :] if fetched else []:
-                runs = later.program in SHELLS or _RUNS_INPUT.fullmatch(later.program) or later.program == "source"
+                runs = later.program in SHELLS or INTERPRETER.fullmatch(later.program) or later.program == "source"
                 if later.words[:1] and (
                     later.words[0].removeprefix("./") in fetched or (runs and fetched & {*later.words})
                 ):
@@ -569,11 +597,15 @@ class _Reading:
                 self.dangers.append(Danger(part.text, why))
 
 
-def _is_interactive(words: list[str]) -> bool:
-    """Whether an interpreter is given no code, so that it runs what it reads."""
-    return all(word.startswith("-") and not re.match(r"-\w*[cemr]|--", word) for word in words[1:]) or words[1:2] == [
-        "-"
-    ]
+def _runs_input(name: str, words: list[str]) -> bool:
+    """Whether a program runs what it reads: an interpreter that is given no code, or one told to read it there."""
+    if re.fullmatch(r"g?make|[gmn]?awk|g?sed", name):
+        return bool(re.search(r" (-f|--file)[ =]?(-|/dev/stdin)( |$)", " ".join(words)))
+    if not INTERPRETER.fullmatch(name):
+        return False
+    return words[1:2] == ["-"] or not any(
+        not word.startswith("-") or re.match(r"-\w*[cemr]|--", word) for word in words[1:]
+    )
 
 
 def _joined(words: list[str]) -> str:

@@ -11,7 +11,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
-from ferrule.policy.commands.parts import Guess, likely_name, names
+from ferrule.policy.commands.carried import is_filled_in
+from ferrule.policy.commands.parts import FIND_RUNS, Guess, likely_name, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,20 +21,6 @@ if TYPE_CHECKING:
 # Dangers beyond this machine's files: what others hold in repositories, clouds, clusters and databases, and code.
 
 
-INTERPRETERS = names(
-    """
-        python pypy ipython perl ruby irb node nodejs deno bun php lua luajit tclsh wish expect Rscript R
-        julia ghc runghc ghci scala groovy kotlin clojure erl elixir iex racket guile sbcl ocaml swift java
-        jshell osascript pwsh powershell gdb lldb ts-node tsx coffee octave bpython nu xonsh m4 gnuplot
-    """
-)
-_INLINE = re.compile(r"-\w*[ceEpr]\w*|--(eval|print|execute|run)\b.*|-exec")
-_DESTROYS_FILES = re.compile(
-    r"rmtree|remove_tree|unlink|os\.remove|removedirs|rmdir|shutil\.move|\brm['\",\s]+-\w*[rf]|rmSync|rimraf|fs\.rm|FileUtils\.rm"
-    r"|remove_dir_all|File\.delete|Remove-Item|mkfs|/dev/sd|shutdown|fork\s*\(?\)?\s*while"
-    r"|while\s*\(?\s*(1|True|true)\)?\s*:?\s*(os\.)?fork"
-)
-_REACHES = re.compile(r"socket|urllib|requests\.|http\.|https?://|/dev/tcp|fetch\(|Net::HTTP|IO::Socket")
 _DESTROYS_DATA = re.compile(
     r"\b(drop\s+\w+|truncate\s+|delete\s+from|dropdatabase|\.drop\(|alter\s+table\s+\S+\s+drop|flushall|flushdb"
     r"|copy\s.{1,200}\bprogram\b|load_file|into\s+outfile|deletemany|remove\(\{\}\)|shutdown|config\s+set)",
@@ -63,21 +50,6 @@ _SETS_PROGRAM = re.compile(
     r"|diff\.(external|.*\.(command|textconv))=",
     re.IGNORECASE,
 )
-
-
-def code_dangers(arguments: list[str]) -> Iterator[str]:
-    """What in the code that an interpreter is given destroys, takes rights or hands a shell to others."""
-    code = " ".join(arguments)
-    if not any(_INLINE.fullmatch(word) for word in arguments):
-        return
-    if any(isinstance(word, Guess) and word.startswith(("$(", "`")) for word in arguments):
-        yield phrase("it runs text that is only known at run time")
-    if _DESTROYS_FILES.search(code):
-        yield phrase("the code that it is given removes or destroys things")
-    elif re.search(r"\bset[ug]id\b|\bchmod\W.*0?o?[0-7]?777\b", code):
-        yield phrase("the code that it is given takes other rights")
-    elif re.search(r"dup2|pty\.spawn|/bin/(ba)?sh", code) and _REACHES.search(code):
-        yield phrase("the code that it is given hands a shell to another machine")
 
 
 def _git(arguments: list[str]) -> Iterator[str]:
@@ -232,22 +204,17 @@ ELSEWHERE: dict[str, Callable[[list[str]], Iterator[str]]] = {
     ),
     **dict.fromkeys(["kubectl", "oc", "k3s"], _kubectl),
     **dict.fromkeys(
-        names(
-            """
-                terraform tofu pulumi aws gcloud gsutil az doctl heroku fly flyctl vercel netlify
-                eksctl ansible vagrant packer serverless sls cdk linode-cli ibmcloud oci s3cmd
-                firebase wrangler supabase railway helm
-            """
-        ),
+        names("""
+            terraform tofu pulumi aws gcloud gsutil az doctl heroku fly flyctl vercel netlify eksctl ansible vagrant
+            packer serverless sls cdk linode-cli ibmcloud oci s3cmd firebase wrangler supabase railway helm
+        """),
         _cloud,
     ),
     **dict.fromkeys(
-        names(
-            """
-                psql mysql mariadb sqlite3 mongo mongosh redis-cli cqlsh sqlcmd clickhouse-client
-                clickhouse influx duckdb mysqladmin etcdctl
-            """
-        ),
+        names("""
+            psql mysql mariadb sqlite3 mongo mongosh redis-cli cqlsh sqlcmd clickhouse-client clickhouse influx duckdb
+            mysqladmin etcdctl
+        """),
         _database,
     ),
     **dict.fromkeys(("dropdb", "dropuser"), _drops),
@@ -265,11 +232,12 @@ ELSEWHERE: dict[str, Callable[[list[str]], Iterator[str]]] = {
 
 
 _WIDE = re.compile(
-    r"/\*?|~/?\*?|\.\.?/?\*?|\*|\.\*|\.\./.*|/[a-zA-Z0-9_]+/?\*?|\$\{?HOME\}?/?\*?|\$\{?PWD\}?/?\*?|/home/[^/]+/?\*?"
+    r"/\*?|~/?\*?|\.\.?/?\*?|(?:\*\*/)?\*|\*\*|\.\*|\.\./.*|/[a-zA-Z0-9_]+/?\*?|\$\{?HOME\}?/?\*?|\$\{?PWD\}?/?\*?|/home/[^/]+/?\*?"
     r"|/root/?\*?|/Users/[^/]+/?\*?"
 )
 _OPEN_TO_ALL = re.compile(
     r"0*[0-7]*[2367]|(?:.*,)?[ugo]*[oa][ugoa]*[+=][rxXst]*w.*|=[rxXst]*w.*|(?:.*,)?ugo?a?[+=]rwx.*"
+    r"|(?:.*,)?[ug]*[oa][ug]*=[ug]+"
 )
 _SET_ID = re.compile(r"[2-7][0-7]{3}|0[2-7][0-7]{3}|.*[+=][rwxXt]*s.*")
 _CLOSED_TO_ALL = re.compile(r"0{1,4}|a?[-=]rwx|a=|ugo=|-rwx|a-[rwx]+|ugo-[rwx]+")
@@ -329,42 +297,45 @@ _DISKS = phrase("it can destroy everything on a disk")
 _PEOPLE = phrase("it changes who may use the machine")
 _OTHER_RIGHTS = phrase("it uses the rights of another user, often the administrator's")
 _LATER = phrase("it runs a command later, unattended")
+_WHOLE_FOLDERS = phrase("it removes folders and everything in them, without asking")
 _BEYOND_RECOVERY = phrase("it destroys the contents of files beyond recovery")
 _ALWAYS: dict[str, str] = {
     **dict.fromkeys(
-        names("sudo doas pkexec sudoedit gosu su-exec run0 please dzdo su runuser sg capsh"),
+        names("""
+            sudo doas pkexec sudoedit gosu su-exec run0 please dzdo su runuser sg capsh setpriv setuidgid s6-setuidgid
+            gksu gksudo kdesu kdesudo beesu calife chpst login start-stop-daemon
+        """),
         _OTHER_RIGHTS,
     ),
-    **dict.fromkeys(names("shutdown reboot halt poweroff init telinit"), _STOPS),
     **dict.fromkeys(
-        names(
-            """
-                fdisk sfdisk cfdisk gdisk sgdisk parted wipefs blkdiscard hdparm mkswap pvcreate
-                pvremove vgcreate vgremove lvcreate lvremove lvresize cryptsetup mdadm resize2fs
-                tune2fs e2fsck fsck debugfs badblocks zpool zfs btrfs diskutil hdiutil newfs partprobe
-                losetup dmsetup sg_format
-            """
-        ),
+        names("""
+            shutdown reboot halt poweroff init telinit rtcwake pm-suspend pm-hibernate gnome-session-quit
+            xfce4-session-logout
+        """),
+        _STOPS,
+    ),
+    **dict.fromkeys(
+        names("""
+            fdisk sfdisk cfdisk gdisk sgdisk parted wipefs blkdiscard hdparm mkswap pvcreate pvremove vgcreate vgremove
+            lvcreate lvremove lvresize cryptsetup mdadm resize2fs tune2fs e2fsck fsck debugfs badblocks zpool zfs btrfs
+            diskutil hdiutil newfs partprobe losetup dmsetup sg_format nvme diskpart
+        """),
         _DISKS,
     ),
     **dict.fromkeys(
-        names(
-            """
-                useradd userdel usermod adduser deluser groupadd groupdel groupmod passwd chpasswd
-                gpasswd chsh chfn visudo vipw vigr newgrp newusers chage dscl
-            """
-        ),
+        names("""
+            useradd userdel usermod adduser deluser groupadd groupdel groupmod passwd chpasswd gpasswd chsh chfn visudo
+            vipw vigr newgrp newusers chage dscl
+        """),
         _PEOPLE,
     ),
     **dict.fromkeys(
-        names(
-            """
-                insmod modprobe rmmod depmod kexec umount swapoff setenforce aa-disable aa-teardown
-                apparmor_parser pivot_root switch_root ipvsadm iwconfig tc ethtool brctl update-grub
-                grub-install efibootmgr bcdedit auditctl semanage setsebool update-alternatives spctl
-                csrutil nvram launchctl rc-service update-rc.d chkconfig initctl wall logger
-            """
-        ),
+        names("""
+            insmod modprobe rmmod depmod kexec umount swapoff setenforce aa-disable aa-teardown apparmor_parser
+            pivot_root switch_root ipvsadm iwconfig tc ethtool brctl update-grub grub-install efibootmgr bcdedit
+            auditctl semanage setsebool update-alternatives spctl csrutil nvram launchctl rc-service update-rc.d
+            chkconfig initctl wall logger
+        """),
         _STATE,
     ),
     **dict.fromkeys(
@@ -372,12 +343,13 @@ _ALWAYS: dict[str, str] = {
     ),
     **dict.fromkeys(["at", "batch", "systemd-run", "anacron"], _LATER),
     **dict.fromkeys(["shred", "wipe", "srm"], _BEYOND_RECOVERY),
-    **dict.fromkeys(["dd", "dcfldd"], phrase("it copies raw bytes over whatever is there")),
+    **dict.fromkeys(["dd", "dcfldd", "dc3dd", "ddrescue"], phrase("it copies raw bytes over whatever is there")),
     **dict.fromkeys(["chown", "chgrp"], phrase("it changes who owns files")),
     "truncate": phrase("it discards the contents of files"),
     "mknod": phrase("it creates a device"),
     "chattr": phrase("it can lock files or unlock protected ones"),
-    "setfacl": phrase("it changes who may use files"),
+    **dict.fromkeys(["setfacl", "icacls"], phrase("it changes who may use files")),
+    **dict.fromkeys(["rimraf", "del-cli"], _WHOLE_FOLDERS),
     "setcap": phrase("it gives a program rights of the administrator"),
     "chroot": phrase("it makes another folder the root"),
     "unshare": phrase("it changes what a command may do"),
@@ -423,11 +395,9 @@ _LOOKS: dict[str, tuple[re.Pattern[str], str]] = {
     )
 }
 _DISK_LISTS = re.compile(r"(-l|--list|-V|--version|print)\b.*|.* print|list.*|status.*|get .*")
-_POWER = frozenset(
-    names("poweroff reboot halt kexec suspend hibernate hybrid-sleep soft-reboot rescue emergency isolate")
-)
-_WRITES_LAST = frozenset(names("cp mv ln install rsync scp gcp"))
-_WRITES_ALL = frozenset(names("tee rm grm rmdir unlink touch mkdir truncate shred mv chmod chown sponge"))
+_POWER = names("poweroff reboot halt kexec suspend hibernate hybrid-sleep soft-reboot rescue emergency isolate")
+_WRITES_LAST = names("cp mv ln install rsync scp gcp")
+_WRITES_ALL = names("tee rm grm rmdir unlink touch mkdir truncate shred mv chmod chown sponge")
 
 
 class Arguments:
@@ -492,13 +462,13 @@ def _by_name(name: str, arguments: list[str]) -> Iterator[str]:
         yield from check(arguments)
     elif re.fullmatch(r"mkfs(\..+)?|mke2fs|mkntfs|mkdosfs|newfs_.+", name):
         yield phrase("it wipes a whole disk")
-    elif re.fullmatch(rf"(?:{'|'.join(map(re.escape, INTERPRETERS))})-?[0-9.]*", name):
-        yield from code_dangers(arguments)
 
 
 def _of_unknown(words: list[str]) -> Iterator[str]:
     """A program that only the run shows: asked about where its words would be dangerous for one that removes."""
     first = words[0]
+    if first in ("$0", "${0}"):
+        yield phrase("it starts itself again and again until the machine freezes")
     if first.startswith(("$(", "`")) and "/" not in first[-24:].rpartition(")")[2]:
         yield phrase("which program it runs is only known once it runs")
     for name in ("rm", "chmod", "dd"):
@@ -533,13 +503,15 @@ def _rm(arguments: list[str]) -> Iterator[str]:
     given = Arguments(arguments)
     recursive, wide_one = given.has("rR", "--recursive"), any(wide(path) for path in given.operands)
     if recursive and (given.has("f", "--force") or "--interactive=never" in arguments):
-        yield phrase("it removes folders and everything in them, without asking")
+        yield _WHOLE_FOLDERS
     elif recursive and wide_one:
         yield phrase("it removes a whole tree that contains much more than one project's files")
     elif recursive and any(isinstance(path, Guess) for path in given.operands):
         yield phrase("it removes folders and everything in them, and which ones is only known at run time")
     elif wide_one:
         yield phrase("it removes everything in a folder")
+    elif any(map(is_filled_in, given.operands)):
+        yield phrase("it removes all that another command finds")
     if any(word.startswith("--no-pr") for word in given.long):
         yield phrase("it would remove the root folder")
     if any(isinstance(word, Guess) and word.startswith("$") and not word.start for word in arguments[:1]):
@@ -575,8 +547,8 @@ def _mv(arguments: list[str]) -> Iterator[str]:
 
 
 def _find(arguments: list[str]) -> Iterator[str]:
-    runs = [one for flag, one in pairwise(arguments) if flag in ("-exec", "-execdir")]
-    if "-delete" in arguments or not {"unlink", "rmdir", "shred"}.isdisjoint(runs):
+    runs = [one for flag, one in pairwise(arguments) if flag in FIND_RUNS]
+    if "-delete" in arguments or not {"unlink", "rmdir", "shred", "rm"}.isdisjoint(runs):
         yield phrase("it removes all that it finds, folders and all, without asking")
 
 
@@ -589,6 +561,7 @@ def _kill(arguments: list[str]) -> Iterator[str]:
 def _rsync(arguments: list[str]) -> Iterator[str]:
     if any(word.startswith(("--del", "--remove-source")) for word in arguments):
         yield phrase("it removes files that the source lacks")
+    yield from _made_with_mode(arguments)
 
 
 def _source(arguments: list[str]) -> Iterator[str]:
@@ -596,26 +569,31 @@ def _source(arguments: list[str]) -> Iterator[str]:
         yield phrase("it runs text that another command makes")
 
 
-def _scripted(arguments: list[str]) -> Iterator[str]:
-    """Programs with a language of their own that can start others."""
-    if any(re.search(r"\brm\s+-\w*[rf]|\bsudo\s|\bmkfs|\bdd\s+if=", word) for word in arguments):
-        yield phrase("the code that it is given removes or destroys things")
-
-
 def _tar(arguments: list[str]) -> Iterator[str]:
     letters = "".join(word for at, word in enumerate(arguments) if re.fullmatch(r"-\w+", word) or at == 0)
     if ("P" in letters or "--absolute-names" in arguments) and ("x" in letters or "--extract" in arguments):
         yield phrase("it writes wherever the archive says")
     if "--remove-files" in arguments:
-        yield phrase("it removes folders and everything in them, without asking")
+        yield _WHOLE_FOLDERS
+    yield from _made_with_mode(arguments)
 
 
 def _made_with_mode(arguments: list[str]) -> Iterator[str]:
     for flag, mode in pairwise([*arguments, ""]):
-        if flag in ("-m", "--mode"):
+        if flag in ("-m", "--mode", "--chmod"):
             yield from _chmod([mode])
-        elif given := re.fullmatch(r"(?:-m|--mode=)(.+)", flag):
+        elif given := re.fullmatch(r"(?:-m|--mode=|--chmod=)(.+)", flag):
             yield from _chmod([given[1]])
+
+
+def _umask(arguments: list[str]) -> Iterator[str]:
+    if any(re.fullmatch(r"[0-7]*[0145]|(?:.*,)?[ug]*[oa][ug]*[+=]\w*w.*", word) for word in arguments):
+        yield phrase("it lets everyone on the machine change the files")
+
+
+def _copy(arguments: list[str]) -> Iterator[str]:
+    if any(re.fullmatch(r"(?:/usr)?/s?bin/(?:rm|dd|chmod|sudo|su|mkfs.*|shutdown|reboot)", one) for one in arguments):
+        yield phrase("it gives a dangerous program another name")
 
 
 def _bus(arguments: list[str]) -> Iterator[str]:
@@ -629,10 +607,11 @@ _CHECKS: dict[str, Callable[[list[str]], Iterator[str]]] = {
     **dict.fromkeys(("install", "mkdir", "mkfifo"), _made_with_mode),
     **dict.fromkeys(("busctl", "dbus-send", "gdbus", "qdbus"), _bus),
     "mv": _mv,
-    **dict.fromkeys(("find", "gfind"), _find),
+    **dict.fromkeys(("cp", "ln", "gcp"), _copy),
+    **dict.fromkeys(("find", "gfind", "fd", "fdfind"), _find),
     "kill": _kill,
     "rsync": _rsync,
     **dict.fromkeys(("tar", "gtar", "bsdtar"), _tar),
     **dict.fromkeys(("source", "."), _source),
-    **dict.fromkeys(names("awk gawk mawk nawk vim vi nvim ex emacs ed sed gsed make"), _scripted),
+    "umask": _umask,
 }

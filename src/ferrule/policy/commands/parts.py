@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"})
+"""The options behind which `find` and `fd` have a command of their own."""
 
-def names(text: str) -> tuple[str, ...]:
-    """A long list of names, written as running text."""
-    return tuple(text.split())
+
+def names(text: str) -> frozenset[str]:
+    """Many names, written as running text."""
+    return frozenset(text.split())
 
 
 class Guess(str):
@@ -47,6 +50,8 @@ class Part:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     """The files that its redirections name."""
+    carries: tuple[str, ...] = ()
+    """Texts that it hands to its program, which may run them."""
 
     @property
     def program(self) -> str:
@@ -74,7 +79,7 @@ def program_name(words: tuple[str, ...] | list[str]) -> str:
 def likely_name(words: list[str]) -> str:
     """The same, and where it is not known, what it most likely is: `rm` for `x=rm; $x`."""
     name = words[0].rpartition("/")[2] if words else ""
-    return "" if re.search(r"[$`)}]", name) else name
+    return "" if re.search(r"[$`)}*?]|\w\[", name) else name
 
 
 @dataclass(slots=True, frozen=True)

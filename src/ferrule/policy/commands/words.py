@@ -275,11 +275,14 @@ def split(text: str) -> list[str]:
     at, start = 0, -1
     while at < len(text):
         here = text[at]
-        if here in " \t\n" or text.startswith("\\\n", at):
+        if text.startswith("\\\n", at):  # it joins what stands before and behind it
+            at += 2
+            continue
+        if here in " \t\n":
             if start >= 0:
                 found.append(text[start:at])
                 start = -1
-            at += 2 if here == "\\" else 1
+            at += 1
             continue
         start = at if start < 0 else start
         at = _word_step(text, at)
@@ -307,13 +310,9 @@ def _word_step(text: str, at: int) -> int:
 _PLAIN_WORD = re.compile(r"""(?:[\w%+,./:@^=~-]|(?<=\S)[*?\[\]]|'[^']*'|"[^"$`\\]*")++|\[|\]""")
 _PLAIN_BETWEEN = re.compile(r"[ \t]*(&&|\|\||\|&?|;|&(?![>&])|\n)[ \t\n]*")
 _HARMLESS_REDIRECT = re.compile(r"(?:[012]?>&[12]|(?:[012]|&)?>>?[ ]?/dev/null|<[ ]?/dev/null)(?=[ \t\n;&|]|\Z)")
-_KEYWORDS = frozenset(
-    names(
-        """
-            if then elif else fi for while until do done case esac select function coproc time in [[ ! { }
-        """
-    )
-)
+_KEYWORDS = names("""
+    if then elif else fi for while until do done case esac select function coproc time in [[ ! { }
+""")
 
 
 def plain_commands(text: str) -> list[list[str]] | None:

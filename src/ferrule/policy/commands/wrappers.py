@@ -10,17 +10,13 @@ import re
 from dataclasses import dataclass, field
 from itertools import pairwise, zip_longest
 
-from ferrule.policy.commands.parts import Guess, likely_name, names
+from ferrule.policy.commands.parts import FIND_RUNS, Guess, likely_name, names
 from ferrule.policy.commands.words import is_assignment
 
-SHELLS = frozenset(names("sh bash dash ash rbash zsh fish csh tcsh ksh mksh ksh93"))
-FEEDERS = frozenset(
-    names(
-        """
-        find gfind fd fdfind xargs gxargs parallel sem ssh autossh entr
-    """
-    )
-)
+SHELLS = names("sh bash dash ash rbash zsh fish csh tcsh ksh mksh ksh93")
+FEEDERS = names("""
+    find gfind fd fdfind xargs gxargs parallel sem ssh autossh entr
+""")
 """These run what they were not asked for by name: a rule for `find` is none for what its `-exec` starts."""
 
 # name: (short options that take a value, long ones, operands before the command)
@@ -58,6 +54,7 @@ _RUNNERS: dict[str, tuple[str, str, int]] = {
     "nsenter": ("tSG", "target", 0),
     "strace": ("eopsuEabIOPSUn", "output trace attach", 0),
     "ltrace": ("eopsuEalnA", "output", 0),
+    "perf": ("", "", 1),
     "busybox": ("", "", 0),
     "toybox": ("", "", 0),
     "entr": ("", "", 0),
@@ -68,15 +65,12 @@ _RUNNERS: dict[str, tuple[str, str, int]] = {
     "ssh": ("BbcDEeFIiJLlmOopQRSWw", "", 1),
     "autossh": ("BbcDEeFIiJLlmOopQRSWwM", "", 1),
     **dict.fromkeys(
-        names(
-            """
-                valgrind perf rr prlimit numactl cpulimit setarch linux32 linux64 xvfb-run
-                dbus-run-session fakeroot eatmydata firejail bwrap proxychains proxychains4 torsocks
-                torify systemd-inhibit rlwrap catchsegv cgexec doppler dotenv aws-vault envdir chpst
-                softlimit daemonize annotate-output faketime sshpass dumb-init tini retry ts npx bunx
-                uvx pipx direnv screen hyperfine
-            """
-        ),
+        names("""
+            valgrind rr prlimit numactl cpulimit setarch linux32 linux64 xvfb-run dbus-run-session fakeroot fakechroot
+            proot eatmydata firejail bwrap proxychains proxychains4 torsocks torify systemd-inhibit rlwrap catchsegv
+            cgexec doppler dotenv aws-vault envdir chpst softlimit daemonize annotate-output faketime sshpass dumb-init
+            tini retry ts npx bunx uvx pipx direnv screen hyperfine
+        """),
         ("", "", 0),
     ),
 }
@@ -84,27 +78,19 @@ _CONTAINERS = names("docker podman nerdctl kubectl oc docker-compose")
 # The words after which these have a command of their own.
 _RUN_WORDS = {
     **dict.fromkeys(
-        names(
-            """
+        names("""
             uv poetry pipenv hatch pdm rye conda mamba micromamba pixi
-        """
-        ),
+        """),
         ("run",),
     ),
     **dict.fromkeys(["npm", "pnpm", "yarn"], ("exec", "dlx", "x")),
     **dict.fromkeys(names("bundle mise asdf rbenv pyenv op"), ("exec", "run")),
     **dict.fromkeys(_CONTAINERS, ("exec", "run")),
 }
-_VALUED_RUN_OPTIONS = frozenset(
-    names(
-        """
-            -e -u -w -v -p -n -c --env --user --workdir --volume --publish --name --namespace --container
-            --env-file --network --mount --entrypoint --with --from --python --group --extra --project
-            --directory --index --context
-        """
-    )
-)
-_FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"})
+_VALUED_RUN_OPTIONS = names("""
+    -e -u -w -v -p -n -c --env --user --workdir --volume --publish --name --namespace --container --env-file --network
+    --mount --entrypoint --with --from --python --group --extra --project --directory --index --context
+""")
 _SHELL_VALUED = frozenset({"--rcfile", "--init-file", "-o", "+o", "-O", "+O"})
 
 
@@ -145,7 +131,7 @@ def unwrap(words: list[str]) -> Unwrapped:
     if name == "alias":
         return _scripts([word.partition("=")[2] for word in arguments if "=" in word])
     if name in ("su", "script", "nix-shell", "tmux"):
-        scripts = _values(arguments, ("-c", "--command", "--session-command", "--run"))
+        scripts = _values(arguments, ("-c", "-qc", "--command", "--session-command", "--run"))
         if name == "tmux" and arguments[:1] and arguments[0].startswith("new"):
             scripts = [word for word in arguments if " " in word]
         return _scripts(scripts, unknown=_any_guess(scripts), stands=name == "su" and bool(scripts))
@@ -215,6 +201,7 @@ def _env(arguments: list[str]) -> Unwrapped:
         if (found := _SPLIT.fullmatch(word)) is not None:
             split.append(found[1] or following)
     unknown = _any_guess(arguments[:at])
+    at += arguments[at : at + 1] == ["-"]
     while at < len(arguments) and "=" in arguments[at]:
         unknown = unknown or (isinstance(arguments[at], Guess) and "=" not in getattr(arguments[at], "start", ""))
         at += 1
@@ -275,7 +262,8 @@ def _parallel(arguments: list[str]) -> Unwrapped:
             words.append(word)
     if len(words) == 1 and " " in words[0]:
         return _scripts(words)
-    return Unwrapped([Inner(_filled([*words, Guess("…")], "{"))] if words else [])
+    lists = any(word.startswith(":::") for word in arguments)
+    return Unwrapped([Inner(_filled([*words, Guess("…")], "{"))] if words else [], reads_input=not words and not lists)
 
 
 def _executed(arguments: list[str]) -> list[list[str]]:
@@ -283,7 +271,7 @@ def _executed(arguments: list[str]) -> list[list[str]]:
     at = 0
     while at < len(arguments):
         at += 1
-        if arguments[at - 1] in _FIND_RUNS:
+        if arguments[at - 1] in FIND_RUNS:
             end = at
             while end < len(arguments) and arguments[end] not in (";", "+"):
                 end += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -174,7 +175,7 @@ class _Teller:
     def _effect(self, change: LayerChange, action: Action, detail: str = "") -> FileEffect:
         there = change.after or change.before
         node = "special" if change.special else _NODES[there.node] if there is not None else "file"
-        return FileEffect(action, str(change.path), self._shown(change), node, detail)
+        return FileEffect(action, str(change.path), self._shown(change), node, detail, opens=_opens(change))
 
     def _shown(self, change: LayerChange) -> str:
         return one_line(os.fsencode(self._paths.show(change.path)).decode(errors="replace"))
@@ -201,6 +202,17 @@ class _Teller:
                 return git.holds(change.inner, pieces(opened), before.size, link=False)
         except OSError:
             return False
+
+
+def _opens(change: LayerChange) -> bool:
+    """Whether its permission bits let others do what they could not: write it, or use its owner's rights."""
+    before, after = change.before, change.after
+    if after is None or after.node is Node.LINK:
+        return False
+    set_id = 0 if after.node is Node.FOLDER else stat.S_ISUID | stat.S_ISGID
+    if before is None:  # what a loose umask gives to every new file is the user's own choice
+        return bool(after.mode & set_id) or (after.node is Node.FILE and after.mode & 0o003 == 0o003)
+    return bool(after.mode & ~before.mode & (set_id | stat.S_IWOTH))
 
 
 def _comes_or_goes(change: LayerChange) -> bool:
