@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 # Dangers beyond this machine's files: what others hold in repositories, clouds, clusters and databases, and code.
 
 
-_DESTROYS_DATA = re.compile(
-    r"\b(drop\s+\w+|truncate\s+|delete\s+from|dropdatabase|\.drop\(|alter\s+table\s+\S+\s+drop|flushall|flushdb"
-    r"|copy\s.{1,200}\bprogram\b|load_file|into\s+outfile|deletemany|remove\(\{\}\)|shutdown|config\s+set)",
-    re.IGNORECASE,
-)
 _REMOVES = re.compile(
     r"destroy|delete|delete-.*|terminate.*|rb|rm|purge.*|remove.*|drop|uninstall|rmi|prune|cancel.*|deregister.*"
     r"|detach.*|revoke.*|reset"
@@ -136,15 +131,6 @@ def _cloud(arguments: list[str]) -> Iterator[str]:
         yield phrase("it removes or changes what runs in the cloud, beyond recovery")
 
 
-def _database(arguments: list[str]) -> Iterator[str]:
-    if _DESTROYS_DATA.search(" ".join(arguments)):
-        yield phrase("it destroys data in a database")
-
-
-def _drops(arguments: list[str]) -> Iterator[str]:
-    yield phrase("it destroys data in a database")
-
-
 def _packages(arguments: list[str]) -> Iterator[str]:
     """Package managers of the system: all but looking changes the machine."""
     verbs = [word for word in arguments if not word.startswith("-")]
@@ -152,26 +138,7 @@ def _packages(arguments: list[str]) -> Iterator[str]:
     if arguments and (
         not verbs or verbs[0] not in looks or any(re.match(r"-[oc]\b|--(option|config)", one) for one in arguments)
     ):
-        yield phrase("it changes what is installed on the machine")
-
-
-def _dpkg(arguments: list[str]) -> Iterator[str]:
-    looks = (
-        r"-[lLsSpWf].*|-q[ailfcdRp]*|--(list|listfiles|status|search|get-selections|print-.*|show.*|verify|last|info)"
-    )
-    if not arguments or not re.fullmatch(looks, arguments[0]):
-        yield phrase("it changes what is installed on the machine")
-
-
-def _uninstalls(arguments: list[str]) -> Iterator[str]:
-    if "uninstall" in [word for word in arguments if not word.startswith("-")][:2]:
-        yield phrase("it removes packages")
-
-
-def _publishes(arguments: list[str]) -> Iterator[str]:
-    verbs = [word for word in arguments if not word.startswith("-")][:1]
-    if verbs and verbs[0] in ("publish", "unpublish", "deprecate", "yank", "push", "upload"):
-        yield phrase("it publishes or removes a package for everyone")
+        yield _INSTALLED
 
 
 def _netcat(arguments: list[str]) -> Iterator[str]:
@@ -182,18 +149,6 @@ def _netcat(arguments: list[str]) -> Iterator[str]:
         yield phrase("it hands a shell to another machine")
     if "l" in letters or "--listen" in arguments:
         yield phrase("it opens a way in for other machines")
-
-
-def _ssh(arguments: list[str]) -> Iterator[str]:
-    if any(re.match(r"(?i)(-o\s*)?\w*command\b", word) for word in arguments):
-        yield phrase("it names a command for ssh to run here")
-
-
-def _gh(arguments: list[str]) -> Iterator[str]:
-    verbs = [word for word in arguments if not word.startswith("-")][:3]
-    deletes = any(re.fullmatch(r"(?i)(-X|--method)?=?delete", word) for word in arguments)
-    if deletes or {"delete", "archive", "remove", "transfer"} & set(verbs):
-        yield phrase("it removes files on the other machine")
 
 
 ELSEWHERE: dict[str, Callable[[list[str]], Iterator[str]]] = {
@@ -211,23 +166,10 @@ ELSEWHERE: dict[str, Callable[[list[str]], Iterator[str]]] = {
         _cloud,
     ),
     **dict.fromkeys(
-        names("""
-            psql mysql mariadb sqlite3 mongo mongosh redis-cli cqlsh sqlcmd clickhouse-client clickhouse influx duckdb
-            mysqladmin etcdctl
-        """),
-        _database,
-    ),
-    **dict.fromkeys(("dropdb", "dropuser"), _drops),
-    **dict.fromkeys(
         names("apt apt-get aptitude yum dnf zypper pacman apk brew port snap flatpak emerge choco winget scoop"),
         _packages,
     ),
-    **dict.fromkeys(("dpkg", "rpm"), _dpkg),
-    **dict.fromkeys(("pip", "pip3", "conda", "mamba"), _uninstalls),
-    **dict.fromkeys(("npm", "pnpm", "yarn", "cargo", "gem", "poetry", "uv", "twine"), _publishes),
     **dict.fromkeys(("nc", "ncat", "netcat", "nc.openbsd", "nc.traditional", "socat"), _netcat),
-    **dict.fromkeys(("ssh", "autossh", "scp", "sftp", "slogin"), _ssh),
-    **dict.fromkeys(("gh", "glab", "hub"), _gh),
 }
 
 
@@ -296,6 +238,9 @@ _STOPS = phrase("it stops or restarts the machine")
 _DISKS = phrase("it can destroy everything on a disk")
 _PEOPLE = phrase("it changes who may use the machine")
 _OTHER_RIGHTS = phrase("it uses the rights of another user, often the administrator's")
+_OPENS = phrase("it lets everyone on the machine change the files")
+_DATA = phrase("it destroys data in a database")
+_INSTALLED = phrase("it changes what is installed on the machine")
 _LATER = phrase("it runs a command later, unattended")
 _WHOLE_FOLDERS = phrase("it removes folders and everything in them, without asking")
 _BEYOND_RECOVERY = phrase("it destroys the contents of files beyond recovery")
@@ -394,6 +339,57 @@ _LOOKS: dict[str, tuple[re.Pattern[str], str]] = {
         ("enable", r"|-[anp]+(?: \w+)?", phrase("it can load code into the shell")),
     )
 }
+# The other way round: what of these asks, by their arguments joined by spaces.
+_SAYS: dict[str, tuple[re.Pattern[str], str]] = {
+    name: (re.compile(asks, re.IGNORECASE), why)
+    for among, asks, why in (
+        ("dropdb dropuser", "", _DATA),
+        (
+            """psql mysql mariadb sqlite3 mongo mongosh redis-cli cqlsh sqlcmd clickhouse-client clickhouse influx
+            duckdb mysqladmin etcdctl""",
+            (
+                r"\b(drop\s+\w+|truncate\s+|delete\s+from|dropdatabase|\.drop\(|alter\s+table\s+\S+\s+drop|flushall"
+                r"|flushdb|copy\s.{1,200}\bprogram\b|load_file|into\s+outfile|deletemany|remove\(\{\}\)|shutdown"
+                r"|config\s+set)"
+            ),
+            _DATA,
+        ),
+        (
+            "dpkg rpm",
+            r"^(?!(?-i:-[lLsSpWf]|-q[ailfcdRp]*+(?: |$))|--(?:list|status|search|get-sel|print-|show|verify|info))",
+            _INSTALLED,
+        ),
+        ("pip pip3 conda mamba", r"^(?:-\S+ )*(?:[^-]\S* )?uninstall\b", phrase("it removes packages")),
+        (
+            "npm pnpm yarn cargo gem poetry uv twine",
+            r"^(?:-\S+ )*(?:publish|unpublish|deprecate|yank|push|upload)(?: |$)",
+            phrase("it publishes or removes a package for everyone"),
+        ),
+        (
+            "ssh autossh scp sftp slogin",
+            r"(?:^| )(?:-o\s*)?\w*command\b",
+            phrase("it names a command for ssh to run here"),
+        ),
+        (
+            "gh glab hub",
+            r"(?:^| )(?:-X|--method)?[ =]?delete(?: |$)|^(?:\S+ ){0,2}(?:archive|remove|transfer)(?: |$)",
+            phrase("it removes files on the other machine"),
+        ),
+        ("busctl dbus-send gdbus qdbus", r"\b(?:PowerOff|Reboot|Halt|KExec|Suspend|Hibernate)", _STOPS),
+        (
+            "source .",
+            r"^(?:<\(|\$\(|`|/dev/stdin|/dev/fd/|/proc/self/fd/)",
+            phrase("it runs text that another command makes"),
+        ),
+        ("umask", r"(?:^| )(?:[0-7]*[0145](?: |$)|(?:\S*,)?[ug]*[oa][ug]*[+=]\w*w)", _OPENS),
+        (
+            "cp ln gcp",
+            r"(?:^| )(?:/usr)?/s?bin/(?:rm|dd|chmod|sudo|su|mkfs\S*|shutdown|reboot)(?: |$)",
+            phrase("it gives a dangerous program another name"),
+        ),
+    )
+    for name in among.split()
+}
 _DISK_LISTS = re.compile(r"(-l|--list|-V|--version|print)\b.*|.* print|list.*|status.*|get .*")
 _POWER = names("poweroff reboot halt kexec suspend hibernate hybrid-sleep soft-reboot rescue emergency isolate")
 _WRITES_LAST = names("cp mv ln install rsync scp gcp")
@@ -455,6 +451,9 @@ def _by_name(name: str, arguments: list[str]) -> Iterator[str]:
     if (looks := _LOOKS.get(name)) is not None:
         if any(isinstance(word, Guess) for word in arguments) or looks[0].fullmatch(said) is None:
             yield _STOPS if name in ("systemctl", "loginctl") and not _POWER.isdisjoint(arguments) else looks[1]
+    elif (says := _SAYS.get(name)) is not None:
+        if says[0].search(said):
+            yield says[1]
     elif name in _ALWAYS:
         if not (_ALWAYS[name] is _DISKS and _DISK_LISTS.fullmatch(said)):
             yield _ALWAYS[name]
@@ -530,7 +529,7 @@ def _chmod(arguments: list[str]) -> Iterator[str]:
     if _SET_ID.fullmatch(mode):
         yield phrase("it lets a program run with its owner's rights")
     elif _OPEN_TO_ALL.fullmatch(mode):
-        yield phrase("it lets everyone on the machine change the files")
+        yield _OPENS
     recursive = "R" in given.letters or "--recursive" in given.long
     if recursive and (_CLOSED_TO_ALL.fullmatch(mode) or any(wide(path) for path in paths)):
         yield phrase("it changes the rights of a whole tree")
@@ -564,11 +563,6 @@ def _rsync(arguments: list[str]) -> Iterator[str]:
     yield from _made_with_mode(arguments)
 
 
-def _source(arguments: list[str]) -> Iterator[str]:
-    if arguments and arguments[0].startswith(("<(", "$(", "`", "/dev/stdin", "/dev/fd/", "/proc/self/fd/")):
-        yield phrase("it runs text that another command makes")
-
-
 def _tar(arguments: list[str]) -> Iterator[str]:
     letters = "".join(word for at, word in enumerate(arguments) if re.fullmatch(r"-\w+", word) or at == 0)
     if ("P" in letters or "--absolute-names" in arguments) and ("x" in letters or "--extract" in arguments):
@@ -586,32 +580,13 @@ def _made_with_mode(arguments: list[str]) -> Iterator[str]:
             yield from _chmod([given[1]])
 
 
-def _umask(arguments: list[str]) -> Iterator[str]:
-    if any(re.fullmatch(r"[0-7]*[0145]|(?:.*,)?[ug]*[oa][ug]*[+=]\w*w.*", word) for word in arguments):
-        yield phrase("it lets everyone on the machine change the files")
-
-
-def _copy(arguments: list[str]) -> Iterator[str]:
-    if any(re.fullmatch(r"(?:/usr)?/s?bin/(?:rm|dd|chmod|sudo|su|mkfs.*|shutdown|reboot)", one) for one in arguments):
-        yield phrase("it gives a dangerous program another name")
-
-
-def _bus(arguments: list[str]) -> Iterator[str]:
-    if any(re.search(r"\b(PowerOff|Reboot|Halt|KExec|Suspend|Hibernate)", word) for word in arguments):
-        yield _STOPS
-
-
 _CHECKS: dict[str, Callable[[list[str]], Iterator[str]]] = {
     **dict.fromkeys(("rm", "grm"), _rm),
     "chmod": _chmod,
     **dict.fromkeys(("install", "mkdir", "mkfifo"), _made_with_mode),
-    **dict.fromkeys(("busctl", "dbus-send", "gdbus", "qdbus"), _bus),
     "mv": _mv,
-    **dict.fromkeys(("cp", "ln", "gcp"), _copy),
     **dict.fromkeys(("find", "gfind", "fd", "fdfind"), _find),
     "kill": _kill,
     "rsync": _rsync,
     **dict.fromkeys(("tar", "gtar", "bsdtar"), _tar),
-    **dict.fromkeys(("source", "."), _source),
-    "umask": _umask,
 }
