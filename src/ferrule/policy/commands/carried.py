@@ -40,20 +40,18 @@ _RUNS = re.compile(r"g?rm|rimraf|del-cli|chmod|dd|mkfs(?:\..+)?|mke2fs|shred|wip
 _DESTROYS = re.compile(
     r"""rm_?tree|rm_rf|remove_tree|unlink|os\.remove\b|Deno\.remove|removedirs|rm_?dir|shutil\.move|rmSync|removeSync
     |rimraf|fs\.rm|FileUtils\.rm|remove_dir_all|del_dir_r|delete-?(?:directory|tree)|deleteDir|File\.delete
-    |file\ delete\ -|Remove-Item|\brm\(.*\brecursive|\brm?d\ /s|mkfs|/dev/(?:sd|nvme|vd|mmcblk)|\breboot\(
-    |["'(!`]\s*(?:/\w+)*/?(?:shutdown|reboot|poweroff|halt)\b|app\w*\W.*\bto\ (?:restart|shut\ down)""",
+    |file\ delete\ -|Remove-Item|\brm\(.{0,99}\brecursive|\brm?d\ /s|mkfs|/dev/(?:sd|nvme|vd|mmcblk)|\breboot\(
+    |["'(!`]\s*(?:/\w+)*/?(?:shutdown|reboot|poweroff|halt)\b|\bapp\w*\W.{0,99}\bto\ (?:restart|shut\ down)""",
     re.VERBOSE,
 )
-_FORK = r"(?<![\w\"'])(?:pcntl_)?fork\b(?![\w\"'])"
-_FORKS = re.compile(
-    rf"\b(?:while|loop|for|iter|until)\b.*{_FORK}|{_FORK}.*\b(?:while|loop|for|iter)\b"
-    r"|(?:while\s*\(?\s*(?:1|true)|for\s*\(;;\)|loop\s*[{d]).*(?:spawn|execute\(|system\(|Popen)",
-    re.DOTALL | re.IGNORECASE,
+# Two searches for what must both be there: one pattern for both would look again from every first one.
+_FORKS = re.compile(r"(?<![\w\"'])(?:pcntl_)?fork\b(?![\w\"'])"), re.compile(r"\b(?:while|loop|for|iter|until)\b")
+_SPAWNS = (
+    re.compile(r"spawn|execute\(|system\(|Popen"),
+    re.compile(r"while\s*\(?\s*(?:1|true)|for\s*\(;;\)|loop\s*[{d]", re.IGNORECASE),
 )
-_TAKES_RIGHTS = re.compile(
-    r"\bset[ug]id\b|\$[<>]\s*=\s*0|administrator\ privileges"
-    r"|chmod\w*\W.*(?:0?o?[0-7]?[67]{2}[2367]\b|\b(?:438|511)\b|S_I(?:RWXO|WOTH))"
-)
+_OPENS = re.compile(r"chmod"), re.compile(r"\b0?o?[0-7]?[67]{2}[2367]\b|\b(?:438|511)\b|S_I(?:RWXO|WOTH)")
+_TAKES_RIGHTS = re.compile(r"\bset[ug]id\b|\$[<>]\s*=\s*0|administrator\ privileges")
 _REACHES = re.compile(r"socket|urllib|requests\.|http\.|https?://|/dev/tcp|fetch\(|Net::HTTP|IO::Socket")
 
 
@@ -78,9 +76,9 @@ def code_dangers(code: str) -> Iterator[str]:
     """What in the code that an interpreter is given destroys, takes rights or hands a shell to others."""
     if _DESTROYS.search(code):
         yield phrase("the code that it is given removes or destroys things")
-    elif _FORKS.search(code):
+    elif any(all(one.search(code) for one in both) for both in (_FORKS, _SPAWNS)):
         yield phrase("it may start processes endlessly")
-    elif _TAKES_RIGHTS.search(code):
+    elif _TAKES_RIGHTS.search(code) or all(one.search(code) for one in _OPENS):
         yield phrase("the code that it is given takes other rights")
     elif re.search(r"dup2|pty\.spawn|/bin/(ba)?sh", code) and _REACHES.search(code):
         yield phrase("the code that it is given hands a shell to another machine")
