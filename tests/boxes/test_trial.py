@@ -240,7 +240,7 @@ async def test_more_denied_files_than_can_be_locked_are_put_back(root: Path) -> 
 async def test_a_question_warns_of_names_that_an_unapproved_command_changed(root: Path) -> None:
     """P4: what runs for real after a yes would obey them; what was only tried is applied as it was shown."""
     async with desk(root, "nnn") as at:
-        await at.bash("ls() { evil; }; export GIT_PAGER=evil; umask 000")
+        await at.bash("ls() { evil; }; export GIT_PAGER=evil; umask 007")
         await at.bash("mkfifo queue")
         await at.bash("curl https://example.org")
         await at.bash("echo x > c.txt")
