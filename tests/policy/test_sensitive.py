@@ -79,15 +79,15 @@ def test_examples_public_certificates_and_keys_of_tests_are_no_secrets(session: 
 
 
 def test_a_file_that_becomes_a_secret_is_hidden_from_the_next_command(session: Session):
-    from ferrule.builtin.session_shells import hidden_files
+    from ferrule.builtin.session_shells import look_profile
 
     key = session.workspace / "server.pem"
     key.write_text(PUBLIC)
     os.utime(session.workspace, ns=(0, 0))
-    assert key not in hidden_files(session)
+    assert key not in look_profile(session, ()).hidden
     with key.open("r+") as file:
         file.write(PRIVATE)
-    assert Path(os.path.realpath(key)) in hidden_files(session)
+    assert Path(os.path.realpath(key)) in look_profile(session, ()).hidden
 
 
 def test_a_rule_about_the_path_lifts_the_question_and_a_tools_name_does_not(session: Session):

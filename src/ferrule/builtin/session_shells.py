@@ -148,6 +148,8 @@ def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened:
 
     choice = session.environment.sandbox
     roots = roots_of(session)
+    repositories = _repositories_outside(roots)
+    own = _own_folder(roots)
     allowed = (*(choice.hosts or ()), *hosts)
     return Profile(
         writable=(*roots, *choice.writable),
@@ -156,13 +158,15 @@ def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened:
         forbidden=None if look else _forbidden(session),
         hidden=tuple(
             path
-            for path in (*_own_folder(roots), *hidden_files(session))
+            for path in (*own, *_hidden_files(session, roots, repositories))
             if not any(path == Path(one) for one in opened)
         ),
-        readable=(outputs_of(session), *_repositories_outside(roots)),
+        readable=(outputs_of(session), *repositories),
         hosts=allowed or (() if choice.hosts is not None else None),
         look=look,
-        temporary=_temporary(session, roots, "look" if look else "work"),
+        # The `/tmp` that the session's commands share, and nobody else has. Look and work boxes each have their own:
+        # what nobody approved must not be found by what somebody did.
+        temporary=None if own else _owned(session, f"temporary/{'look' if look else 'work'}", 0o1777),
         environment=_CACHES if sandbox_of(session).name == "bubblewrap" else {},
     )
 
@@ -172,19 +176,20 @@ def roots_of(session: Session) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(Path(os.path.realpath(root)) for root in session.folders))
 
 
-def hidden_files(session: Session) -> tuple[Path, ...]:
+def _hidden_files(session: Session, roots: tuple[Path, ...], repositories: tuple[Path, ...]) -> tuple[Path, ...]:
     """What no program may read without approval: what a rule denies, and what a rule or Ferrule asks about."""
     rules = session.restrictions or _default_rules()
-    names = tuple(map(str, roots_of(session)))
+    names = tuple(map(str, roots))
     places = rules.hidden_places(names)
 
     def may_hide(paths: Sequence[str]) -> Sequence[bool]:
         return rules.may_hide(paths, names)
 
-    shown = (*names, *map(str, _repositories_outside(roots_of(session))))
+    shown = (*names, *map(str, repositories))
     perhaps = files_concerned(shown, may_hide, (tuple(places), rules.reading_rules, names))
     found = {*rules.hidden_among(perhaps, names), *places}
-    tops = [path for path in sorted(found) if not any(path.startswith(f"{other}/") for other in found)]
+    inside = tuple(f"{path}/" for path in found)
+    tops = [path for path in sorted(found) if not path.startswith(inside)]
     return tuple(Path(path) for path in tops if path not in (*names, "/"))
 
 
@@ -237,14 +242,6 @@ def session_layer(session: Session) -> SessionLayer | None:
 def outputs_of(session: Session) -> Path:
     """Where long outputs of this session lie, so that its commands can look into them, and not into others'."""
     return _owned(session, "outputs", 0o700)
-
-
-def _temporary(session: Session, roots: tuple[Path, ...], box: str) -> Path | None:
-    """The `/tmp` that the session's commands share, and nobody else has. None where it would lie in the workspace.
-
-    Look and work boxes each have their own: what nobody approved must not be found by what somebody did.
-    """
-    return None if _own_folder(roots) else _owned(session, f"temporary/{box}", 0o1777)
 
 
 def _owned(session: Session, name: str, mode: int) -> Path:

@@ -122,7 +122,8 @@ def names_of_hidden(hidden: Sequence[Path], roots: Sequence[str]) -> list[str]:
     """
     names = dict.fromkeys(os.path.realpath(path) for path in hidden)
     names |= dict.fromkeys(_other_names(names, roots))
-    return [path for path in names if not any(path != other and is_within(path, other) for other in names)]
+    inside = tuple(f"{path.rstrip('/')}/" for path in names)
+    return [path for path in names if path == "/" or not path.startswith(inside)]
 
 
 def _other_names(places: Iterable[str], roots: Iterable[str], but: tuple[str, ...] = ()) -> list[str]:
@@ -283,7 +284,8 @@ class _Preparation:
         none where something that has to be shown lies in one.
         """
         hidden = self._places.hidden
-        if self.covers and not any(word.startswith(tuple(f"{path}/" for path in hidden)) for word in self._arguments):
+        inside = tuple(f"{path}/" for path in hidden)
+        if self.covers and not any(word.startswith(inside) for word in self._arguments):
             return hidden
         self._arguments[self._end_of_system : self._end_of_system] = [word for path in hidden for word in _hidden(path)]
         return ()

@@ -73,9 +73,12 @@ def hidden_met(text: str, profile: Profile) -> list[Denial]:
     """Every hidden place that a command complained of, also one that went on and succeeded without it. The subject of
     each is the place as the profile has it.
     """
+    text = text[-_MOST_TEXT:]
+    if not profile.hidden or _REFUSED.search(text) is None:
+        return []
     places = {str(path): path for path in profile.hidden} | {os.path.realpath(path): path for path in profile.hidden}
     found: dict[str, Denial] = {}
-    for line in text[-_MOST_TEXT:].splitlines() if places else ():
+    for line in text.splitlines():
         line = line[:_LONGEST_LINE]
         if (refused := _REFUSED.search(line)) is None:
             continue
