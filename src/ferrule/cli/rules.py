@@ -279,7 +279,8 @@ def _print(explanation: Explanation) -> None:
         write(f"\n  {localised(part.what)}")
         why = details_of(part.why)
         if why or part.effect != "runs":  # that a part of a command runs goes without saying
-            write("    " + (_("{what}: {why}").format(what=part.effect, why=why) if why else part.effect))
+            effect = _word(part.effect)
+            write("    " + (_("{what}: {why}").format(what=effect, why=why) if why else effect))
         source = _(" ({place})").format(place=localised(part.file)) if part.file else ""
         _write_verdict("    ", part.verdict.value, _(": {why}").format(why=localised(part.because)) + source)
     for danger in explanation.dangers:
@@ -290,7 +291,17 @@ def _print(explanation: Explanation) -> None:
         write("\n" + _("Needed: {what}").format(what=localised(explanation.needed)))
 
 
+def _word(name: str) -> str:
+    """A verdict, or what a part does, in the person's language."""
+    known = {
+        "allow": _("allow"), "ask": _("ask"), "deny": _("deny"),
+        "reads": _("reads"), "writes": _("writes"), "runs": _("runs"), "reaches": _("reaches"),
+        "unclear": _("unclear"), "readonly": _("readonly"), "write": _("write"), "execute": _("execute"),
+    }  # fmt: skip
+    return known.get(name, name)
+
+
 def _write_verdict(before: str, verdict: str, after: str) -> None:
     """A line with the verdict in its colour; whatever else is in it was written by others."""
-    styled = click.style(verdict, fg=_COLOURS[verdict])
+    styled = click.style(_word(verdict), fg=_COLOURS[verdict])
     write_styled(f"{for_stdout(before)}{styled}{for_stdout(after)}")
