@@ -9,6 +9,7 @@ import os
 import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -235,6 +236,21 @@ async def test_more_denied_files_than_can_be_locked_are_put_back(root: Path) -> 
     assert result.metadata["box"] == "work"
     assert {path.read_text() for path in root.glob("*.lock")} == {"mine"}
     assert len(list(root.glob("*.lock"))) == 260
+
+
+@pytest.mark.parametrize(
+    ("policy", "stays"), [({}, True), ({"mode": "plan"}, False), ({"deny": ["Edit(*.log)"]}, False)], ids=str
+)
+async def test_what_git_ignores_is_kept_where_settings_say_so_and_never_against_the_mode_or_a_rule(
+    root: Path, policy: dict[str, Any], stays: bool
+) -> None:
+    async with desk(root, **policy) as at:
+        sandbox = replace(at.session.environment.sandbox, ignored="keep")
+        at.session.environment = replace(at.session.environment, sandbox=sandbox)
+        result = await at.bash("""python3 -c 'open("x.lo" + "g", "w")'""")
+    assert result.success
+    assert (root / "x.log").exists() == stays
+    assert ("were not kept" in result.llm_content) != stays
 
 
 async def test_a_question_warns_of_names_that_an_unapproved_command_changed(root: Path) -> None:

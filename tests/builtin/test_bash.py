@@ -58,7 +58,7 @@ async def test_good_cases(tmp_path: Path) -> None:
 out
 err\
 """)
-        assert await desk.bash("true") == snapshot("[Done; it wrote nothing.]")
+        assert await desk.bash("true") == snapshot("[Done, with no output.]")
         assert await desk.bash("echo some; exit 3") == snapshot("""\
 some
 [Exit code 3.]

@@ -103,8 +103,8 @@ def test_two_processes_with_a_command_each_have_each_their_own_changes(place: Pl
     """A runs while B begins and ends: both are on record, and undo takes back both."""
     a = place.bash("echo A > f; rm h; " + UNTIL.format(test="grep -q B g"))
     wait_until(lambda: not (place.ws / "h").exists())
-    assert place.run(("Bash", {"command": "echo B > g"})) == "[Done; it wrote nothing.]\n"
-    assert a.communicate(timeout=120)[0] == "[Done; it wrote nothing.]\n"
+    assert place.run(("Bash", {"command": "echo B > g"})) == "[Done, with no output.]\n"
+    assert a.communicate(timeout=120)[0] == "[Done, with no output.]\n"
     assert list(place.owners().values()) == [["g"], ["f", "h"]]
     assert place.ferrule("undo", "--to", "0") == snapshot("""\
 2 changes undone:
@@ -260,7 +260,7 @@ Error (permission_error): The command changed `.git/config`, which is guarded: i
 
 Suggestion: Do without it, or run it again once the other command here has finished.
 
-[Done; it wrote nothing.]\
+[Done, with no output.]\
 """)
         for guarded in (".git/hooks/pre-commit", ".envrc", "sub/.vscode/tasks.json", ".git/modules/x/config"):
             told = await desk.bash(f"mkdir -p $(dirname {guarded}); echo 1 > {guarded}")
@@ -283,7 +283,7 @@ async def test_what_unapproved_commands_left_aside_is_not_there_for_an_approved_
         assert later.below
         layer.end([later])
         await desk.bash("sleep 600", run_in_background=True)
-        assert await desk.bash("ls") == "[Done; it wrote nothing.]"
+        assert await desk.bash("ls") == "[Done, with no output.]"
 
 
 async def test_without_layers_what_several_may_have_changed_is_on_record_once_with_their_names(tmp_path: Path):

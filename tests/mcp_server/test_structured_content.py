@@ -104,7 +104,7 @@ def _says_as_much(text: str, data: dict[str, Any]) -> None:
     if isinstance(notes := data.get("notes"), list):
         said = set(re.findall(r"^\[(?!…)(.+)\]$", text, re.MULTILINE))
         derived = re.compile(
-            r"Exit code|Done; it wrote nothing|The whole output is in|It waits for input|Read on with|image/png"
+            r"Exit code|Done, with no output|The whole output is in|It waits for input|Read on with|image/png"
         )
         assert {one for one in said if one not in notes and not derived.match(one)} == set()
 

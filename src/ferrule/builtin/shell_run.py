@@ -336,7 +336,7 @@ class _Trial:
             barriers = self._barriers(ended, profile)
             if not found and not barriers:
                 if aside is not None and aside.ignored == "keep" and found.ignored:
-                    await _apply(self._context, self._told, found.ignored)
+                    await self._keep_ignored(found.ignored)
                 keep = found
                 adopt(self._session, self._shell, ended, tainted=True)
                 return ended, self._told
@@ -355,6 +355,19 @@ class _Trial:
             if aside is not None:
                 note = await asyncio.shield(asyncio.to_thread(aside.end, layers, keep))
                 self._told.notes += [note] if note else []
+
+    async def _keep_ignored(self, changes: Sequence[LayerChange]) -> None:
+        """What git ignores reaches the workspace if the settings say so, and no rule and no mode forbids it."""
+        import asyncio
+
+        from ferrule.workspace.layers.effects import ignored_effects
+
+        effects = await asyncio.to_thread(ignored_effects, files_of(self._session).paths, changes)
+        approval = await self._context.approve(effects)
+        if approval.approved:
+            await _apply(self._context, self._told, changes)
+        else:
+            self._told.notes.append(f"Its changes to files that git ignores were not kept: {approval.reason}.")
 
     async def _run_again(self, barriers: tuple[Barrier, ...], *, may_move: bool) -> tuple[Ended, Told]:
         """For real, with what it was kept from opened."""
@@ -590,7 +603,7 @@ def words(ended: Ended, told: Told) -> str:
     if ended.exit_code:
         notes.insert(0, f"Exit code {ended.exit_code}.")
     if not text and not notes and not told.notes and not ended.timed_out and not ended.starved:
-        notes.append("Done; it wrote nothing.")
+        notes.append("Done, with no output.")
     return "\n".join([*lines, *(f"[{note}]" for note in (*notes, *told.notes))])
 
 

@@ -80,8 +80,14 @@ def settings_among(folder: str, names: Iterable[str]) -> set[str]:
 
 def is_setting(path: str) -> bool:
     """Whether other programs obey what is at a path of the workspace, or a folder that it lies in."""
-    parts = path.split("/")
-    return any(settings_among("/".join(parts[:at]), (part,)) for at, part in enumerate(parts))
+    above = ""
+    for part in path.split("/"):
+        if part in SETTINGS or f"{above}/{part}" in SETTINGS:
+            return True
+        if part in _OF_DEPENDENCIES:
+            return False
+        above = part
+    return False
 
 
 class Restrictions(Protocol):

@@ -176,6 +176,8 @@ class Effects:
     diff: str = ""
     left_out: int = 0
     barriers: tuple[Barrier, ...] = ()
+    ignored: bool = False
+    """Whether it is nothing but what git ignores, and the user's settings say that commands keep that."""
 
     def __bool__(self) -> bool:
         return bool(self.files or self.barriers)

@@ -159,11 +159,12 @@ async def confirm_effects(call: Call, effects: Effects, policy: Policy, asking: 
     """Ask whether what a tried call did may be made real: rules and the mode decide, or else the user."""
     invocation, session, record = call.invocation, call.session, call.record
     record.effects = effects.as_data()
-    decision = (
-        policy.decide_effects(invocation, effects, session)
-        if isinstance(policy, JudgesEffects)
-        else Decision(Verdict.ASK, effects.reason)
-    )
+    if not isinstance(policy, JudgesEffects):
+        decision = Decision(Verdict.ASK, effects.reason)
+    elif len(effects.files) < _MANY:
+        decision = policy.decide_effects(invocation, effects, session)
+    else:  # others must not wait for so many
+        decision = await asyncio.to_thread(policy.decide_effects, invocation, effects, session)
     record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
     if decision.verdict == Verdict.ALLOW:
         return Approval(True, decision.reason)
@@ -259,6 +260,7 @@ def _question(invocation: Invocation, decision: Decision, offer: Offer | None) -
 
 
 _NOBODY = phrase("and approval isn't available here")
+_MANY = 500
 _SAID_NO = phrase("the user denied it")
 
 

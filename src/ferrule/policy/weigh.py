@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _MOST_KEPT = 64 << 20
 """What the history keeps of a file at most; see `Caps`."""
 _ACCEPTED = phrase("mode accept-edits keeps changes in the workspace that git can restore")
+_IGNORED = phrase("`shell.look.ignored` keeps what git ignores")
 _OF_PLAN = phrase("mode plan tries commands and keeps none of their changes")
 
 
@@ -113,6 +114,8 @@ def _allowing(
 ) -> Decision | None:
     if mode is Mode.BYPASS:
         return BYPASS
+    if effects.ignored:
+        return Decision(Verdict.ALLOW, _IGNORED)
     rules = [finding.rule for _, found in weighed for finding in found]
     if not effects.files:
         return None

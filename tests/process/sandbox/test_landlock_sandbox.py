@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -105,6 +106,8 @@ def test_nothing_else_reaches_anybody_outside(box: Box) -> None:
     """No limits of other processes, no memory or queues that stay, no terminal of the user's."""
     master, slave = os.openpty()
     outside = subprocess.Popen(["sleep", "60"], user=box.uid if os.geteuid() == 0 else None)
+    libc = ctypes.CDLL(None)
+    queue = libc.msgget(0, 0o1666)
     try:
         Path(os.ttyname(slave)).chmod(0o666)
         code = (
@@ -116,11 +119,13 @@ def test_nothing_else_reaches_anybody_outside(box: Box) -> None:
             "    try: tried(); print(tried.__name__)\n"
             "    except OSError: pass\n"
             "print(libc.shmget(0, 4096, 0o1600), libc.msgget(0, 0o1600), libc.semget(0, 1, 0o1600))\n"
+            f"print(libc.msgsnd({queue}, b'12345678x', 1, 0o4000), libc.msgctl({queue}, 0, None))\n"
             "resource.prlimit(0, resource.RLIMIT_CPU, (50, 50)); print('own')\n"
         )
-        assert box.run(f'{python_for_all()} -c "{code}"').out == "-1 -1 -1\nown\n"
+        assert box.run(f'{python_for_all()} -c "{code}"').out == "-1 -1 -1\n-1 -1\nown\n"
         assert os.waitid(os.P_PID, outside.pid, os.WEXITED | os.WNOHANG) is None
     finally:
+        assert libc.msgctl(queue, 0, None) == 0, "a queue of the user's is still there"
         outside.kill()
         outside.wait()
         os.close(master)

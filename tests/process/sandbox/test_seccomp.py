@@ -87,7 +87,8 @@ def test_only_everyday_sockets_can_be_made(machine: Machine) -> None:
 def test_without_namespaces_there_is_nothing_that_others_reach(machine: Machine) -> None:
     program, numbers = build_filter(machine, namespaces=False), machine.numbers
     assert {verdict(program, machine, numbers["socket"], family) for family in range(64)} == {errno.EPERM}
-    for name in ("shmget", "semget", "msgget", "mq_open"):
+    using = ("shmat", "shmctl", "semop", "semtimedop", "semctl", "msgsnd", "msgrcv", "msgctl", "mq_unlink")
+    for name in ("shmget", "semget", "msgget", "mq_open", *using):
         assert verdict(program, machine, numbers[name]) == errno.EPERM
     assert verdict(program, machine, numbers["prlimit64"], 0) == ALLOW
     assert verdict(program, machine, numbers["prlimit64"], 1) == errno.EPERM

@@ -294,7 +294,7 @@ async def test_a_broken_journal_is_told_by_whatever_meets_it_first(tmp_path: Pat
 
     found, after = await meet(tmp_path, damage, "Bash")
     assert found.llm_content.replace(str(tmp_path), "/data") == snapshot("""\
-[Done; it wrote nothing.]
+[Done, with no output.]
 [The history of changes was replaced while this session was running. Changes that the one in its place does not list cannot be undone.]
 [The history of changes could not be read (file is not a database) and was set aside as `/data/store/set-aside/journal.db`. A new one was started: earlier changes cannot be undone.]\
 """)

@@ -35,7 +35,8 @@ _X86_64 = {
     "get_kernel_syms": 177, "query_module": 178, "chmod": 90, "fchmod": 91, "fchmodat": 268, "chown": 92, "fchown": 93,
     "lchown": 94, "fchownat": 260, "utime": 132, "utimes": 235, "futimesat": 261, "utimensat": 280, "setxattr": 188,
     "lsetxattr": 189, "fsetxattr": 190, "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199, "shmget": 29,
-    "semget": 64, "msgget": 68, "mq_open": 240, "prlimit64": 302,
+    "semget": 64, "msgget": 68, "mq_open": 240, "prlimit64": 302, "shmat": 30, "shmctl": 31, "semop": 65, "semctl": 66,
+    "semtimedop": 220, "msgsnd": 69, "msgrcv": 70, "msgctl": 71, "mq_unlink": 241,
 }  # fmt: skip
 _AARCH64 = {
     "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "add_key": 217, "request_key": 218,
@@ -47,7 +48,8 @@ _AARCH64 = {
     "vhangup": 58, "nfsservctl": 42, "move_pages": 239, "migrate_pages": 238, "ioctl": 29, "socket": 198,
     "fchmod": 52, "fchmodat": 53, "fchownat": 54, "fchown": 55, "utimensat": 88, "setxattr": 5, "lsetxattr": 6,
     "fsetxattr": 7, "removexattr": 14, "lremovexattr": 15, "fremovexattr": 16, "shmget": 194, "semget": 190,
-    "msgget": 186, "mq_open": 180, "prlimit64": 261,
+    "msgget": 186, "mq_open": 180, "prlimit64": 261, "shmat": 196, "shmctl": 195, "semop": 193, "semctl": 191,
+    "semtimedop": 192, "msgsnd": 189, "msgrcv": 188, "msgctl": 187, "mq_unlink": 181,
 }  # fmt: skip
 
 
@@ -96,8 +98,12 @@ _CHANGES = (
 # The same by way of a descriptor: of the groups of controls for file systems, those alone that only tell.
 _OF_FILE_SYSTEMS = (0x6600, 0x7600, 0x5800, 0x9400)
 _ONLY_TELL = (0x80086601, 0x80087601, 0x801C581F, 0xC020660B)  # flags, version, attributes, extents
-# What outlives its maker and is everybody's, where no namespace is around a command.
-_SHARED = ("shmget", "semget", "msgget", "mq_open")
+# What outlives its maker and is everybody's, where no namespace is around a command. Those of others are there by their
+# number alone, so making one is refused, and using one too.
+_SHARED = (
+    "shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv", "msgctl",
+    "mq_open", "mq_unlink",
+)  # fmt: skip
 _NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000 | 0x00000080
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # typing into the terminal for the person
 _UNIX, _INET, _INET6, _NETLINK, _ROUTE = 1, 2, 10, 16, 0

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _MOST_DIFF = 50_000
 _LARGEST_TEXT, _MOST_COMPARED = 1_000_000, 16_000_000
+_OF_OPENING = 4_000
 _MOST_HASHED = 256_000_000
 _UNUSUAL = 0o7111
 """Permission bits that are worth a word in a new file: somebody may run it, or it runs as somebody else."""
@@ -49,6 +50,12 @@ class _Told:
 
     effect: FileEffect
     diff: str | None = ""
+
+
+def ignored_effects(paths: Paths, changes: Sequence[LayerChange]) -> Effects:
+    """What became of files that git ignores, by their names alone: there may be very many, and nobody reads them."""
+    teller = _Teller(paths, ())
+    return Effects(tuple(teller.effect(change, _action(change)) for change in changes), ignored=True)
 
 
 def effects_of(
@@ -94,7 +101,7 @@ class _Teller:
                 continue
             if (target := targets.get(change.path)) is not None:
                 # Whoever judges the paths must see this one too, though nothing is lost with it.
-                told.append(_Told(self._effect(change, "delete", f"renamed to {target}")))
+                told.append(_Told(self.effect(change, "delete", f"renamed to {target}")))
             elif (source := renamed.get(change.path)) is not None:
                 told.append(self._rename(change, source))
             else:
@@ -137,19 +144,19 @@ class _Teller:
 
     def _rename(self, change: LayerChange, source: LayerChange) -> _Told:
         old = self._shown(source)
-        effect = replace(self._effect(change, "rename"), detail=f"from {old}")
+        effect = replace(self.effect(change, "rename"), detail=f"from {old}")
         return _Told(effect, f"rename from {old}\nrename to {effect.shown}\n")
 
     def _one(self, change: LayerChange) -> _Told:
         before, after = change.before, change.after
         if change.special:
-            return _Told(self._effect(change, _action(change), f"{change.special}: cannot be kept"))
+            return _Told(self.effect(change, _action(change), f"{change.special}: cannot be kept"))
         if change.mode_alone and before is not None and after is not None:
             modes = f"{before.mode:04o} -> {after.mode:04o}"
-            effect = self._effect(change, "mode", modes)
+            effect = self.effect(change, "mode", modes)
             return _Told(effect, f"{effect.shown}\nold mode {before.mode:o}\nnew mode {after.mode:o}\n")
         recoverable = before is None or before.node is Node.FOLDER or self._is_held(change, before)
-        effect = replace(self._effect(change, _action(change), _detail(change)), recoverable=recoverable)
+        effect = replace(self.effect(change, _action(change), _detail(change)), recoverable=recoverable)
         if change.of_folders:
             return _Told(effect)
         if change.path in self._held_back:
@@ -172,7 +179,7 @@ class _Teller:
         diff = diff_file(before, after, effect.shown) if old != new else FileDiff()
         return _Told(replace(effect, added=diff.added, removed=diff.removed), diff.text)
 
-    def _effect(self, change: LayerChange, action: Action, detail: str = "") -> FileEffect:
+    def effect(self, change: LayerChange, action: Action, detail: str = "") -> FileEffect:
         there = change.after or change.before
         node = "special" if change.special else _NODES[there.node] if there is not None else "file"
         return FileEffect(action, str(change.path), self._shown(change), node, detail, opens=_opens(change))
@@ -181,8 +188,8 @@ class _Teller:
         return one_line(os.fsencode(self._paths.show(change.path)).decode(errors="replace"))
 
     def _may_compare(self, size: int) -> bool:
-        """Whether there is still room for looking at so many bytes."""
-        self._compare -= size
+        """Whether there is still room for looking at so many bytes; of thousands of files nobody reads the lines."""
+        self._compare -= size + _OF_OPENING
         return self._compare >= 0
 
     def _is_held(self, change: LayerChange, before: Seen) -> bool:

@@ -79,10 +79,10 @@ class LayerChange:
     """Whether the workspace changed here while the command ran."""
     twin: str = ""
     """Another path that is the same file in the layer (a hard link)."""
+    path: Path = field(init=False, repr=False, compare=False)
 
-    @property
-    def path(self) -> Path:
-        return self.layer.root / self.inner
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", self.layer.root / self.inner)
 
     @property
     def of_folders(self) -> bool:
