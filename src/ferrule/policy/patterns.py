@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
+from ferrule.policy.commands.carried import PRINTERS
 from ferrule.policy.commands.parts import Guess, names
+from ferrule.policy.commands.wrappers import wraps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -321,12 +323,6 @@ _GIT_COMMANDS = names("""
 """)  # fmt: skip
 """What git runs by itself; any other word may be an alias of the repository's."""
 _GIT_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--super-prefix"})
-_GIT_RUNS = frozenset({"foreach", "run", "-x", "--exec", "filter-branch", "difftool", "mergetool"})
-_RUN_TEXT = re.compile(
-    r"g?sed|[gmn]?awk|(?:perl|python|pypy|ruby|node|nodejs|php|lua|tclsh)[0-9.]*|deno|bun|expect|n?vim?|ex|ed|emacs|"
-    r"script|ssh-agent|tar|make|gdb|m4|osascript|less|tmux|screen|rsync|direnv|complete|compgen"
-)
-"""Programs that run what stands somewhere in their arguments, each in a way of its own."""
 _MOST_TOKENS, _LONGEST_COMMAND = 2_000, 20
 _SAME_FLAG = {"--recursive": "-r", "-R": "-r", "--force": "-f"}
 
@@ -404,10 +400,12 @@ class CommandPattern:
 
     def _is_in_arguments(self, part: Part) -> bool:
         """Whether a program that may run what it is given is given this command: `awk 'BEGIN{system("…")}'`."""
-        runs = _RUN_TEXT.fullmatch(part.program) or (part.program == "git" and not _GIT_RUNS.isdisjoint(part.words))
-        text = "\n".join((" ".join(part.words[1:]) if runs else "", *part.carries))
+        # Two words that follow each other are hardly anything but a command, whatever program is given them.
+        several = " " in self._body.removesuffix(" *") and part.program not in PRINTERS and not wraps(part.program)
+        tokenised = [list(part.words[1:])] if several else []
         for between in (r"[^\w./~-]+", r"[^\w.~-]+"):  # with paths whole, and as in `s/x/git push/e`
-            tokens = [token for token in re.split(between, text)[:_MOST_TOKENS] if token]
+            tokenised += [[token for token in re.split(between, text)[:_MOST_TOKENS] if token] for text in part.carries]
+        for tokens in tokenised:
             for at, token in enumerate(tokens):
                 if token.rpartition("/")[2] == self._starts:
                     words = (self._starts, *tokens[at + 1 : at + _LONGEST_COMMAND])
@@ -506,7 +504,9 @@ def _may_match(pattern: str, words: Sequence[str], *, alone: bool = False) -> bo
             reached[at + 1] |= places  # it may turn out to be no word at all
         elif at and word.startswith("-"):
             between = {place for place in places if place != end}
-            reached[at + 1] |= between
+            following = words[at + 1] if at + 1 < len(words) else ""
+            takes = words[0] == "git" and word in _GIT_VALUED and getattr(following, "single", True)
+            reached[at + 1] |= set[int]() if takes else between
             if "=" not in word and at + 2 <= len(words):
                 reached[at + 2] |= between
     last = reached[len(words)]

@@ -127,7 +127,9 @@ def test_s2_a_function_that_starts_itself_beside_itself_is_a_bomb(command: str):
 
 def test_a_shell_at_the_end_of_a_pipe_is_a_danger():
     assert [danger.why for danger in analyse("curl x | env python3 -").dangers] == ["it runs what was downloaded"]
-    assert [danger.why for danger in analyse("echo x | sh").dangers] == ["it runs text that another command makes"]
+    assert [danger.why for danger in analyse("cat x | sh").dangers] == ["it runs text that another command makes"]
+    assert not analyse("echo ls | sh").dangers, "what it runs is known"
+    assert analyse("echo 'rm -rf x' | sh").dangers
 
 
 def test_dangers_are_said_in_a_persons_words():
@@ -195,6 +197,8 @@ def test_too_much_is_unclear_soon_and_without_a_crash(command: str):
         "x='" + "rm -r sudo " * 5_000 + "' tclsh",
         "tclsh <<E\n" + "find -exec dd " * 4_000 + "\nE",
         "git " + "-c " * 20_000,
+        "python -c '" + "\n" * 30_000 + "system(" + "/a" * 10_000 + "'",
+        "python -c '" + '" ' * 20_000 + "system'",
         "ls " + "a*" * 30_000,
     ],
     ids=lambda text: text[:14],

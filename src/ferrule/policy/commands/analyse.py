@@ -10,11 +10,20 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
-from ferrule.policy.commands.carried import INTERPRETER, PRINTERS, carried, code_dangers, commands_in
+from ferrule.policy.commands.carried import (
+    HOLDS_COMMAND,
+    INTERPRETER,
+    PRINTERS,
+    bare_commands,
+    carried,
+    code_dangers,
+    commands_in,
+    started,
+)
 from ferrule.policy.commands.dangers import danger_of_writing, dangers_of, is_secret
 from ferrule.policy.commands.parts import Analysis, Danger, Guess, Part, likely_name, names
 from ferrule.policy.commands.words import expansion_end, fields, is_assignment, plain_commands, split
-from ferrule.policy.commands.wrappers import FEEDERS, SHELLS, Unwrapped, unwrap
+from ferrule.policy.commands.wrappers import FEEDERS, SHELLS, Unwrapped, unwrap, wraps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -155,6 +164,24 @@ _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirec
 _NO_FILE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin"})
 _INLINE = re.compile(r"-\w*[ceEpr]\w*|--(eval|print|execute|run)\b.*|-exec")
 _RUNS_DOWNLOAD = phrase("it runs what was downloaded")
+_DISK = re.compile(r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk/|mapper/)\w")
+_LISTS = PRINTERS - {
+    "cat",
+    "tee",
+    "head",
+    "tail",
+    "sort",
+    "tac",
+    "od",
+    "xxd",
+    "hexdump",
+    "gzip",
+    "base64",
+    "echo",
+    "printf",
+}
+_CODED = re.compile(r"\\[^n]|%[^%]")
+_ENDLESS = re.compile(r"(?:while\s+(?:true|:|\[\s*1|\(\(\s*1|sleep)|until\s+false|for\s*\(\([^;]*;\s*;)")
 _BETWEEN = re.compile(r"[;&|\n(){}`]+|\$\(")
 
 
@@ -227,6 +254,8 @@ class _Reading:
         self._defining: list[tuple[str, bool]] = []
         self._starts: dict[str, set[tuple[str, bool]]] = {}  # of each function, and whether beside it
         self._given: list[str] = []  # what the input of the command is known to hold
+        self._written: dict[str, str] = {}  # what it wrote to files
+        self._aliases: dict[str, str] = {}
         self._set: list[str] = []  # what its variables are set to
         self._inherited: list[str] = []  # and those of what it is started by
         self._printed: list[str] = []  # what the earlier commands of a pipeline print
@@ -293,7 +322,7 @@ class _Reading:
         if node.type == "for_statement" and (variable := node.child_by_field_name("variable")) is not None:
             values = node.children_by_field_name("value")
             self._assign([f"{_said(variable)}={_said(value)}" for value in values])
-        endless = node.type in ("while_statement", "c_style_for_statement")
+        endless = _ENDLESS.match(_said(node))
         if endless and re.search(r"[^&>]&(?![&>])\s*(done|\n|;|[)}]|$)|& *done", _said(node)):
             self.dangers.append(Danger(_brief(_said(node)), phrase("it may start processes endlessly")))
         children = node.children
@@ -332,7 +361,12 @@ class _Reading:
         self._printed = printed
         first = began[0] if began else 0
         for index in self._reads_input:
-            if index >= first and self.parts[index].fed:
+            before = self.parts[index - 1] if index > first else None
+            said = " ".join(before.words[1:]) if before is not None else ""
+            if before is not None and before.program in ("echo", "printf") and before.known and not _CODED.search(said):
+                if self.parts[index].program in SHELLS:  # what it runs is known
+                    self._nested(said.replace("\\n", "\n"))
+            elif index >= first and self.parts[index].fed:
                 loaded = any(reaches(list(part.words))[0] for part in self.parts[:index])
                 why = _RUNS_DOWNLOAD if loaded else phrase("it runs text that another command makes")
                 self.dangers.append(Danger(self.parts[index].text, why))
@@ -400,6 +434,10 @@ class _Reading:
         if node is not None:
             self._inside(node)
             cut += [child for child in node.children if child.type in _REDIRECTS]
+        # Behind a here-document's mark the grammar hangs the redirections that follow.
+        cut += [
+            child for one in cut if one.type == "heredoc_redirect" for child in one.children_by_field_name("redirect")
+        ]
         for redirect in cut:
             self._inside(redirect)
             # What stands behind a redirection's target is a word of the command again.
@@ -426,6 +464,11 @@ class _Reading:
         reads, writes = self._redirect(cut)
         if (reads or writes) and first < len(self.parts):
             self.parts[first] = replace(self.parts[first], reads=reads, writes=writes)
+        said = "\n".join((*self._given, " ".join(words[1:])))
+        files = [*writes, *(words[1:] if likely_name(words) == "tee" else ())]
+        self._written |= {path.removeprefix("./"): said.replace("\\n", "\n") for path in files}
+        for found in re.finditer(r"`([^`]*)`", re.sub(r"'[^']*'", "", " ".join(raw for raw in raws if "${" in raw))):
+            self._nested(found[1])  # the grammar does not look into these
         if likely_name(words) in SHELLS:
             for script in self._texts(cut):
                 self._nested(script)
@@ -445,6 +488,14 @@ class _Reading:
             self._evaluated(words[1:])
         if name in ("read", "mapfile", "readarray"):
             self._values |= dict.fromkeys(filter(str.isidentifier, words[1:]), "…")
+        elif name == "printf" and words[1:2] == ["-v"]:
+            self._values |= {one: " ".join(words[3:]) for one in words[2:3]}
+        elif name == "alias":
+            self._aliases |= {one: text for one, _, text in (word.partition("=") for word in words[1:]) if text}
+        elif name in self._aliases:
+            words = [*self._aliases.pop(name).split(), *words[1:]]
+            name = likely_name(words)
+            self.dangers += [Danger(_brief(text), why) for why in dangers_of(words)]
         if self._defining:
             defined, _ = self._defining[-1]
             self._starts[defined].add((name, any(beside for _, beside in self._defining)))
@@ -454,10 +505,15 @@ class _Reading:
             if name in SHELLS or name == "eval":
                 self.dangers.append(Danger(_brief(text), phrase("it runs text that is only known at run time")))
         if not inner.stands_for_it:
-            if inner.reads_input or _runs_input(name, words):
+            runs_input = inner.reads_input or _runs_input(name, words)
+            if runs_input:
                 self._reads_input.append(len(self.parts))
-            self._look(text, name, words[1:], self._given)
-            self._add(text, words, (), literal=literal, fed=fed)
+            self._look(text, name, words[1:], runs_input=runs_input)
+            if self._written and words:
+                self._run_file(name, words)
+            self._add(text, words, (), literal=literal, fed=fed, runs_input=runs_input)
+        elif name in SHELLS:  # behind the script stand its parameters
+            self._look(text, "", words[3:], runs_input=False)
         wrappers = self._wrappers
         self._wrappers = (*wrappers, name)
         for one in inner.inner:
@@ -475,29 +531,60 @@ class _Reading:
             elif _HOLDS_CODE.search(word) and not isinstance(word, Guess):
                 self._substitutions(word)
 
-    def _add(self, text: str, words: list[str], typed: tuple[str, ...], *, literal: bool, fed: bool = False) -> None:
+    def _add(
+        self,
+        text: str,
+        words: list[str],
+        typed: tuple[str, ...],
+        *,
+        literal: bool,
+        fed: bool = False,
+        runs_input: bool = False,
+    ) -> None:
         typed = self._typed if self._typed is not None else typed
         if self._wrappers and not FEEDERS.isdisjoint(self._wrappers):
             literal = False
-        texts = (*carried(likely_name(words), words[1:], self._given), *self._set)
+        given = carried(likely_name(words), words[1:], self._given, runs_input=runs_input)
+        texts = tuple(filter(None, (given, *self._set)))
         self.parts.append(Part(_brief(text), tuple(words), typed, self._wrappers, literal, fed, carries=texts))
         certain, hosts = reaches(words)
         self.hosts += hosts
         if certain and not self.network:
             self.network = _brief(text)
 
-    def _look(self, text: str, name: str, words: list[str], given: Iterable[str]) -> None:
-        """What is dangerous in the texts that a program is given: it may run them."""
+    def _look(self, text: str, name: str, words: list[str], *, runs_input: bool) -> None:
+        """What is dangerous in what a program is given and may run."""
         if name in PRINTERS:
-            self._printed += [" ".join(words), *given]
-            return
-        found = [why for run in commands_in("\n".join((" ".join(words), *given))) for why in dangers_of(run)]
+            self._printed += [" ".join(words), *self._given]
+        run = started(name, words, self._given, runs_input=runs_input)
+        found = [why for one in commands_in(run) for why in dangers_of(one)]
+        if name not in PRINTERS and not wraps(name):  # a wrapper that nobody knows
+            found += [why for one in bare_commands(words) for why in dangers_of(one)]
+        if _DISK.search(run) or (name not in _LISTS and any(map(_DISK.search, words))):
+            found.append(phrase("it writes straight to a device"))
+        if self._given and not found:
+            found += dangers_of([name, *self._given]) if name not in PRINTERS else []
         if INTERPRETER.fullmatch(name):
-            found += code_dangers("\n".join(carried(name, words, given)))
+            code = [word for word in words if re.search(r"[\s(;!]", word)]
+            found += code_dangers("\n".join((*code, *(self._given if runs_input else ()))))
+            if any(word.startswith("<(") for word in words[:1]):
+                found.append(phrase("it runs text that another command makes"))
             inline = any(map(_INLINE.fullmatch, words))
             if inline and any(isinstance(word, Guess) and word.startswith(("$(", "`")) for word in words):
                 found.append(phrase("it runs text that is only known at run time"))
         self.dangers += [Danger(_brief(text), why) for why in found]
+
+    def _run_file(self, name: str, words: list[str]) -> None:
+        """What this very text has written to a file is known when the file is run."""
+        places = [words[0]] if "/" in words[0] else words[1:] if name in SHELLS or name in ("source", ".") else []
+        if INTERPRETER.fullmatch(name):
+            places = words[1:]
+        for place in places:
+            script = self._written.get(place.removeprefix("./"))
+            if script is not None and INTERPRETER.fullmatch(name):
+                self.dangers += [Danger(_brief(" ".join(words)), why) for why in code_dangers(script)]
+            elif script is not None:
+                self._nested(script)
 
     def _bombs(self) -> None:
         """Functions that start themselves again, over others or not, and beside what they do."""
@@ -535,9 +622,11 @@ class _Reading:
             for word in words:  # where the variable is a number or a prompt later, this runs
                 if _HOLDS_CODE.search(word) and not isinstance(word, Guess):
                     self._substitutions(word)
-            held = self._values[name.rstrip("+").partition("[")[0]] = " ".join(words)
-            if " " in held:
-                self._look(one, "=", [held], ())
+            name = name.rstrip("+").partition("[")[0]
+            between = self._values["IFS"] or " "
+            held = self._values[name] = " ".join(words) if name == "IFS" else " ".join(words).replace(between, " ")
+            if HOLDS_COMMAND.fullmatch(name):
+                self._look(one, "=", [f"{held} "], runs_input=False)
                 texts.append(held)
         return texts
 

@@ -1,27 +1,30 @@
-"""Texts that a command hands to a program which may run them: code, here-documents, quoted words, variables.
+"""Texts that a command hands to a program which may run them: code, here-documents, options, variables.
 
-In which language such a text is written is not known, so it is read as nothing but words: whatever stands between them,
-`system("rm", "-rf", x)` and `!rm -rf x` hold the same ones. What is overlooked here opens nothing: a box holds it.
+What a program starts is told from what is only spoken of: an interpreter has to call something that starts programs,
+an editor to be told to, and most others run none of their words. In which language a text is written is not known, so
+it is read as nothing but words: `system("rm", "-rf", x)` and `!rm -rf x` hold the same ones. What is overlooked here
+opens nothing: a box holds it.
 """
 
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
 from ferrule.policy.commands.parts import Guess, names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 PRINTERS = names("""
     echo printf cat tac tee head tail nl rev wc sort uniq cut tr paste comm column fold fmt grep egrep fgrep zgrep rg
     ag ack jq yq less more diff cmp git gh glab hub man info whatis apropos which whereis type hash help ls stat file
-    touch mkdir cd test [ [[ : true false read unset export declare typeset local readonly notify-send say base64
+    touch mkdir cd test [ [[ : true false read unset export declare typeset local readonly notify-send say patch base64
     base32 xxd od hexdump sha256sum sha1sum md5sum cksum gzip gunzip bzip2 xz iconv code open xdg-open
 """)
-"""These show, compare or keep the texts that they are given, and run none of them."""
+"""These show, compare or keep the texts that they are given; only an option can name a program for them to run."""
 INTERPRETER = re.compile(
     "(?:{})-?[0-9.]*(?:\\.exe)?".format(
         "|".join(
@@ -34,42 +37,125 @@ INTERPRETER = re.compile(
     )
 )
 _WORD = re.compile(r"[\w./~*?$+=:%@-]+")
+_SEVERAL = re.compile(r"[\s(;!{|]")
 _ESCAPE = re.compile(r"\\[abefnrtv]")
 _MOST_CHARACTERS, _MOST_STARTS, _FARTHEST = 64_000, 200, 20
-_RUNS = re.compile(r"g?rm|rimraf|del-cli|chmod|dd|mkfs(?:\..+)?|mke2fs|shred|wipefs|sudo|doas|pkexec|setpriv|find")
+_RUNS = re.compile(r"g?rm|chmod|dd|mkfs(?:\..+)?|mke2fs|shred|wipefs|sudo|doas|pkexec|setpriv|find")
+_BEGINS = re.compile(
+    r"(?:^|[\"'(!;&|`\n]|\bexec|\bspawn|\bshell|\bsystem|[0-9;{}]e(?=\s))[ \t]{0,9}((?:/\w{1,20}){0,4}/?(?:reboot"
+    r"|poweroff|halt|shutdown|telinit|su|init|chown|crontab|useradd|userdel|usermod|systemctl|pkill|kill|git|mv|curl"
+    r"|wget|rimraf)\b[^\"'`;|&()\n]*)"
+)
+# What in a text starts programs, by the program that reads it; `None` where all of it may be run.
+_ANY_START = re.compile(
+    r"system|exec|popen|subprocess|spawn|shell|`|%x|qx|\brun\(|\bcall\(|\bcmd\(|command|process|!", re.IGNORECASE
+)
+_STARTS: tuple[tuple[re.Pattern[str], re.Pattern[str] | None], ...] = (
+    (re.compile(r"[gmn]?awk"), re.compile(r"system|getline|\|")),
+    (re.compile(r"g?sed"), re.compile(r"(?:^|[;{}\n0-9$!])\s*e(?:\s|$)|[/|#,!@][gpiIm0-9]*e[gpiIm0-9]*(?:[\s;}]|$)")),
+    (re.compile(r"n?vim?|ex|ed|view"), re.compile(r"!|system|execute")),
+    (re.compile(r"sqlite3|psql|mysql|mariadb"), re.compile(r"\.shell|\.system|\\!|\bsystem\b")),
+    (
+        re.compile(
+            r"g?make|g?tar|bsdtar|rsync|tmux|screen|ssh|scp|sftp|parallel|script|watch|entr|expect|ant|gradle|rake|just|bind"
+            r"|complete|compgen|at|batch|concurrently|nodemon|pee|xonsh|nu|="
+        ),
+        None,
+    ),
+)
+_NAMES_PROGRAM = re.compile(
+    r"(?:-O|-P|-H|-K|-x|\+[:]?!|--(?:open-files-in-pager|pager|pre|compress-program|html|extcmd|httpd|hostname-bin|\w+-cmd)=?)(.*)"
+)
+_COMMAND_OPTION = re.compile(
+    r"(?:-[cCxEa]|-TT|--(?:command|exec|cmd|run|execute|script-shell|entrypoint)(?:=|(?=$))|scripts\.\w+=)(.*)",
+    re.DOTALL,
+)
+HOLDS_COMMAND = re.compile(
+    r"VISUAL|BROWSER|SHELL|ENV|PS\d|CC|CXX|LD|AR|MAKE|\w*(?:PAGER|EDITOR|_SSH|_DIFF|_CMD|_RSH|_SHELL|COMMAND|_ENV|ASKPASS"
+    r"|LESSOPEN|LESSCLOSE|_PROGRAM)",
+    re.IGNORECASE,
+)
+"""Variables that programs take a command from."""
 _DESTROYS = re.compile(
     r"""rm_?tree|rm_rf|remove_tree|unlink|os\.remove\b|Deno\.remove|removedirs|rm_?dir|shutil\.move|rmSync|removeSync
-    |rimraf|fs\.rm|FileUtils\.rm|remove_dir_all|del_dir_r|delete-?(?:directory|tree)|deleteDir|File\.delete
-    |file\ delete\ -|Remove-Item|\brm\(.{0,99}\brecursive|\brm?d\ /s|mkfs|/dev/(?:sd|nvme|vd|mmcblk)|\breboot\(
-    |["'(!`]\s*(?:/\w+)*/?(?:shutdown|reboot|poweroff|halt)\b|\bapp\w*\W.{0,99}\bto\ (?:restart|shut\ down)""",
+    |require\(.rimraf|fs\.rm|FileUtils\.rm|remove_entry|RemoveAll|remove(?:Item|DirectoryRecursive)|remove_dir_all
+    |del_dir_r|delete-?(?:directory|tree)|deleteDir|File\.delete|file\ delete\ -|Remove-Item|\bri\ .{0,99}-r
+    |(?:Stop|Restart)-Computer|\bkill\W+(?:-?1\W+9|9\W+-1)\b|\brm\(.{0,99}\brecursive|\brm?d\ /s|mkfs
+    |/dev/(?:sd|nvme|vd|mmcblk)|\breboot\(|["'(!`]\s{0,9}(?:/\w{1,20}){0,4}/?(?:shutdown|reboot|poweroff|halt)\b
+    |\bapp\w*\W.{0,99}\bto\ (?:restart|shut\ down)|:\(\)\s*\{""",
     re.VERBOSE,
 )
 # Two searches for what must both be there: one pattern for both would look again from every first one.
-_FORKS = re.compile(r"(?<![\w\"'])(?:pcntl_)?fork\b(?![\w\"'])"), re.compile(r"\b(?:while|loop|for|iter|until)\b")
+_FORKS = (
+    re.compile(r"(?<![\w\"'])(?:pcntl_)?fork\b(?![\w\"'])"),
+    re.compile(r"\b(?:while|loop|until|redo)\b|\bfor\s*\(;;|\biter\(|setInterval"),
+)
 _SPAWNS = (
     re.compile(r"spawn|execute\(|system\(|Popen"),
     re.compile(r"while\s*\(?\s*(?:1|true)|for\s*\(;;\)|loop\s*[{d]", re.IGNORECASE),
 )
-_OPENS = re.compile(r"chmod"), re.compile(r"\b0?o?[0-7]?[67]{2}[2367]\b|\b(?:438|511)\b|S_I(?:RWXO|WOTH)")
-_TAKES_RIGHTS = re.compile(r"\bset[ug]id\b|\$[<>]\s*=\s*0|administrator\ privileges")
+_OPENS = re.compile(r"(?<!/)chmod|mkdir"), re.compile(r"\b0?o?[0-7]?[67]{2}[2367]\b|\b(?:438|511)\b|S_I(?:RWXO|WOTH)")
+_TAKES_RIGHTS = re.compile(r"\bumask\(0\)|\bset[ug]id\b|\$[<>]\s*=\s*0|administrator\ privileges")
 _REACHES = re.compile(r"socket|urllib|requests\.|http\.|https?://|/dev/tcp|fetch\(|Net::HTTP|IO::Socket")
 
 
-def commands_in(text: str, starts: re.Pattern[str] = _RUNS) -> Iterator[list[str]]:
-    """The words from each one on that may start a program of these names."""
-    words = _WORD.findall(_ESCAPE.sub(" ", text[:_MOST_CHARACTERS]))
+def commands_in(text: str) -> Iterator[list[str]]:
+    """The commands that a text may start, each as its words."""
+    text = _ESCAPE.sub(" ", text[:_MOST_CHARACTERS])
+    words = _WORD.findall(text)
+    yield from bare_commands(words)
+    for begun in list(_BEGINS.finditer(text))[:_MOST_STARTS]:
+        run = _WORD.findall(begun[1])
+        name = run[0] = run[0].rpartition("/")[2]
+        if {"su": "-", "init": "0123456"}.get(name, "") == "" or "".join(run[1:2])[:1] in ("-", *"0123456"):
+            yield run
+
+
+def bare_commands(words: list[str]) -> Iterator[list[str]]:
+    """The words from each one on that names a program which removes, takes rights or writes to disks."""
     names = [re.split("[/=]", word)[-1] for word in words]
-    for at in [at for at, name in enumerate(names) if starts.fullmatch(name)][:_MOST_STARTS]:
+    for at in [at for at, name in enumerate(names) if _RUNS.fullmatch(name)][:_MOST_STARTS]:
         run = [names[at], *words[at + 1 : at + _FARTHEST]]
         if len(run) > 1 and (run[0] != "dd" or any(word.startswith(("if=", "of=")) for word in run)):
             yield run
 
 
-def carried(name: str, arguments: Iterable[str], given: Iterable[str]) -> tuple[str, ...]:
-    """The texts that may be run: words that hold more than one, and what the input is known to be."""
+def started(name: str, arguments: list[str], given: list[str], *, runs_input: bool) -> str:
+    """All that a program may run of what it is given."""
     if name in PRINTERS:
-        return ()
-    return (*(word for word in arguments if re.search(r"[\s(;!]", word)), *given)
+        return "\n".join(_programs_named(name, arguments))
+    if not (known := _is_known(name)):
+        options = ((_COMMAND_OPTION.fullmatch(option), value) for option, value in pairwise([*arguments, ""]))
+        return "\n".join(found[1] or value for found, value in options if found is not None)
+    starts = next((one for who, one in _STARTS if who.fullmatch(name)), _ANY_START)
+    texts = [word for word in arguments if known and _SEVERAL.search(word)]
+    texts += given if runs_input or not INTERPRETER.fullmatch(name) else ()
+    text = "\n".join(texts)
+    return text if starts is None or starts.search(text) else ""
+
+
+def _is_known(name: str) -> bool:
+    return INTERPRETER.fullmatch(name) is not None or any(who.fullmatch(name) for who, _ in _STARTS)
+
+
+def _programs_named(name: str, arguments: list[str]) -> Iterator[str]:
+    """What options of a program that only shows things have it run."""
+    for option, value in pairwise([*arguments, ""]):
+        if (found := _NAMES_PROGRAM.fullmatch(option)) is not None:
+            yield found[1] or value
+        elif name == "git" and option == "-c":
+            yield value.partition("=")[2]
+        elif name == "git" and arguments[0] == "filter-branch" and " " in option:
+            yield option
+        elif name in ("gh", "glab") and arguments[:2] == ["alias", "set"]:
+            yield value
+
+
+def carried(name: str, arguments: list[str], given: list[str], *, runs_input: bool) -> str:
+    """What a rule that forbids a command looks at besides: of a program that nobody knows all texts that it gets."""
+    if name in PRINTERS or _is_known(name):
+        return started(name, arguments, given, runs_input=runs_input)
+    return "\n".join((*filter(_SEVERAL.search, arguments), *given))
 
 
 def code_dangers(code: str) -> Iterator[str]:

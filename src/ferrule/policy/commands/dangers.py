@@ -51,7 +51,8 @@ def _git(arguments: list[str]) -> Iterator[str]:
     at = 0
     while at < len(arguments) and arguments[at].startswith("-"):
         at += 2 if arguments[at] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env") else 1
-        if arguments[at - 2] == "-c" and _SETS_PROGRAM.match("".join(arguments[at - 1 : at])):
+        set_to = "".join(arguments[at - 1 : at]) if arguments[at - 2] == "-c" else ""
+        if _SETS_PROGRAM.match(set_to) and set_to.partition("=")[2] not in ("", "cat", "less", "true", ":"):
             yield phrase("it sets a program that git starts by itself")
     verb, rest = (arguments[at], arguments[at + 1 :]) if at < len(arguments) else ("", [])
     letters = {letter for word in rest if re.match(r"-[^-]", word) for letter in word[1:]}
@@ -73,6 +74,8 @@ def _git(arguments: list[str]) -> Iterator[str]:
     elif verb == "clean" and ("f" in letters or given("--force")) and not ("n" in letters or given("--dry-run")):
         yield phrase("it removes files that git does not know, beyond recovery")
     elif verb in ("checkout", "switch", "restore"):
+        if verb == "restore" and given("--staged") and not given("--worktree"):
+            return
         discards = "f" in letters or given("--force", "--discard-changes") or words & {".", "--", ":/"}
         if discards or (verb == "restore" and not given("--staged")):
             yield phrase("it throws away changes that are not committed")
@@ -178,7 +181,7 @@ _WIDE = re.compile(
     r"|/root/?\*?|/Users/[^/]+/?\*?"
 )
 _OPEN_TO_ALL = re.compile(
-    r"0*[0-7]*[2367]|(?:.*,)?[ugo]*[oa][ugoa]*[+=][rxXst]*w.*|=[rxXst]*w.*|(?:.*,)?ugo?a?[+=]rwx.*"
+    r"0*o?[0-7]*[2367]|(?:.*,)?[ugo]*[oa][ugoa]*[+=][rxXst]*w.*|=[rxXst]*w.*|(?:.*,)?ugo?a?[+=]rwx.*"
     r"|(?:.*,)?[ug]*[oa][ug]*=[ug]+"
 )
 _SET_ID = re.compile(r"[2-7][0-7]{3}|0[2-7][0-7]{3}|.*[+=][rwxXt]*s.*")
@@ -255,7 +258,7 @@ _ALWAYS: dict[str, str] = {
     **dict.fromkeys(
         names("""
             shutdown reboot halt poweroff init telinit rtcwake pm-suspend pm-hibernate gnome-session-quit
-            xfce4-session-logout
+            xfce4-session-logout openrc-shutdown runit-init
         """),
         _STOPS,
     ),
@@ -287,7 +290,7 @@ _ALWAYS: dict[str, str] = {
         names("pkill killall xkill skill slay killall5"), phrase("it ends every process that matches a name")
     ),
     **dict.fromkeys(["at", "batch", "systemd-run", "anacron"], _LATER),
-    **dict.fromkeys(["shred", "wipe", "srm"], _BEYOND_RECOVERY),
+    **dict.fromkeys(["shred", "wipe", "srm", "scrub", "sfill"], _BEYOND_RECOVERY),
     **dict.fromkeys(["dd", "dcfldd", "dc3dd", "ddrescue"], phrase("it copies raw bytes over whatever is there")),
     **dict.fromkeys(["chown", "chgrp"], phrase("it changes who owns files")),
     "truncate": phrase("it discards the contents of files"),
@@ -349,8 +352,8 @@ _SAYS: dict[str, tuple[re.Pattern[str], str]] = {
             duckdb mysqladmin etcdctl""",
             (
                 r"\b(drop\s+\w+|truncate\s+|delete\s+from|dropdatabase|\.drop\(|alter\s+table\s+\S+\s+drop|flushall"
-                r"|flushdb|copy\s.{1,200}\bprogram\b|load_file|into\s+outfile|deletemany|remove\(\{\}\)|shutdown"
-                r"|config\s+set)"
+                r"|flushdb|copy\s.{1,200}\bprogram\b|load_file|into\s+outfile|deletemany|remove\(\{\}\)"
+                r"|shutdown\s*(?:;|$|no?save)|config\s+set)"
             ),
             _DATA,
         ),
@@ -384,7 +387,10 @@ _SAYS: dict[str, tuple[re.Pattern[str], str]] = {
         ("umask", r"(?:^| )(?:[0-7]*[0145](?: |$)|(?:\S*,)?[ug]*[oa][ug]*[+=]\w*w)", _OPENS),
         (
             "cp ln gcp",
-            r"(?:^| )(?:/usr)?/s?bin/(?:rm|dd|chmod|sudo|su|mkfs\S*|shutdown|reboot)(?: |$)",
+            (
+                r"(?:^| )(?:(?:/usr)?/s?bin/|\$\((?:which|command -v|type -p) )"
+                r"(?:rm|dd|chmod|sudo|su|mkfs\S*|shutdown|reboot)(?:[ )]|$)"
+            ),
             phrase("it gives a dangerous program another name"),
         ),
     )
@@ -418,19 +424,21 @@ class Arguments:
         """Whether one of these is given; long names may be shortened, as programs allow."""
         if not self.letters.isdisjoint(letters):
             return True
-        return any(len(one) > 3 and name.startswith(one) for one in self.long for name in names)
+        return any(len(one) > 2 and name.startswith(one) for one in self.long for name in names)
 
 
 def dangers_of(words: list[str]) -> list[str]:
     """Why these words ask before they run; none for most."""
-    name, arguments = likely_name(words), words[1:]
+    name, arguments = re.sub(r"@[\w.^~-]*$", "", likely_name(words)), words[1:]
     if not name:
         return list(_of_unknown(words)) if words else []
     if len(arguments) == 1 and arguments[0] in _ONLY_TELLS:
         return []
     found = list(_by_name(name, arguments))
     found += _of_written(name, arguments)
-    if any(_RAW.fullmatch(word.removeprefix("if=")) for word in arguments):
+    if name not in ("ls", "stat", "file", "test", "[") and any(
+        _RAW.fullmatch(re.sub("^if=", "", one)) for one in arguments
+    ):
         found.append(phrase("it reads a whole disk or the memory, bypassing all permissions"))
     return list(dict.fromkeys(found))
 
@@ -466,7 +474,9 @@ def _by_name(name: str, arguments: list[str]) -> Iterator[str]:
 def _of_unknown(words: list[str]) -> Iterator[str]:
     """A program that only the run shows: asked about where its words would be dangerous for one that removes."""
     first = words[0]
-    if first in ("$0", "${0}"):
+    if first == "…":
+        yield phrase("which program it runs is only known once it runs")
+    if first.removeprefix("./") in ("$0", "${0}"):
         yield phrase("it starts itself again and again until the machine freezes")
     if first.startswith(("$(", "`")) and "/" not in first[-24:].rpartition(")")[2]:
         yield phrase("which program it runs is only known once it runs")
@@ -509,11 +519,14 @@ def _rm(arguments: list[str]) -> Iterator[str]:
         yield phrase("it removes folders and everything in them, and which ones is only known at run time")
     elif wide_one:
         yield phrase("it removes everything in a folder")
-    elif any(map(is_filled_in, given.operands)):
+    elif any(is_filled_in(path) or path.startswith(("$(", "`")) for path in given.operands):
         yield phrase("it removes all that another command finds")
     if any(word.startswith("--no-pr") for word in given.long):
         yield phrase("it would remove the root folder")
-    if any(isinstance(word, Guess) and word.startswith("$") and not word.start for word in arguments[:1]):
+    first = "".join(arguments[:1]) if arguments and isinstance(arguments[0], Guess) else ""
+    if arguments[:1] in (["$@"], ["$*"]) or (
+        len(arguments) > 1 and arguments[0] is not first and first.startswith("$")
+    ):
         yield phrase("whether it removes whole folders is only known at run time")
 
 
@@ -531,7 +544,8 @@ def _chmod(arguments: list[str]) -> Iterator[str]:
     elif _OPEN_TO_ALL.fullmatch(mode):
         yield _OPENS
     recursive = "R" in given.letters or "--recursive" in given.long
-    if recursive and (_CLOSED_TO_ALL.fullmatch(mode) or any(wide(path) for path in paths)):
+    wider = [path for path in paths if wide(path) and not re.fullmatch(r"\.?/?\*?", path.lstrip("/") or "/")]
+    if recursive and (_CLOSED_TO_ALL.fullmatch(mode) or wider or "/" in paths):
         yield phrase("it changes the rights of a whole tree")
     elif _CLOSED_TO_ALL.fullmatch(mode):
         yield phrase("it takes all rights away")
@@ -576,12 +590,13 @@ def _made_with_mode(arguments: list[str]) -> Iterator[str]:
     for flag, mode in pairwise([*arguments, ""]):
         if flag in ("-m", "--mode", "--chmod"):
             yield from _chmod([mode])
-        elif given := re.fullmatch(r"(?:-m|--mode=|--chmod=)(.+)", flag):
-            yield from _chmod([given[1]])
+        elif given := re.fullmatch(r"(?:-[a-zA-Z]*m(?=[0-7augo=+])|--mode=|--chmod=)(.+)", flag):
+            for one in given[1].split(","):
+                yield from _chmod([re.sub(r"^[DF](?=[0-7ugoa])", "", one)])
 
 
 _CHECKS: dict[str, Callable[[list[str]], Iterator[str]]] = {
-    **dict.fromkeys(("rm", "grm"), _rm),
+    **dict.fromkeys(("rm", "grm", "unlink"), _rm),
     "chmod": _chmod,
     **dict.fromkeys(("install", "mkdir", "mkfifo"), _made_with_mode),
     "mv": _mv,

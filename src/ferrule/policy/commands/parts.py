@@ -21,14 +21,16 @@ def names(text: str) -> frozenset[str]:
 class Guess(str):
     """A word that is only known once the command runs; as text, what it most likely is."""
 
-    __slots__ = ("start",)
+    __slots__ = ("single", "start")
 
     start: str
     """The literal text that it surely begins with."""
+    single: bool
+    """Whether it is one word for certain, as in quotes."""
 
-    def __new__(cls, text: str, start: str = "") -> Guess:
+    def __new__(cls, text: str, start: str = "", *, single: bool = False) -> Guess:
         word = super().__new__(cls, text)
-        word.start = start
+        word.start, word.single = start, single
         return word
 
 
@@ -79,7 +81,7 @@ def program_name(words: tuple[str, ...] | list[str]) -> str:
 def likely_name(words: list[str]) -> str:
     """The same, and where it is not known, what it most likely is: `rm` for `x=rm; $x`."""
     name = words[0].rpartition("/")[2] if words else ""
-    return "" if re.search(r"[$`)}*?]|\w\[", name) else name
+    return "" if re.search(r"[$`)}*?…]|\[\w|\w\[", name) else name
 
 
 @dataclass(slots=True, frozen=True)

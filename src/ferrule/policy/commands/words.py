@@ -66,7 +66,8 @@ def _words_of(pieces: list[_Piece]) -> list[str]:
     splits = any(not piece.known and not piece.quoted and not _is_source(piece.text) for piece in pieces)
     if splits and len(several := joined.split()) > 1:
         return [Guess(word) for word in several]
-    return [Guess(joined, start)]
+    single = all(piece.quoted or (piece.known and not _GLOB.search(piece.text)) for piece in pieces)
+    return [Guess(joined, start, single=single)]
 
 
 def _is_source(text: str) -> bool:
@@ -132,7 +133,7 @@ def _double(text: str, at: int, pieces: list[_Piece], values: Mapping[str, str])
 def _expanded(source: str, values: Mapping[str, str], *, quoted: bool) -> _Piece:
     if source == "$":
         return _Piece("$", quoted=True)
-    if (printed := _PRINTS.fullmatch(source)) is not None:
+    if (printed := _PRINTS.fullmatch(source)) is not None and "%" not in printed.group(1):
         said = " ".join(word for raw in split(printed.group(1)) for word in fields(raw, values))
         return _Piece(said or source, quoted, known=False)
     name, default = source[1:], None

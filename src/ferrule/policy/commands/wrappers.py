@@ -7,6 +7,7 @@ a rule or a danger its look at the inner command; it opens nothing, since a box 
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass, field
 from itertools import pairwise, zip_longest
 
@@ -69,7 +70,7 @@ _RUNNERS: dict[str, tuple[str, str, int]] = {
             valgrind rr prlimit numactl cpulimit setarch linux32 linux64 xvfb-run dbus-run-session fakeroot fakechroot
             proot eatmydata firejail bwrap proxychains proxychains4 torsocks torify systemd-inhibit rlwrap catchsegv
             cgexec doppler dotenv aws-vault envdir chpst softlimit daemonize annotate-output faketime sshpass dumb-init
-            tini retry ts npx bunx uvx pipx direnv screen hyperfine
+            tini retry ts npx pnpx bunx uvx pipx direnv screen hyperfine
         """),
         ("", "", 0),
     ),
@@ -84,7 +85,7 @@ _RUN_WORDS = {
         ("run",),
     ),
     **dict.fromkeys(["npm", "pnpm", "yarn"], ("exec", "dlx", "x")),
-    **dict.fromkeys(names("bundle mise asdf rbenv pyenv op"), ("exec", "run")),
+    **dict.fromkeys(names("bundle mise asdf rbenv pyenv op"), ("exec", "run", "x")),
     **dict.fromkeys(_CONTAINERS, ("exec", "run")),
 }
 _VALUED_RUN_OPTIONS = names("""
@@ -146,6 +147,13 @@ def unwrap(words: list[str]) -> Unwrapped:
     if name in _RUNNERS:
         return _runner(name, arguments)
     return Unwrapped()
+
+
+def wraps(name: str) -> bool:
+    """Whether what this program starts is looked at for itself."""
+    return (
+        name in _RUNNERS or name in _RUN_WORDS or name in SHELLS or name in FEEDERS or name in ("env", "eval", "trap")
+    )
 
 
 def _runner(name: str, arguments: list[str]) -> Unwrapped:
@@ -223,7 +231,7 @@ def _shell(arguments: list[str]) -> Unwrapped:
         return _scripts(scripts, unknown=not scripts or _any_guess(scripts), stands=bool(scripts))
     if isinstance("".join(arguments[at : at + 1]) and arguments[at], Guess) and not arguments[at].startswith("$"):
         return Unwrapped(unknown=True)
-    only_tells = arguments[:1] in (["--version"], ["--help"])
+    only_tells = arguments[:1] in (["--version"], ["--help"], ["-n"])
     return Unwrapped(reads_input=not only_tells and (at >= len(arguments) or "-s" in arguments))
 
 
@@ -249,7 +257,8 @@ def _git(arguments: list[str]) -> Unwrapped:
     for at, verbs in enumerate(pairwise(arguments)):
         if verbs in (("submodule", "foreach"), ("bisect", "run")):
             rest = arguments[at + 2 :]
-            scripts.append(" ".join(rest[_past_options(rest, "", []) :]))
+            rest = rest[_past_options(rest, "", []) :]
+            scripts.append(shlex.join(rest) if len(rest) > 1 else "".join(rest))
     return _scripts(scripts, unknown=_any_guess(scripts))
 
 
