@@ -41,7 +41,8 @@ PRIVATE, PUBLIC = "-----BEGIN RSA PRIVATE KEY-----\nx\n", "-----BEGIN CERTIFICAT
 @pytest.mark.parametrize(
     ("path", "content"),
     [
-        (".ENV", "A=1"), (".Env.Local", "A=1"), (".env.ci", "A=1"), ("deploy/prod.env", "DB_PASSWORD=x"), (".netrc", ""),
+        (".ENV", "A=1"), (".Env.Local", "A=1"), (".env.ci", "A=1"), ("deploy/prod.env", "DATABASE_URL=x"), (".netrc", ""),
+        (".env~", "A=1"), (".env-prod", "A=1"), (".envrc", "\ufeff export DB_PWD=x"), ("config/master.key", "0f" * 16),
         ("sub/.pypirc", ""), (".npmrc", "//registry.example.org/:_authToken=x"), ("server.pem", PRIVATE),
         ("certs/SERVER.KEY", PRIVATE), ("id_work", "-----BEGIN OPENSSH PRIVATE KEY-----"), ("a.p12", "x"),
         ("credentials.json", '{"client_secret": "x"}'), ("my-service-account.json", '{"private_key": "x"}'),

@@ -36,7 +36,7 @@ SECRETS = (
 """Reading these asks."""
 
 _PERHAPS = (
-    ".env.*", "*.env", "*.pem", "*.key", "*.p8", "*.ppk", "*.p12", "*.pfx", "*.jks", "*.keystore", "id_*", ".npmrc",
+    ".env.*", ".env-*", ".env_*", ".env~", ".envrc", "*.env", "*.pem", "*.key", "*.p8", "*.ppk", "*.p12", "*.pfx", "*.jks", "*.keystore", "id_*", ".npmrc",
     ".yarnrc.yml", "*credential*.json", "*service*account*.json", "*client*secret*.json", "**/.docker/config.json",
 )  # fmt: skip
 """Reading these asks where they look like secrets; `looks_secret` says when they do."""
@@ -49,10 +49,11 @@ _HOLDS_SECRET = re.compile(
     rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File|"
     rb"_auth(?:token)?\s*=|_password\s*=|npmauth(?:token|ident)\s*:|"
     rb"\"(?:auth|private_key|client_secret|refresh_token|[a-z_]*access_key)\"\s*:|"
-    rb"^(?:export )?\w*(?:secret|token|passw|key|credential)\w*\s*=\s*[^\s#]",
+    rb"^(?:\xef\xbb\xbf)?[ \t]*(?:export )?\w*(?:secret|token|passw|pwd|key|credential|auth|_url|_dsn)\w*\s*=\s*[^\s#]",
     re.IGNORECASE | re.MULTILINE,
 )
-_MOST_READ = 1 << 16
+_BARE_KEY = re.compile(rb"\s*[\w+/=.-]{16,}\s*")
+_MOST_READ = 1 << 20
 
 STARTERS = (
     *(f"**/{name}" for name in sorted(SETTINGS - {"ferrule.toml"})),
@@ -118,7 +119,7 @@ def looks_secret(path: str) -> bool:
     if _EXAMPLE.search(name):
         return False
     lower = name.lower()
-    if lower.startswith(".env."):
+    if lower.startswith(".env") and lower != ".envrc":
         return True
     if not _FOR_TESTS.isdisjoint(folder.lower() for folder in folders[-4:]):
         return False
@@ -136,7 +137,8 @@ def looks_secret(path: str) -> bool:
 @lru_cache(maxsize=4096)
 def _holds_secret(path: str, *version: int) -> bool:
     with open(path, "rb", opener=_opened) as file:
-        return bool(_HOLDS_SECRET.search(file.read(_MOST_READ)))
+        content = file.read(_MOST_READ)
+    return bool(_HOLDS_SECRET.search(content) or (path.lower().endswith(".key") and _BARE_KEY.fullmatch(content)))
 
 
 def _opened(path: str, flags: int) -> int:

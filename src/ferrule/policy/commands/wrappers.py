@@ -16,7 +16,7 @@ from ferrule.policy.commands.words import is_assignment
 
 SHELLS = names("sh bash dash ash rbash zsh fish csh tcsh ksh mksh ksh93")
 FEEDERS = names("""
-    find gfind fd fdfind xargs gxargs parallel sem ssh autossh entr
+    find gfind fd fdfind xargs gxargs parallel sem ssh autossh entr git
 """)
 """These run what they were not asked for by name: a rule for `find` is none for what its `-exec` starts."""
 

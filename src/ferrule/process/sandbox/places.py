@@ -120,7 +120,7 @@ def _quoted(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") + '"'
 
 
-_MOST_SOCKETS = 64
+_MOST_SOCKETS = 512
 _SOCKET = re.compile(r" (/.*)$", re.MULTILINE)
 # Homes, the sockets of services, and folders that everyone may write.
 _REPLACED_FOLDERS = ("/home", "/root", "/run", "/var/tmp")  # noqa: S108 - to be hidden
