@@ -61,14 +61,13 @@ async def _call(workspace: Path, rounds: int) -> Row:
     from ferrule import RulePolicy, Runtime
     from ferrule.mcp_client.server_config import ServerConfig
     from ferrule.mcp_client.servers import Servers
-    from ferrule.plugins.isolated import server_of
-    from ferrule.plugins.lock import read_lock
+    from ferrule.plugins.enabled import enabled_plugins
     from ferrule.registry.registry import Registry
 
     registry = Registry()
     bare = ServerConfig("bare", (sys.executable, str(HERE / "_mcp_gateway_servers.py"), "bare", str(workspace)))
-    plugin = server_of(read_lock()["echo-0"], workspace)
-    servers = Servers([bare, plugin], registry, folders=[workspace], data=workspace / "data")
+    agreed = [one for one in enabled_plugins(workspace)[0] if one.name == "echo-0"]
+    servers = Servers([bare], registry, folders=[workspace], data=workspace / "data", agreed=agreed)
     runtime = Runtime(registry, policy=RulePolicy(allow=["mcp__*"], doubts=servers.approvals))
     try:
         await servers.start()

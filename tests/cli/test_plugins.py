@@ -22,6 +22,7 @@ from ferrule.plugins.install import FoundPlugin, fetched
 from ferrule.plugins.manifest import PluginError, read_file
 
 from .conftest import Command
+from .test_tools import imported
 
 HOSTILE = '''
 import os, socket, subprocess, sys, time
@@ -120,6 +121,16 @@ def test_from_a_file_to_a_used_tool_in_three_commands(ferrule: Command) -> None:
     assert ferrule("call", "mcp__wordy__count_words", '{"text": "a b c"}').out == "3\n"
     assert "mcp__wordy__count_words: called 1 times, failed 0 times" in ferrule("plugin", "show", "wordy").out
     assert ferrule("plugin", "verify").out == "wordy 1.0: as it was installed\n"
+
+
+def test_a_list_of_tools_imports_nothing_of_what_runs_plugins(ferrule: Command) -> None:
+    """Issue 18: their definitions come from the lock, so that a start is as quick as without them."""
+    ferrule("plugin", "install", str(wordy(ferrule.folder / "wheels")), "--yes")
+    ferrule.settings.write_text("")  # tools of a folder may import anything
+    done = ferrule("tools", PYTHONPROFILEIMPORTTIME="1")
+    assert "mcp__wordy__count_words" in done.out
+    heavy = {"asyncio", "mcp", "httpx2", "ferrule.process", "ferrule.plugins.lock", "ferrule.mcp_client.remote_server"}
+    assert imported(done.err) & heavy == set()
 
 
 def test_a_market_brings_what_it_signed_and_nothing_else(ferrule: Command) -> None:

@@ -10,9 +10,8 @@ from inline_snapshot import snapshot
 
 from ferrule.mcp_client import bounds, stdio_transport
 from ferrule.mcp_client.connection import Connection, connect
-from ferrule.mcp_client.failures import Failed
+from ferrule.mcp_client.failures import Failed, ServerLog
 from ferrule.mcp_client.server_config import Ports, ServerConfig
-from ferrule.mcp_client.servers import ServerLog
 from ferrule.process.references import Variables
 from tests.mcp_client.peers import alive, plain, until, using
 

@@ -9,6 +9,7 @@ from ferrule.core.errors import MissingExtra
 from ferrule.mcp_client.failures import (
     Failed,
     NotYet,
+    ServerLog,
     Trouble,
     cannot_be_used,
     reason_of,
@@ -16,7 +17,6 @@ from ferrule.mcp_client.failures import (
     trouble_of,
     with_garbage,
 )
-from ferrule.mcp_client.servers import ServerLog
 from ferrule.mcp_client.stdio_transport import CannotStart
 from ferrule.process.references import MissingValue
 

@@ -11,7 +11,8 @@ from mcp.client.auth import OAuthFlowError
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 from ferrule.mcp_client.http_transport import SignIn, TokenFile, oauth
-from ferrule.mcp_client.server_config import NotSigningIn, read_json
+from ferrule.mcp_client.server_config import NotSigningIn
+from ferrule.workspace.data_folder import read_json
 
 URL = "https://example.org/mcp"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ferrule.mcp_client.bounds import STDERR_KEPT
-from ferrule.mcp_client.servers import ServerLog
+from ferrule.mcp_client.failures import ServerLog
 from ferrule.process.references import Variables
 
 

@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest
 
-from ferrule.mcp_client.servers import ServerLog
+from ferrule.mcp_client.failures import ServerLog
 from ferrule.mcp_client.stdio_transport import CannotStart, StdioTransport
 from tests.mcp_client.peers import until
 

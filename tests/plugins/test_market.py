@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from ferrule.plugins import market as market_module
 from ferrule.plugins.fetch import checked_address, fetch
 from ferrule.plugins.market import Market, add_market, find_market, markets, refresh_market, remove_market
-from ferrule.plugins.market_files import withdrawn_names
 from ferrule.plugins.offers import find_offer, find_offers, near_names
+from ferrule.plugins.plugin_files import withdrawn_names
 from ferrule.plugins.signed_index import INDEX_FILE, MarketError, check, public_key, sign
 from tests.plugins.market_site import KEY, OTHER_KEY, PINNED, Site, entry, index, raw, running, serving
 
@@ -160,7 +160,7 @@ def test_withdrawn_versions_are_known_at_each_start(site: Site, acme: Market, da
 
 def test_looking_for_withdrawn_versions_imports_nothing_heavy(acme: Market, data: Path) -> None:
     program = (
-        "import sys, ferrule.plugins.market_files as files; files.withdrawn_names();"
+        "import sys, ferrule.plugins.plugin_files as files; files.withdrawn_names();"
         "print([one for one in ('httpx2', 'cryptography', 'asyncio', 'pydantic') if one in sys.modules])"
     )
     environment = {**os.environ, "FERRULE_DATA": str(data)}

@@ -12,8 +12,8 @@ import pytest
 
 from ferrule.plugins.fetch import fetch
 from ferrule.plugins.market import add_market, refresh_market
-from ferrule.plugins.market_files import withdrawn_names
 from ferrule.plugins.offers import find_offer
+from ferrule.plugins.plugin_files import withdrawn_names
 from ferrule.plugins.publish import Published, publish
 from ferrule.plugins.signed_index import INDEX_FILE, MarketError, MarketIndex, check, parse_index, sign
 from tests.plugins.market_site import KEY, TABLE, make_mcpb, make_wheel, serving

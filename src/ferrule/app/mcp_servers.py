@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ferrule.app.settings import McpServerSettings, Settings
+    from ferrule.mcp_client.remote_tool import AgreedServer
     from ferrule.mcp_client.server_config import Ports, ServerConfig
     from ferrule.mcp_client.servers import Servers
     from ferrule.mcp_client.trust_records import TrustRecords
@@ -275,11 +276,12 @@ def build_servers(
     if not known.servers and not plugins:
         return None, [*known.problems, *known.left_out, *of_plugins]
     from ferrule.mcp_client.servers import Servers
-    from ferrule.policy.shown_text import shown_argument
 
     waiting = [one for one in known.servers if not one.trusted and one.config.enabled]
     notes = [*known.problems, *known.left_out, *of_plugins]
     if waiting:
+        from ferrule.policy.shown_text import shown_argument
+
         names = ", ".join(f"`{one.config.name}`" for one in waiting)
         typed = shown_argument(waiting[0].config.name)
         notes.append(
@@ -288,8 +290,9 @@ def build_servers(
         )
     taken = {one.config.name for one in known.servers}
     servers = Servers(
-        [*(one.config for one in known.servers if one.trusted), *(one for one in plugins if one.name not in taken)],
+        [one.config for one in known.servers if one.trusted],
         registry,
+        agreed=[one for one in plugins if one.name not in taken],
         folders=(workspace, *folders),
         data=mcp_folder(),
         ports=ports,
@@ -298,11 +301,11 @@ def build_servers(
     return servers, notes
 
 
-def _plugins(workspace: Path) -> tuple[list[ServerConfig], list[str]]:
+def _plugins(workspace: Path) -> tuple[list[AgreedServer], list[str]]:
     """The servers of installed plugins; in most starts there are none, and nothing is imported then."""
     if not (data_folder() / "plugins" / "plugins.lock").exists():
         return [], []
-    from ferrule.plugins.isolated import enabled_plugins
+    from ferrule.plugins.enabled import enabled_plugins
 
     return enabled_plugins(workspace)
 

@@ -174,7 +174,7 @@ async def _serve_stdio(app: App, reading: int, writing: int) -> None:
     from ferrule.mcp_server.shown_tools import Definitions
 
     servers = app.tools.servers
-    unlisted = servers is not None and any(not one.server.listed for one in servers.joined.values())
+    unlisted = servers is not None and any(not one.listed for one in servers.joined.values())
 
     async def serve(lines: Lines, opened: Opened) -> None:
         from ferrule.mcp_server.stdio import serve_lines

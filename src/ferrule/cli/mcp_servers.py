@@ -42,8 +42,9 @@ if TYPE_CHECKING:
     from ferrule.app.mcp_servers import KnownServer, KnownServers
     from ferrule.app.settings import Settings
     from ferrule.cli.status_line import StatusLine
+    from ferrule.mcp_client.remote_server import RemoteServer
     from ferrule.mcp_client.server_config import ServerConfig
-    from ferrule.mcp_client.servers import Joined, RemoteServer, Servers
+    from ferrule.mcp_client.servers import Joined, Servers
     from ferrule.mcp_client.trust_records import TrustChange
 
 
@@ -90,7 +91,7 @@ def list_servers(tools: Tools) -> None:
     for note in tools.notes:
         warn(note)
     servers = tools.servers
-    if servers is None or all(one.server.listed for one in servers.joined.values()):
+    if servers is None or all(one.listed for one in servers.joined.values()):
         return
     import asyncio  # only where a server must be asked; listing tools should start at once
 
@@ -100,7 +101,7 @@ def list_servers(tools: Tools) -> None:
         try:
             async with StatusLine().showing(ServerWaits(servers)):
                 await servers.start_unlisted(wait=_SECONDS_TO_LIST)
-            return [name for name, one in servers.joined.items() if one.server.starting]
+            return [name for name, one in servers.joined.items() if one.made and one.made.starting]
         finally:
             await servers.close()
 
@@ -120,12 +121,14 @@ def _say_slow(names: list[str]) -> None:
 
 def say_problems(servers: Servers) -> None:
     """Which servers cannot be used, and why."""
-    for line in filter(None, (problem_line(name, one.server) for name, one in servers.joined.items())):
+    for line in filter(None, (problem_line(name, one.made) for name, one in servers.joined.items())):
         warn(line)
 
 
-def problem_line(name: str, server: RemoteServer) -> str | None:
+def problem_line(name: str, server: RemoteServer | None) -> str | None:
     """What to say of a server that cannot be used now; of one that still starts, the tools come when it is ready."""
+    if server is None:  # nobody has needed it yet
+        return None
     if server.problem:
         return _("The MCP server {name} cannot be used: {why}.").format(name=name, why=localised(server.problem))
     if server.starting:

@@ -161,7 +161,7 @@ class ServerWaits:
 
     def _starting(self) -> dict[str, float | None]:
         joined = self._servers.joined if self._servers is not None else {}
-        return {name: one.server.starting_since for name, one in joined.items()}
+        return {name: one.made.starting_since for name, one in joined.items() if one.made is not None}
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -57,11 +56,13 @@ class Pace:
         most: int,
         *,
         clock: Callable[[], float] = monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        sleep: Callable[[float], Awaitable[None]] | None = None,
     ) -> None:
         self._most = most
+        if sleep is None:
+            from asyncio import sleep  # here, because a list of tools needs the numbers above and no event loop
         self._clock = clock
-        self._sleep = sleep
+        self._sleep: Callable[[float], Awaitable[None]] = sleep
         self._began = clock()
         self._spent = 0
 

@@ -19,15 +19,11 @@ from ferrule.core.description import Description
 from ferrule.core.errors import ErrorKind
 from ferrule.core.function_tool import RawTool
 from ferrule.core.result import ErrorInfo, ToolResult, words_for_attached
-from ferrule.dialects.dialect import readable
-from ferrule.dialects.mcp import MCP, embedded_text
-from ferrule.dialects.payload import DialectError, to_base64
 from ferrule.mcp_client.bounds import ATTACHMENTS, DESCRIPTION_CHARS, SCHEMA_BYTES, SCHEMA_DEPTH, TOOLS
-from ferrule.mcp_client.failures import malformed_result
-from ferrule.mcp_client.server_config import read_json, write_json
+from ferrule.workspace.data_folder import read_json, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from ferrule.core.context import ToolContext
@@ -55,6 +51,8 @@ def server_slug(name: str) -> str:
     fits = re.fullmatch(r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*", name) and len(name) <= _MOST_OF_SERVER
     if fits and not _MADE.fullmatch(name):
         return name
+    from ferrule.dialects.dialect import readable
+
     return _with_hash(re.sub("_+", "_", readable(name)), name, _MOST_OF_SERVER)
 
 
@@ -65,6 +63,8 @@ def tool_name(server: str, tool: str) -> str:
     fits = tool and not _FOREIGN.search(tool) and len(tool) <= room
     if fits and not _MADE.fullmatch(tool) and not _MADE_ELSEWHERE.fullmatch(head + tool):
         return head + tool
+    from ferrule.dialects.dialect import readable
+
     return head + _with_hash(readable(tool), tool, room)
 
 
@@ -139,6 +139,9 @@ class Definition:
 
 def read_definition(payload: Mapping[str, Any]) -> Definition:
     """A definition that can be used; raises `Refused`."""
+    from ferrule.dialects.mcp import MCP
+    from ferrule.dialects.payload import DialectError
+
     kept = {key: payload[key] for key in _KEPT if payload.get(key) is not None}
     try:
         read = MCP().read_definition(kept)
@@ -235,41 +238,64 @@ class DefinitionStore:
         return self._folder / f"{server_slug(config.name)}-{config.fingerprint[:12]}.json"
 
 
-_MCP = MCP()
 _LONGEST_ERROR = 20_000
+
+
+@dataclass(slots=True, frozen=True)
+class AgreedServer:
+    """A server that the user agreed to with its tools, as a plugin's: these very definitions are offered, no others."""
+
+    name: str
+    digests: Mapping[str, str]
+    """Of the definitions that were agreed to, by the names of the tools."""
+    known: Sequence[Definition]
+    """As many of these as are at hand, so that the server need not be asked."""
+    kinds: Mapping[str, str]
+    """Of its tools, as they were agreed to; the others are of the kind `execute`."""
+    config: Callable[[], ServerConfig]
+    """Found out when it is started; raises `ToolError` where it cannot be."""
+
+    @property
+    def identity(self) -> str:
+        return self.name
 
 
 class RemoteTool(RawTool):
     """One tool of one server."""
 
-    def __init__(self, config: ServerConfig, definition: Definition, call: Call) -> None:
+    def __init__(self, server: ServerConfig | AgreedServer, definition: Definition, call: Call) -> None:
         self.definition = definition
-        self.server_name = config.name
-        self.identity = config.identity
+        self.server_name = name = server.name
+        self.identity = server.identity
+        agreed = server if isinstance(server, AgreedServer) else None
         self._call = call
         super().__init__(
-            tool_name(config.name, definition.name),
+            tool_name(name, definition.name),
             definition.input_schema,
             self._run,
             output_schema=definition.output_schema,
-            description=_described(definition, config.name),
+            description=_described(definition, name),
             display_name=definition.title or definition.name,
-            kind=config.confinement.kinds.get(definition.name, "execute") if config.confinement else "execute",
-            category="plugin" if config.confinement else "mcp",
-            tags=(config.name,),
+            kind=agreed.kinds.get(definition.name, "execute") if agreed else "execute",
+            category="plugin" if agreed else "mcp",
+            tags=(name,),
             idempotent=definition.hints("idempotentHint") or definition.hints("readOnlyHint"),
-            timeout=config.timeout,
+            timeout=None if isinstance(server, AgreedServer) else server.timeout,
             may_block=False,
             # Only for the order of calls: a server that lies can confuse its own results, and gets no leave by it.
             touches=READS_ANYTHING if definition.hints("readOnlyHint") else WRITES_ANYTHING,
             # What a user agrees to: the names that the server is really called by, not the title it chose.
-            summary=lambda arguments: f"{config.name}: {definition.name} {self.params.dump(arguments).decode()}",
+            summary=lambda arguments: f"{name}: {definition.name} {self.params.dump(arguments).decode()}",
         )
 
     async def _run(self, arguments: Any, context: ToolContext) -> ToolResult:
+        from ferrule.dialects.mcp import MCP, embedded_text
+        from ferrule.dialects.payload import DialectError
+        from ferrule.mcp_client.failures import malformed_result
+
         payload = await self._call(self, arguments, context)
         try:
-            result = _MCP.read_result(_with_fewer_blocks(payload), RawCall(self.name, id=context.call_id))
+            result = MCP().read_result(_with_fewer_blocks(payload), RawCall(self.name, id=context.call_id))
         except DialectError as error:
             raise malformed_result(self.server_name, self.definition.name, str(error).rstrip(".")) from None
         if not result.success:
@@ -316,6 +342,8 @@ def _words(result: ToolResult) -> str:
     """Words for a result that has none: its data as JSON, or what is attached."""
     if result.data is not None:
         from pydantic_core import to_json
+
+        from ferrule.dialects.payload import to_base64
 
         words = to_json(result.data).decode()
         attached = [one.data for one in result.attachments if one.data]

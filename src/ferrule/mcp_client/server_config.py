@@ -7,11 +7,8 @@ and remembered. `Variables` fills them in when the server is started.
 from __future__ import annotations
 
 import json
-import os
 import re
-import secrets
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
@@ -36,17 +33,14 @@ class ConfigProblem(ValueError):  # noqa: N818 - reads as what it says
 
 @dataclass(slots=True, frozen=True)
 class ServerBox:
-    """What a program sees and reaches besides the system's own programs, and what it may do; the kernel holds it to
-    that. Its folder is `folder` of its config, which it may write.
+    """What a program sees and reaches besides the system's own programs; the kernel holds it to that.
+
+    Its folder is `folder` of its config, which it may write.
     """
 
     readable: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
-    kinds: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Of its tools, as the user agreed to them; the others are of the kind `execute`."""
-    agreed: Mapping[str, str] | None = None
-    """Digests of its tools' definitions that the user agreed to: no other is offered. None before that."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -246,35 +240,3 @@ class Ports:
     elicitor: Elicitor | None = None
     sample: Sampler | None = None
     show_url: ShowUrl | None = None
-
-
-# Small JSON files that only the user may read: written whole or not at all.
-
-
-_MOST_READ = 64 << 20
-
-
-def read_json(file: Path) -> dict[str, Any]:
-    """The object in a file; nothing where there is none, or none that can be read."""
-    try:
-        if file.stat().st_size > _MOST_READ:
-            return {}
-        found: Any = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-
-
-def write_json(file: Path, document: dict[str, Any]) -> None:
-    """Write an object to a file with mode 0600, in a folder with mode 0700."""
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    temporary = file.with_name(f".{file.name}.{secrets.token_hex(6)}")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "wb") as opened:  # noqa: PTH123 - a descriptor
-            opened.write(json.dumps(document, ensure_ascii=False).encode("utf-8", "replace"))
-        temporary.replace(file)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise

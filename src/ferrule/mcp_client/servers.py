@@ -1,405 +1,39 @@
 """Every server of a user and a workspace, and their tools in one registry, coming and going while it is used (R8).
 
-A server is started when it is first needed, kept warm, and started again when it fails. One that hangs or dies harms
-nobody else: its calls fail within their time and say why, and the more often it fails the longer it is left alone.
+Nothing is started before it is needed, and what runs servers (`remote_server.py`) is not even imported: a list of
+tools is there at once.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import os
 from collections.abc import Mapping
-from contextlib import nullcontext, suppress
-from contextvars import copy_context
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
-from time import monotonic
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.elicitation import set_elicitor
-from ferrule.core.errors import MissingExtra
-from ferrule.core.loops import elsewhere
-from ferrule.core.phrases import phrase
 from ferrule.mcp_client import bounds
-from ferrule.mcp_client.failures import (
-    Failed,
-    NotYet,
-    ServerLog,
-    Trouble,
-    cannot_be_used,
-    changed_meanwhile,
-    ended_in_call,
-    first_problem,
-    instead_of_answer,
-    malformed_result,
-    reason_of,
-    refused_call,
-    trouble_of,
-    was_not_read,
-    with_garbage,
-)
 from ferrule.mcp_client.remote_tool import (
+    AgreedServer,
     DefinitionStore,
     RemoteTool,
     ToolListing,
-    read_listing,
     server_slug,
     split_name,
 )
-from ferrule.mcp_client.server_config import ConfigProblem, Ports, ServerConfig, from_json
-from ferrule.mcp_client.trust_records import Approvals
-from ferrule.policy.decide import RulePolicy
-from ferrule.process.references import Variables
 from ferrule.registry.registry import NameTaken, Registry
-from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from pathlib import Path
 
-    from mcp.shared.dispatcher import ProgressFnT
-
     from ferrule.core.context import ToolContext
-    from ferrule.mcp_client.connection import Connection, ServerOffer
+    from ferrule.mcp_client.remote_server import RemoteServer
+    from ferrule.mcp_client.server_config import Ports, ServerConfig
+    from ferrule.mcp_client.trust_records import Approvals
 
 logger = logging.getLogger("ferrule.mcp")
-
-_STEADY_SECONDS = 30.0
-_FIRST_WAIT = 1.0
-_SECONDS_TO_SIGN_IN = 300.0
-"""A user's time, beside the server's."""
-_LONGEST_REST = 2.0
-_CLOSED = "Connection closed"
-"""What the SDK tells every call when the connection itself has ended."""
-_ALONE = "SSE stream "
-"""How the error begins of a call over HTTP whose own stream ended; the others' go on."""
-
-
-class RemoteServer:
-    """A server that may or may not run. `on_listing` hears what it offers, each time that is known anew; `before_call`
-    may still refuse a call once the server runs.
-    """
-
-    def __init__(
-        self,
-        config: ServerConfig,
-        *,
-        folders: Sequence[Path],
-        tokens: Path,
-        ports: Ports,
-        on_listing: Callable[[ToolListing], None],
-        before_call: Callable[[RemoteTool], None],
-    ) -> None:
-        self.config = config
-        self.log = ServerLog()
-        self.problem = ""
-        """Why it cannot be used at present; empty where nothing is known against it."""
-        self.trouble = Trouble.OTHER
-        """Of what kind the problem is, where it could not be started."""
-        self.listed = False
-        self._folders = folders
-        self._tokens = tokens
-        self._ports = ports
-        self._on_listing = on_listing
-        self._before_call = before_call
-        self._connection: Connection | None = None
-        self._opening: asyncio.Task[Connection] | None = None
-        self._opening_at = 0.0
-        self._relisting: asyncio.Task[None] | None = None
-        self._outdated = False
-        self._checking: asyncio.Task[None] | None = None
-        self._endings: set[asyncio.Task[None]] = set()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting = 0
-        self._failures = 0
-        self._not_before = 0.0
-        self._opened_at = 0.0
-
-    @property
-    def offered(self) -> ServerOffer | None:
-        """Who it says it is, while it runs."""
-        return self._connection.offered if self._connection is not None and self._connection.alive else None
-
-    @property
-    def starting(self) -> bool:
-        """Whether it is being started just now, up to the moment at which it is known how that went."""
-        return self._opening is not None
-
-    @property
-    def starting_since(self) -> float | None:
-        """When that began, by the monotonic clock."""
-        return self._opening_at if self.starting else None
-
-    # Using it
-
-    async def connected(self) -> Connection:
-        """The connection, opened when there is none; raises `Failed`. Many at once open it once."""
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:  # what an earlier loop had ended with it
-            self._loop, self._connection, self._opening, self._not_before = loop, None, None, 0.0
-            self._endings.clear()
-        if self._connection is not None:
-            if self._connection.alive:
-                return self._connection
-            self._note_end(self._connection)
-        if self._opening is None:
-            left = self._not_before - loop.time()
-            if left > 0:
-                raise NotYet(self.problem, left)
-            # Not as the caller: what the server asks for later calls must not reach whoever made the first one.
-            anyone = copy_context()
-            anyone.run(set_elicitor, None)
-            self._opening_at = monotonic()
-            self._opening = loop.create_task(self._open(), context=anyone)
-            self._opening.add_done_callback(self._opened)
-        return await self._wait_for(self._opening)
-
-    async def _wait_for(self, opening: asyncio.Task[Connection]) -> Connection:
-        self._waiting += 1
-        try:
-            return await asyncio.shield(opening)
-        finally:
-            self._waiting -= 1
-            if self._waiting == 0 and self._signs_in and not opening.done():
-                opening.cancel()  # nobody wants to sign in any more
-                self._opening = None
-
-    async def call(self, tool: RemoteTool, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-        """Run one call; raises `ToolError` whatever the server does."""
-        if (home := self._other_loop()) is not None:
-            return await elsewhere(self.call(tool, arguments, context), home)
-        try:
-            with context.asking_person() if self._signs_in else nullcontext():
-                connection = await self.connected()
-            self._before_call(tool)
-            return await self._call(connection, tool, arguments, context)
-        except Failed as failed:
-            raise cannot_be_used(self.config.name, failed, self.log) from None
-
-    async def start(self) -> None:
-        """Have it running with its tools listed; a failure is noted in `problem`, and raised."""
-        if (home := self._other_loop()) is not None:
-            await elsewhere(self.start(), home)
-            return
-        await self.connected()
-
-    def _other_loop(self) -> asyncio.AbstractEventLoop | None:
-        """The loop that its connection belongs to, where that runs beside this one."""
-        loop = self._loop
-        return loop if loop is not None and loop is not asyncio.get_running_loop() and loop.is_running() else None
-
-    async def close(self) -> None:
-        """End it, with all that it started."""
-        if (home := self._other_loop()) is not None:
-            await elsewhere(self.close(), home)
-            return
-        for task in (self._opening, self._relisting, self._checking):
-            if task is not None and not task.done():
-                task.cancel()
-                await asyncio.wait({task})
-        if self._connection is not None and self._loop is asyncio.get_running_loop():
-            await self._connection.close()
-        self._connection = None
-        if self._endings and self._loop is asyncio.get_running_loop():
-            await asyncio.wait(self._endings)
-
-    async def _call(
-        self, connection: Connection, tool: RemoteTool, arguments: Mapping[str, Any], context: ToolContext
-    ) -> dict[str, Any]:
-        from mcp.shared.exceptions import MCPError
-        from mcp_types import CONNECTION_CLOSED
-        from pydantic import ValidationError
-
-        name = tool.definition.name
-        log, heard = self.log, self.log.garbage_lines
-        try:
-            return await connection.call(
-                name, arguments, _progress(context), as_task=tool.definition.needs_task, context=context
-            )
-        except asyncio.CancelledError:
-            if garbage := log.garbage(heard):
-                context.stopped_words = instead_of_answer(garbage)
-            self._check_soon(connection)
-            raise
-        except MCPError as error:
-            if was_not_read(error):
-                raise refused_call(self.config.name, name, error, self.log) from None
-            # Servers use the same code for errors of their own.
-            if error.code == CONNECTION_CLOSED and (not connection.alive or str(error).startswith((_CLOSED, _ALONE))):
-                alone = connection.alive and str(error) != _CLOSED
-                reason = self.log.clean(reason_of(Failed(str(error))) if alone else await connection.end_reason())
-                raise ended_in_call(self.config.name, reason, log, garbage=log.garbage(heard)) from None
-            if _session_over(error):
-                await connection.close()
-                raise ended_in_call(self.config.name, phrase("it ended the session"), self.log) from None
-            raise refused_call(self.config.name, name, error, self.log) from None
-        except ValidationError as error:
-            raise malformed_result(self.config.name, name, first_problem(error)) from None
-        except (RuntimeError, ExceptionGroup) as error:
-            raise malformed_result(self.config.name, name, reason_of(error)) from None
-
-    # Starting it, and starting it again
-
-    async def _open(self) -> Connection:
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        variables = Variables(os.environ)
-        self.log = ServerLog(variables)
-        self._outdated = False
-        try:
-            if self._endings:  # two of them at once may want the same file or port
-                await asyncio.wait(self._endings, timeout=self.config.start_timeout)
-            left = max(0.0, self.config.start_timeout - (loop.time() - began))
-            await variables.ask_keyring(self.config.written, left)
-            left = max(0.0, self.config.start_timeout - (loop.time() - began))
-            connection = _with_sdk()(
-                self.config,
-                variables,
-                folders=self._folders,
-                tokens=self._tokens,
-                ports=self._ports,
-                log=self.log,
-                on_change=self._relist_soon,
-            )
-            ends = loop.time() + left  # what was imported meanwhile took our time, and not the server's
-            for_a_person = _SECONDS_TO_SIGN_IN if self._signs_in else 0.0
-            await connection.open(left + for_a_person, self.config.start_timeout + for_a_person)
-        except Exception as error:  # noqa: BLE001 - whatever it raised is why the server cannot be used
-            raise self._failed(reason_of(error), trouble_of(error)) from None
-        try:
-            left = self.config.start_timeout if self._signs_in else ends - loop.time()
-            await self._list_within(left, connection)
-        except BaseException as error:
-            if isinstance(error, TimeoutError):
-                self._let_go(connection)
-                raise self._failed(
-                    phrase(
-                        "it did not list its tools within {seconds} s",
-                        seconds=f"{self.config.start_timeout:g}",
-                    )
-                ) from None
-            await connection.close()
-            if isinstance(error, asyncio.CancelledError):
-                raise
-            raise self._failed(phrase("its tools could not be listed: {error}", error=reason_of(error))) from None
-        return connection
-
-    def _failed(self, reason: str, trouble: Trouble = Trouble.OTHER) -> Failed:
-        return Failed(with_garbage(self.log.clean(reason), self.log), trouble)
-
-    async def _list_within(self, seconds: float, connection: Connection) -> None:
-        """List its tools, or raise `TimeoutError` at once: taking a question back from a mute server takes seconds."""
-        listing = asyncio.create_task(self._list(connection))
-        listing.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may be left to hear it
-        try:
-            done, _ = await asyncio.wait({listing}, timeout=seconds)
-        finally:
-            listing.cancel()
-        if not done:
-            raise TimeoutError
-        listing.result()
-
-    def _let_go(self, connection: Connection) -> None:
-        """End one that is mute, in its own time: whoever waited for it has waited long enough."""
-        ending = asyncio.create_task(connection.close(at_once=True))
-        self._endings.add(ending)
-        ending.add_done_callback(self._endings.discard)
-
-    @property
-    def _signs_in(self) -> bool:
-        return bool(self.config.url) and self._ports.show_url is not None
-
-    def _opened(self, task: asyncio.Task[Connection]) -> None:
-        if self._opening is task:
-            self._opening = None
-        if task.cancelled():
-            return
-        error = task.exception()
-        if error is None:
-            self._connection = task.result()
-            self._opened_at = task.get_loop().time()
-            self.problem = ""
-            if self._outdated:  # it changed while it was listed
-                self._relist_soon()
-            return
-        self.problem = error.reason if isinstance(error, Failed) else reason_of(error)
-        self.trouble = trouble_of(error)
-        self._fail(task.get_loop().time())
-
-    def _note_end(self, connection: Connection) -> None:
-        """The first end costs nothing; a server that keeps ending is left alone for longer each time."""
-        now = asyncio.get_running_loop().time()
-        self._connection = None
-        self.problem = with_garbage(self.log.clean(connection.ended_because), self.log)
-        if now - self._opened_at > _STEADY_SECONDS:
-            self._failures = 0
-        self._fail(now)
-
-    def _fail(self, now: float) -> None:
-        wait = 0.0 if self._failures == 0 else min(bounds.LONGEST_WAIT, _FIRST_WAIT * 2 ** (self._failures - 1))
-        self._failures += 1
-        self._not_before = now + wait
-
-    # Watching it
-
-    async def _list(self, connection: Connection) -> None:
-        payloads, problems = await connection.tools()
-        listing = read_listing(payloads)
-        self.listed = True
-        self._on_listing(ToolListing(listing.definitions, [*problems, *listing.problems]))
-
-    def _relist_soon(self) -> None:
-        self._outdated = True
-        if self._relisting is None or self._relisting.done():
-            self._relisting = asyncio.create_task(self._relist())
-
-    async def _relist(self) -> None:
-        """Until nothing has changed meanwhile. A server that always changes gets the lesser part of our time."""
-        loop = asyncio.get_running_loop()
-        while self._outdated and (connection := self._connection) is not None and connection.alive:
-            self._outdated, began = False, loop.time()
-            try:
-                await asyncio.wait_for(self._list(connection), bounds.LIST_SECONDS)
-                self.problem = ""
-            except Exception as error:  # noqa: BLE001 - the tools stay as they were, and the user can read why
-                why = self.log.clean(phrase("its tools could not be listed again: {error}", error=reason_of(error)))
-                self.problem = with_garbage(why, self.log)
-            await asyncio.sleep(min(_LONGEST_REST, 9 * (loop.time() - began)))
-
-    def _check_soon(self, connection: Connection) -> None:
-        """After a call that was given up: is the server slow, or is nobody there?"""
-        if self._checking is None or self._checking.done():
-            self._checking = asyncio.create_task(self._check(connection))
-
-    async def _check(self, connection: Connection) -> None:
-        if connection.alive and not await connection.answers():
-            connection.ended_because = connection.ended_because or phrase("it no longer answers")
-            await connection.close()
-
-
-def _with_sdk() -> Callable[..., Connection]:
-    """What makes connections, which imports the SDK; raises `MissingExtra`."""
-    try:
-        from ferrule.mcp_client.connection import connect
-    except ModuleNotFoundError as error:
-        raise MissingExtra(phrase("An MCP server"), "mcp") from error
-    return connect
-
-
-def _session_over(error: Any) -> bool:
-    return error.code == -32600 and str(error) == "Session terminated"
-
-
-def _progress(context: ToolContext) -> ProgressFnT | None:
-    if not context.watched:
-        return None
-
-    async def tell(progress: float, total: float | None, message: str | None) -> None:
-        context.progress(progress, total, (message or "")[:1_000])
-
-    return tell
-
 
 ORIGIN = "mcp"
 _MOST_PROBLEMS = 20
@@ -409,9 +43,24 @@ _MOST_PROBLEMS = 20
 class Joined:
     """A server, its tools that are in the registry by their own names, and what is wrong with it."""
 
-    server: RemoteServer
+    source: ServerConfig | AgreedServer
+    make: Callable[[], RemoteServer]
     tools: dict[str, RemoteTool] = field(default_factory=dict[str, RemoteTool])
     problems: list[str] = field(default_factory=list[str])
+    listed: bool = False
+    """Whether its tools are known."""
+    made: RemoteServer | None = None
+    """The server once somebody asked for it."""
+
+    @property
+    def server(self) -> RemoteServer:
+        if self.made is None:
+            self.made = self.make()
+        return self.made
+
+    async def call(self, tool: RemoteTool, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+        """Run a call of one of its tools."""
+        return await self.server.call(tool, arguments, context)
 
 
 class Servers:
@@ -424,37 +73,59 @@ class Servers:
         *,
         folders: Sequence[Path],
         data: Path,
+        agreed: Iterable[AgreedServer] = (),
         ports: Ports | None = None,
         disabled: Collection[str] = (),
     ) -> None:
         self._registry = registry
         self._disabled = frozenset(disabled)
         self._store = DefinitionStore(data / "definitions")
-        self.approvals = Approvals(data / "approved.json")
-        self.ports = ports or Ports()
+        self._folders, self._data, self._ports = folders, data, ports
         self.joined: dict[str, Joined] = {}
         for config in configs:
             if not config.enabled:
                 continue
-            self.joined[config.name] = Joined(
-                RemoteServer(
-                    config,
-                    folders=folders,
-                    tokens=data / "tokens",
-                    ports=self.ports,
-                    on_listing=partial(self._hear, config.name),
-                    before_call=partial(self._check_call, config.name),
-                )
-            )
+            self.joined[config.name] = Joined(config, partial(self._make, config.name, config))
             if (known := self._store.load(config)) is not None:
                 self._join(config.name, known)
-                self.joined[config.name].server.listed = True
+        for one in agreed:
+            self.joined[one.name] = Joined(one, partial(self._make, one.name, one.config))
+            self._join(one.name, ToolListing(list(one.known), []))
+            self.joined[one.name].listed = len(one.known) == len(one.digests)
+
+    @cached_property
+    def approvals(self) -> Approvals:
+        """The guard against tools that change once they are allowed."""
+        from ferrule.mcp_client.trust_records import Approvals
+
+        return Approvals(self._data / "approved.json")
+
+    @cached_property
+    def ports(self) -> Ports:
+        """Through which servers reach the user and the model."""
+        from ferrule.mcp_client.server_config import Ports
+
+        return self._ports or Ports()
+
+    def _make(self, name: str, config: ServerConfig | Callable[[], ServerConfig]) -> RemoteServer:
+        from ferrule.mcp_client.remote_server import RemoteServer
+
+        return RemoteServer(
+            config,
+            folders=self._folders,
+            tokens=self._data / "tokens",
+            ports=self.ports,
+            on_listing=partial(self._hear, name),
+            before_call=partial(self._check_call, name),
+        )
 
     async def start(self, names: Iterable[str] | None = None, *, wait: float | None = None) -> None:
         """Start servers together, all or the named ones, and wait until their tools are known.
 
         Those that take longer than `wait` join when they are ready; those that fail are noted in their `problem`.
         """
+        import asyncio
+
         chosen = [self.joined[name] for name in (self.joined if names is None else names) if name in self.joined]
         starting = [asyncio.ensure_future(self._start(one.server)) for one in chosen]
         if starting:
@@ -462,7 +133,7 @@ class Servers:
 
     async def start_unlisted(self, *, wait: float | None = None) -> None:
         """Start only those whose tools nobody knows yet."""
-        await self.start([name for name, one in self.joined.items() if not one.server.listed], wait=wait)
+        await self.start([name for name, one in self.joined.items() if not one.listed], wait=wait)
 
     async def start_for(self, tool: str) -> None:
         """Start the server that a tool would be of, if it is not known yet."""
@@ -472,7 +143,10 @@ class Servers:
 
     async def close(self) -> None:
         """End every server, all at once."""
-        await asyncio.gather(*(one.server.close() for one in self.joined.values()), return_exceptions=True)
+        import asyncio
+
+        running = [one.made for one in self.joined.values() if one.made is not None]
+        await asyncio.gather(*(one.close() for one in running), return_exceptions=True)
 
     def forget(self, config: ServerConfig) -> None:
         """Whatever was kept of a server."""
@@ -480,13 +154,17 @@ class Servers:
         self.approvals.forget(config.identity)
 
     async def _start(self, server: RemoteServer) -> None:
+        from ferrule.mcp_client.failures import Failed
+
         with suppress(Failed):  # noted in its `problem`
             await server.start()
 
     def _hear(self, name: str, listing: ToolListing) -> None:
         self._join(name, listing)
+        if isinstance(source := self.joined[name].source, AgreedServer):
+            return  # what was agreed to is kept with the agreement
         try:
-            self._store.save(self.joined[name].server.config, listing.definitions)
+            self._store.save(source, listing.definitions)
         except OSError as error:
             logger.warning("What %s offers could not be kept: %s", name, error)
 
@@ -494,6 +172,8 @@ class Servers:
         """Leave was given for the tool as it was known then; starting its server may have shown that it changed."""
         now = self.joined[name].tools.get(tool.definition.name)
         if now is None or now.definition.digest != tool.definition.digest:
+            from ferrule.mcp_client.failures import changed_meanwhile
+
             raise changed_meanwhile(name, tool.definition.name, gone=now is None)
         self.approvals.first_use(tool)
 
@@ -501,9 +181,10 @@ class Servers:
         """Make the registry say what the server says. A tool that is as it was stays the very same."""
         one = self.joined[name]
         one.problems = list(listing.problems)
+        one.listed = True
         offered = {definition.name: definition for definition in listing.definitions}
-        if (box := one.server.config.confinement) is not None and box.agreed is not None:
-            for other in [own for own, found in offered.items() if box.agreed.get(own) != found.digest]:
+        if isinstance(agreed := one.source, AgreedServer):
+            for other in [own for own, found in offered.items() if agreed.digests.get(own) != found.digest]:
                 del offered[other]
                 one.problems.append(f"the tool `{other[:100]}` is left out: it is not as it was agreed to")
         for gone in [tool for tool in one.tools if tool not in offered]:
@@ -513,7 +194,7 @@ class Servers:
             if known is not None and known.definition.digest == definition.digest:
                 continue
             try:
-                tool = RemoteTool(one.server.config, definition, one.server.call)
+                tool = RemoteTool(one.source, definition, one.call)
                 tool.enabled = tool.name not in self._disabled
                 self._registry.register(tool, replace=known is not None, origin=ORIGIN)
             except NameTaken:
@@ -542,7 +223,11 @@ async def open_into(
     wait: float = bounds.START_SECONDS,
 ) -> Servers:
     """Start servers and put their tools into a registry; see `ferrule.mcp.open_servers`."""
-    _with_sdk()
+    from ferrule.mcp_client.remote_server import require_sdk
+    from ferrule.policy.decide import RulePolicy
+    from ferrule.workspace.data_folder import data_folder
+
+    require_sdk()
     if not isinstance(tools, Registry):
         raise TypeError(
             "MCP servers bring tools of their own: give the Runtime a list of tools or a Registry, no view."
@@ -557,13 +242,15 @@ async def open_into(
         await opened.close()
         raise
     for name, one in opened.joined.items():
-        if one.server.problem or not one.server.listed:
+        if one.server.problem or not one.listed:
             why = one.server.problem or f"no answer within {wait:g} s"
             logger.warning("MCP server %s did not start: %s", name, why)
     return opened
 
 
 def _config(name: str, given: ServerConfig | Mapping[str, Any]) -> ServerConfig:
+    from ferrule.mcp_client.server_config import ConfigProblem, ServerConfig, from_json
+
     if isinstance(given, ServerConfig):
         return given
     if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - written by hand

@@ -19,9 +19,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from ferrule.core.phrases import phrase
 from ferrule.mcp_client.remote_tool import RemoteTool
-from ferrule.mcp_client.server_config import read_json, without_secrets, write_json
+from ferrule.mcp_client.server_config import without_secrets
 from ferrule.policy.shown_text import shown_argument
 from ferrule.process.references import places_in
+from ferrule.workspace.data_folder import read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

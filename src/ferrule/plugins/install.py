@@ -27,7 +27,7 @@ from pydantic import ValidationError
 
 from ferrule._version import __version__
 from ferrule.core.phrases import phrase
-from ferrule.plugins.lock import LockedPackage, LockedPlugin, changing_lock, plugins_folder
+from ferrule.plugins.lock import LockedPackage, LockedPlugin, changing_lock
 from ferrule.plugins.manifest import (
     Manifest,
     PluginError,
@@ -38,6 +38,7 @@ from ferrule.plugins.manifest import (
     read_server_json,
     wheel_requirements,
 )
+from ferrule.plugins.plugin_files import plugins_folder
 from ferrule.process.owned_folders import OwnedFolder
 
 if TYPE_CHECKING:

@@ -7,54 +7,39 @@ import json
 import os
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import ferrule
+from ferrule.core.errors import ToolError
 from ferrule.core.phrases import phrase, said_by
-from ferrule.mcp_client.server_config import ServerBox, ServerConfig, read_json, write_json
+from ferrule.mcp_client.server_config import Ports, ServerBox, ServerConfig
 from ferrule.plugins.lock import LockedPlugin, read_lock
-from ferrule.plugins.manifest import WRITES, PluginError, as_object
+from ferrule.plugins.manifest import PluginError, as_object
 from ferrule.plugins.plugin import SETTINGS_VARIABLE
+from ferrule.plugins.plugin_files import DEFINITIONS, WRITES
+from ferrule.workspace.data_folder import data_folder, read_json, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from ferrule.mcp_client.remote_tool import Definition
+    from ferrule.mcp_client.remote_tool import Definition, ToolListing
 
 _SECONDS_TO_START = 30.0
 
 
-def enabled_plugins(workspace: Path) -> tuple[list[ServerConfig], list[str]]:
-    """The servers of all plugins that the user agreed to, and what is to be said of the others."""
-    configs: list[ServerConfig] = []
-    notes: list[str] = []
+def agreed_config(name: str, digests: Mapping[str, str], workspace: Path) -> ServerConfig:
+    """How a plugin is started whose tools were agreed to in this form; raises `ToolError` where it cannot be."""
     try:
-        plugins = read_lock()
+        plugin = read_lock().get(name)
+        if plugin is None or not plugin.enabled or plugin.definitions != digests:
+            raise ToolError(
+                phrase("The plugin `{name}` was changed, disabled or removed since this session began.", name=name),
+                suggestion=phrase("A new session uses it as it is now."),
+            )
+        return server_of(plugin, workspace)
     except PluginError as error:
-        return [], [said_by(error)]
-    for plugin in plugins.values():
-        if not plugin.enabled:
-            continue
-        gone = _withdrawn(plugin.market) if plugin.market else {}
-        if (why := gone.get((plugin.manifest.name, plugin.manifest.version))) is not None:
-            words = phrase("The plugin `{name}` was withdrawn and is not used: {why}.", name=plugin.name,
-                           why=why.rstrip("."))  # fmt: skip
-            notes.append(words)
-            continue
-        try:
-            configs.append(server_of(plugin, workspace))
-        except PluginError as error:
-            notes.append(said_by(error))
-    return configs, notes
-
-
-def _withdrawn(market: str) -> dict[tuple[str, str], str]:
-    """By the market that it came from: no other has a say in it."""
-    from ferrule.plugins.market_files import withdrawn_names
-
-    return withdrawn_names(market)
+        raise ToolError(said_by(error), suggestion=error.suggestion) from None
 
 
 def server_of(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
@@ -103,19 +88,10 @@ def server_of(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
 def _box(plugin: LockedPlugin, readable: Iterable[str], workspace: Path) -> ServerBox:
     grants = plugin.grants
     folders = [(str(_folder(one.removesuffix(WRITES), workspace)), one.endswith(WRITES)) for one in grants.folders]
-    writes = any(write for _, write in folders)
-    # A tool can only be believed to change nothing where nothing lets it: the others ask as what they may do.
-    kinds = {
-        tool.name: "write" if tool.kind == "readonly" and writes else tool.kind
-        for tool in plugin.manifest.tools
-        if tool.kind != "unknown"
-    }
     return ServerBox(
         readable=(*dict.fromkeys([*readable, *(path for path, write in folders if not write)]),),
         writable=tuple(path for path, write in folders if write),
         hosts=grants.hosts,
-        kinds=kinds,
-        agreed=plugin.definitions or None,
     )
 
 
@@ -166,31 +142,35 @@ def _own_libraries() -> list[str]:
 
 def listed_tools(plugin: LockedPlugin, workspace: Path) -> list[Definition]:
     """What it offers when it runs in its box, as it is granted now; raises `PluginError` where it does not start."""
-    from ferrule.mcp_client.servers import Servers
-    from ferrule.registry.registry import Registry
-    from ferrule.workspace.data_folder import data_folder
+    from ferrule.mcp_client.failures import Failed
+    from ferrule.mcp_client.remote_server import RemoteServer
 
     config = server_of(plugin, workspace)
-    if config.confinement is not None:
-        config = replace(config, confinement=replace(config.confinement, agreed=None))
+    heard: list[ToolListing] = []
+    server = RemoteServer(
+        config,
+        folders=(workspace,),
+        tokens=data_folder() / "mcp" / "tokens",
+        ports=Ports(),
+        on_listing=heard.append,
+        before_call=lambda tool: None,
+    )
 
-    async def ask() -> tuple[list[Definition], str]:
-        servers = Servers([config], Registry(), folders=(workspace,), data=data_folder() / "mcp")
+    async def ask() -> None:
         try:
-            await servers.start(wait=_SECONDS_TO_START)
-            joined = servers.joined[config.name]
-            log = joined.server.log
-            problem = joined.server.problem or ("" if joined.server.listed else phrase("it did not answer"))
-            if problem and (said := log.last_line):
-                problem = f"{problem} ({said})"
-            return [one.definition for one in joined.tools.values()], problem
+            async with asyncio.timeout(_SECONDS_TO_START):
+                await server.start()
         finally:
-            await servers.close()
+            await server.close()
 
-    found, problem = asyncio.run(ask())
-    if problem:
-        raise PluginError(phrase("`{name}` cannot be used: {why}.", name=plugin.name, why=problem))
-    return found
+    try:
+        asyncio.run(ask())
+    except (Failed, TimeoutError) as failed:
+        problem = failed.reason if isinstance(failed, Failed) else phrase("it did not answer")
+        if said := server.log.last_line:
+            problem = f"{problem} ({said})"
+        raise PluginError(phrase("`{name}` cannot be used: {why}.", name=plugin.name, why=problem)) from None
+    return heard[-1].definitions
 
 
 def require_as_declared(plugin: LockedPlugin, offered: Iterable[Definition]) -> None:
@@ -227,17 +207,11 @@ def known_definitions(plugin: LockedPlugin) -> dict[str, Definition]:
 
 
 def _definitions_file(plugin: LockedPlugin) -> Path:
-    return plugin.folder / "definitions.json"
+    return plugin.folder / DEFINITIONS
 
 
 def forget(plugin: LockedPlugin) -> None:
     """What is kept of it outside its own folder."""
-    from ferrule.mcp_client.servers import Servers
-    from ferrule.registry.registry import Registry
-    from ferrule.workspace.data_folder import data_folder
+    from ferrule.mcp_client.trust_records import Approvals
 
-    try:
-        config = server_of(plugin, Path.cwd())
-    except PluginError:  # a program that it needs is gone: then nothing was kept for that one
-        return
-    Servers([], Registry(), folders=(Path.cwd(),), data=data_folder() / "mcp").forget(config)
+    Approvals(data_folder() / "mcp" / "approved.json").forget(plugin.name)

@@ -7,8 +7,6 @@ is not reached.
 
 from __future__ import annotations
 
-import fcntl
-import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,14 +15,13 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from ferrule.core.phrases import phrase
-from ferrule.plugins.manifest import WRITES, Manifest, Needs, PluginError
-from ferrule.workspace.data_folder import data_folder
+from ferrule.plugins.manifest import Manifest, Needs, PluginError
+from ferrule.plugins.plugin_files import WRITES, lock_file, plugins_folder
+from ferrule.workspace.data_folder import alone, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
-
-FILE = "plugins.lock"
 
 
 @dataclass(slots=True, frozen=True)
@@ -124,14 +121,6 @@ def _file_form() -> TypeAdapter[_LockFile]:
     return TypeAdapter(_LockFile)
 
 
-def plugins_folder() -> Path:
-    return data_folder() / "plugins"
-
-
-def lock_file() -> Path:
-    return plugins_folder() / FILE
-
-
 def read_lock() -> dict[str, LockedPlugin]:
     """Every installed plugin by its name; raises `PluginError` for a file that was damaged."""
     file = lock_file()
@@ -159,19 +148,13 @@ def _damaged(why: str) -> PluginError:
 @contextmanager
 def changing_lock() -> Generator[dict[str, LockedPlugin]]:
     """The plugins, to be changed; written when the block ends well. One process at a time, the others wait."""
-    from ferrule.mcp_client.server_config import write_json
-
     folder = plugins_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX)
+    with alone(folder):
         plugins = read_lock()
         yield plugins
         written = _LockFile(1, [plugins[name] for name in sorted(plugins)])
         write_json(lock_file(), _file_form().dump_python(written, mode="json"))
-    finally:
-        os.close(opened)
 
 
 def must_find(plugins: dict[str, LockedPlugin], name: str) -> LockedPlugin:

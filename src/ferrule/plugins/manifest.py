@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 PLUGIN_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}(/[a-z0-9][a-z0-9._-]{0,99})?")
 """Small ASCII letters alone, so that no two names look alike through another script or another case."""
 MANIFEST_FILE = "ferrule-plugin.toml"
-WRITES = ":write"
-"""The end of a folder that is needed for writing."""
 _MOST_BYTES = 1_000_000
 _PACKAGE = re.compile(r"(@[a-z0-9._-]+/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 _VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]{0,99}$"

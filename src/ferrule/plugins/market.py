@@ -26,15 +26,7 @@ from ferrule.core.errors import ErrorKind
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import phrase
 from ferrule.plugins.fetch import checked_address, fetch, registry_page
-from ferrule.plugins.market_files import (
-    MARKET_NAME,
-    alone,
-    market_folder,
-    market_folders,
-    write_file,
-    write_json,
-    write_withdrawn,
-)
+from ferrule.plugins.plugin_files import MARKET_NAME, market_folder, market_folders, write_withdrawn
 from ferrule.plugins.signed_index import (
     INDEX_FILE,
     MOST_INDEX_BYTES,
@@ -45,6 +37,7 @@ from ferrule.plugins.signed_index import (
     parse_index,
     signer_of,
 )
+from ferrule.workspace.data_folder import alone, write_file, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

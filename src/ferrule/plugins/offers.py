@@ -22,9 +22,10 @@ from ferrule.core.phrases import phrase
 from ferrule.plugins.fetch import registry_page
 from ferrule.plugins.manifest import Needs, as_object
 from ferrule.plugins.market import find_market, kept_payload, markets, now
-from ferrule.plugins.market_files import alone, write_json, write_withdrawn
+from ferrule.plugins.plugin_files import write_withdrawn
 from ferrule.plugins.signed_index import MarketError, Withdrawal, in_words, parse_index
 from ferrule.policy.shown_text import without_twins
+from ferrule.workspace.data_folder import alone, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

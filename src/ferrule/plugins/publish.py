@@ -19,7 +19,6 @@ from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import joined, phrase
 from ferrule.plugins.fetch import checked_address
 from ferrule.plugins.manifest import PluginError, first_problem, read_manifest
-from ferrule.plugins.market_files import alone, write_file
 from ferrule.plugins.signed_index import (
     INDEX_FILE,
     PLUGIN_META,
@@ -37,6 +36,7 @@ from ferrule.plugins.signed_index import (
     public_key,
     sign,
 )
+from ferrule.workspace.data_folder import alone, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ferrule.cli.chatting.input import PersonInput
     from ferrule.cli.chatting.screen import Screen
     from ferrule.core.model import Model
-    from ferrule.mcp_client.servers import RemoteServer
+    from ferrule.mcp_client.remote_server import RemoteServer
     from ferrule.plugins.plugin import BrokenModule
 
 
@@ -231,9 +231,9 @@ class Chat:
         servers = self.assistant.app.tools.servers
         for name, one in servers.joined.items() if servers is not None else ():
             if name not in self.questions.waiting_to_sign_in:
-                self._say_server_problem(name, one.server)
+                self._say_server_problem(name, one.made)
 
-    def _say_server_problem(self, name: str, server: RemoteServer) -> None:
+    def _say_server_problem(self, name: str, server: RemoteServer | None) -> None:
         from ferrule.cli.mcp_servers import problem_line
 
         if line := problem_line(name, server):

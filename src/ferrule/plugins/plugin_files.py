@@ -1,28 +1,39 @@
-"""The files of the markets under the data folder: whole or as they were, with one writer at a time.
+"""The files of plugins and markets under the data folder, and which versions were withdrawn.
 
-Light enough for each start, which looks at the versions that were withdrawn.
+Light enough for each start.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import os
 import re
-import secrets
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ferrule.workspace.data_folder import data_folder
+from ferrule.workspace.data_folder import data_folder, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Iterable
     from pathlib import Path
 
 logger = logging.getLogger("ferrule.plugins")
 
 MARKET_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,29}")
 _WITHDRAWN = "withdrawn.json"
+
+
+WRITES = ":write"
+"""The end of a folder that is needed for writing."""
+DEFINITIONS = "definitions.json"
+"""In a plugin's folder: what its tools were like when the user agreed to them."""
+
+
+def plugins_folder() -> Path:
+    return data_folder() / "plugins"
+
+
+def lock_file() -> Path:
+    return plugins_folder() / "plugins.lock"
 
 
 def market_folder() -> Path:
@@ -59,38 +70,3 @@ def withdrawn_names(market: str | None = None) -> dict[tuple[str, str], str]:
 def write_withdrawn(folder: Path, withdrawn: Iterable[tuple[str, str, str]]) -> None:
     """Keep name, version and reason of each for `withdrawn_names`."""
     write_json(folder / _WITHDRAWN, list(withdrawn))
-
-
-# Files that are whole or as they were, and one writer at a time
-
-
-@contextmanager
-def alone(folder: Path) -> Generator[None]:
-    """Be the only process that changes a folder."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: nothing there holds two processes apart
-        yield
-        return
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(opened)
-
-
-def write_json(file: Path, value: Any) -> None:
-    write_file(file, json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace"))
-
-
-def write_file(file: Path, data: bytes) -> None:
-    temporary = file.with_name(f".{file.name}.{secrets.token_hex(6)}")
-    try:
-        with temporary.open("xb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)

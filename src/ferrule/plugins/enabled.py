@@ -1,0 +1,79 @@
+"""Which plugins are enabled and what their tools are, as the user agreed to them: from the lock, at each start.
+
+Nothing of a plugin runs for this, and what would run it (`isolated.py`) is not even imported: twenty plugins must not
+slow a start down. So the lock is read as it lies there; `lock.py` checks every bit of it before a plugin is used.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ferrule.core.phrases import phrase, said_by
+from ferrule.mcp_client.remote_tool import AgreedServer, Definition
+from ferrule.plugins.plugin_files import DEFINITIONS, WRITES, lock_file, plugins_folder, withdrawn_names
+from ferrule.workspace.data_folder import read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from ferrule.mcp_client.server_config import ServerConfig
+
+
+def enabled_plugins(workspace: Path) -> tuple[list[AgreedServer], list[str]]:
+    """All plugins that the user agreed to, and what is to be said of the others."""
+    found: list[AgreedServer] = []
+    notes: list[str] = []
+    try:
+        for plugin in json.loads(lock_file().read_bytes())["plugins"]:
+            if not plugin["enabled"]:
+                continue
+            about = plugin["manifest"]
+            name = about["name"].rpartition("/")[2]
+            # By the market that it came from: no other has a say in it.
+            gone = withdrawn_names(plugin["market"]) if plugin["market"] else {}
+            if (why := gone.get((about["name"], about["version"]))) is None:
+                found.append(_agreed(name, plugin, workspace))
+            else:
+                words = phrase("The plugin `{name}` was withdrawn and is not used: {why}.", name=name,
+                               why=why.rstrip("."))  # fmt: skip
+                notes.append(words)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return [], [_what_is_wrong()]
+    return found, notes
+
+
+def _agreed(name: str, plugin: Mapping[str, Any], workspace: Path) -> AgreedServer:
+    digests: dict[str, str] = plugin["definitions"]
+    # A tool can only be believed to change nothing where nothing lets it: the others ask as what they may do.
+    writes = any(folder.endswith(WRITES) for folder in plugin["grants"]["folders"])
+    kinds = {
+        tool["name"]: "write" if tool["kind"] == "readonly" and writes else tool["kind"]
+        for tool in plugin["manifest"]["tools"]
+        if tool["kind"] != "unknown"
+    }
+    payloads = read_json(plugins_folder() / name / DEFINITIONS)
+    offered = [Definition(payloads[one]) for one in digests if isinstance(payloads.get(one), dict)]
+    known = [one for one in offered if digests.get(one.payload.get("name", "")) == one.digest]
+    return AgreedServer(name, digests, known, kinds, partial(_config, name, digests, workspace))
+
+
+def _config(name: str, digests: Mapping[str, str], workspace: Path) -> ServerConfig:
+    from ferrule.plugins.isolated import agreed_config
+
+    return agreed_config(name, digests, workspace)
+
+
+def _what_is_wrong() -> str:
+    from ferrule.plugins.lock import read_lock
+    from ferrule.plugins.manifest import PluginError
+
+    try:
+        read_lock()
+    except PluginError as error:
+        return said_by(error)
+    return phrase("{file} is damaged: {why}.", file=lock_file(), why=phrase("it is not as Ferrule writes it"))
