@@ -548,7 +548,8 @@ def _program(
     from ferrule.mcp_client.stdio_transport import StdioTransport
 
     command = [variables.fill(word) for word in config.command]
-    environment = clean_environment(os.environ, variables.fill_table(config.env))
+    closed = config.confinement is not None
+    environment = clean_environment(os.environ, variables.fill_table(config.env), closed=closed)
     folder = folders[0] / Path(variables.fill(config.folder)).expanduser() if config.folder else folders[0]
     return lambda on_end: StdioTransport(
         command, folder=folder, environment=environment, log=log, on_end=on_end, confinement=config.confinement

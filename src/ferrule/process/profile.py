@@ -102,6 +102,8 @@ _KEPT = frozenset({
     "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL",
 })  # fmt: skip
 _KEPT_PREFIXES = ("LC_",)
+_KEPT_CLOSED = frozenset({"PATH", "LANG", "LANGUAGE", "TZ", "NO_COLOR", "SSL_CERT_FILE", "SSL_CERT_DIR"})
+"""What tells a program of strangers how to speak, and nothing of the user."""
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # Programs that would page, draw or ask do none of it: nobody is at a terminal. Nor do they look for newer versions of
@@ -122,9 +124,12 @@ _QUIET = {
 }
 
 
-def clean_environment(environment: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """What of `environment` is passed on, with `given` over it as it is."""
-    named = [name for name in environment if name in _KEPT or name.startswith(_KEPT_PREFIXES)]
+def clean_environment(
+    environment: Mapping[str, str], given: Mapping[str, str], *, closed: bool = False
+) -> dict[str, str]:
+    """What of `environment` is passed on, with `given` over it as it is; `closed` for a program of strangers."""
+    known = _KEPT_CLOSED if closed else _KEPT
+    named = [name for name in environment if name in known or name.startswith(_KEPT_PREFIXES)]
     kept = {name: value for name in named if not _holds_secret(value := environment[name])}
     kept.setdefault("PATH", _DEFAULT_PATH)
     if not any(name in kept for name in ("LANG", "LC_ALL", "LC_CTYPE")):

@@ -246,7 +246,9 @@ class _Preparation:
         sweep = None if profile.look else self._guard()
         for path in names_of_hidden(profile.hidden, self._roots):
             self._arguments += _hidden(path)
-        environment = clean_environment(os.environ, self._temporary() | dict(profile.environment))
+        environment = clean_environment(
+            os.environ, self._temporary() | dict(profile.environment), closed=profile.closed
+        )
         command = tuple(arguments)
         proxy = forwarder = None
         if profile.hosts is not None:
@@ -256,6 +258,9 @@ class _Preparation:
             command, proxy, forwarder = through.command, through.proxy, through.inside.encode()
         self._filter_calls()
         info = self._memory("info", b"")
+        # Bubblewrap itself is not confined yet: `LD_PRELOAD` and the like must count for what it starts alone.
+        named = "".join(f"--setenv\0{name}\0{value}\0" for name, value in environment.items())
+        self._arguments += ["--args", str(self._memory("environment", os.fsencode(named)))]
         self._arguments += ["--info-fd", str(info), "--chdir", os.path.realpath(profile.folder), "--"]
         covered = self._covered()
         is_root = os.geteuid() == 0
@@ -263,7 +268,7 @@ class _Preparation:
         group = self._closing.enter_context(control_group(profile.bounds)) if is_root else None
         launch = Launch(
             (*self._arguments, *_begun(command, terminal, None if counted else profile.bounds.processes)),
-            environment,
+            {},
             "/",
             descriptors=tuple(self._descriptors),
             contains_all=True,
@@ -309,7 +314,7 @@ class _Preparation:
                 add(("--ro-bind", shown, shown))
         for path in sockets_of_others((*places.folders, "/tmp", "/dev", "/proc", *self._roots)):  # noqa: S108
             add(("--ro-bind", "/dev/null", path))
-        if settings := git_settings(places.home):
+        if not self._profile.closed and (settings := git_settings(places.home)):
             add(("--perms", "0644", "--file", str(self._memory("gitconfig", settings)), f"{places.home}/.gitconfig"))
 
     def _show_workspace(self) -> None:

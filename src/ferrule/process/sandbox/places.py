@@ -169,14 +169,16 @@ class Places:
 
 
 def system_places(*, closed: bool = False) -> Places:
-    """Those of this system and user; `closed` has every folder replaced that holds no part of the system itself."""
+    """Those of this system and user; `closed` has every folder replaced that holds no part of the system itself,
+    and shows no tools of the home.
+    """
     found = _places(os.environ.get("HOME") or "/", os.environ.get("PATH", ""), sys.base_prefix)
     if not closed:
         return found
     others = (entry.path for entry in os.scandir("/") if entry.is_dir() and entry.name not in _OF_SYSTEM)
     known = (*found.folders, *found.hidden)
     outer = (path for path in _real(tuple(others)) if not any(is_within(path, folder) for folder in known))
-    return replace(found, folders=(*outer, *found.folders))
+    return replace(found, folders=(*outer, *found.folders), tools=())
 
 
 def is_within(path: str, folder: str) -> bool:
