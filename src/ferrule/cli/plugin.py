@@ -89,7 +89,7 @@ def _screen(plugin: LockedPlugin, grants: PluginGrants, near: Sequence[str]) -> 
     lines = [f"{plugin.name} {manifest.version}", *([f"  {shown_row(manifest.summary)}"] if manifest.summary else [])]
 
     def add(label: str, text: str) -> None:
-        lines.append(f"  {label} {text}")
+        lines.append(f"  {label} {shown_row(text)}")
 
     add(_("Publisher:"), shown_row(manifest.publisher) or _("unnamed"))
     add(_("Proof:"), localised(plugin.proof))
@@ -130,13 +130,19 @@ def _agrees(lines: Sequence[str], question: str, *, yes: bool) -> bool | None:
 
 
 def _grants_for(
-    plugin: LockedPlugin, hosts: Sequence[str], folders: Sequence[str], secrets: Sequence[str]
+    plugin: LockedPlugin,
+    hosts: Sequence[str],
+    folders: Sequence[str],
+    secrets: Sequence[str],
+    before: LockedPlugin | None,
 ) -> PluginGrants:
     """What it asks for, and what the user adds to it now."""
     from ferrule.process.sandbox.proxy import AllowedHosts, BadHost
 
     asked = granted(plugin.manifest.needs)
-    places = {one.partition("=")[0]: one for one in (*asked.secrets, *plugin.grants.secrets, *secrets)}
+    dropped = {*before.manifest.needs.secrets} - {*asked.secrets} if before is not None else set[str]()
+    given = [one for one in plugin.grants.secrets if one.partition("=")[0] not in dropped]
+    places = {one.partition("=")[0]: one for one in (*asked.secrets, *given, *secrets)}
     try:
         AllowedHosts(hosts)
     except BadHost as error:
@@ -178,7 +184,7 @@ def _enable(
     """Ask, start it once in its box to see its tools, and let it be used; None where nobody can be asked."""
     from ferrule.plugins.isolated import listed_tools, remember_definitions, require_as_declared
 
-    grants = _grants_for(plugin, hosts, folders, secrets)
+    grants = _grants_for(plugin, hosts, folders, secrets, before)
     plugin = replace(
         plugin,
         grants=grants,
@@ -192,7 +198,7 @@ def _enable(
         return answer
     offered = listed_tools(plugin, workspace)
     require_as_declared(plugin, offered)
-    if before is not None or not plugin.manifest.tools:
+    if before is not None or {one.name for one in offered} != {one.name for one in plugin.manifest.tools}:
         changed = _tool_lines(before, offered)
         if changed and not _agrees(changed, _("Use these tools? [y/N] "), yes=yes):
             return False
@@ -289,13 +295,6 @@ def install_command(source: str, market: str | None, no_enable: bool, workspace:
     from ferrule.plugins.install import fetched
 
     with _told(), _found(source, market) as found, fetched(found) as staged:
-        installed = read_lock().get(staged.plugin.name)
-        if installed is not None and installed.source != staged.plugin.source:
-            warn(
-                _("{name} is installed from {source} already, and would be replaced.").format(
-                    name=installed.name, source=shown_row(installed.source)
-                )
-            )
         _put_to_use(staged, workspace, no_enable=no_enable, **given)
 
 

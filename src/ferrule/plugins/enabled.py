@@ -34,7 +34,8 @@ def enabled_plugins(workspace: Path) -> tuple[list[AgreedServer], list[str]]:
             name = about["name"].rpartition("/")[2]
             # By the market that it came from: no other has a say in it.
             gone = withdrawn_names(plugin["market"]) if plugin["market"] else {}
-            if (why := gone.get((about["name"], about["version"]))) is None:
+            offered = (plugin["source"].partition(":")[2], plugin.get("release") or about["version"])
+            if (why := gone.get(offered)) is None:
                 found.append(_agreed(name, plugin, workspace))
             else:
                 words = phrase("The plugin `{name}` was withdrawn and is not used: {why}.", name=name,

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -31,6 +32,7 @@ from ferrule.plugins.lock import LockedPackage, LockedPlugin, changing_lock
 from ferrule.plugins.manifest import (
     Manifest,
     PluginError,
+    as_object,
     first_problem,
     fits_ferrule,
     normal,
@@ -38,17 +40,20 @@ from ferrule.plugins.manifest import (
     read_server_json,
     wheel_requirements,
 )
-from ferrule.plugins.plugin_files import plugins_folder
+from ferrule.plugins.plugin_files import lock_file, plugins_folder
 from ferrule.process.owned_folders import OwnedFolder
+from ferrule.workspace.confined import read_given
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
 _SECONDS = 600
 _MOST_UNPACKED = 2 << 30
 _MOST_FETCHED = 512 << 20
 _MOST_MEMBERS = 50_000
 _VENV, _MODULES, _BUNDLE, _FILES = "venv", "node_modules", "bundle", "files"
+_NPM_RANGE = re.compile(r"(npm:(@[\w.~-]+/)?[\w.~-]+(@[^/:]*)?)?[^/:]*")
+"""Versions or a tag, also of a package under another name; anything with an address or a folder is not."""
 _PINNED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)")
 
 
@@ -62,6 +67,8 @@ class FoundPlugin:
     proof: str = ""
     published: str = ""
     market: str = ""
+    release: str = ""
+    """What its market calls this version."""
     sha256: str = ""
     """What the file must have, where somebody vouches for it."""
 
@@ -76,9 +83,8 @@ def find_local(source: str) -> FoundPlugin | None:
         return FoundPlugin(read_file(file), str(file.absolute()), file, proof=_by_nobody())
     if file.suffix == ".json":
         try:
-            return FoundPlugin(
-                read_server_json(json.loads(file.read_bytes())), str(file.absolute()), proof=_by_nobody()
-            )
+            document = json.loads(read_given(file))
+            return FoundPlugin(read_server_json(document), str(file.absolute()), proof=_by_nobody())
         except OSError as error:
             raise PluginError(phrase("{file} cannot be read: {why}.", file=file, why=error.strerror)) from None
         except (ValueError, RecursionError) as error:
@@ -123,10 +129,11 @@ def _by_nobody() -> str:
 def find_offered(name: str, market: str | None, note: Callable[[str], object]) -> Generator[FoundPlugin]:
     """What a market offers under a name, or `NAME==VERSION`, with its file here for as long as the block runs."""
     from ferrule.plugins.fetch import fetch
-    from ferrule.plugins.offers import find_offer
+    from ferrule.plugins.offers import find_offer, refresh_for_install
 
     wanted, _, version = name.partition("==")
-    offer = find_offer(wanted, version or None, market, note=note)
+    refresh_for_install(market, note)
+    offer = find_offer(wanted, version or None, market, note=note, fresh=True)
     if offer.withdrawn is not None:
         raise PluginError(
             phrase("`{name}` {version} was withdrawn: {why}.", name=offer.name, version=offer.version,
@@ -138,6 +145,7 @@ def find_offered(name: str, market: str | None, note: Callable[[str], object]) -
         proof=offer.proof,
         published=offer.published_at.date().isoformat() if offer.published_at else "",
         market=offer.market,
+        release=offer.version,
     )
     if not offer.files:
         yield found(read_server_json(offer.server))
@@ -146,10 +154,17 @@ def find_offered(name: str, market: str | None, note: Callable[[str], object]) -
     with OwnedFolder(plugins_folder(), prefix=".new-") as folder:
         file = folder.path / (Path(urlsplit(offered.url).path).name or "plugin.mcpb")
         file.write_bytes(fetch(offered.url, offered.size or _MOST_FETCHED, _SECONDS))
+        if not offered.sha256:
+            raise PluginError(phrase("The file of `{name}` has no hash in {market}, so it is not installed.",
+                                     name=offer.name, market=offer.market))  # fmt: skip
         here = found(read_file(file), file=file, sha256=offered.sha256)
         _require_fit(here)
-        declared = {one.name: one.kind for one in here.manifest.tools}
-        if offer.kinds and (offer.kinds != declared or offer.needs != here.manifest.needs):
+        said = here.manifest
+        if offer.from_registry:  # it knows nothing of tools and needs, and a bundle nothing of the registry's names
+            here = replace(here, manifest=_changed(said, name=offer.name.lower(), version=offer.version))
+        elif (offer.name, offer.version, offer.kinds, offer.needs) != (
+            said.name, said.version, {one.name: one.kind for one in said.tools}, said.needs
+        ):  # fmt: skip
             raise PluginError(
                 phrase("`{name}` is not what the market says of it: its tools or its needs differ.", name=offer.name),
                 suggestion=phrase("Nothing was installed. Tell the market's publisher."),
@@ -170,9 +185,10 @@ def newest_source(plugin: LockedPlugin) -> tuple[str, str | None]:
 @contextmanager
 def fetched(found: FoundPlugin) -> Generator[StagedPlugin]:
     """All that a plugin needs, fetched and locked, to be looked at and put in its place; raises `PluginError`."""
-    _require_fit(found)
     plugins_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
     with OwnedFolder(plugins_folder(), prefix=".new-") as making:
+        found = _copied(found, making.path)
+        _require_fit(found)
         program = making.path / "program"
         program.mkdir()
         manifest, packages = _packages(found, program)
@@ -183,12 +199,28 @@ def fetched(found: FoundPlugin) -> Generator[StagedPlugin]:
                 proof=str(found.proof),
                 published=found.published,
                 market=found.market,
+                release=found.release,
                 packages=packages,
                 tree=tree_digest(program),
                 installed=datetime.now(UTC).date().isoformat(),
             ),
             making.path,
         )
+
+
+def _copied(found: FoundPlugin, folder: Path) -> FoundPlugin:
+    """With a file that nobody else can change any more, and that says what was read of it."""
+    if found.file is None:
+        return found
+    file = folder / found.file.name
+    try:
+        shutil.copyfile(found.file, file)
+    except OSError as error:
+        raise PluginError(phrase("{file} cannot be read: {why}.", file=found.file, why=error.strerror)) from None
+    said = read_file(file)
+    if said.model_copy(update={"name": found.manifest.name, "version": found.manifest.version}) != found.manifest:
+        raise PluginError(phrase("{file} was changed while it was installed.", file=found.file))
+    return replace(found, file=file)
 
 
 @dataclass(slots=True)
@@ -203,6 +235,12 @@ class StagedPlugin:
         """Install it, disabled; what of an earlier one was granted and set is kept, and counts once it is agreed to."""
         with changing_lock() as plugins:
             self.before = before = plugins.get(self.plugin.name)
+            if before is not None and _origin(before) != _origin(self.plugin):
+                raise PluginError(
+                    phrase("There is another plugin `{name}` already, from {source}.", name=before.name,
+                           source=before.source),
+                    suggestion=phrase("Remove it first: ferrule plugin remove {name}", name=before.name),
+                )  # fmt: skip
             if before is not None:
                 self.plugin = replace(
                     self.plugin, grants=before.grants, settings=before.settings, arguments=before.arguments
@@ -232,7 +270,15 @@ class StagedPlugin:
             plugins[self.before.name] = self.before
 
 
+def _origin(plugin: LockedPlugin) -> tuple[str, ...]:
+    """Who it is, whatever its version: only the same one gets what was granted to it, and its home."""
+    manifest = plugin.manifest
+    return manifest.name, plugin.market, manifest.runtime, manifest.package, manifest.url
+
+
 def _require_fit(found: FoundPlugin) -> None:
+    if found.manifest.short_name == lock_file().name:
+        raise PluginError(phrase("`{name}` cannot name a plugin.", name=found.manifest.name))
     wanted = found.manifest.ferrule
     if wanted and not fits_ferrule(wanted, __version__):
         raise PluginError(
@@ -263,7 +309,10 @@ def _packages(found: FoundPlugin, program: Path) -> tuple[Manifest, tuple[Locked
         return _node_packages(manifest, program)
     if found.file is not None:
         own = _kept(found.file, program, copy=False)
-        _unpack(found.file, program / _BUNDLE)
+        try:
+            _unpack(found.file, program / _BUNDLE)
+        except (zipfile.BadZipFile, zlib.error, OSError, RuntimeError, ValueError, EOFError) as error:
+            raise PluginError(phrase("`{file}` cannot be unpacked: {why}.", file=found.file.name, why=error)) from None
         return manifest, (own,)
     raise PluginError(phrase("`{name}` has nothing to install.", name=manifest.name))
 
@@ -311,13 +360,32 @@ def _python_packages(
     return packages
 
 
+_QUIETLY = ("--quiet", "--disable-pip-version-check", "--no-input")
+_ONLY_WHEELS = """
+import pip._internal.cli.req_command as command
+from pip._internal.exceptions import InstallationError
+made = command.install_req_from_req_string
+def only_names(text, *given, **named):
+    found = made(text, *given, **named)
+    if found.link is not None or found.editable:
+        raise InstallationError(f"{text} is not a name with versions, and could be source code that is built")
+    return found
+command.install_req_from_req_string = only_names
+from pip._internal.cli.main import main
+import sys
+sys.exit(main(sys.argv[1:]))
+"""
+"""pip builds what a dependency names by its address, whatever `--only-binary` says: building runs code."""
+
+
 class _Pip:
     """The installer that comes with Python."""
 
     def locked(self, requirements: Sequence[str], python: Path) -> tuple[LockedPackage, ...]:
+        # In this very Python, which is the plugin's too, so that nothing but wheels is looked at.
         done = _run(
-            [*self._command(python), "install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-",
-             "--only-binary", ":all:", *requirements]
+            [sys.executable, "-P", "-c", _ONLY_WHEELS, "install", *_QUIETLY, "--dry-run", "--ignore-installed",
+             "--report", "-", "--only-binary", ":all:", *requirements], python.parent
         )  # fmt: skip
         report = cast("dict[str, Any]", json.loads(done))
         return tuple(
@@ -331,11 +399,8 @@ class _Pip:
 
     def install(self, lines: Sequence[str], python: Path) -> None:
         with _requirements(lines) as file:
-            _run([*self._command(python), "install", "--quiet", "--require-hashes", "--no-deps", "--only-binary",
-                  ":all:", "-r", file])  # fmt: skip
-
-    def _command(self, python: Path) -> list[str]:
-        return [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check", "--no-input"]
+            _run([sys.executable, "-P", "-m", "pip", "--python", str(python), "install", *_QUIETLY,
+                  "--require-hashes", "--no-deps", "--only-binary", ":all:", "-r", file], python.parent)  # fmt: skip
 
 
 class _Uv:
@@ -347,13 +412,16 @@ class _Uv:
     def locked(self, requirements: Sequence[str], python: Path) -> tuple[LockedPackage, ...]:
         with _requirements(requirements) as file:
             done = _run([self._program, "pip", "compile", "--quiet", "--python", str(python), "--generate-hashes",
-                         "--only-binary", ":all:", "--no-header", "--no-annotate", file])  # fmt: skip
+                         "--only-binary", ":all:", "--no-header", "--no-annotate", file], python.parent)  # fmt: skip
         return tuple(_of_compiled(done))
 
     def install(self, lines: Sequence[str], python: Path) -> None:
         with _requirements(lines) as file:
             _run([self._program, "pip", "install", "--quiet", "--python", str(python), "--require-hashes", "--no-deps",
-                  "--only-binary", ":all:", "--compile-bytecode", "-r", file])  # fmt: skip
+                  "--only-binary", ":all:", "-r", file], python.parent)  # fmt: skip
+        # Not by uv, whose compiler is the plugin's own Python: files of packages (`*.pth`) run when that starts.
+        _run([sys.executable, "-I", "-S", "-m", "compileall", "-qq", "-j", "2", str(python.parents[1] / "lib")],
+             python.parent, may_fail=True)  # fmt: skip
 
 
 def _of_compiled(text: str) -> Iterator[LockedPackage]:
@@ -405,7 +473,15 @@ def _with_command(manifest: Manifest, program: Path, packages: Sequence[LockedPa
     module, _, attribute = chosen.partition(":")
     code = f"import sys; from {module} import {attribute} as run; sys.argv[0] = {wanted!r}; sys.exit(run())"
     version = own.version if own is not None else manifest.version
-    return manifest.model_copy(update={"version": version, "entry": code})
+    return _changed(manifest, version=version, entry=code)
+
+
+def _changed(manifest: Manifest, **fields: str) -> Manifest:
+    """With what a package says of itself, which is held to the same rules."""
+    try:
+        return Manifest.model_validate({**manifest.model_dump(), **fields})
+    except ValidationError as error:
+        raise PluginError(phrase("`{name}`: {why}.", name=manifest.name, why=first_problem(error))) from None
 
 
 def _scripts(program: Path, package: str) -> dict[str, str]:
@@ -414,7 +490,7 @@ def _scripts(program: Path, package: str) -> dict[str, str]:
 
     site = next((program / _VENV / "lib").glob("python3*/site-packages"))
     for one in distributions(path=[str(site)]):
-        if normal(one.metadata["Name"]) == normal(package):
+        if normal(str(one.metadata["Name"] or "")) == normal(package):
             return {
                 point.name: point.value
                 for point in one.entry_points
@@ -434,16 +510,15 @@ def _node_packages(manifest: Manifest, program: Path) -> tuple[Manifest, tuple[L
             suggestion=phrase("Install Node, which brings npm."),
         )
     (program / "package.json").write_text('{"private": true}\n', encoding="utf-8")
-    _run([npm, "install", "--prefix", str(program), "--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev",
-          "--loglevel=error", manifest.requirement])  # fmt: skip
-    listed: Any = json.loads((program / "package-lock.json").read_bytes())["packages"]
-    packages = tuple(
-        LockedPackage(path.rpartition(f"{_MODULES}/")[2], str(one.get("version", "")), (str(one.get("integrity", "")),))
-        for path, one in cast("dict[str, Any]", listed).items()
-        if path
-    )
+    options = ("--prefix", str(program), "--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev",
+               "--loglevel=error")  # fmt: skip
+    # What npm starts itself, to make a package of a repository, obeys variables and not its options.
+    apart = {"npm_config_ignore_scripts": "true", "npm_config_git": "/nonexistent"}
+    _run([npm, "install", *options, "--package-lock-only", manifest.requirement], program, variables=apart)
+    packages = _locked_by_npm(program)
+    _run([npm, "ci", *options], program, variables=apart)
     name = manifest.package
-    described: Any = json.loads((program / _MODULES / name / "package.json").read_bytes())
+    described = as_object(json.loads((program / _MODULES / name / "package.json").read_bytes()))
     bins: Any = described.get("bin")
     if isinstance(bins, dict) and bins:
         by_name = cast("dict[str, str]", bins)
@@ -454,8 +529,27 @@ def _node_packages(manifest: Manifest, program: Path) -> tuple[Manifest, tuple[L
     if not script.resolve().is_relative_to((program / _MODULES).resolve()):
         raise PluginError(phrase("The command of `{name}` lies outside of its package.", name=name))
     entry = str(script.relative_to(program))
-    version = str(described.get("version", ""))
-    return manifest.model_copy(update={"version": version, "entry": entry}), packages
+    return _changed(manifest, version=str(described.get("version", "")), entry=entry), packages
+
+
+def _locked_by_npm(program: Path) -> tuple[LockedPackage, ...]:
+    """Every package that npm would fetch; raises `PluginError` for one that is not a registry's, with its hash."""
+    listed = as_object(as_object(json.loads((program / "package-lock.json").read_bytes())).get("packages"))
+    packages: list[LockedPackage] = []
+    for path, one in ((path, as_object(one)) for path, one in listed.items() if path):
+        name = path.rpartition(f"{_MODULES}/")[2]
+        needs = {**as_object(one.get("dependencies")), **as_object(one.get("optionalDependencies")),
+                 **as_object(one.get("peerDependencies"))}  # fmt: skip
+        for wanted, where in needs.items():
+            if not _NPM_RANGE.fullmatch(str(where)):
+                raise PluginError(
+                    phrase("`{name}` requires `{what}`, which is not a name with versions.", name=name,
+                           what=f"{wanted}@{where}"[:200])
+                )  # fmt: skip
+        if not one.get("integrity") or one.get("link"):
+            raise PluginError(phrase("The package `{name}` has no hash, so it is not installed.", name=name))
+        packages.append(LockedPackage(name, str(one.get("version", "")), (str(one["integrity"]),)))
+    return tuple(packages)
 
 
 # Bundles
@@ -516,12 +610,18 @@ def _all_files(folder: Path) -> Iterable[Path]:
         yield from (Path(above, name) for name in names)
 
 
-def _run(command: Sequence[str]) -> str:
-    """What a package manager prints; raises `PluginError` with its own words where it fails."""
+def _run(
+    command: Sequence[str], folder: Path, *, may_fail: bool = False, variables: Mapping[str, str] | None = None
+) -> str:
+    """What a package manager prints; raises `PluginError` with its own words where it fails.
+
+    It runs in a folder of the plugin's: in the workspace it would obey settings and import modules from there.
+    """
     try:
         done = subprocess.run(  # noqa: S603 - a package manager, with names that were checked
-            command, capture_output=True, text=True, timeout=_SECONDS, stdin=subprocess.DEVNULL, errors="replace"
-        )
+            command, cwd=folder, env={**os.environ, **(variables or {})}, capture_output=True, text=True,
+            timeout=_SECONDS, stdin=subprocess.DEVNULL, errors="replace",
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise PluginError(
             phrase("{program} did not end within {seconds} s.", program=Path(command[0]).name, seconds=_SECONDS)
@@ -530,7 +630,7 @@ def _run(command: Sequence[str]) -> str:
         raise PluginError(
             phrase("{program} cannot be started: {why}.", program=command[0], why=error.strerror or str(error))
         ) from None
-    if done.returncode != 0:
+    if done.returncode != 0 and not may_fail:
         raise PluginError(phrase("The packages cannot be installed: {why}", why=_complaint(done.stderr or done.stdout)))
     return done.stdout
 

@@ -18,6 +18,7 @@ from ferrule.plugins.lock import LockedPlugin, read_lock
 from ferrule.plugins.manifest import PluginError, as_object
 from ferrule.plugins.plugin import SETTINGS_VARIABLE
 from ferrule.plugins.plugin_files import DEFINITIONS, WRITES
+from ferrule.process.sandbox.places import is_within
 from ferrule.workspace.data_folder import data_folder, read_json, write_json
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def server_of(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
         environment = {name: _filled(value, plugin) for name, value in environment.items()}
     command = (*command, *(word.replace("${workspace}", str(workspace)) for word in plugin.arguments))
     readable.append(os.path.realpath(command[0]))
+    readable += [os.path.realpath(found) for one in manifest.needs.programs if (found := shutil.which(one))]
     if manifest.runtime != "node":
         readable.append(sys.base_prefix)
     return ServerConfig(
@@ -87,7 +89,7 @@ def server_of(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
 
 def _box(plugin: LockedPlugin, readable: Iterable[str], workspace: Path) -> ServerBox:
     grants = plugin.grants
-    folders = [(str(_folder(one.removesuffix(WRITES), workspace)), one.endswith(WRITES)) for one in grants.folders]
+    folders = [(_folder(one, workspace), one.endswith(WRITES)) for one in grants.folders]
     return ServerBox(
         readable=(*dict.fromkeys([*readable, *(path for path, write in folders if not write)]),),
         writable=tuple(path for path, write in folders if write),
@@ -95,8 +97,18 @@ def _box(plugin: LockedPlugin, readable: Iterable[str], workspace: Path) -> Serv
     )
 
 
-def _folder(path: str, workspace: Path) -> Path:
-    return workspace / Path(path).expanduser()
+def _folder(granted: str, workspace: Path) -> str:
+    """Where a granted folder really is; raises `PluginError` for one that is not what it seems."""
+    named = Path(granted.removesuffix(WRITES)).expanduser()
+    real, root, own = (os.path.realpath(one) for one in (workspace / named, workspace, data_folder()))
+    if not named.is_absolute() and not is_within(real, root):
+        raise PluginError(
+            phrase("The folder `{folder}` leads outside of the workspace.", folder=granted),
+            suggestion=phrase("Name the whole path of a folder that lies elsewhere."),
+        )
+    if granted.endswith(WRITES) and (is_within(real, own) or is_within(own, real)):
+        raise PluginError(phrase("In `{folder}` it could change Ferrule's own files.", folder=granted))
+    return real
 
 
 def _secrets(plugin: LockedPlugin) -> dict[str, str]:

@@ -76,6 +76,8 @@ class LockedPlugin:
     """How it is known who made it."""
     published: str = ""
     market: str = ""
+    release: str = ""
+    """What its market calls this version: withdrawals are by that."""
     packages: tuple[LockedPackage, ...] = ()
     tree: str = ""
     """A digest over all installed files, so that a change to them is noticed."""

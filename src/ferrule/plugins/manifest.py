@@ -8,7 +8,9 @@ strangers: it is read within bounds, and what is wrong in it is named.
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 import tomllib
 import zipfile
 from email.parser import BytesHeaderParser
@@ -147,7 +149,10 @@ def read_manifest(file_name: str, file: IO[bytes]) -> Manifest:
 def read_file(file: Path) -> Manifest:
     """The same of a file on this machine, which errors then name."""
     try:
-        with file.open("rb") as opened:
+        opened = open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: PTH123, SIM115 - no waiting
+        with opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                raise PluginError(phrase("it is not a file"))
             return read_manifest(file.name, opened)
     except OSError as error:
         raise PluginError(phrase("{file} cannot be read: {why}.", file=file, why=error.strerror)) from None

@@ -21,7 +21,7 @@ from ferrule.core.nearest import edits, nearest
 from ferrule.core.phrases import phrase
 from ferrule.plugins.fetch import registry_page
 from ferrule.plugins.manifest import Needs, as_object
-from ferrule.plugins.market import find_market, kept_payload, markets, now
+from ferrule.plugins.market import find_market, kept_payload, markets, now, refresh_market
 from ferrule.plugins.plugin_files import write_withdrawn
 from ferrule.plugins.signed_index import MarketError, Withdrawal, in_words, parse_index
 from ferrule.policy.shown_text import without_twins
@@ -73,6 +73,7 @@ class PluginOffer:
     published_at: datetime | None
     reviewed: datetime | None
     withdrawn: Withdrawal | None
+    from_registry: bool = False
 
 
 # What is offered
@@ -99,8 +100,10 @@ def find_offer(
     market: str | None = None,
     *,
     note: Callable[[str], object] = logger.warning,
+    fresh: bool = False,
 ) -> PluginOffer:
-    """One plugin by its exact name: a version, or else the newest one that is not withdrawn.
+    """One plugin by its exact name: a version, or else the newest one that is not withdrawn; with `fresh` not from an
+    index that has expired.
 
     A name that several markets offer is nobody's in particular: then the market must be named, so that no public
     source can slip something under a company's name.
@@ -112,7 +115,7 @@ def find_offer(
             kind=ErrorKind.NOT_FOUND,
             suggestion=phrase("Add one: ferrule market add NAME URL"),
         )
-    found = [offer for one in asked for offer in _offers(one, name, note, exactly=name)]
+    found = [offer for one in asked for offer in _offers(one, name, note, exactly=name, fresh=fresh)]
     if not found:
         close = near_names(name) or nearest(name, _known_names())
         listed = ", ".join(f"`{one}`" for one in close[:3])
@@ -138,8 +141,21 @@ def find_offer(
     )
 
 
+def refresh_for_install(market: str | None, note: Callable[[str], object]) -> None:
+    """Look whether something was withdrawn since. What cannot be reached is noted; what cannot be trusted is raised."""
+    for one in [find_market(market)] if market else markets():
+        if one.is_registry:
+            continue
+        try:
+            refresh_market(one)
+        except MarketError as error:
+            if error.kind is ErrorKind.PERMISSION:
+                raise
+            note(phrase("{market}: {why}", market=one.name, why=error))
+
+
 def _offers(
-    market: Market, search: str, note: Callable[[str], object], exactly: str | None = None
+    market: Market, search: str, note: Callable[[str], object], exactly: str | None = None, *, fresh: bool = False
 ) -> list[PluginOffer]:
     """What a market offers: of a registry what it finds with `search`; and only this name, where one is given."""
     if market.is_registry:
@@ -152,14 +168,15 @@ def _offers(
         )
     index = parse_index(payload, market.name)
     if index.metadata.expires_at <= now():
-        note(
-            phrase(
-                "The index of the market {name} expired on {when}, so it may lack withdrawn plugins. "
-                "Fetch it again: ferrule market refresh {name}",
-                name=market.name,
-                when=in_words(index.metadata.expires_at),
-            )
+        words = phrase(
+            "The index of the market {name} expired on {when}, so it may lack withdrawn plugins. "
+            "Fetch it again: ferrule market refresh {name}",
+            name=market.name,
+            when=in_words(index.metadata.expires_at),
         )
+        if fresh:
+            raise MarketError(words, kind=ErrorKind.PERMISSION)
+        note(words)
     return [_offer(market, entry) for entry in index.servers if exactly in (None, entry.server.name)]
 
 
@@ -264,6 +281,7 @@ def _registry_offer(market: Market, entry: Any) -> PluginOffer | None:
             published_at=_aware(published) if published else None,
             reviewed=None,
             withdrawn=withdrawn,
+            from_registry=True,
         )
     except (KeyError, TypeError, ValueError, AttributeError, ValidationError):
         return None
