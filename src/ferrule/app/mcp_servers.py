@@ -289,6 +289,11 @@ def build_servers(
             f"`ferrule mcp list` shows them, and `ferrule mcp trust {typed}` lets one start."
         )
     taken = {one.config.name for one in known.servers}
+    notes += [
+        phrase("The plugin `{name}` is left out: an MCP server in your settings has its name.", name=one.name)
+        for one in plugins
+        if one.name in taken
+    ]
     servers = Servers(
         [one.config for one in known.servers if one.trusted],
         registry,

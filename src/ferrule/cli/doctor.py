@@ -343,6 +343,7 @@ def _checks(workspace: Path) -> Iterator[Check]:
     yield from _files(settings, workspace)
     yield from protection_checks(settings, workspace)
     yield from mcp_checks(settings, workspace)
+    yield from _plugins(workspace)
     yield from _tools(settings, workspace)
     yield from _records(settings, workspace)
     yield from _set_aside()
@@ -382,6 +383,47 @@ def _files(settings: Settings, workspace: Path) -> Iterator[Check]:
                 folder=folder
             )
             yield Check("folders", "fail", missing)
+
+
+def _plugins(workspace: Path) -> Iterator[Check]:
+    """The installed plugins: whether their files are what was locked, and whether the enabled ones can be started."""
+    from ferrule.plugins.plugin_files import lock_file, withdrawn_names
+
+    if not lock_file().exists():
+        return
+    from ferrule.core.errors import ToolError
+    from ferrule.plugins.install import is_intact
+    from ferrule.plugins.isolated import server_of
+    from ferrule.plugins.lock import read_lock
+    from ferrule.process.sandbox.choose import best_sandbox
+
+    try:
+        plugins = read_lock().values()
+    except ToolError as error:
+        yield Check("plugins", "fail", f"{said_of(error)} {localised(error.suggestion or '')}")
+        return
+    if any(one.enabled and one.manifest.runtime != "remote" for one in plugins) and not best_sandbox().confines:
+        yield Check("plugins", "fail", _("no sandbox works here, so plugins are not started"))
+    for one in plugins:
+        about = f"{one.name} {one.manifest.version}"
+        withdrawn = withdrawn_names(one.market).get(one.offered) if one.market else None
+        if not is_intact(one):
+            words = _("{plugin}: its files were changed. Install it again: ferrule plugin install {source}")
+            yield Check("plugins", "fail", words.format(plugin=about, source=_one_row(one.source)))
+        elif withdrawn is not None:
+            words = _("{plugin}: withdrawn by its market, and not used: {why}")
+            yield Check("plugins", "note", words.format(plugin=about, why=_one_row(withdrawn)))
+        elif not one.enabled:
+            yield Check("plugins", "ok", _("{plugin}: disabled").format(plugin=about))
+        else:
+            try:
+                server_of(one, workspace)
+            except ToolError as error:
+                yield Check(
+                    "plugins", "fail", f"{about}: {said_of(error)} {localised(error.suggestion or '')}".rstrip()
+                )
+            else:
+                yield Check("plugins", "ok", _("{plugin}: enabled, and as it was installed").format(plugin=about))
 
 
 def _tools(settings: Settings, workspace: Path) -> Iterator[Check]:

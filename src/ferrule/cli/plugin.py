@@ -455,14 +455,14 @@ def remove_command(name: str) -> None:
 @plugin_command.command("verify", help=_("Check that the installed files of NAME, or of all, are what was locked."))
 @click.argument("name", required=False)
 def verify_command(name: str | None) -> None:
-    from ferrule.plugins.install import tree_digest
+    from ferrule.plugins.install import is_intact
 
     with _told():
         plugins = read_lock()
         chosen = [must_find(plugins, name)] if name else list(plugins.values())
     wrong = 0
     for plugin in chosen:
-        fine = plugin.program_folder.is_dir() and tree_digest(plugin.program_folder) == plugin.tree
+        fine = is_intact(plugin)
         wrong += not fine
         words = (
             _("{name} {version}: as it was installed")

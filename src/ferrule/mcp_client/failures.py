@@ -205,7 +205,7 @@ def _error(
     return ToolError(message, kind=kind, suggestion=suggestion, details={"server": server, **details})
 
 
-def cannot_be_used(server: str, failed: Failed, log: ServerLog) -> ToolError:
+def cannot_be_used(server: str, failed: Failed, log: ServerLog, *, plugin: bool = False) -> ToolError:
     """For a call of a server that did not start."""
     message = phrase(
         "The MCP server `{server}` cannot be used: {reason}.{said}",
@@ -219,7 +219,11 @@ def cannot_be_used(server: str, failed: Failed, log: ServerLog) -> ToolError:
         else phrase("The next call tries again.")
     )
     typed = shown_argument(server)
-    more = phrase("{again} The user can see more with `ferrule mcp test {server}`.", again=again, server=typed)
+    more = (
+        phrase("{again} The user can see more with `ferrule doctor`.", again=again)
+        if plugin
+        else phrase("{again} The user can see more with `ferrule mcp test {server}`.", again=again, server=typed)
+    )
     return _error(server, message, more)
 
 

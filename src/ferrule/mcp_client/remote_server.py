@@ -73,7 +73,7 @@ class RemoteServer:
         on_listing: Callable[[ToolListing], None],
         before_call: Callable[[RemoteTool], None],
     ) -> None:
-        self._config = config
+        self._config = self._made_from = config
         self.log = ServerLog()
         self.problem = ""
         """Why it cannot be used at present; empty where nothing is known against it."""
@@ -164,7 +164,8 @@ class RemoteServer:
             self._before_call(tool)
             return await self._call(connection, tool, arguments, context)
         except Failed as failed:
-            raise cannot_be_used(self.config.name, failed, self.log) from None
+            plugin = callable(self._made_from)
+            raise cannot_be_used(self.config.name, failed, self.log, plugin=plugin) from None
 
     async def start(self) -> None:
         """Have it running with its tools listed; a failure is noted in `problem`, and raised."""

@@ -591,6 +591,11 @@ def file_digest(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
+def is_intact(plugin: LockedPlugin) -> bool:
+    """Whether its files are those that were installed."""
+    return plugin.program_folder.is_dir() and tree_digest(plugin.program_folder) == plugin.tree
+
+
 def tree_digest(folder: Path) -> str:
     """Changes with every name, mode and content below a folder."""
     total = hashlib.sha256()

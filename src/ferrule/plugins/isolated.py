@@ -208,6 +208,7 @@ def require_as_declared(plugin: LockedPlugin, offered: Iterable[Definition]) -> 
 
 
 def remember_definitions(plugin: LockedPlugin, offered: Iterable[Definition]) -> None:
+    forget(plugin)  # what its tools were like when they were last used: the user agrees to what they are now
     write_json(_definitions_file(plugin), {one.name: dict(one.payload) for one in offered})
 
 

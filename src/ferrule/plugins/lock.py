@@ -97,6 +97,11 @@ class LockedPlugin:
         return self.manifest.short_name
 
     @property
+    def offered(self) -> tuple[str, str]:
+        """The name and version that its market has it under."""
+        return self.source.partition(":")[2], self.release or self.manifest.version
+
+    @property
     def folder(self) -> Path:
         """Where all that belongs to it lies."""
         return plugins_folder() / self.name
