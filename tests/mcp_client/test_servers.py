@@ -202,5 +202,26 @@ async def test_disabled_tools_stay_disabled(tmp_path: Path) -> None:
     await servers.close()
 
 
+async def test_of_a_server_that_was_agreed_to_nothing_else_is_offered(tmp_path: Path) -> None:
+    """R7, issue 18: neither a tool that changed since, nor one that came since; a plugin's server elsewhere too."""
+    from ferrule.mcp_client.remote_tool import AgreedServer
+    from ferrule.mcp_client.servers import Servers
+
+    registry = Registry()
+    before = Used([plain()], tmp_path)
+    await before.servers.start()
+    known = before.servers.joined["peer"].tools["echo"].definition
+    await before.servers.close()
+    for digests in ({"echo": known.digest}, {"echo": "0" * 64}, {}):
+        agreed = AgreedServer("peer", digests, [], {"echo": "readonly"}, plain)
+        servers = Servers([], registry, folders=[tmp_path], data=tmp_path / "agreed", agreed=[agreed])
+        await servers.start()
+        assert registry.names() == (["mcp__peer__echo"] if digests.get("echo") == known.digest else [])
+        await servers.close()
+        for name in registry.names():
+            registry.unregister(name)
+    assert not (tmp_path / "agreed/definitions").exists()
+
+
 async def test_a_server_that_is_off_is_not_there(tmp_path: Path) -> None:
     assert Used([plain(enabled=False)], tmp_path).servers.joined == {}
