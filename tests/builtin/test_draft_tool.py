@@ -328,6 +328,29 @@ Suggestion: Fix it and call draft_tool again with the whole code.\
     assert everything_in(workspace) == {"notes.txt": b"kept\n"}
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("os.mkdir('made'); return name", "changed `made`"),
+        ("os.chmod('notes.txt', 0o700); return name", "changed `notes.txt`"),
+        ("os.symlink('/etc', 'made'); return name", "changed `made`"),
+        ("os.open('made', os.O_CREAT); os._exit(0)", "try_it"),
+        ("os.open('made', os.O_CREAT); os.close(3); return name", "try_it"),
+        ("atexit.register(lambda: open('made', 'w').close()); return name", "changed `made`"),
+        ("threading.Timer(0.3, lambda: open('made', 'w').close()).start(); return name", "changed `made`"),
+        ("threading.Timer(60, lambda: open('made', 'w').close()).start(); return name", "leaves a thread running"),
+        ("subprocess.Popen(['sleep', '60'], start_new_session=True); return name", "leaves a process running"),
+        ("os.system('(sleep 60; touch made) >/dev/null 2>&1 &'); return name", "leaves a process running"),
+    ],
+)
+def test_a_lie_is_found_out_however_it_is_told(workspace: Path, body: str, said: str) -> None:
+    """M4: by the layer, and by what would go on when nobody looks any more."""
+    result = draft(workspace, tool_code(body, imports="import atexit, os, subprocess, threading"))
+    assert not result.success
+    assert said in result.llm_content
+    assert everything_in(workspace) == {"notes.txt": b"kept\n"}
+
+
 def test_one_that_deletes_reaches_out_and_reads_keys_is_contained_and_shown(
     workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

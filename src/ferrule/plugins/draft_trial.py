@@ -8,12 +8,15 @@ layer and not from here.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import inspect
 import json
 import os
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -40,6 +43,7 @@ _CHANGES = frozenset(
 _PROGRAMS = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn"})
 _OF_THE_SYSTEM = ("/usr", "/lib", "/lib64", "/dev", "/proc", "/sys", "/etc/localtime", "/etc/ld.so.cache")
 _MOST_NAMED = 20
+_SECONDS_TO_END = 1.0
 
 
 def main() -> None:
@@ -84,7 +88,48 @@ def _try_out(order: dict[str, Any], folder: Path, watch: _Watch, tell: Any) -> N
     tell(needs=watch.take())
     asyncio.run(_run_examples(tools[0], order["examples"], order["seconds"], watch, tell))
     _run_tests(tools[0], watch, tell)
+    tell(step="at the end of its run")
+    if problems := _left_behind():
+        tell(problems=problems)
     tell(step="done")
+
+
+def _left_behind() -> list[str]:
+    """What of it would go on after its calls, where no run shows what it does; what is for the exit happens now."""
+    atexit._run_exitfuncs()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - this process ends without it
+    end = time.monotonic() + _SECONDS_TO_END
+    others = [one for one in threading.enumerate() if one is not threading.current_thread() and not _is_ours(one)]
+    for one in others:
+        one.join(max(0.0, end - time.monotonic()))
+    problems: list[str] = []
+    if any(one.is_alive() for one in others):
+        problems.append("It leaves a thread running after its calls. End it before the call returns.")
+    while (left := _children()) and time.monotonic() < end:
+        time.sleep(0.02)
+    if left:
+        problems.append("It leaves a process running after its calls. Wait for it before the call returns.")
+    return problems
+
+
+def _is_ours(thread: threading.Thread) -> bool:
+    """A thread that runs calls, and not the draft's own."""
+    return thread.name.startswith(("ferrule", "asyncio_", "ThreadPoolExecutor"))
+
+
+def _children() -> list[int]:
+    """Every process in the box that came after this one."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    found = (int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit())
+    return [one for one in found if one > os.getpid() and _runs(one)]
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(") ")[2][:1] != "Z"
+    except OSError:  # it has ended meanwhile
+        return False
 
 
 def _definition(tool: Tool[Any]) -> dict[str, Any]:
