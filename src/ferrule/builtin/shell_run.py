@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from ferrule.process.shell.background import BackgroundCommand
     from ferrule.process.shell.session import Ended, ShellSession
     from ferrule.workspace.files import Files
-    from ferrule.workspace.layers.reading import LayerChange, LayerChanges
+    from ferrule.workspace.layers.reading import Layer, LayerChange, LayerChanges
+    from ferrule.workspace.layers.session_layer import SessionLayer
     from ferrule.workspace.paths import Paths
     from ferrule.workspace.snapshots.changes import Origin
     from ferrule.workspace.snapshots.shell_changes import RecordedChanges, ShellChanges
@@ -317,16 +318,12 @@ class _Trial:
     async def run(self, *, may_move: bool) -> tuple[Ended, Told]:
         import asyncio
 
-        from ferrule.process.profile import LayerMount
         from ferrule.process.shell.running import boxes
         from ferrule.workspace.layers.reading import LayerChanges
 
-        aside = await asyncio.to_thread(session_layer, self._session)
-        layers = await asyncio.to_thread(aside.begin) if aside is not None else ()
+        aside, layers, profile = await asyncio.to_thread(self._prepared)
         keep: LayerChanges | None = None
         try:
-            mounts = [LayerMount(one.root, one.upper, one.work, one.below) for one in layers]
-            profile = await asyncio.to_thread(look_profile, self._session, mounts)
             ended = await self._shell.run(
                 self._text, boxes(self._sandbox, profile), timeout=self._seconds, on_output=_shown(self._context)
             )
@@ -355,6 +352,20 @@ class _Trial:
             if aside is not None:
                 note = await asyncio.shield(asyncio.to_thread(aside.end, layers, keep))
                 self._told.notes += [note] if note else []
+
+    def _prepared(self) -> tuple[SessionLayer | None, Sequence[Layer], Profile]:
+        """The layers of the command, if there can be some, and its box."""
+        from ferrule.process.profile import LayerMount
+
+        aside = session_layer(self._session)
+        layers = aside.begin() if aside is not None else ()
+        try:
+            mounts = [LayerMount(one.root, one.upper, one.work, one.below) for one in layers]
+            return aside, layers, look_profile(self._session, mounts)
+        except BaseException:
+            if aside is not None:
+                aside.end(layers, None)
+            raise
 
     async def _keep_ignored(self, changes: Sequence[LayerChange]) -> None:
         """What git ignores reaches the workspace if the settings say so, and no rule and no mode forbids it."""
