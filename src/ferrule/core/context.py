@@ -86,11 +86,22 @@ class Environment:
         _refuse_single("Environment", roots=self.roots, guarded=self.guarded)
 
 
+# Every call of a service has a session of its own, and `dict[str, Any]()` takes several times as long as `{}`.
+
+
+def _empty_dict() -> dict[Any, Any]:
+    return {}
+
+
+def _empty_list() -> list[Any]:
+    return []
+
+
 @dataclass(slots=True)
 class CommandNames:
     """What a session's shell has of names that a command may use."""
 
-    defined: Mapping[str, str] = field(default_factory=dict[str, str])
+    defined: Mapping[str, str] = field(default_factory=_empty_dict)
     """Its functions and aliases, each with its text."""
     tainted: frozenset[str] = frozenset()
     """Functions, aliases and variables that an unapproved command changed."""
@@ -108,8 +119,8 @@ class Session:
     working_directory: Path | None = None
     caller: Caller = ANYONE
     environment: Environment = Environment()
-    config: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    state: dict[str, Any] = field(default_factory=dict[str, Any])
+    config: Mapping[str, Any] = field(default_factory=_empty_dict)
+    state: dict[str, Any] = field(default_factory=_empty_dict)
     model: str | None = None
     model_adapter: ModelAdapter | None = None
     id: str = field(default_factory=_new_id)
@@ -119,13 +130,13 @@ class Session:
     turn: str = field(default="", init=False)
     """Which turn of a conversation with a model it is in."""
     command_names: CommandNames = field(default_factory=CommandNames, init=False, repr=False, compare=False)
-    notes: list[str] = field(default_factory=list[str], init=False, repr=False, compare=False)
+    notes: list[str] = field(default_factory=_empty_list, init=False, repr=False, compare=False)
     """What the next result has to say besides its own words; empty nearly always."""
     _closers: list[Callable[[], Awaitable[None]]] = field(
-        default_factory=list["Callable[[], Awaitable[None]]"], init=False, repr=False, compare=False
+        default_factory=_empty_list, init=False, repr=False, compare=False
     )
     _command_directory: Path | None = field(default=None, init=False, repr=False, compare=False)
-    _parts: dict[type, Any] = field(default_factory=dict[type, Any], init=False, repr=False, compare=False)
+    _parts: dict[type, Any] = field(default_factory=_empty_dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.environment, Environment):  # pyright: ignore[reportUnnecessaryIsInstance]

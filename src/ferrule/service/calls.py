@@ -83,7 +83,7 @@ class CallProblem(Exception):  # noqa: N818 - reads as what it says
         self.call = call
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Started:
     """Calls that a request made, or that the same request made before."""
 

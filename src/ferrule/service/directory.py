@@ -163,7 +163,7 @@ class Directory:
             if generation == self.generation:
                 if len(self._known) >= _MOST_CACHED:  # keys that nobody has must not keep good ones out
                     self._known.clear()
-                self._known[hashed] = found
+                found = self._known.setdefault(hashed, found)  # others may have read it meanwhile; one is everybody's
         assert found is None or isinstance(found, Principal)  # noqa: S101 - the mark is gone by now
         if found is not None and found.expires is not None and found.expires <= time():
             return None

@@ -76,16 +76,21 @@ def json_text(value: Any) -> str:
 # Calls
 
 
-def new_call_row(principal: Principal, tool: str, arguments: Any, request_id: str, **more: Any) -> dict[str, Any]:
+def new_call_row(
+    principal: Principal, tool: str, arguments: Any, request_id: str, *, version: str | None = None,
+    pinned: str | None = None, status: str = "running", repeatable: bool = False, session: str | None = None,
+    timeout: float | None = None, batch: str | None = None, position: int = 0, metadata: str = "{}",
+    trace: str | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Every column of a call that has just come in."""
     return {
         "tenant": principal.tenant, "id": new_id(), "user": principal.user, "key": principal.key,
-        "tool": storable(tool)[:_MOST_NAME], "version": None, "pinned": None,
-        "arguments": json_text(arguments), "status": "running", "repeatable": False, "attempts": 1, "session": None,
-        "timeout": None, "batch": None, "position": 0, "approval": None, "metadata": "{}", "request": request_id,
-        "result": None, "cost": 0.0, "started_seq": 0, "last_seq": 1, "cancelling": False, "created": time(),
-        "started": None, "finished": None, "trace": None,
-        "scopes": " ".join(sorted(principal.scopes)) if principal.key == TOKEN_KEY else None, **more,
+        "tool": storable(tool)[:_MOST_NAME], "version": version, "pinned": pinned,
+        "arguments": json_text(arguments), "status": status, "repeatable": repeatable, "attempts": 1,
+        "session": session, "timeout": timeout, "batch": batch, "position": position, "approval": None,
+        "metadata": metadata, "request": request_id, "result": None, "cost": 0.0, "started_seq": 0, "last_seq": 1,
+        "cancelling": False, "created": time(), "started": None, "finished": None, "trace": trace,
+        "scopes": " ".join(sorted(principal.scopes)) if principal.key == TOKEN_KEY else None,
     }  # fmt: skip
 
 

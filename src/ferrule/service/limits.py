@@ -121,20 +121,22 @@ class ByteBounds:
     result_bytes: int
 
 
+Admitted = tuple[tuple[_Subject, int], ...]
+"""What calls were counted against, and how many of them."""
+
+
 @dataclass(slots=True, frozen=True)
 class _Plan:
     """What counts for calls of one caller, or of one caller with one tool."""
 
     subjects: tuple[_Subject, ...]
+    one_call: Admitted
+    """What one call is counted against, where its tool has no limits of its own."""
     bounds: ByteBounds
     tools: frozenset[str]
     """The tools that have limits of their own."""
     given: tuple[tuple[str, Mapping[str, Any]], ...]
     """The caller's limits that it was made of; a caller may have been read before or after a change."""
-
-
-Admitted = tuple[tuple[_Subject, int], ...]
-"""What calls were counted against, and how many of them."""
 
 
 class CallLimits:
@@ -160,20 +162,21 @@ class CallLimits:
             if subject.is_stored:
                 await self._count_stored(principal, subject)
         for subject, count in counted:
-            _require_possible(subject, count)
+            if count > 1:
+                _require_possible(subject, count)
         for subject, count in counted:
             self._check(subject, count)
         taken: list[TokenBucket] = []
         for subject, count in counted:
-            for _ in range(count if subject.bucket is not None else 0):
-                assert subject.bucket is not None  # noqa: S101 - just looked
-                if wait := subject.bucket.take():
-                    for bucket in taken:
-                        bucket.give_back()
-                    most = subject.bucket.rate
-                    said = f"More than {most:g} {subject.calls} a second are too many for this {subject.whose}."
-                    raise LimitReached("rate", subject.whose, most, wait, said)
-                taken.append(subject.bucket)
+            if (bucket := subject.bucket) is None:
+                continue
+            for _ in range(count):
+                if wait := bucket.take():
+                    for other in taken:
+                        other.give_back()
+                    said = f"More than {bucket.rate:g} {subject.calls} a second are too many for this {subject.whose}."
+                    raise LimitReached("rate", subject.whose, bucket.rate, wait, said)
+                taken.append(bucket)
         for subject, count in counted:
             subject.running += count
             subject.today += count
@@ -196,6 +199,8 @@ class CallLimits:
     def _counted(self, principal: Principal, calls: Mapping[str, int]) -> Admitted:
         plan = self._plan(principal)
         every = sum(calls.values())
+        if every == 1 and not plan.tools:
+            return plan.one_call
         counted = [(subject, every) for subject in plan.subjects]
         if plan.tools:
             for tool, count in calls.items():
@@ -227,13 +232,14 @@ class CallLimits:
         return self._plan(principal, tool).bounds
 
     def _check(self, subject: _Subject, count: int, *, again: bool = False) -> None:
-        limits, whose, calls = subject.limits, subject.whose, subject.calls
+        limits, whose = subject.limits, subject.whose
         most = limits.get("concurrency")
         if most and subject.running + count > most:
-            said = f"{subject.running} {calls} of this {whose} run, and {most:g} may."
+            said = f"{subject.running} {subject.calls} of this {whose} run, and {most:g} may."
             raise LimitReached("concurrency", whose, most, 1.0, said)
         if not subject.is_stored:
             return
+        calls = subject.calls
         most = limits.get("calls_per_day")
         if most and not again and subject.today + count > most:
             said = f"This {whose} has made {subject.today} {calls} today (UTC), and {most:g} are allowed."
@@ -278,17 +284,17 @@ class CallLimits:
         if self._generation != self._directory.generation or len(self._plans) > _MOST_SUBJECTS:
             self._plans.clear()
             self._generation = self._directory.generation
-        key = principal.tenant, principal.user, principal.key
-        plan = self._plans.get((*key, ""))
+        key = principal.tenant, principal.user, principal.key, ""
+        plan = self._plans.get(key)
         if plan is None or (plan.given is not principal.limits and plan.given != principal.limits):
             for other in plan.tools if plan is not None else ():
-                self._plans.pop((*key, other), None)
-            plan = self._plans[*key, ""] = self._new_plan(principal, "")
+                self._plans.pop((*key[:3], other), None)
+            plan = self._plans[key] = self._new_plan(principal, "")
         if tool not in plan.tools:
             return plan
-        own = self._plans.get((*key, tool))
+        own = self._plans.get((*key[:3], tool))
         if own is None:
-            own = self._plans[*key, tool] = self._new_plan(principal, tool)
+            own = self._plans[*key[:3], tool] = self._new_plan(principal, tool)
         return own
 
     def _new_plan(self, principal: Principal, tool: str) -> _Plan:
@@ -308,7 +314,8 @@ class CallLimits:
                         bounds[bound] = min(bounds[bound] or least, least)
                 if any(values.get(one) for one in ("rate", "concurrency", *_STORED)):
                     subjects.append(self._subject(principal, whose, name, values))
-        return _Plan(tuple(subjects), ByteBounds(**bounds), frozenset(tools), principal.limits)
+        once = tuple((subject, 1) for subject in subjects)
+        return _Plan(tuple(subjects), once, ByteBounds(**bounds), frozenset(tools), principal.limits)
 
     def _merged(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """A tenant's limits over the service's own; of tools each by itself."""
@@ -328,8 +335,6 @@ class CallLimits:
 
 def _require_possible(subject: _Subject, count: int) -> None:
     """Raise `TooManyAtOnce` for a batch that no waiting makes possible."""
-    if count == 1:
-        return
     bounds = {name: int(subject.limits.get(name) or 0) for name in ("concurrency", "calls_per_day")}
     bounds["burst"] = int(subject.bucket.burst) if subject.bucket is not None else 0
     name, most = min(((name, most) for name, most in bounds.items() if most), key=lambda one: one[1], default=("", 0))

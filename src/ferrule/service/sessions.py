@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import os
+from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
@@ -143,18 +144,22 @@ class UserSessions:
         self, principal: Principal, allowed: Allowed, name: str | None, session_id: str, role: str | None
     ) -> Seat:
         """A place to run one call: in the named session, or in one of its own."""
-        caller = Caller(principal.tenant, principal.user, role)
         if name is None:
-            folder, environment = self._place(principal)
-            session = Session(workspace=folder, caller=caller, environment=environment, id=session_id)
             held = self._unnamed.get((principal.tenant, principal.user))
             if held is None:
                 if len(self._unnamed) >= MOST_SESSIONS:  # it is made anew when it is wanted again
                     self._unnamed.pop(next(iter(self._unnamed)))
-                held = self._unnamed[principal.tenant, principal.user] = _Held(Session(workspace=folder))
+                folder, environment = self._place(principal)
+                caller = Caller(principal.tenant, principal.user, role)
+                own = Session(workspace=folder, caller=caller, environment=environment)
+                held = self._unnamed[principal.tenant, principal.user] = _Held(own)
             if held.allowed is not allowed:
                 self._renew(held, allowed)
+            shared = held.session
+            caller = shared.caller if shared.caller.role == role else replace(shared.caller, role=role)
+            session = Session(shared.workspace, caller=caller, environment=shared.environment, id=session_id)
             return Seat(session, held.runtime, held.view, None)
+        caller = Caller(principal.tenant, principal.user, role)
         key = principal.tenant, principal.user, name
         held = self._named.get(key)
         if held is None:
