@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from math import ceil
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ValidationError
@@ -136,12 +136,24 @@ class ApiRoute:
     """Whether the caller may have events instead of the answer."""
 
 
+class Exchange(Protocol):
+    """A request as `serving` has it, which spares us the messages of ASGI."""
+
+    def take_body(self) -> bytes | None:
+        """The body, where all of it is here."""
+        ...
+
+    def answer(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
+        """Send a whole answer; False where that takes messages."""
+        ...
+
+
 class ServiceRequest:
     """What came in, once it is known who asks."""
 
     __slots__ = (
-        "_app", "_doubled", "_headers", "_query", "allowed", "answering", "began", "body", "endpoint", "generation",
-        "path", "principal", "raw", "receive", "request_id", "scope", "send", "service", "span",
+        "_app", "_doubled", "_headers", "_query", "allowed", "answering", "began", "body", "endpoint", "exchange",
+        "generation", "path", "principal", "raw", "receive", "request_id", "scope", "send", "service", "span",
     )  # fmt: skip
 
     def __init__(self, app: HttpApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -151,6 +163,8 @@ class ServiceRequest:
         self.scope = scope
         self.receive = receive
         self.send = send
+        exchange = getattr(receive, "__self__", None)
+        self.exchange: Exchange | None = exchange if hasattr(exchange, "take_body") else None
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
         self._doubled = len(self._headers) < len(scope["headers"])
         self.request_id = _request_id(self._headers.get(b"x-request-id"))
@@ -433,7 +447,12 @@ class HttpApp:
             request.span.answered(*counted, request.principal)
         if access_log.isEnabledFor(logging.INFO):
             _log(request, response.status_code)
-        if isinstance(response, Forwarded):
+        exchange = request.exchange
+        if isinstance(response, Forwarded) or (
+            isinstance(response, JsonResponse)
+            and exchange is not None
+            and exchange.answer(response.status_code, response.raw_headers, response.body)
+        ):
             return
         try:
             await response(scope, request.receive, request.send)
@@ -497,10 +516,26 @@ class HttpApp:
         most = self.service.settings.body_bytes
         if bound := self.service.limits.bounds(request.principal).argument_bytes:
             most = min(most, bound)
+        body = request.exchange.take_body() if request.exchange is not None else None
+        if body is None:
+            body = await self._wait_for_body(request, most)
+        if len(body) > most:
+            raise RequestProblem(
+                413, "too_large", f"The body has more than {most:,} bytes.", headers={"Connection": "close"}
+            )
+        request.raw = body
+        if len(request.raw) > _LARGE and has_too_many_values(request.raw):
+            raise RequestProblem(413, "too_large", "The body holds too many values.")
+        try:
+            request.body = model.model_validate_json(request.raw)
+        except ValidationError as error:
+            raise _invalid(error) from None
+
+    async def _wait_for_body(self, request: ServiceRequest, most: int) -> bytes:
         task = cast("asyncio.Task[None]", asyncio.current_task())
         timer = self._timers.start(BODY_SECONDS, task.cancel)
         try:
-            request.raw = await _body(request.receive, most)
+            return await _body(request.receive, most)
         except asyncio.CancelledError:
             if timer.then is not None:  # it was not the timer
                 raise
@@ -510,12 +545,6 @@ class HttpApp:
             ) from None
         finally:
             timer.cancel()
-        if len(request.raw) > _LARGE and has_too_many_values(request.raw):
-            raise RequestProblem(413, "too_large", "The body holds too many values.")
-        try:
-            request.body = model.model_validate_json(request.raw)
-        except ValidationError as error:
-            raise _invalid(error) from None
 
     def _worded(self, error: Exception, request_id: str) -> RequestProblem:
         match error:
@@ -549,6 +578,7 @@ class HttpApp:
 
 
 async def _body(receive: Receive, most: int) -> bytes:
+    """The body, or the beginning of one that is too large."""
     message: Message = await receive()
     body: bytes = message.get("body", b"")
     if message.get("more_body"):
@@ -559,10 +589,6 @@ async def _body(receive: Receive, most: int) -> bytes:
         body = bytes(parts)
     if message["type"] == "http.disconnect":
         raise RequestProblem(400, "disconnected", "The connection ended before the body did.")
-    if len(body) > most:
-        raise RequestProblem(
-            413, "too_large", f"The body has more than {most:,} bytes.", headers={"Connection": "close"}
-        )
     return body
 
 

@@ -109,10 +109,25 @@ class _DrainingServer(uvicorn.Server):
 
 class _Exchange(RequestResponseCycle):
     """One request and its answer. Where the answer is whole, its head and its body are sent at once: sending is the
-    dearest part of both.
+    dearest part of both. `HttpApp` takes a body that has come, and sends what it has, without a message for each.
     """
 
     _head: Any = None
+
+    def take_body(self) -> bytes | None:
+        """The body, where all of it is here."""
+        if self.more_body or self.disconnected or self.response_complete:
+            return None
+        body, self.body = bytes(self.body), bytearray()
+        self.message_event.clear()
+        return body
+
+    def answer(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
+        """Send a whole answer; False where that takes messages."""
+        if self.flow.write_paused or self.disconnected or not self._may_wait(dict(headers)):
+            return False
+        self._send_whole(status, headers, body)
+        return True
 
     async def send(self, message: Any) -> None:
         if message["type"] == "http.response.start":
