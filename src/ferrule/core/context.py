@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
@@ -86,22 +86,16 @@ class Environment:
         _refuse_single("Environment", roots=self.roots, guarded=self.guarded)
 
 
-# Every call of a service has a session of its own, and `dict[str, Any]()` takes several times as long as `{}`.
-
-
-def _empty_dict() -> dict[Any, Any]:
-    return {}
-
-
-def _empty_list() -> list[Any]:
-    return []
+# Every call of a service has a session of its own, and `dict[str, Any]()` takes several times as long as `dict()`.
+_new_dict = cast("Callable[[], dict[Any, Any]]", dict)
+_new_list = cast("Callable[[], list[Any]]", list)
 
 
 @dataclass(slots=True)
 class CommandNames:
     """What a session's shell has of names that a command may use."""
 
-    defined: Mapping[str, str] = field(default_factory=_empty_dict)
+    defined: Mapping[str, str] = field(default_factory=_new_dict)
     """Its functions and aliases, each with its text."""
     tainted: frozenset[str] = frozenset()
     """Functions, aliases and variables that an unapproved command changed."""
@@ -119,8 +113,8 @@ class Session:
     working_directory: Path | None = None
     caller: Caller = ANYONE
     environment: Environment = Environment()
-    config: Mapping[str, Any] = field(default_factory=_empty_dict)
-    state: dict[str, Any] = field(default_factory=_empty_dict)
+    config: Mapping[str, Any] = field(default_factory=_new_dict)
+    state: dict[str, Any] = field(default_factory=_new_dict)
     model: str | None = None
     model_adapter: ModelAdapter | None = None
     id: str = field(default_factory=_new_id)
@@ -130,13 +124,13 @@ class Session:
     turn: str = field(default="", init=False)
     """Which turn of a conversation with a model it is in."""
     command_names: CommandNames = field(default_factory=CommandNames, init=False, repr=False, compare=False)
-    notes: list[str] = field(default_factory=_empty_list, init=False, repr=False, compare=False)
+    notes: list[str] = field(default_factory=_new_list, init=False, repr=False, compare=False)
     """What the next result has to say besides its own words; empty nearly always."""
     _closers: list[Callable[[], Awaitable[None]]] = field(
-        default_factory=_empty_list, init=False, repr=False, compare=False
+        default_factory=_new_list, init=False, repr=False, compare=False
     )
     _command_directory: Path | None = field(default=None, init=False, repr=False, compare=False)
-    _parts: dict[type, Any] = field(default_factory=_empty_dict, init=False, repr=False, compare=False)
+    _parts: dict[type, Any] = field(default_factory=_new_dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.environment, Environment):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -111,11 +111,13 @@ class ToolResult:
 
     def to_json(self) -> str:
         """The same document as JSON text in ASCII."""
-        from pydantic_core import PydanticSerializationError, to_json
+        import pydantic_core  # names of a package take longer to import again than the package
 
         try:
-            text = to_json(self._document(), fallback=plainly, bytes_mode="base64", inf_nan_mode="strings")
-        except PydanticSerializationError:  # half a surrogate pair, or what `to_dict` refuses as well
+            text = pydantic_core.to_json(
+                self._document(), fallback=plainly, bytes_mode="base64", inf_nan_mode="strings"
+            )
+        except pydantic_core.PydanticSerializationError:  # half a surrogate pair, or what `to_dict` refuses as well
             text = None
         return text.decode() if text is not None and text.isascii() else json.dumps(self.to_dict())
 

@@ -52,6 +52,7 @@ class LineRecord(logging.LogRecord):
 
     pathname = filename = module = funcName = ""  # noqa: N815 - logging's own names
     lineno = 0
+    relativeCreated = 0.0  # noqa: N815
     exc_info = exc_text = stack_info = thread = threadName = processName = taskName = None  # noqa: N815
     process = os.getpid()
 
@@ -63,7 +64,6 @@ class LineRecord(logging.LogRecord):
         self.args = args
         self.created = moment = time()
         self.msecs = moment % 1 * 1000
-        self.relativeCreated = 0.0
 
 
 class LogRecorder:
@@ -95,8 +95,11 @@ class LogRecorder:
         if not _calls.isEnabledFor(level):
             return
         fields = _fields(record.tool, record.call_id, record.session_id, record.caller)
-        fields |= {"outcome": record.outcome, "stage": record.stage, "duration": round(record.duration, 6)}
-        fields |= {name: round(seconds, 6) for name in ("waited", "queued") if (seconds := getattr(record, name))}
+        fields["outcome"], fields["stage"], fields["duration"] = record.outcome, record.stage, round(record.duration, 6)
+        if record.waited:
+            fields["waited"] = round(record.waited, 6)
+        if record.queued:
+            fields["queued"] = round(record.queued, 6)
         milliseconds = record.duration * 1000
         if self._names:
             self._log_names(level, fields, record)

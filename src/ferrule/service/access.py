@@ -53,7 +53,7 @@ class Allowed:
     """All that holds for one user at one moment."""
 
     def __init__(self, principal: Principal, tools: ToolSource, operator: RulePolicy, options: dict[str, Any]) -> None:
-        self._principal = principal
+        self.principal = principal
         rules = list(_rules_of(principal))
         administration = [rule for rule in rules if rule.tool == ADMIN]
         self._allowed = RuleSet.of(rule for rule in administration if rule.verdict is Verdict.ALLOW)
@@ -74,8 +74,8 @@ class Allowed:
 
     def is_of(self, principal: Principal) -> bool:
         """Whether this is all that holds for the principal, who may have been read before or after a change."""
-        mine = self._principal
-        return mine is principal or (
+        mine = self.principal
+        return (
             self._has_scope == (_ADMIN_SCOPE in principal.scopes)
             and mine.roles == principal.roles
             and mine.always == principal.always
@@ -150,7 +150,7 @@ class Access:
             self._generation = self._directory.generation
         key = principal.tenant, principal.user, _ADMIN_SCOPE in principal.scopes
         found = self._known.get(key)
-        if found is None or not found.is_of(principal):
+        if found is None or not (found.principal is principal or found.is_of(principal)):
             own = self._own_tools(principal)
             tools = TenantTools(self._tools, own, self._unlisted) if own or self._unlisted else self._tools
             found = self._known[key] = Allowed(principal, tools, self._operator, self._options)

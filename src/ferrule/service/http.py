@@ -136,7 +136,7 @@ class ApiRoute:
     """Whether the caller may have events instead of the answer."""
 
 
-class Exchange(Protocol):
+class DirectExchange(Protocol):
     """A request as `serving` has it, which spares us the messages of ASGI."""
 
     def take_body(self) -> bytes | None:
@@ -144,7 +144,7 @@ class Exchange(Protocol):
         ...
 
     def answer(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
-        """Send a whole answer; False where that takes messages."""
+        """Send a whole answer whose headers give its length; False where that takes messages."""
         ...
 
 
@@ -164,7 +164,7 @@ class ServiceRequest:
         self.receive = receive
         self.send = send
         exchange = getattr(receive, "__self__", None)
-        self.exchange: Exchange | None = exchange if hasattr(exchange, "take_body") else None
+        self.exchange: DirectExchange | None = exchange if hasattr(exchange, "take_body") else None
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
         self._doubled = len(self._headers) < len(scope["headers"])
         self.request_id = _request_id(self._headers.get(b"x-request-id"))

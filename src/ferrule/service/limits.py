@@ -437,8 +437,8 @@ class FairGate:
         while given and given[0].until <= now:
             given[0].release()
             given.popleft()
-        if given:
-            loop.call_at(given[0].until, self._end_turns, loop)
+        if given:  # those that end in the next moment end together
+            loop.call_at(max(given[0].until, now + _TURN_SECONDS / 4), self._end_turns, loop)
 
     def left(self, tenant: str) -> None:
         """A call has given up its place: whoever may come in does, one tenant after the other."""

@@ -36,12 +36,14 @@ class LiveCall:
 
     __slots__ = (
         "_is_full", "_progress_at", "_room", "_start_stored", "_waiting", "answer", "answer_for", "attached",
-        "cancelled", "ending", "events", "most_bytes", "outlived", "row", "runtime", "spent", "stored", "subjects",
-        "task", "turn", "writer",
+        "cancelled", "ending", "events", "id", "most_bytes", "outlived", "row", "runtime", "spent", "stored",
+        "subjects", "task", "tenant", "turn", "writer",
     )  # fmt: skip
 
     def __init__(self, row: dict[str, Any], writer: GroupWriter, most_bytes: int = 0) -> None:
         self.row = row
+        self.id: str = row["id"]
+        self.tenant: str = row["tenant"]
         self.writer = writer
         self.most_bytes = most_bytes
         """How large its result may be; 0 is no limit."""
@@ -68,14 +70,6 @@ class LiveCall:
         self._room = MOST_EVENT_CHARS
         self._is_full = False
         self._start_stored = False
-
-    @property
-    def id(self) -> str:
-        return self.row["id"]
-
-    @property
-    def tenant(self) -> str:
-        return self.row["tenant"]
 
     # What it says
 

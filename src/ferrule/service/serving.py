@@ -123,8 +123,9 @@ class _Exchange(RequestResponseCycle):
         return body
 
     def answer(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
-        """Send a whole answer; False where that takes messages."""
-        if self.flow.write_paused or self.disconnected or not self._may_wait(dict(headers)):
+        """Send a whole answer whose headers give its length; False where that takes messages."""
+        held_up = self.flow.write_paused or self.disconnected
+        if held_up or self.response_started or not self.keep_alive or self.scope["method"] == "HEAD":
             return False
         self._send_whole(status, headers, body)
         return True
@@ -142,7 +143,10 @@ class _Exchange(RequestResponseCycle):
             await super().send(head)
             await super().send(message)
         else:
-            self._send_whole(head["status"], head["headers"], message.get("body", b""))
+            headers, body = head["headers"], message.get("body", b"")
+            if dict(headers)[b"content-length"] != b"%d" % len(body):
+                raise RuntimeError("The answer is not as long as it says.")
+            self._send_whole(head["status"], headers, body)
 
     def _may_wait(self, headers: dict[bytes, bytes]) -> bool:
         """Whether all of the answer comes right behind its head, on a connection that goes on."""
@@ -154,8 +158,6 @@ class _Exchange(RequestResponseCycle):
         head = b"".join(lines)
         if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines) or b"\x00" in head:
             raise RuntimeError("A header of the answer holds what would end it.")
-        if dict(headers)[b"content-length"] != b"%d" % len(body):
-            raise RuntimeError("The answer is not as long as it says.")
         self.response_started = self.response_complete = True
         self.waiting_for_100_continue = False
         self.transport.write(b"".join((STATUS_LINE[status], head, b"\r\n", body)))
