@@ -293,3 +293,45 @@ async def test_half_a_head_is_not_waited_for_and_a_resting_connection_is_kept(
             assert b'{"status": "ok"}' in await asyncio.wait_for(reader.readuntil(b"}"), 30)
             await asyncio.sleep(1.2)
         writer.close()
+
+
+BODY = json.dumps({"tool": "add", "arguments": {"a": 1, "b": 2}}).encode()
+HEAD_OF_CALL = (
+    "POST /v1/calls HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n{more}\r\n"
+)
+SENT: dict[str, tuple[str, tuple[bytes, ...], int]] = {
+    "at once": ("Content-Length: {length}\r\n", (BODY,), 1),
+    "in pieces": ("Content-Length: {length}\r\n", (b"", BODY[:9], BODY[9:]), 1),
+    "in chunks": ("Transfer-Encoding: chunked\r\n", (b"%x\r\n%b\r\n" % (len(BODY), BODY), b"0\r\n\r\n"), 1),
+    "after a go-ahead": ("Content-Length: {length}\r\nExpect: 100-continue\r\n", (b"", BODY), 1),
+    "with what expects a go-ahead": ("Content-Length: {length}\r\nExpect: 100-continue\r\n", (BODY,), 1),
+    "on a connection that ends": ("Content-Length: {length}\r\nConnection: close\r\n", (BODY,), 1),
+    "three behind each other": ("Content-Length: {length}\r\n", (BODY,), 3),
+}
+
+
+@pytest.mark.parametrize("how", SENT)
+async def test_a_body_is_read_however_it_comes(how: str, sqlite: str, tmp_path: Path) -> None:
+    """A body that has come with its head is taken at once, any other is waited for."""
+    more, pieces, times = SENT[how]
+    async with running(sqlite, tmp_path) as service:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(service.url.rpartition(":")[2]))
+        head = HEAD_OF_CALL.format(key=service.key, more=more.format(length=len(BODY))).encode()
+        writer.write(b"".join([head, pieces[0]] * times))
+        for piece in pieces[1:]:
+            await asyncio.sleep(0.05)
+            writer.write(piece)
+        for _ in range(times):
+            said = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
+            if said.startswith(b"HTTP/1.1 100"):
+                said = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
+            assert said.startswith(b"HTTP/1.1 200 OK\r\n"), said
+            length = next(
+                int(line[16:]) for line in said.lower().split(b"\r\n") if line.startswith(b"content-length: ")
+            )
+            answer = json.loads(await asyncio.wait_for(reader.readexactly(length), 30))
+            assert (answer["status"], answer["result"]["data"]) == ("succeeded", 3)
+        if b"connection: close" not in head.lower():
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")  # nothing is left of the request before
+            assert (await asyncio.wait_for(reader.readuntil(b"}"), 30)).startswith(b"HTTP/1.1 200 OK\r\n")
+        writer.close()
