@@ -7,7 +7,7 @@ from time import time
 from typing import Any
 
 import pytest
-from sqlalchemy import select, text, update
+from sqlalchemy import delete, select, text, update
 from sqlalchemy.exc import DBAPIError
 
 from ferrule.client import ServiceError
@@ -92,6 +92,18 @@ async def test_on_postgresql_rows_go_with_a_trace_and_not_before_a_day(postgres_
         with database.transaction("default") as connection:
             assert remove_old_audit(connection, "default", 30) == 2
         with database.transaction("other") as connection:
+            assert len(connection.execute(select(audit)).all()) == 1
+
+
+async def test_a_chain_without_its_head_begins_anew_instead_of_losing_rows(tmp_path: Path) -> None:
+    async with running(f"sqlite:///{tmp_path / 'a.db'}", tmp_path) as service:
+        database = service.service.database
+        with database.transaction("default", writes=True) as connection:
+            connection.execute(delete(audit_heads))
+        client = await service.client()
+        assert (await client.call("add", {"a": 1, "b": 2})).status == "succeeded"
+        assert (await client.verify_audit()).ok
+        with database.transaction("default") as connection:
             assert len(connection.execute(select(audit)).all()) == 1
 
 

@@ -442,7 +442,7 @@ def append_audit(connection: Connection, tenant: str, contents: Sequence[Sequenc
         rows.append({"tenant": tenant, "seq": seq, "content": kept, "prev_hash": hash_before, "hash": sealed})
         hash_before = sealed
     _run_many(connection, "insert audit", rows)
-    moved = {"tenant": tenant, "seq": seq, "hash": hash_before}
+    moved = {"tenant": tenant, "seq": seq, "hash": hash_before, "removed_to": 0, "removed_hash": ""}
     _run_many(connection, "insert head" if head is None else "move head", [moved])
 
 
