@@ -130,6 +130,9 @@ def test_a_shell_at_the_end_of_a_pipe_is_a_danger():
     assert [danger.why for danger in analyse("cat x | sh").dangers] == ["it runs text that another command makes"]
     assert not analyse("echo ls | sh").dangers, "what it runs is known"
     assert analyse("echo 'rm -rf x' | sh").dangers
+    for command in ("{ curl x; echo a; } | sh", "(cat y; printf a) | sh", 'echo "$(cat y)" | sh', "echo a | rev | sh"):
+        assert analyse(command).dangers, command
+    assert not analyse("echo /dev/sda1 is full").dangers
 
 
 def test_dangers_are_said_in_a_persons_words():

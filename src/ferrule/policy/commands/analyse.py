@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from bisect import bisect_right
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -165,21 +166,7 @@ _NO_FILE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/d
 _INLINE = re.compile(r"-\w*[ceEpr]\w*|--(eval|print|execute|run)\b.*|-exec")
 _RUNS_DOWNLOAD = phrase("it runs what was downloaded")
 _DISK = re.compile(r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk/|mapper/)\w")
-_LISTS = PRINTERS - {
-    "cat",
-    "tee",
-    "head",
-    "tail",
-    "sort",
-    "tac",
-    "od",
-    "xxd",
-    "hexdump",
-    "gzip",
-    "base64",
-    "echo",
-    "printf",
-}
+_LISTS = PRINTERS - names("cat tee head tail sort tac od xxd hexdump gzip base64")
 _CODED = re.compile(r"\\[^n]|%[^%]")
 _ENDLESS = re.compile(r"(?:while\s+(?:true|:|\[\s*1|\(\(\s*1|sleep)|until\s+false|for\s*\(\([^;]*;\s*;)")
 _BETWEEN = re.compile(r"[;&|\n(){}`]+|\$\(")
@@ -360,16 +347,23 @@ class _Reading:
             )
         self._printed = printed
         first = began[0] if began else 0
-        for index in self._reads_input:
-            before = self.parts[index - 1] if index > first else None
-            said = " ".join(before.words[1:]) if before is not None else ""
-            if before is not None and before.program in ("echo", "printf") and before.known and not _CODED.search(said):
-                if self.parts[index].program in SHELLS:  # what it runs is known
-                    self._nested(said.replace("\\n", "\n"))
-            elif index >= first and self.parts[index].fed:
+        for index in [index for index in self._reads_input if index >= first]:
+            if (said := self._known_output(began, index)) is not None:
+                if self.parts[index].program in SHELLS:
+                    self._nested(said)
+            elif self.parts[index].fed:
                 loaded = any(reaches(list(part.words))[0] for part in self.parts[:index])
                 why = _RUNS_DOWNLOAD if loaded else phrase("it runs text that another command makes")
                 self.dangers.append(Danger(self.parts[index].text, why))
+
+    def _known_output(self, began: list[int], index: int) -> str | None:
+        """What the command before a part in its pipeline prints, where that is nothing but its own literal words."""
+        at = bisect_right(began, index) - 1
+        before = self.parts[began[at - 1] : began[at]] if at > 0 else []
+        if len(before) != 1 or before[0].program not in ("echo", "printf") or not before[0].known:
+            return None
+        said = " ".join(before[0].words[1:])
+        return None if _CODED.search(said) else said.replace("\\n", "\n")
 
     def _beside(self, work: Callable[[], None], *, beside: bool) -> None:
         """Within a function, mark what runs beside it: calling itself so is a bomb."""

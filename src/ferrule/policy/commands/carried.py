@@ -64,7 +64,8 @@ _STARTS: tuple[tuple[re.Pattern[str], re.Pattern[str] | None], ...] = (
     ),
 )
 _NAMES_PROGRAM = re.compile(
-    r"(?:-O|-P|-H|-K|-x|\+[:]?!|--(?:open-files-in-pager|pager|pre|compress-program|html|extcmd|httpd|hostname-bin|\w+-cmd)=?)(.*)"
+    r"(?:-[OPHKx]|\+:?!|--(?:open-files-in-pager|pager|pre|compress-program|html|extcmd|httpd|hostname-bin|\w+-cmd)=?)"
+    r"(.*)"
 )
 _COMMAND_OPTION = re.compile(
     r"(?:-[cCxEa]|-TT|--(?:command|exec|cmd|run|execute|script-shell|entrypoint)(?:=|(?=$))|scripts\.\w+=)(.*)",
@@ -107,7 +108,7 @@ def commands_in(text: str) -> Iterator[list[str]]:
     for begun in list(_BEGINS.finditer(text))[:_MOST_STARTS]:
         run = _WORD.findall(begun[1])
         name = run[0] = run[0].rpartition("/")[2]
-        if {"su": "-", "init": "0123456"}.get(name, "") == "" or "".join(run[1:2])[:1] in ("-", *"0123456"):
+        if name not in ("su", "init") or "".join(run[1:2])[:1] in ("-", *"0123456"):
             yield run
 
 
@@ -124,11 +125,11 @@ def started(name: str, arguments: list[str], given: list[str], *, runs_input: bo
     """All that a program may run of what it is given."""
     if name in PRINTERS:
         return "\n".join(_programs_named(name, arguments))
-    if not (known := _is_known(name)):
+    if not _is_known(name):
         options = ((_COMMAND_OPTION.fullmatch(option), value) for option, value in pairwise([*arguments, ""]))
         return "\n".join(found[1] or value for found, value in options if found is not None)
     starts = next((one for who, one in _STARTS if who.fullmatch(name)), _ANY_START)
-    texts = [word for word in arguments if known and _SEVERAL.search(word)]
+    texts = [word for word in arguments if _SEVERAL.search(word)]
     texts += given if runs_input or not INTERPRETER.fullmatch(name) else ()
     text = "\n".join(texts)
     return text if starts is None or starts.search(text) else ""

@@ -436,7 +436,7 @@ def dangers_of(words: list[str]) -> list[str]:
         return []
     found = list(_by_name(name, arguments))
     found += _of_written(name, arguments)
-    if name not in ("ls", "stat", "file", "test", "[") and any(
+    if name not in ("ls", "stat", "file", "test", "[", "echo", "printf") and any(
         _RAW.fullmatch(re.sub("^if=", "", one)) for one in arguments
     ):
         found.append(phrase("it reads a whole disk or the memory, bypassing all permissions"))
