@@ -66,6 +66,7 @@ def test_a_secret_is_known_by_its_name_and_what_it_holds(session: Session, path:
         (".env.example", "KEY=1"), (".env.sample", "KEY=1"), (".env.production.example", "KEY=1"), ("sample.env", "KEY=1"),
         ("build.env", "CC=gcc\nLEVEL=2\n"), (".npmrc", "engine-strict=true"), ("server.pem", PUBLIC), ("id_rsa.pub", "ssh-rsa"),
         ("tests/certs/server.key", PRIVATE), ("translation.key", "hello = world"), ("credentials.json", "{}"), ("id_card.py", ""),
+        (".envoy.pem", PUBLIC), ("site.env", "AUTHOR=me\nBASE_URL=http://localhost:8000\n"), ("a.env", "key" * 300_000),
     ],
 )  # fmt: skip
 def test_examples_public_certificates_and_keys_of_tests_are_no_secrets(session: Session, path: str, content: str):
@@ -77,6 +78,11 @@ def test_examples_public_certificates_and_keys_of_tests_are_no_secrets(session: 
     rules = RuleRestrictions(policy())
     assert rules.hidden_among([real], roots) == []
     assert rules.held_back([real], roots[0], roots) == [False]
+
+
+def test_an_address_with_a_password_in_it_is_a_secret(session: Session):
+    (session.workspace / "site.env").write_text("BASE_URL=https://me:word@example.com\n")
+    assert verdict(policy(), session, read, file_path="site.env") == "ask"
 
 
 def test_a_file_that_becomes_a_secret_is_hidden_from_the_next_command(session: Session):

@@ -42,6 +42,7 @@ _PERHAPS = (
 )  # fmt: skip
 """Reading these asks where they look like secrets; `looks_secret` says when they do."""
 _EXAMPLE = re.compile(r"(^|[._-])(examples?|samples?|template|tpl|dist|defaults?|schema|pub)([._-]|$)", re.IGNORECASE)
+_DOT_ENV = re.compile(r"\.env(?:[._~-]|$)")
 _FOR_TESTS = frozenset({
     "test", "tests", "testing", "testdata", "test_data", "test-data", "__tests__", "spec", "specs", "e2e", "fixtures",
     "example", "examples", "mocks",
@@ -50,7 +51,9 @@ _HOLDS_SECRET = re.compile(
     rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File|"
     rb"_auth(?:token)?\s*=|_password\s*=|npmauth(?:token|ident)\s*:|"
     rb"\"(?:auth|private_key|client_secret|refresh_token|[a-z_]*access_key)\"\s*:|"
-    rb"^(?:\xef\xbb\xbf)?[ \t]*(?:export )?\w*(?:secret|token|passw|pwd|key|credential|auth|_url|_dsn)\w*\s*=\s*[^\s#]",
+    rb"://[^\s/:@]{0,80}:[^\s/@]{1,200}@|"
+    rb"^(?:\xef\xbb\xbf)?[ \t]*(?:export )?\w{0,80}?(?:secret|token|passw|pwd|key|credential|auth(?!ors?\b|or_)|_dsn|"
+    rb"(?:database|db|redis|mongo|postgres|mysql|amqp|broker)\w{0,20}_ur[il])\w{0,80}\s*=\s*[^\s#]",
     re.IGNORECASE | re.MULTILINE,
 )
 _BARE_KEY = re.compile(rb"\s*[\w+/=.-]{16,}\s*")
@@ -120,7 +123,7 @@ def looks_secret(path: str) -> bool:
     if _EXAMPLE.search(name):
         return False
     lower = name.lower()
-    if lower.startswith(".env") and lower != ".envrc":
+    if _DOT_ENV.match(lower):
         return True
     if not _FOR_TESTS.isdisjoint(folder.lower() for folder in folders[-4:]):
         return False
