@@ -18,6 +18,7 @@ from ferrule.policy.commands.carried import (
     bare_commands,
     carried,
     code_dangers,
+    code_of,
     commands_in,
     started,
 )
@@ -559,8 +560,7 @@ class _Reading:
         if self._given and not found:
             found += dangers_of([name, *self._given]) if name not in PRINTERS else []
         if INTERPRETER.fullmatch(name):
-            code = [word for word in words if re.search(r"[\s(;!]", word)]
-            found += code_dangers("\n".join((*code, *(self._given if runs_input else ()))))
+            found += code_dangers(code_of(words, self._given if runs_input else ()))
             if any(word.startswith("<(") for word in words[:1]):
                 found.append(phrase("it runs text that another command makes"))
             inline = any(map(_INLINE.fullmatch, words))

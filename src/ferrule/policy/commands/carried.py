@@ -16,7 +16,7 @@ from ferrule.core.phrases import phrase
 from ferrule.policy.commands.parts import Guess, names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 PRINTERS = names("""
     echo printf cat tac tee head tail nl rev wc sort uniq cut tr paste comm column fold fmt grep egrep fgrep zgrep rg
@@ -129,9 +129,7 @@ def started(name: str, arguments: list[str], given: list[str], *, runs_input: bo
         options = ((_COMMAND_OPTION.fullmatch(option), value) for option, value in pairwise([*arguments, ""]))
         return "\n".join(found[1] or value for found, value in options if found is not None)
     starts = next((one for who, one in _STARTS if who.fullmatch(name)), _ANY_START)
-    texts = [word for word in arguments if _SEVERAL.search(word)]
-    texts += given if runs_input or not INTERPRETER.fullmatch(name) else ()
-    text = "\n".join(texts)
+    text = code_of(arguments, given if runs_input or not INTERPRETER.fullmatch(name) else ())
     return text if starts is None or starts.search(text) else ""
 
 
@@ -156,6 +154,11 @@ def carried(name: str, arguments: list[str], given: list[str], *, runs_input: bo
     """What a rule that forbids a command looks at besides: of a program that nobody knows all texts that it gets."""
     if name in PRINTERS or _is_known(name):
         return started(name, arguments, given, runs_input=runs_input)
+    return code_of(arguments, given)
+
+
+def code_of(arguments: Iterable[str], given: Iterable[str]) -> str:
+    """The arguments that hold more than a word, and the input that is known."""
     return "\n".join((*filter(_SEVERAL.search, arguments), *given))
 
 
