@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import threading
@@ -19,16 +20,18 @@ from tests.process.shell.shell_room import alive, becomes, new_mark
 from ferrule import Session
 from ferrule.app.build import App
 from ferrule.app.settings import AuditSettings, SandboxSettings, Settings
-from ferrule.builtin.session_shells import close_shell, outputs_of, sandbox_of, work_profile
+from ferrule.builtin.session_shells import close_shell, layered_box, look_profile, outputs_of, sandbox_of, work_profile
 from ferrule.cli.ask import say_yes
 from ferrule.core.context import SandboxChoice
 from ferrule.policy.decide import RulePolicy
 from ferrule.policy.restrictions import RuleRestrictions
-from ferrule.process.profile import Profile
+from ferrule.process.profile import LayerMount, Profile
 from ferrule.process.sandbox import choose
 from ferrule.process.sandbox.choose import best_sandbox
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 from ferrule.process.sandbox.sandbox import NoSandbox, Prepared
+from ferrule.workspace.files import files_of
+from ferrule.workspace.layers.session_layer import layers_folder
 
 
 @pytest.fixture(autouse=True)
@@ -230,3 +233,28 @@ async def test_a_session_whose_data_folder_is_removed_goes_on(tmp_path: Path, mo
         assert "99999" in await desk.bash("seq 100000 | cat")
     assert (tmp_path / "ws" / "a").read_text() == "2\n"
     assert list((tmp_path / "data").glob("temporary/*")) == []
+
+
+async def test_a_call_that_is_cancelled_while_its_layers_are_made_leaves_none(tmp_path: Path) -> None:
+    async with shell_desk(tmp_path) as desk:
+        needs(sandbox_of(desk.session).has_layers, "overlays")
+        begun, go_on = threading.Event(), threading.Event()
+
+        def show(mounts: Sequence[LayerMount]) -> Profile:
+            begun.set()
+            go_on.wait(60)
+            return look_profile(desk.session, mounts)
+
+        async def call() -> None:
+            async with layered_box(desk.session, show, []):
+                raise AssertionError("it was cancelled before")
+
+        calling = asyncio.ensure_future(call())
+        await asyncio.to_thread(begun.wait, 60)
+        calling.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+        folder = layers_folder(files_of(desk.session).paths)
+        assert folder is not None
+        assert [path.name for own in folder.iterdir() if own.is_dir() for path in own.iterdir() if path.is_dir()] == []

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ferrule.builtin.session_shells import look_profile, session_layer, try_sandbox
+from ferrule.builtin.session_shells import layered_box, look_profile, try_sandbox
 from ferrule.core.access import writes
 from ferrule.core.call import CallInfo
 from ferrule.core.errors import ErrorKind, ToolError
@@ -210,7 +210,7 @@ def _file_of(draft: Draft, session: Session) -> Path:
 
 
 def _before(draft: Draft, session: Session) -> bytes | None:
-    """The file that a draft takes the place of. The user is told of it when they agree, so it counts as seen."""
+    """The file that a draft replaces. The user sees that when they agree, so it counts as seen."""
     files = files_of(session)
     path = _file_of(draft, session)
     if not path.is_file():
@@ -271,8 +271,6 @@ async def try_draft(draft: Draft, session: Session, *, seconds: float | None = N
     """Load a draft and run its examples in a look box. Whatever it does there leaves nothing behind."""
     import asyncio
 
-    from ferrule.process.profile import LayerMount
-
     sandbox = await try_sandbox(session)
     if not sandbox.confines:
         raise ToolError(
@@ -280,19 +278,13 @@ async def try_draft(draft: Draft, session: Session, *, seconds: float | None = N
             kind=ErrorKind.PERMISSION,
             suggestion=phrase("Run `ferrule doctor` to see what the sandbox needs."),
         )
-    aside = await asyncio.to_thread(session_layer, session)
-    layers = await asyncio.to_thread(aside.begin) if aside is not None else ()
-    try:
-        mounts = [LayerMount(one.root, one.upper, one.work, one.below) for one in layers]
-        profile = await asyncio.to_thread(lambda: _for_drafts(look_profile(session, mounts), session))
-        ran = await _run(sandbox, profile, draft, seconds or SECONDS)
+    notes: list[str] = []
+    async with layered_box(session, lambda mounts: _for_drafts(look_profile(session, mounts), session), notes) as box:
+        ran = await _run(sandbox, box.profile, draft, seconds or SECONDS)
         changed: list[str] = []
-        if aside is not None and ran.layered:
-            found = await asyncio.to_thread(aside.read, layers)
+        if box.aside is not None and ran.layered:
+            found = await asyncio.to_thread(box.aside.read, box.layers)
             changed = [one.inner for one in (*found.changes, *found.ignored)]
-    finally:
-        if aside is not None:
-            await asyncio.shield(asyncio.to_thread(aside.end, layers))
     return _judged(draft, session, ran, changed)
 
 

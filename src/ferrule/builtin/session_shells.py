@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from ferrule.workspace.restrictions import files_concerned
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from ferrule.core.access import Restrictions
     from ferrule.core.context import Session
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ferrule.process.profile import Forbidden, LayerMount, Profile
     from ferrule.process.sandbox.sandbox import Sandbox
     from ferrule.process.shell.session import ShellSession
+    from ferrule.workspace.layers.reading import Layer, LayerChanges
     from ferrule.workspace.layers.session_layer import SessionLayer
 
 SECONDS_TO_END = 60.0
@@ -223,10 +225,60 @@ def _default_rules() -> Restrictions:
     return RuleRestrictions(RulePolicy())
 
 
-def session_layer(session: Session) -> SessionLayer | None:
-    """The layers of commands that nobody approved, and what those left in caches and build folders for later ones.
-    None where no layer can be, and the workspace is read-only for them.
+@dataclass(slots=True)
+class LayeredBox:
+    """A box whose changes land in layers, and what stays of them once the command is over."""
+
+    profile: Profile
+    aside: SessionLayer | None = None
+    """None where no layer can be, and the workspace is read-only."""
+    layers: Sequence[Layer] = ()
+    keep: LayerChanges | None = None
+    """Of these the ignored files stay for later commands of the session."""
+
+
+@asynccontextmanager
+async def layered_box(
+    session: Session, show: Callable[[Sequence[LayerMount]], Profile], notes: list[str]
+) -> AsyncGenerator[LayeredBox]:
+    """Fresh layers for one command, and the box that `show` makes of them. They are gone with the block, however it
+    ends; `notes` gets what is to be said about that.
     """
+    import asyncio
+
+    beginning = asyncio.ensure_future(asyncio.to_thread(_begun, session, show))
+    try:
+        box = await asyncio.shield(beginning)
+    except asyncio.CancelledError:
+        _end(await beginning)
+        raise
+    try:
+        yield box
+    finally:
+        note = await asyncio.shield(asyncio.to_thread(_end, box))
+        notes += [note] if note else []
+
+
+def _begun(session: Session, show: Callable[[Sequence[LayerMount]], Profile]) -> LayeredBox:
+    from ferrule.process.profile import LayerMount
+
+    aside = session_layer(session)
+    layers = aside.begin() if aside is not None else ()
+    try:
+        profile = show([LayerMount(one.root, one.upper, one.work, one.below) for one in layers])
+    except BaseException:
+        if aside is not None:
+            aside.end(layers)
+        raise
+    return LayeredBox(profile, aside, layers)
+
+
+def _end(box: LayeredBox) -> str:
+    return box.aside.end(box.layers, box.keep) if box.aside is not None else ""
+
+
+def session_layer(session: Session) -> SessionLayer | None:
+    """The layers of commands that nobody approved, and what those left in caches and build folders for later ones."""
     from ferrule.workspace.layers.session_layer import SessionLayer, layers_folder
 
     kept = _commands_of(session)

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ferrule.builtin.session_shells import (
+    layered_box,
     look_profile,
     sandbox_of,
-    session_layer,
     settle,
     shell_folder,
     shell_of,
@@ -45,14 +45,13 @@ if TYPE_CHECKING:
     from ferrule.core.call import Approval
     from ferrule.core.context import Session, ToolContext
     from ferrule.process.output import Piece
-    from ferrule.process.profile import Profile
+    from ferrule.process.profile import LayerMount, Profile
     from ferrule.process.sandbox.denials import Denial
     from ferrule.process.sandbox.sandbox import Sandbox
     from ferrule.process.shell.background import BackgroundCommand
     from ferrule.process.shell.session import Ended, ShellSession
     from ferrule.workspace.files import Files
-    from ferrule.workspace.layers.reading import Layer, LayerChange, LayerChanges
-    from ferrule.workspace.layers.session_layer import SessionLayer
+    from ferrule.workspace.layers.reading import LayerChange, LayerChanges
     from ferrule.workspace.paths import Paths
     from ferrule.workspace.snapshots.changes import Origin
     from ferrule.workspace.snapshots.shell_changes import RecordedChanges, ShellChanges
@@ -204,23 +203,23 @@ async def _work_aside(context: ToolContext, text: str, seconds: float, profile: 
     """
     import asyncio
 
-    from ferrule.process.profile import LayerMount
     from ferrule.process.shell.running import boxes
     from ferrule.workspace.layers.reading import read_layers
 
     session = context.session
-    aside = await asyncio.to_thread(session_layer, session)
-    if aside is None:
-        return None
     shell, told, files = shell_of(session), Told(), files_of(session)
-    begun = await asyncio.to_thread(aside.begin)
-    try:
+
+    def inside(mounts: Sequence[LayerMount]) -> Profile:
         # Without what unapproved commands of the session left aside: an approved one must not run that.
-        layers = [replace(one, below=()) for one in begun]
-        mounts = tuple(LayerMount(one.root, one.upper, one.work) for one in layers)
-        inside = replace(profile, look=True, layers=mounts)
-        ended = await shell.run(text, boxes(sandbox_of(session), inside), timeout=seconds, on_output=_shown(context))
-        told.notes += [f"{one.message} {one.suggestion}" for one in denials_of(session, text, ended, inside)]
+        return replace(profile, look=True, layers=tuple(replace(one, below=()) for one in mounts))
+
+    async with layered_box(session, inside, told.notes) as box:
+        if box.aside is None:
+            return None
+        running = boxes(sandbox_of(session), box.profile)
+        ended = await shell.run(text, running, timeout=seconds, on_output=_shown(context))
+        told.notes += [f"{one.message} {one.suggestion}" for one in denials_of(session, text, ended, box.profile)]
+        layers = [replace(one, below=()) for one in box.layers]
         try:
             found = await asyncio.to_thread(partial(read_layers, files.paths, layers, ignore=False))
             await asyncio.to_thread(_refuse_guarded, files, found.changes, profile)
@@ -230,8 +229,6 @@ async def _work_aside(context: ToolContext, text: str, seconds: float, profile: 
         else:
             adopt(session, shell, ended, tainted=False)
         return ended, told
-    finally:
-        await asyncio.shield(asyncio.to_thread(aside.end, begun))
 
 
 def _refuse_guarded(files: Files, changes: Sequence[LayerChange], profile: Profile) -> None:
@@ -321,20 +318,19 @@ class _Trial:
         from ferrule.process.shell.running import boxes
         from ferrule.workspace.layers.reading import LayerChanges
 
-        aside, layers, profile = await asyncio.to_thread(self._prepared)
-        keep: LayerChanges | None = None
-        try:
+        async with layered_box(self._session, partial(look_profile, self._session), self._told.notes) as box:
             ended = await self._shell.run(
-                self._text, boxes(self._sandbox, profile), timeout=self._seconds, on_output=_shown(self._context)
+                self._text, boxes(self._sandbox, box.profile), timeout=self._seconds, on_output=_shown(self._context)
             )
             found = LayerChanges(())
-            if aside is not None and ended.box.layered:
-                found = await asyncio.to_thread(aside.read, layers)
-            barriers = self._barriers(ended, profile)
+            if box.aside is not None and ended.box.layered:
+                found = await asyncio.to_thread(box.aside.read, box.layers)
+            barriers = self._barriers(ended, box.profile)
+            keeps_ignored = box.aside is not None and box.aside.ignored == "keep"
             if not found and not barriers:
-                if aside is not None and aside.ignored == "keep" and found.ignored:
+                if keeps_ignored and found.ignored:
                     await self._keep_ignored(found.ignored)
-                keep = found
+                box.keep = found
                 adopt(self._session, self._shell, ended, tainted=True)
                 return ended, self._told
             self._told.effects = await asyncio.to_thread(self._effects, found, barriers)
@@ -343,29 +339,10 @@ class _Trial:
                 return self._dropped(ended, approval, changed=bool(found))
             if self._told.effects.runs_again:
                 return await self._run_again(barriers, may_move=may_move)
-            changes = [*found.changes, *(found.ignored if aside and aside.ignored == "keep" else ())]
-            await _apply(self._context, self._told, changes)
-            keep = found
+            await _apply(self._context, self._told, [*found.changes, *(found.ignored if keeps_ignored else ())])
+            box.keep = found
             adopt(self._session, self._shell, ended, tainted=False)
             return ended, self._told
-        finally:
-            if aside is not None:
-                note = await asyncio.shield(asyncio.to_thread(aside.end, layers, keep))
-                self._told.notes += [note] if note else []
-
-    def _prepared(self) -> tuple[SessionLayer | None, Sequence[Layer], Profile]:
-        """The layers of the command, if there can be some, and its box."""
-        from ferrule.process.profile import LayerMount
-
-        aside = session_layer(self._session)
-        layers = aside.begin() if aside is not None else ()
-        try:
-            mounts = [LayerMount(one.root, one.upper, one.work, one.below) for one in layers]
-            return aside, layers, look_profile(self._session, mounts)
-        except BaseException:
-            if aside is not None:
-                aside.end(layers, None)
-            raise
 
     async def _keep_ignored(self, changes: Sequence[LayerChange]) -> None:
         """What git ignores reaches the workspace if the settings say so, and no rule and no mode forbids it."""
