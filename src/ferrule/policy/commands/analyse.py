@@ -15,6 +15,7 @@ from ferrule.policy.commands.carried import (
     HOLDS_COMMAND,
     INTERPRETER,
     PRINTERS,
+    RUNS_DOWNLOAD,
     bare_commands,
     carried,
     code_dangers,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _URL = re.compile(r"(?:[a-z][a-z0-9+.-]*://)(?:[^/@\s]*@)?(\[[0-9a-fA-F:]+\]|[^/:?#\s\[\]]+)", re.IGNORECASE)
 _HOST = re.compile(r"(?:[^/@\s:]+@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9_.-]+)(?::.*|/.*)?")
 _REMOTE = re.compile(r"(?:[^/@\s:]+@)([^/@\s:]+):.*|([A-Za-z0-9.-]+\.[A-Za-z]{2,}):.*")
+_COPIED = re.compile(r"^([\w.-]{2,}):(?!//)")
 _LOCAL_PATH = re.compile(r"\.{1,2}(?:/.*)?|/.*|~.*|.*\.(?:whl|tar\.gz|zip|tgz)(?:\[.*\])?|\.\[.*\]")
 _CURL_VALUED = names("""
     -A -b -c -C -d -D -e -E -F -H -K -m -o -P -Q -r -T -t -u -U -w -x -X -y -Y -z --data --header --output --user
@@ -107,7 +109,7 @@ def reaches(words: list[str]) -> tuple[bool, list[str]]:
         operands = _operands(arguments)[:1]
         return bool(operands), hosts or [host for word in operands if (host := _host(word.lstrip("@")))]
     if name in ("scp", "rsync", "rcp"):
-        remote = [one for word in arguments if (one := _remote(word))]
+        remote = [one for word in arguments if (one := _remote(word) or "".join(_COPIED.findall(word)))]
         return bool(remote), remote
     if name in _ALWAYS:
         return _operands(arguments)[:1] not in (["version"], ["help"], ["config"], ["completion"]), hosts
@@ -165,8 +167,7 @@ _TAKES_REDIRECTS = _SIMPLE | {"pipeline", "list"}
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 _NO_FILE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin"})
 _INLINE = re.compile(r"-\w*[ceEpr]\w*|--(eval|print|execute|run)\b.*|-exec")
-_RUNS_DOWNLOAD = phrase("it runs what was downloaded")
-_DISK = re.compile(r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk/|mapper/)\w")
+_DISK = re.compile(r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk/|mapper/|sr)\w")
 _LISTS = PRINTERS - names("cat tee head tail sort tac od xxd hexdump gzip base64")
 _CODED = re.compile(r"\\[^n]|%[^%]")
 _ENDLESS = re.compile(r"(?:while\s+(?:true|:|\[\s*1|\(\(\s*1|sleep)|until\s+false|for\s*\(\([^;]*;\s*;)")
@@ -276,6 +277,12 @@ class _Reading:
                 words = words[1:]
             if words:
                 self.dangers += [Danger(_brief(piece.strip()), why) for why in dangers_of(words)]
+        found = [why for one in commands_in(command) for why in dangers_of(one)]
+        if any(map(INTERPRETER.fullmatch, command.split())):
+            found += code_dangers(command)
+        if re.search(rf">\s*{_DISK.pattern}", command):
+            found.append(phrase("it writes straight to a device"))
+        self.dangers += [Danger(_brief(command), why) for why in found]
         if "{" in command and " " not in command.strip():
             try:
                 self.dangers += [Danger(_brief(command), why) for why in dangers_of(fields(command.strip(), {}))]
@@ -354,7 +361,7 @@ class _Reading:
                     self._nested(said)
             elif self.parts[index].fed:
                 loaded = any(reaches(list(part.words))[0] for part in self.parts[:index])
-                why = _RUNS_DOWNLOAD if loaded else phrase("it runs text that another command makes")
+                why = RUNS_DOWNLOAD if loaded else phrase("it runs text that another command makes")
                 self.dangers.append(Danger(self.parts[index].text, why))
 
     def _known_output(self, began: list[int], index: int) -> str | None:
@@ -478,7 +485,8 @@ class _Reading:
         if name.startswith("git-"):
             words = ["git", name.removeprefix("git-"), *words[1:]]
             name = "git"
-        self.dangers += [Danger(_brief(text), why) for why in dangers_of(words)]
+        answered = ["-f"] if fed and name in ("rm", "grm") else []  # its questions, by what it reads
+        self.dangers += [Danger(_brief(text), why) for why in dangers_of([*words[:1], *answered, *words[1:]])]
         if name in _EVALUATES:
             self._evaluated(words[1:])
         if name in ("read", "mapfile", "readarray"):
@@ -674,7 +682,7 @@ class _Reading:
                 if later.words[:1] and (
                     later.words[0].removeprefix("./") in fetched or (runs and fetched & {*later.words})
                 ):
-                    self.dangers.append(Danger(later.text, _RUNS_DOWNLOAD))
+                    self.dangers.append(Danger(later.text, RUNS_DOWNLOAD))
             if part.program in ("env", "printenv") and len(part.words) == 1:
                 why = phrase("the environment, with its secrets, could leave over the network")
                 self.dangers.append(Danger(part.text, why))

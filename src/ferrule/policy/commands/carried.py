@@ -37,8 +37,9 @@ INTERPRETER = re.compile(
     )
 )
 _WORD = re.compile(r"[\w./~*?$+=:%@-]+")
-_SEVERAL = re.compile(r"[\s(;!{|]")
+_SEVERAL = re.compile(r"[\s(;!{|,]")
 _ESCAPE = re.compile(r"\\[abefnrtv]")
+_ESCAPED = re.compile(r"^!.*", re.MULTILINE)  # what many programs hand to a shell
 _MOST_CHARACTERS, _MOST_STARTS, _FARTHEST = 64_000, 200, 20
 _RUNS = re.compile(r"g?rm|chmod|dd|mkfs(?:\..+)?|mke2fs|shred|wipefs|sudo|doas|pkexec|setpriv|find")
 _BEGINS = re.compile(
@@ -54,7 +55,7 @@ _STARTS: tuple[tuple[re.Pattern[str], re.Pattern[str] | None], ...] = (
     (re.compile(r"[gmn]?awk"), re.compile(r"system|getline|\|")),
     (re.compile(r"g?sed"), re.compile(r"(?:^|[;{}\n0-9$!])\s*e(?:\s|$)|[/|#,!@][gpiIm0-9]*e[gpiIm0-9]*(?:[\s;}]|$)")),
     (re.compile(r"n?vim?|ex|ed|view"), re.compile(r"!|system|execute")),
-    (re.compile(r"sqlite3|psql|mysql|mariadb"), re.compile(r"\.shell|\.system|\\!|\bsystem\b")),
+    (re.compile(r"sqlite3|psql|mysql|mariadb"), re.compile(r"\.sh(?:ell)?\b|\.system|\\!|\bsystem\b")),
     (
         re.compile(
             r"g?make|g?tar|bsdtar|rsync|tmux|screen|ssh|scp|sftp|parallel|script|watch|entr|expect|ant|gradle|rake|just|bind"
@@ -71,6 +72,7 @@ _COMMAND_OPTION = re.compile(
     r"(?:-[cCxEa]|-TT|--(?:command|exec|cmd|run|execute|script-shell|entrypoint)(?:=|(?=$))|scripts\.\w+=)(.*)",
     re.DOTALL,
 )
+RUNS_DOWNLOAD = phrase("it runs what was downloaded")
 HOLDS_COMMAND = re.compile(
     r"VISUAL|BROWSER|SHELL|ENV|PS\d|CC|CXX|LD|AR|MAKE|\w*(?:PAGER|EDITOR|_SSH|_DIFF|_CMD|_RSH|_SHELL|COMMAND|_ENV|ASKPASS"
     r"|LESSOPEN|LESSCLOSE|_PROGRAM)",
@@ -80,7 +82,8 @@ HOLDS_COMMAND = re.compile(
 _DESTROYS = re.compile(
     r"""rm_?tree|rm_rf|remove_tree|unlink|os\.remove\b|Deno\.remove|removedirs|rm_?dir|shutil\.move|rmSync|removeSync
     |require\(.rimraf|fs\.rm|FileUtils\.rm|remove_entry|RemoveAll|remove(?:Item|DirectoryRecursive)|remove_dir_all
-    |del_dir_r|delete-?(?:directory|tree)|deleteDir|File\.delete|file\ delete\ -|Remove-Item|\bri\ .{0,99}-r
+    |\bdelete\(.{0,99}["']rf|del_dir_r|delete-?(?:directory|tree)|deleteDir
+    |File\.delete|file\ delete\ -|Remove-Item|\bri\ .{0,99}-r
     |(?:Stop|Restart)-Computer|\bkill\W+(?:-?1\W+9|9\W+-1)\b|\brm\(.{0,99}\brecursive|\brm?d\ /s|mkfs
     |/dev/(?:sd|nvme|vd|mmcblk)|\breboot\(|["'(!`]\s{0,9}(?:/\w{1,20}){0,4}/?(?:shutdown|reboot|poweroff|halt)\b
     |\bapp\w*\W.{0,99}\bto\ (?:restart|shut\ down)|:\(\)\s*\{""",
@@ -92,11 +95,12 @@ _FORKS = (
     re.compile(r"\b(?:while|loop|until|redo)\b|\bfor\s*\(;;|\biter\(|setInterval"),
 )
 _SPAWNS = (
-    re.compile(r"spawn|execute\(|system\(|Popen"),
+    re.compile(r"spawn|execute\(|system\(|[Pp]open"),
     re.compile(r"while\s*\(?\s*(?:1|true)|for\s*\(;;\)|loop\s*[{d]", re.IGNORECASE),
 )
 _OPENS = re.compile(r"(?<!/)chmod|mkdir"), re.compile(r"\b0?o?[0-7]?[67]{2}[2367]\b|\b(?:438|511)\b|S_I(?:RWXO|WOTH)")
-_TAKES_RIGHTS = re.compile(r"\bumask\(0\)|\bset[ug]id\b|\$[<>]\s*=\s*0|administrator\ privileges")
+_TAKES_RIGHTS = re.compile(r"\bumask\(0\)|\bos\.l?chown\(|\bset[ug]id\b|\$[<>]\s*=\s*0|administrator\ privileges")
+_LOADS_CODE = re.compile(r"\b(?:curl|wget)\b[^|\n]{0,200}\|\s{0,9}(?:sudo )?(?:ba|z|da)?sh\b")
 _REACHES = re.compile(r"socket|urllib|requests\.|http\.|https?://|/dev/tcp|fetch\(|Net::HTTP|IO::Socket")
 
 
@@ -116,7 +120,7 @@ def bare_commands(words: list[str]) -> Iterator[list[str]]:
     """The words from each one on that names a program which removes, takes rights or writes to disks."""
     names = [re.split("[/=]", word)[-1] for word in words]
     for at in [at for at, name in enumerate(names) if _RUNS.fullmatch(name)][:_MOST_STARTS]:
-        run = [names[at], *words[at + 1 : at + _FARTHEST]]
+        run = [names[at], *(word for word in words[at + 1 : at + _FARTHEST] if word != "--")]
         if len(run) > 1 and (run[0] != "dd" or any(word.startswith(("if=", "of=")) for word in run)):
             yield run
 
@@ -127,7 +131,8 @@ def started(name: str, arguments: list[str], given: list[str], *, runs_input: bo
         return "\n".join(_programs_named(name, arguments))
     if not _is_known(name):
         options = ((_COMMAND_OPTION.fullmatch(option), value) for option, value in pairwise([*arguments, ""]))
-        return "\n".join(found[1] or value for found, value in options if found is not None)
+        texts = [found[1] or value for found, value in options if found is not None]
+        return "\n".join((*texts, *_ESCAPED.findall("\n".join((*arguments, *given))[:_MOST_CHARACTERS])))
     starts = next((one for who, one in _STARTS if who.fullmatch(name)), _ANY_START)
     text = code_of(arguments, given if runs_input or not INTERPRETER.fullmatch(name) else ())
     return text if starts is None or starts.search(text) else ""
@@ -170,6 +175,8 @@ def code_dangers(code: str) -> Iterator[str]:
         yield phrase("it may start processes endlessly")
     elif _TAKES_RIGHTS.search(code) or all(one.search(code) for one in _OPENS):
         yield phrase("the code that it is given takes other rights")
+    elif _LOADS_CODE.search(code):
+        yield RUNS_DOWNLOAD
     elif re.search(r"dup2|pty\.spawn|/bin/(ba)?sh", code) and _REACHES.search(code):
         yield phrase("the code that it is given hands a shell to another machine")
 

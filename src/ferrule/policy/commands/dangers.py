@@ -79,7 +79,12 @@ def _git(arguments: list[str]) -> Iterator[str]:
         discards = "f" in letters or given("--force", "--discard-changes") or words & {".", "--", ":/"}
         if discards or (verb == "restore" and not given("--staged")):
             yield phrase("it throws away changes that are not committed")
-    elif verb == "rm" and ("f" in letters or given("--force")) and not given("--cached", "--dry-run"):
+    elif (
+        (verb == "rm" and ("f" in letters or given("--force")) and not given("--cached", "--dry-run"))
+        or (verb == "worktree" and "remove" in words and ("f" in letters or given("--force")))
+        or (verb == "read-tree" and given("--reset"))
+        or (verb == "checkout-index" and "f" in letters)
+    ):
         yield phrase("it throws away changes that are not committed")
     elif verb == "branch" and ("D" in letters or (given("--delete") and given("--force"))):
         yield phrase("it removes a branch even when nothing else holds its commits")
@@ -180,6 +185,7 @@ _WIDE = re.compile(
     r"/\*?|~/?\*?|\.\.?/?\*?|(?:\*\*/)?\*|\*\*|\.\*|\.\./.*|/[a-zA-Z0-9_]+/?\*?|\$\{?HOME\}?/?\*?|\$\{?PWD\}?/?\*?|/home/[^/]+/?\*?"
     r"|/root/?\*?|/Users/[^/]+/?\*?"
 )
+_OUTSIDE = re.compile(r"/(?!tmp/)|~|(?:.*/)?\.\.(?:/|$)")
 _OPEN_TO_ALL = re.compile(
     r"0*o?[0-7]*[2367]|(?:.*,)?[ugo]*[oa][ugoa]*[+=][rxXst]*w.*|=[rxXst]*w.*|(?:.*,)?ugo?a?[+=]rwx.*"
     r"|(?:.*,)?[ug]*[oa][ug]*=[ug]+"
@@ -513,7 +519,7 @@ def _rm(arguments: list[str]) -> Iterator[str]:
     recursive, wide_one = given.has("rR", "--recursive"), any(wide(path) for path in given.operands)
     if recursive and (given.has("f", "--force") or "--interactive=never" in arguments):
         yield _WHOLE_FOLDERS
-    elif recursive and wide_one:
+    elif recursive and (wide_one or any(map(_OUTSIDE.match, given.operands))):
         yield phrase("it removes a whole tree that contains much more than one project's files")
     elif recursive and any(isinstance(path, Guess) for path in given.operands):
         yield phrase("it removes folders and everything in them, and which ones is only known at run time")
@@ -595,6 +601,18 @@ def _made_with_mode(arguments: list[str]) -> Iterator[str]:
                 yield from _chmod([re.sub(r"^[DF](?=[0-7ugoa])", "", one)])
 
 
+def _archives(arguments: list[str]) -> Iterator[str]:
+    if "-sdel" in arguments or any(re.fullmatch(r"-[a-ln-zA-Z0-9]*m\w*|--move", word) for word in arguments[:-1]):
+        yield _WHOLE_FOLDERS
+
+
+def _cmake(arguments: list[str]) -> Iterator[str]:
+    if arguments[:1] == ["-E"] and arguments[1:2] != ["rm"] and "".join(arguments[1:2]).startswith("rem"):
+        yield _WHOLE_FOLDERS
+    elif arguments[:2] == ["-E", "rm"]:
+        yield from _rm(arguments[2:])
+
+
 _CHECKS: dict[str, Callable[[list[str]], Iterator[str]]] = {
     **dict.fromkeys(("rm", "grm", "unlink"), _rm),
     "chmod": _chmod,
@@ -603,5 +621,7 @@ _CHECKS: dict[str, Callable[[list[str]], Iterator[str]]] = {
     **dict.fromkeys(("find", "gfind", "fd", "fdfind"), _find),
     "kill": _kill,
     "rsync": _rsync,
+    "cmake": _cmake,
+    **dict.fromkeys(("zip", "7z", "7za", "7zz"), _archives),
     **dict.fromkeys(("tar", "gtar", "bsdtar"), _tar),
 }

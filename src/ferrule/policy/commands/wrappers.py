@@ -70,10 +70,11 @@ _RUNNERS: dict[str, tuple[str, str, int]] = {
             valgrind rr prlimit numactl cpulimit setarch linux32 linux64 xvfb-run dbus-run-session fakeroot fakechroot
             proot eatmydata firejail bwrap proxychains proxychains4 torsocks torify systemd-inhibit rlwrap catchsegv
             cgexec doppler dotenv aws-vault envdir chpst softlimit daemonize annotate-output faketime sshpass dumb-init
-            tini retry ts npx pnpx bunx uvx pipx direnv screen hyperfine
+            tini retry ts shx npx pnpx bunx uvx pipx direnv hyperfine
         """),
         ("", "", 0),
     ),
+    "screen": ("cehpSsTt", "", 0),
 }
 _CONTAINERS = names("docker podman nerdctl kubectl oc docker-compose")
 # The words after which these have a command of their own.
@@ -133,8 +134,9 @@ def unwrap(words: list[str]) -> Unwrapped:
         return _scripts([word.partition("=")[2] for word in arguments if "=" in word])
     if name in ("su", "script", "nix-shell", "tmux"):
         scripts = _values(arguments, ("-c", "-qc", "--command", "--session-command", "--run"))
-        if name == "tmux" and arguments[:1] and arguments[0].startswith("new"):
-            scripts = [word for word in arguments if " " in word]
+        if name == "tmux":
+            scripts = [" ".join(word for word in arguments[1:] if word not in ("Enter", "C-m", "-d", "-h", "-v"))]
+            scripts = [word for word in arguments if " " in word] or scripts
         return _scripts(scripts, unknown=_any_guess(scripts), stands=name == "su" and bool(scripts))
     if name in ("find", "gfind", "fd", "fdfind"):
         return Unwrapped([Inner(_filled(one)) for one in _executed(arguments)])
