@@ -137,15 +137,19 @@ def _use(bench: Bench, states: list[Tree], name: str) -> None:
     """Everything that reads or writes a database: it works, or says what is wrong."""
     listed = _quiet(bench.ferrule("history", "--json"))
     _quiet(bench.ferrule("audit", "verify"))
+    lost: set[str] = set()
     for tool, arguments in AFTER:
         done = _quiet(bench.ferrule("call", tool, json.dumps(arguments), "--yes", "--json", "--allow", "Bash"))
         assert done.out.strip(), f"{tool} said nothing: {done}"
         if name != "audit.db":  # what cannot be recorded need not run
             assert done.json.get("success"), done
+        if "cannot be undone" in done.out:  # the copy was rebuilt while the command ran, and it says so
+            lost.add("after-too.txt")
     undone = _quiet(bench.ferrule("undo", "--to", "0", "--json"))
     groups = len(undone.json.get("done") or ())
     if undone.code == 0 and groups >= len(CHANGES):
-        assert not (wrong := differences(bench.tree(), states[0])), f"undo says it is done: {wrong}"
+        wrong = differences(bench.tree(), states[0])
+        assert wrong.keys() <= lost, f"undo says it is done: {wrong}"
     else:
         assert _is_known(bench.tree(), states), f"undone to what never was: {undone}"
     if name == "journal.db" and (listed.code or len(listed.json) < len(CHANGES)):

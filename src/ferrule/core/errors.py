@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,11 @@ class Stopped(Exception):  # noqa: N818 - an early exit of a call, not always an
         self.message = message
         self.suggestion = suggestion
         self.details = details
+
+
+def out_of_resources(error: BaseException) -> bool:
+    """Whether the machine is at fault, and no code: it has no open files, processes or memory left to give."""
+    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 
 
 class ToolError(Exception):

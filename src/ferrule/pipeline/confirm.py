@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ferrule.core.call import Approval
-from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
+from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError, out_of_resources
 from ferrule.core.loops import Turns
 from ferrule.core.phrases import joined, phrase
 from ferrule.pipeline.authorise import JudgesEffects, tried_or_asked
@@ -198,8 +198,8 @@ async def _foreseen(invocation: Invocation, session: Session) -> str:
         raise Stopped(Stage.CONFIRM, error.kind, error.message, error.suggestion, error.details) from None
     except TimeoutError:
         return ""
-    except Exception:
-        logger.exception("The preview of `%s` failed", tool.name)
+    except Exception as error:
+        logger.exception("The preview of `%s` failed", tool.name, exc_info=not out_of_resources(error))
         return ""
 
 

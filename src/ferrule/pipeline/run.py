@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ferrule.core.call import RawCall
 from ferrule.core.context import Session, ToolContext, try_first
-from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
+from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped, out_of_resources
 from ferrule.core.events import Done, Pending
 from ferrule.core.loops import Turns, sync_caller
 from ferrule.core.phrases import joined, phrase
@@ -207,7 +207,8 @@ class Runtime:
             logger.warning("Tool %s cannot describe its call %s: %s", raw.name, raw.id, error)
             result = _stop(call, _undescribed(raw, error))
         except Exception as error:
-            logger.exception("Call %s of %s broke the pipeline", raw.id, raw.name)
+            trace = not out_of_resources(error)  # which the result names
+            logger.exception("Call %s of %s broke the pipeline", raw.id, raw.name, exc_info=trace)
             result = _stop(call, _broken(raw, error, session))
         if self._executor.blocked and (seconds := self._executor.blocked.pop(raw.id, None)):
             result.metadata["blocked_loop_seconds"] = round(seconds, 1)

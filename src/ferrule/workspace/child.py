@@ -12,7 +12,7 @@ import threading
 from time import monotonic
 from typing import IO, TYPE_CHECKING
 
-from ferrule.core.errors import ToolError
+from ferrule.core.errors import ToolError, out_of_resources
 from ferrule.core.phrases import phrase
 from ferrule.process.landlock import Confinement, confine_thread
 
@@ -188,11 +188,19 @@ class Child:
         asyncio.get_running_loop().remove_reader(self._err)
 
     def _start(self) -> None:
-        read_end = self._input()  # opened while we still may
         try:
-            self._start_reading(read_end)
-        finally:
-            os.close(read_end)
+            read_end = self._input()  # opened while we still may
+            try:
+                self._start_reading(read_end)
+            finally:
+                os.close(read_end)
+        except OSError as error:
+            if not out_of_resources(error):
+                raise
+            raise ToolError(
+                phrase("A program that this needs could not be started: {error}.", error=error.strerror),
+                suggestion=phrase("Try again when less is running, or allow more open files (`ulimit -n`)."),
+            ) from None
 
     def _input(self) -> int:
         """What it reads from: the few bytes it was given, or nothing."""
