@@ -35,13 +35,17 @@ settings.register_profile("quick", settings.get_profile("ferrule"))
 FEWER = 5
 
 
-SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text(encoding="utf-8").splitlines())
-"""What takes long, as `scripts/slow-tests` found it in a whole run."""
+_LISTED = Path(__file__).with_name("slow.txt").read_text(encoding="utf-8").splitlines()[1:]
+QUICK_CASES = {name: int(few or 0) for name, _, few in (line.partition(" ") for line in _LISTED)}
+"""What takes long, as `scripts/slow-tests` found it in a whole run, and how many of its cases are quick all the same."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    if item.nodeid.partition("[")[0] in SLOW:
-        item.add_marker(pytest.mark.slow)
+    name = item.nodeid.partition("[")[0]
+    if name in QUICK_CASES:
+        QUICK_CASES[name] -= 1
+        if QUICK_CASES[name] < 0:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(tryfirst=True)
