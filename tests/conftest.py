@@ -37,7 +37,7 @@ FEWER = 5
 
 _LISTED = Path(__file__).with_name("slow.txt").read_text(encoding="utf-8").splitlines()[1:]
 QUICK_CASES = {name: int(few or 0) for name, _, few in (line.partition(" ") for line in _LISTED)}
-"""What takes long, as `scripts/slow-tests` found it in a whole run, and how many of its cases are quick all the same."""
+"""What takes long, as `scripts/slow-tests` found it in a whole run, and how many of its cases `./test` runs."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
