@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anthropic import AsyncAnthropic
-from openai import AsyncOpenAI
 
 from ferrule.client import AsyncClient
 from ferrule.service.messages import CallResult
@@ -44,6 +42,8 @@ async def is_on_record(service: Running) -> None:
 
 
 async def test_the_loop_of_openais_chat_completions(sqlite: str, tmp_path: Path) -> None:
+    from openai import AsyncOpenAI  # takes seconds, so not in every worker
+
     replies = [reply("chat", says, stream=False) for says in STEPS]
     async with running(sqlite, tmp_path) as service, Server(*replies) as model:
         client = await service.client()
@@ -68,6 +68,8 @@ async def test_the_loop_of_openais_chat_completions(sqlite: str, tmp_path: Path)
 
 
 async def test_the_loop_of_openais_responses(sqlite: str, tmp_path: Path) -> None:
+    from openai import AsyncOpenAI  # takes seconds, so not in every worker
+
     replies = [reply("responses", says, stream=False) for says in STEPS]
     async with running(sqlite, tmp_path) as service, Server(*replies) as model:
         client = await service.client()
@@ -92,6 +94,8 @@ async def test_the_loop_of_openais_responses(sqlite: str, tmp_path: Path) -> Non
 
 
 async def test_the_loop_of_anthropics_messages(sqlite: str, tmp_path: Path) -> None:
+    from anthropic import AsyncAnthropic
+
     replies = [reply("anthropic", says, stream=False) for says in STEPS]
     async with running(sqlite, tmp_path) as service, Server(*replies) as model:
         client = await service.client()
