@@ -49,7 +49,9 @@ _BEGINS = re.compile(
 )
 # What in a text starts programs, by the program that reads it; `None` where all of it may be run.
 _ANY_START = re.compile(
-    r"system|exec|popen|subprocess|spawn|shell|`|%x|qx|\brun\(|\bcall\(|\bcmd\(|command|process|!", re.IGNORECASE
+    r"system|exec|popen|subprocess|spawn|shell|`|%x|qx|\brun\(|\bcall\(|\bcmd\(|command\W{0,3}[\"'(:.]"
+    r"|process\w*\W{0,3}[\"'(:.]|!",
+    re.IGNORECASE,
 )
 _STARTS: tuple[tuple[re.Pattern[str], re.Pattern[str] | None], ...] = (
     (re.compile(r"[gmn]?awk"), re.compile(r"system|getline|\|")),
@@ -85,8 +87,7 @@ _DESTROYS = re.compile(
     |\bdelete\(.{0,99}["']rf|del_dir_r|delete-?(?:directory|tree)|deleteDir
     |File\.delete|file\ delete\ -|Remove-Item|\bri\ .{0,99}-r
     |(?:Stop|Restart)-Computer|\bkill\W+(?:-?1\W+9|9\W+-1)\b|\brm\(.{0,99}\brecursive|\brm?d\ /s|mkfs
-    |/dev/(?:sd|nvme|vd|mmcblk)|\breboot\(|["'(!`]\s{0,9}(?:/\w{1,20}){0,4}/?(?:shutdown|reboot|poweroff|halt)\b
-    |\bapp\w*\W.{0,99}\bto\ (?:restart|shut\ down)|:\(\)\s*\{""",
+    |/dev/(?:sd|nvme|vd|mmcblk)|\breboot\(|\bapp\w*\W.{0,99}\bto\ (?:restart|shut\ down)|:\(\)\s*\{""",
     re.VERBOSE,
 )
 # Two searches for what must both be there: one pattern for both would look again from every first one.

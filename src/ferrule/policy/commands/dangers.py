@@ -187,11 +187,11 @@ _WIDE = re.compile(
 )
 _OUTSIDE = re.compile(r"/(?!tmp/)|~|(?:.*/)?\.\.(?:/|$)")
 _OPEN_TO_ALL = re.compile(
-    r"0*o?[0-7]*[2367]|(?:.*,)?[ugo]*[oa][ugoa]*[+=][rxXst]*w.*|=[rxXst]*w.*|(?:.*,)?ugo?a?[+=]rwx.*"
+    r"[=+]?0*o?[0-7]*[2367]|(?:.*,)?[ugo]*[oa][ugoa]*[+=][rxXst]*w.*|=[rxXst]*w.*|(?:.*,)?ugo?a?[+=]rwx.*"
     r"|(?:.*,)?[ug]*[oa][ug]*=[ug]+"
 )
 _SET_ID = re.compile(r"[2-7][0-7]{3}|0[2-7][0-7]{3}|.*[+=][rwxXt]*s.*")
-_CLOSED_TO_ALL = re.compile(r"0{1,4}|a?[-=]rwx|a=|ugo=|-rwx|a-[rwx]+|ugo-[rwx]+")
+_CLOSED_TO_ALL = re.compile(r"0{1,4}|a?[-=]rwx|a=|ugo=|-rwx|ugo-rwx")
 _LONGEST_MODE = 64
 
 _PROTECTED: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -256,8 +256,8 @@ _BEYOND_RECOVERY = phrase("it destroys the contents of files beyond recovery")
 _ALWAYS: dict[str, str] = {
     **dict.fromkeys(
         names("""
-            sudo doas pkexec sudoedit gosu su-exec run0 please dzdo su runuser sg capsh setpriv setuidgid s6-setuidgid
-            gksu gksudo kdesu kdesudo beesu calife chpst login start-stop-daemon
+            sudo sudo-rs doas pkexec sudoedit gosu su-exec run0 please dzdo su runuser sg capsh setpriv setuidgid
+            s6-setuidgid gsudo gksu gksudo kdesu kdesudo beesu calife chpst login start-stop-daemon
         """),
         _OTHER_RIGHTS,
     ),
@@ -279,7 +279,7 @@ _ALWAYS: dict[str, str] = {
     **dict.fromkeys(
         names("""
             useradd userdel usermod adduser deluser groupadd groupdel groupmod passwd chpasswd gpasswd chsh chfn visudo
-            vipw vigr newgrp newusers chage dscl
+            vipw vigr newgrp newusers chage dscl dseditgroup
         """),
         _PEOPLE,
     ),
@@ -297,7 +297,7 @@ _ALWAYS: dict[str, str] = {
     ),
     **dict.fromkeys(["at", "batch", "systemd-run", "anacron"], _LATER),
     **dict.fromkeys(["shred", "wipe", "srm", "scrub", "sfill"], _BEYOND_RECOVERY),
-    **dict.fromkeys(["dd", "dcfldd", "dc3dd", "ddrescue"], phrase("it copies raw bytes over whatever is there")),
+    **dict.fromkeys(["dd", "gdd", "dcfldd", "dc3dd", "ddrescue"], phrase("it copies raw bytes over whatever is there")),
     **dict.fromkeys(["chown", "chgrp"], phrase("it changes who owns files")),
     "truncate": phrase("it discards the contents of files"),
     "mknod": phrase("it creates a device"),
@@ -525,7 +525,7 @@ def _rm(arguments: list[str]) -> Iterator[str]:
         yield phrase("it removes folders and everything in them, and which ones is only known at run time")
     elif wide_one:
         yield phrase("it removes everything in a folder")
-    elif any(is_filled_in(path) or path.startswith(("$(", "`")) for path in given.operands):
+    elif any(is_filled_in(path) or re.match(r"(?:\$\(|`)(?!\s*mktemp\b)", path) for path in given.operands):
         yield phrase("it removes all that another command finds")
     if any(word.startswith("--no-pr") for word in given.long):
         yield phrase("it would remove the root folder")
@@ -578,7 +578,8 @@ def _kill(arguments: list[str]) -> Iterator[str]:
 
 
 def _rsync(arguments: list[str]) -> Iterator[str]:
-    if any(word.startswith(("--del", "--remove-source")) for word in arguments):
+    tries = any(re.fullmatch(r"-[a-zA-Z]*n[a-zA-Z]*|--dry-run", word) for word in arguments)
+    if not tries and any(word.startswith(("--del", "--remove-source")) for word in arguments):
         yield phrase("it removes files that the source lacks")
     yield from _made_with_mode(arguments)
 
