@@ -167,8 +167,8 @@ _TAKES_REDIRECTS = _SIMPLE | {"pipeline", "list"}
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 _NO_FILE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin"})
 _INLINE = re.compile(r"-\w*[ceEpr]\w*|--(eval|print|execute|run)\b.*|-exec")
-_DISK = re.compile(r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk/|mapper/|sr)\w")
-_MAKES_PROGRAMS = re.compile(r"[gmn]?awk|(?:gcc|g\+\+|clang|clang\+\+|cc|c\+\+|tcc|go|rustc)(?:-[\d.]+)?")
+_DISK = re.compile(r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk/|mapper/|sr|sg|mtd|ubi|vg\w*/|r?disk\d|ada)\w?")
+_MAKES_PROGRAMS = re.compile(r"[gmn]?awk|n?vim?|ex|(?:gcc|g\+\+|clang|clang\+\+|cc|c\+\+|tcc|go|rustc)(?:-[\d.]+)?")
 _LISTS = PRINTERS - names("cat tee head tail sort tac od xxd hexdump gzip base64")
 _CODED = re.compile(r"\\[^n]|%[^%]")
 _ENDLESS = re.compile(r"(?:while\s+(?:true|:|\[\s*1|\(\(\s*1|sleep)|until\s+false|for\s*\(\([^;]*;\s*;)")
@@ -569,7 +569,7 @@ class _Reading:
         if self._given and not found:
             found += dangers_of([name, *self._given]) if name not in PRINTERS else []
         if _MAKES_PROGRAMS.fullmatch(name):
-            found += code_dangers(code_of(words if name.endswith("awk") else (), self._given))
+            found += code_dangers(code_of(words if re.search("awk|ex|vi", name) else (), self._given))
         if INTERPRETER.fullmatch(name):
             found += code_dangers(code_of(words, self._given if runs_input else ()))
             if any(word.startswith("<(") for word in words[:1]):

@@ -87,7 +87,8 @@ _DESTROYS = re.compile(
     |\bdelete\(.{0,99}["']rf|del_dir_r|delete-?(?:directory|tree)|deleteDir
     |File\.delete|file\ delete\ -|Remove-Item|\bri\ .{0,99}-r
     |(?:Stop|Restart)-Computer|\bkill\W+(?:-?1\W+9|9\W+-1)\b|\brm\(.{0,99}\brecursive|\brm?d\ /s|mkfs
-    |/dev/(?:sd|nvme|vd|mmcblk)|\breboot\(|\bapp\w*\W.{0,99}\bto\ (?:restart|shut\ down)|:\(\)\s*\{""",
+    |/dev/(?:sd|nvme|vd|mmcblk|port|k?mem)|/proc/sysrq|\breboot\(
+    |\bapp\w*\W.{0,99}\bto\ (?:restart|shut\ down)|:\(\)\s*\{""",
     re.VERBOSE,
 )
 # Two searches for what must both be there: one pattern for both would look again from every first one.
@@ -99,7 +100,10 @@ _SPAWNS = (
     re.compile(r"spawn|execute\(|system\(|[Pp]open"),
     re.compile(r"while\s*\(?\s*(?:1|true)|for\s*\(;;\)|loop\s*[{d]", re.IGNORECASE),
 )
-_OPENS = re.compile(r"(?<!/)chmod|mkdir"), re.compile(r"\b0?o?[0-7]?[67]{2}[2367]\b|\b(?:438|511)\b|S_I(?:RWXO|WOTH)")
+_OPENS = (
+    re.compile(r"(?<!/)chmod|mkdir|setfperm|set-file-modes|-permissions"),
+    re.compile(r"\b0?o?[0-7]?[67]{2}[2367]\b|\b(?:438|511)\b|S_I(?:RWXO|WOTH|SUID|SGID)|rwxrwxrwx|[oa]=rwx"),
+)
 _TAKES_RIGHTS = re.compile(r"\bumask\(0\)|\bos\.l?chown\(|\bset[ug]id\b|\$[<>]\s*=\s*0|administrator\ privileges")
 _LOADS_CODE = re.compile(r"\b(?:curl|wget)\b[^|\n]{0,200}\|\s{0,9}(?:sudo )?(?:ba|z|da)?sh\b")
 _REACHES = re.compile(r"socket|urllib|requests\.|http\.|https?://|/dev/tcp|fetch\(|Net::HTTP|IO::Socket")

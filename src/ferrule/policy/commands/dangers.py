@@ -257,14 +257,15 @@ _ALWAYS: dict[str, str] = {
     **dict.fromkeys(
         names("""
             sudo sudo-rs doas pkexec sudoedit gosu su-exec run0 please dzdo su runuser sg capsh setpriv setuidgid
-            s6-setuidgid gsudo gksu gksudo kdesu kdesudo beesu calife chpst login start-stop-daemon
+            s6-setuidgid gsudo gksu gksudo pfexec ksu kdesu kdesudo beesu calife chpst login start-stop-daemon
         """),
         _OTHER_RIGHTS,
     ),
     **dict.fromkeys(
         names("""
             shutdown reboot halt poweroff init telinit rtcwake pm-suspend pm-hibernate gnome-session-quit
-            xfce4-session-logout openrc-shutdown runit-init
+            xfce4-session-logout openrc-shutdown runit-init ipmitool racadm esxcli upsmon ubus
+            transactional-update
         """),
         _STOPS,
     ),
@@ -273,13 +274,14 @@ _ALWAYS: dict[str, str] = {
             fdisk sfdisk cfdisk gdisk sgdisk parted wipefs blkdiscard hdparm mkswap pvcreate pvremove vgcreate vgremove
             lvcreate lvremove lvresize cryptsetup mdadm resize2fs tune2fs e2fsck fsck debugfs badblocks zpool zfs btrfs
             diskutil hdiutil newfs partprobe losetup dmsetup sg_format nvme diskpart
+            sg_dd sg_write_same flash_erase ubiformat gpart virt-format vmkfstools
         """),
         _DISKS,
     ),
     **dict.fromkeys(
         names("""
             useradd userdel usermod adduser deluser groupadd groupdel groupmod passwd chpasswd gpasswd chsh chfn visudo
-            vipw vigr newgrp newusers chage dscl dseditgroup
+            vipw vigr newgrp newusers chage dscl dseditgroup pw
         """),
         _PEOPLE,
     ),
@@ -288,7 +290,7 @@ _ALWAYS: dict[str, str] = {
             insmod modprobe rmmod depmod kexec umount swapoff setenforce aa-disable aa-teardown apparmor_parser
             pivot_root switch_root ipvsadm iwconfig tc ethtool brctl update-grub grub-install efibootmgr bcdedit
             auditctl semanage setsebool update-alternatives spctl csrutil nvram launchctl rc-service update-rc.d
-            chkconfig initctl wall logger
+            chkconfig initctl wall logger systemd-tmpfiles dpkg-statoverride nfs4_setfacl setfattr
         """),
         _STATE,
     ),
@@ -541,6 +543,8 @@ def _chmod(arguments: list[str]) -> Iterator[str]:
     taken_away = next((word for word in arguments if re.fullmatch(r"-[rwxXst]+", word)), "")
     mode, *paths = [taken_away, *given.operands] if taken_away else given.operands or [""]
     if "--reference" in given.long:
+        if given.has("R", "--recursive"):
+            yield phrase("which rights it gives is only known at run time")
         return
     if len(mode) > _LONGEST_MODE or (isinstance(mode, Guess) and mode.startswith("$")):
         yield phrase("which rights it gives is only known at run time")
