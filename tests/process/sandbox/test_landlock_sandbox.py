@@ -103,7 +103,7 @@ def test_signals_reach_nobody_outside(box: Box) -> None:
 
 
 def test_nothing_else_reaches_anybody_outside(box: Box) -> None:
-    """No limits of other processes, no memory or queues that stay, no terminal of the user's."""
+    """No limits or turns of other processes, no memory or queues that stay, no terminal of the user's."""
     master, slave = os.openpty()
     outside = subprocess.Popen(["sleep", "60"], user=box.uid if os.geteuid() == 0 else None)
     libc = ctypes.CDLL(None)
@@ -113,17 +113,21 @@ def test_nothing_else_reaches_anybody_outside(box: Box) -> None:
         code = (
             "import ctypes, os, resource\n"
             f"def limit(): resource.prlimit({outside.pid}, resource.RLIMIT_CPU, (0, 0))\n"
+            f"def slow(): os.setpriority(os.PRIO_PROCESS, {outside.pid}, 19)\n"
+            "def all(): os.setpriority(os.PRIO_USER, 0, 19)\n"
+            f"def last(): os.sched_setscheduler({outside.pid}, os.SCHED_IDLE, os.sched_param(0))\n"
             f"def write(): os.write(os.open({os.ttyname(slave)!r}, os.O_WRONLY), b'x')\n"
             "libc = ctypes.CDLL(None)\n"
-            "for tried in (limit, write):\n"
+            "for tried in (limit, slow, all, last, write):\n"
             "    try: tried(); print(tried.__name__)\n"
             "    except OSError: pass\n"
             "print(libc.shmget(0, 4096, 0o1600), libc.msgget(0, 0o1600), libc.semget(0, 1, 0o1600))\n"
             f"print(libc.msgsnd({queue}, b'12345678x', 1, 0o4000), libc.msgctl({queue}, 0, None))\n"
-            "resource.prlimit(0, resource.RLIMIT_CPU, (50, 50)); print('own')\n"
+            "resource.prlimit(0, resource.RLIMIT_CPU, (50, 50)); os.nice(1); print('own')\n"
         )
         assert box.run(f'{python_for_all()} -c "{code}"').out == "-1 -1 -1\n-1 -1\nown\n"
         assert os.waitid(os.P_PID, outside.pid, os.WEXITED | os.WNOHANG) is None
+        assert os.getpriority(os.PRIO_PROCESS, outside.pid) == os.getpriority(os.PRIO_PROCESS, 0)
     finally:
         assert libc.msgctl(queue, 0, None) == 0, "a queue of the user's is still there"
         outside.kill()

@@ -90,8 +90,14 @@ def test_without_namespaces_there_is_nothing_that_others_reach(machine: Machine)
     using = ("shmat", "shmctl", "semop", "semtimedop", "semctl", "msgsnd", "msgrcv", "msgctl", "mq_unlink")
     for name in ("shmget", "semget", "msgget", "mq_open", *using):
         assert verdict(program, machine, numbers[name]) == errno.EPERM
-    assert verdict(program, machine, numbers["prlimit64"], 0) == ALLOW
-    assert verdict(program, machine, numbers["prlimit64"], 1) == errno.EPERM
+    for name in ("prlimit64", "sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr"):
+        assert verdict(program, machine, numbers[name], 0) == ALLOW
+        assert verdict(program, machine, numbers[name], 1) == errno.EPERM
+    for name, process, group, user in (("setpriority", 0, 1, 2), ("ioprio_set", 1, 2, 3)):
+        assert verdict(program, machine, numbers[name], process, 0) == ALLOW
+        assert verdict(program, machine, numbers[name], process, 1) == errno.EPERM
+        assert verdict(program, machine, numbers[name], group, 0) == errno.EPERM
+        assert verdict(program, machine, numbers[name], user, 0) == errno.EPERM
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,8 @@ _X86_64 = {
     "lchown": 94, "fchownat": 260, "utime": 132, "utimes": 235, "futimesat": 261, "utimensat": 280, "setxattr": 188,
     "lsetxattr": 189, "fsetxattr": 190, "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199, "shmget": 29,
     "semget": 64, "msgget": 68, "mq_open": 240, "prlimit64": 302, "shmat": 30, "shmctl": 31, "semop": 65, "semctl": 66,
-    "semtimedop": 220, "msgsnd": 69, "msgrcv": 70, "msgctl": 71, "mq_unlink": 241,
+    "semtimedop": 220, "msgsnd": 69, "msgrcv": 70, "msgctl": 71, "mq_unlink": 241, "setpriority": 141,
+    "ioprio_set": 251, "sched_setparam": 142, "sched_setscheduler": 144, "sched_setaffinity": 203, "sched_setattr": 314,
 }  # fmt: skip
 _AARCH64 = {
     "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "add_key": 217, "request_key": 218,
@@ -49,7 +50,8 @@ _AARCH64 = {
     "fchmod": 52, "fchmodat": 53, "fchownat": 54, "fchown": 55, "utimensat": 88, "setxattr": 5, "lsetxattr": 6,
     "fsetxattr": 7, "removexattr": 14, "lremovexattr": 15, "fremovexattr": 16, "shmget": 194, "semget": 190,
     "msgget": 186, "mq_open": 180, "prlimit64": 261, "shmat": 196, "shmctl": 195, "semop": 193, "semctl": 191,
-    "semtimedop": 192, "msgsnd": 189, "msgrcv": 188, "msgctl": 187, "mq_unlink": 181,
+    "semtimedop": 192, "msgsnd": 189, "msgrcv": 188, "msgctl": 187, "mq_unlink": 181, "setpriority": 140,
+    "ioprio_set": 30, "sched_setparam": 118, "sched_setscheduler": 119, "sched_setaffinity": 122, "sched_setattr": 274,
 }  # fmt: skip
 
 
@@ -119,8 +121,8 @@ _Lines = list[tuple[int, int, int, int]]
 @lru_cache(maxsize=8)
 def build_filter(machine: Machine, *, namespaces: bool = True, changes: bool = True) -> bytes:
     """The filter as the kernel wants it. Where there are no `namespaces` around the command, nothing can be made that
-    others reach, sockets among it, and no other process be limited. Without `changes`, the modes, owners, times and
-    attributes of files are answered as on a read-only file system.
+    others reach, sockets among it, and no other process be limited or made to wait. Without `changes`, the modes,
+    owners, times and attributes of files are answered as on a read-only file system.
     """
     program: _Lines = []
 
@@ -157,7 +159,10 @@ def build_filter(machine: Machine, *, namespaces: bool = True, changes: bool = T
     with_number("ioctl", _controls(changes))
     with_number("socket", _families() if namespaces else [(_RETURN, 0, 0, _ERRNO | errno.EPERM)])
     if not namespaces:
-        with_number("prlimit64", _any_bit(0, 0xFFFFFFFF))
+        for name in ("prlimit64", "sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr"):
+            with_number(name, _any_bit(0, 0xFFFFFFFF))
+        for name, process in (("setpriority", 0), ("ioprio_set", 1)):
+            with_number(name, _only(process, 0))
     add(_RETURN, _ALLOW)
     return b"".join(struct.pack("=HBBI", *line) for line in program)
 
@@ -169,6 +174,13 @@ def _any_bit(index: int, bits: int) -> _Lines:
         (_RETURN, 0, 0, _ERRNO | errno.EPERM),
         (_RETURN, 0, 0, _ALLOW),
     ]
+
+
+def _only(*wanted: int) -> _Lines:
+    """Arguments that must be these."""
+    tests = [((_LOAD, 0, 0, _ARGUMENTS + 8 * at), (_EQUAL, 1, 0, value)) for at, value in enumerate(wanted)]
+    refused = (_RETURN, 0, 0, _ERRNO | errno.EPERM)
+    return [*(line for load, test in tests for line in (load, test, refused)), (_RETURN, 0, 0, _ALLOW)]
 
 
 def _controls(changes: bool) -> _Lines:
