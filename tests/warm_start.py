@@ -47,7 +47,7 @@ class WarmProgram:
         self._report = report
         self._told = b""
         self.returncode: int | None = None
-        self._hear(60)
+        self._hear(300)  # on a machine that is very busy
         self.pid = int(self._told.partition(b"\n")[0])
 
     def poll(self) -> int | None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ferrule.process.sandbox.sandbox import Sandbox
 
-_SECONDS = 20
+_SECONDS = 60
 _DESCRIPTORS = 24
 """That trying a sandbox needs at once, and some to spare."""
 # Proves what matters: the workspace can be written and nothing beside it, no capability is left, calls are filtered.
