@@ -17,6 +17,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule import Answer, Choice, Question, RulePolicy, Runtime, Session, ToolResult
+from ferrule.records.statistics import was_refused
 from ferrule.tools import builtin_tools
 from ferrule.workspace.files import files_of
 from tests.boxes.hostile import tree
@@ -423,6 +424,7 @@ async def test_a_record_says_which_box_and_what_it_would_have_changed(root: Path
         ("look", None, "allow", "success"),
         ("look", {"delete": 1}, "ask", "permission_error"),
     ]
+    assert [was_refused(one) for one in seen] == [False, True], "it is counted as refused, not as failed"
 
 
 # A workspace that is a part of something larger

@@ -36,6 +36,14 @@ def test_where_to_add_something_exists() -> None:
     assert [one for one in named if not (SOURCE / one).exists() and not (ROOT / one).exists()] == []
 
 
+def test_what_a_first_change_touches_exists() -> None:
+    named = re.findall(
+        r"\b(?:src|tests|docs|scripts)/[\w/.-]+\w", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    )
+    assert len(named) > 3
+    assert [one for one in named if not (ROOT / one).exists()] == []
+
+
 def test_the_picture_shows_the_layers_as_they_are() -> None:
     loader = importlib.machinery.SourceFileLoader("pictures", str(ROOT / "scripts/pictures"))
     spec = importlib.util.spec_from_loader("pictures", loader)

@@ -95,6 +95,8 @@ def add_command(
     words = (
         _("{name} is now in {file}: {count} operations, found and called with FindOperation and CallOperation.")
         if len(chosen) > MOST_TOOLS
+        else _("{name} is now in {file}: 1 operation, as a tool.")
+        if count == 1
         else _("{name} is now in {file}: {count} operations, each a tool.")
     )
     write(words.format(name=name, file=file, count=f"{count:,}"))

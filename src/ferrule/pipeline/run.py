@@ -19,7 +19,7 @@ from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Tool
 from ferrule.pipeline.authorise import DefaultPolicy, Policy, authorise
 from ferrule.pipeline.cleaning import clean_exception, stopped_by
-from ferrule.pipeline.confirm import Asker, Asking, confirm, confirm_effects
+from ferrule.pipeline.confirm import Asker, Asking, Choice, confirm, confirm_effects
 from ferrule.pipeline.execute import Executor, ToolFailed
 from ferrule.pipeline.format import ResultCache, format_stopped, format_value, unformattable, with_notes
 from ferrule.pipeline.hooks import Hook, Hooks
@@ -383,7 +383,11 @@ class Runtime:
             raise unformattable(tool.name, error) from error
         record.box = result.metadata.get("box")
         if result.error is not None:
-            record.outcome, record.stage, record.error = result.error.kind, Stage.EXECUTE, result.error.message
+            # What was tried and then not approved was refused; it did not fail.
+            tried = record.effects is not None and result.error.kind is ErrorKind.PERMISSION
+            refused = tried and record.verdict != Verdict.ALLOW and record.answer in (None, Choice.NO)
+            record.outcome, record.error = result.error.kind, result.error.message
+            record.stage = Stage.CONFIRM if refused else Stage.EXECUTE
         if tool.cache:
             self.cache.put(key, result, tool.cache)  # pyright: ignore[reportPossiblyUnboundVariable]
         return result
