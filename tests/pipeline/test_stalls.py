@@ -79,6 +79,16 @@ async def test_one_that_blocks_after_it_waited_is_named_while_it_does(caplog: py
     assert "test_stalls.py:" in caplog.text  # where it stood just then
 
 
+@pytest.mark.parametrize("name", ["block_at_once", "block_later"])
+async def test_a_thread_that_waits_for_a_processor_blocks_nothing(
+    name: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stalls, "_delay_of", lambda thread: time.monotonic())  # as on a machine with no time for us
+    with caplog.at_level(logging.WARNING, "ferrule.calls"):
+        await Runtime(TOOLS).run(name, timeout=60)
+    assert caplog.text == ""
+
+
 async def test_its_own_time_goes_on_meanwhile() -> None:
     result = await Runtime(TOOLS, limits=Limits(grace=0.05)).run("block_and_go_on", timeout=1)
     assert result.error is not None

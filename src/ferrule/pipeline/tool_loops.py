@@ -71,8 +71,8 @@ class LoopWatch:
         self._stalled = 0.0
         self._unexplained = 0.0
         self._blamed: list[tuple[float, float]] = []
-        self._thread = 0
-        self._last = 0.0
+        self._thread = self._native = 0
+        self._last = self._delayed = 0.0
         self._told = False
 
     # Calls in flight
@@ -97,7 +97,7 @@ class LoopWatch:
             return self._own.pop(call, 0.0) + (self.standing if self.blocked_by is call else 0.0)
 
     def _beat(self) -> None:
-        self._thread = threading.get_ident()
+        self._thread, self._native = threading.get_ident(), threading.get_native_id()
         self._catch_up()
         with self._lock:
             self.beating = bool(self._calls)
@@ -110,7 +110,7 @@ class LoopWatch:
         if stood:
             self._settle(self.blocked_by, stood)
             if not told and stood >= NOTED:
-                _warn(self.blocked_by, stood, "")
+                self._warn(stood)
         self._last, self.blocked_by = monotonic(), None
 
     # Who is to blame
@@ -127,7 +127,8 @@ class LoopWatch:
         self._blamed.append((now, seconds))
         self._settle(call, seconds)
         if not self._told and seconds >= NOTED:
-            _warn(call, seconds, "")
+            self.blocked_by = call
+            self._warn(seconds)
         self._last, self.blocked_by, self._told = now, None, False
         return seconds
 
@@ -168,6 +169,7 @@ class LoopWatch:
     def look(self) -> None:
         standing = self.standing
         if not standing or not self.loop.is_running():
+            self._delayed = _delay_of(self._native)
             return
         self.find_culprit()
         if standing >= NOTED:
@@ -185,7 +187,12 @@ class LoopWatch:
         """Name whoever blocks the loop in the log, once for each time."""
         if not self._told:
             self._told = True
-            _warn(self.blocked_by, self.standing, self._place())
+            self._warn(self.standing, self._place())
+
+    def _warn(self, seconds: float, place: str = "") -> None:
+        """Only where it is a tool's doing: on a busy machine any thread may have to wait for its turn."""
+        if _delay_of(self._native) - self._delayed < seconds / 2:
+            _warn(self.blocked_by, seconds, place)
 
     def _culprit(self) -> Invocation | None:
         task = asyncio.current_task(self.loop)
@@ -206,6 +213,15 @@ class LoopWatch:
 
 def _is_not_theirs(file: str) -> bool:
     return file.startswith(_NOT_THEIRS) and "site-packages" not in file.removeprefix(_OURS)
+
+
+def _delay_of(thread: int) -> float:
+    """Seconds for which a thread of ours could have run and had to wait for a processor; 0 where nobody knows."""
+    try:
+        with open(f"/proc/self/task/{thread}/schedstat", "rb") as file:  # noqa: PTH123 - ten times a second
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 def _warn(call: Invocation | None, seconds: float, place: str) -> None:
