@@ -19,6 +19,8 @@ from ferrule.builtin import draft_tool
 from ferrule.cli.draft import SYSTEM, drafted
 from ferrule.core.model import ToolResults
 from ferrule.core.result import ToolResult
+from ferrule.plugins import draft_types
+from ferrule.plugins.drafts import read_draft
 from ferrule.process.sandbox.choose import best_sandbox
 from ferrule.testing import ScriptedAsker, ScriptedModel, call
 from ferrule.workspace.files import files_of
@@ -306,6 +308,113 @@ def test_what_its_run_shows(workspace: Path, code: str, examples: Any, said: str
     assert everything_in(workspace) == {"notes.txt": b"kept\n"}
 
 
+# Types
+
+
+HELPED = GOOD.replace(
+    "from ferrule import tool\n", "from ferrule import tool\n\n\ndef f(a: int) -> str: return a + 1\n"
+)
+
+
+def test_wrong_types_that_no_example_meets_come_back_with_whatever_else_is_wrong(workspace: Path) -> None:
+    """M4: a type checker finds them, in a box, and the model hears of all in one round."""
+    (workspace / "pyproject.toml").write_text('[tool.ty.rules]\nall = "ignore"\n')
+    result = draft(workspace, HELPED, [{"arguments": {"text": "one"}, "gives": 5}])
+    assert result.llm_content == snapshot("""\
+Error (execution_error): The draft `count_words` was not accepted:
+- Line 4: Return type does not match returned value: expected `str`, found `int`.
+- Example 1, {"text": "one"}: it was to give 5. It gave: 1
+
+Suggestion: Fix it and call draft_tool again with the whole code.\
+""")
+
+
+def test_honest_types_of_many_forms_pass(workspace: Path) -> None:
+    """M4: what a model writes in good faith is not refused."""
+    code = '''\
+import json
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypedDict
+
+from pydantic import BaseModel, Field
+
+from ferrule import ToolError, tool
+
+
+class Link(TypedDict):
+    text: str
+    url: str
+
+
+class Choice(BaseModel):
+    deep: bool = False
+
+
+@tool(kind="readonly", timeout=10)
+async def list_links(
+    file: str, most: Annotated[int, Field(ge=1)] = 10, sort: Literal["text", "url"] = "text",
+    choice: Choice | None = None,
+) -> list[Link]:
+    """List the links of a Markdown file. Use this to see where a page leads.
+
+    Args:
+        file: Its path.
+        most: How many at most.
+        sort: By what.
+        choice: More.
+    """
+    if not Path(file).is_file():
+        raise ToolError(f"There is no file {file}.", suggestion="Name another.")
+    links: list[Link] = [
+        {"text": one[0], "url": one[1]} for one in re.findall(r"\\[(.*?)\\]\\((.*?)\\)", Path(file).read_text())
+    ]
+    found, known = [], {}
+    for one in links:
+        found.append(one)
+        known[one["url"]] = Counter(one["text"]).most_common(1)
+    data: Any = json.loads(subprocess.run(["echo", "{}"], capture_output=True, text=True).stdout or "{}")
+    return sorted(found, key=lambda one: one[sort])[: data.get("most", most)]
+
+
+async def test_it() -> None:
+    assert await list_links("notes.txt") == []
+'''
+    examples = [{"arguments": {"file": "notes.txt"}, "gives": []}, {"arguments": {"file": "none"}, "fails": True}]
+    result = draft(workspace, code, examples, "once")
+    assert result.success, result.llm_content
+
+
+def test_where_no_checker_is_installed_the_user_is_told(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """M4: never silently."""
+    monkeypatch.setattr(draft_types, "find_checker", lambda: None)
+
+    async def run() -> str:
+        with ScriptedAsker("no") as asker:
+            async with opened(workspace, asker) as app:
+                await app.runtime.run("draft_tool", handed_in(HELPED, TWO))
+                return asker.questions[0].preview
+
+    assert "Types were not checked: no type checker is installed; pip install 'ferrule[drafts]'." in asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [("echo broken >&2", "the type checker failed: broken"), ("sleep 60", "the type checker did not end within 0.5 s")],
+)
+def test_a_checker_that_fails_is_told_of_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, said: str
+) -> None:
+    checker = tmp_path / "ty"
+    checker.write_text(f"#!/bin/sh\n{program}\n")
+    checker.chmod(0o755)
+    monkeypatch.setattr(draft_types, "find_checker", lambda: str(checker))
+    found = asyncio.run(draft_types.check_types(read_draft(GOOD, TWO), best_sandbox(), seconds=0.5))
+    assert (found.problems, found.unchecked) == ((), said)
+
+
 # Dangerous ones
 
 
@@ -460,6 +569,7 @@ Suggestion: Call `draft_tool` again with {"description": string, "code": string,
 """,
             """\
 Error (execution_error): The draft `count_words` was not accepted:
+- Line 11: Return type does not match returned value: expected `int`, found `str`.
 - Example 1, {"text": "one two"}: it failed: `count_words` ran, but what it returned does not fit its declared type: expected integer, got string "2".
 - `test_that_lines_are_words_too` failed: line 15: AssertionError.
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ferrule.core.context import Session, ToolContext
+    from ferrule.plugins.draft_types import TypeCheck
     from ferrule.process.profile import Profile
     from ferrule.registry.registry import Registry
 
@@ -233,6 +234,8 @@ class Trial:
     outcomes: list[str] = field(default_factory=list[str])
     """What each example gave, and each test."""
     advice: list[str] = field(default_factory=list[str])
+    unchecked: str = ""
+    """Why its types were not checked, where they were not."""
     needs: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
     """What it reached for, as the run showed it: files, hosts, programs, reads."""
 
@@ -268,8 +271,10 @@ async def _tried(draft: Draft, session: Session) -> Trial:
 
 
 async def try_draft(draft: Draft, session: Session, *, seconds: float | None = None) -> Trial:
-    """Load a draft and run its examples in a look box. Whatever it does there leaves nothing behind."""
+    """Check a draft's types, load it and run its examples, in boxes. Whatever it does there leaves nothing behind."""
     import asyncio
+
+    from ferrule.plugins.draft_types import check_types
 
     sandbox = await try_sandbox(session)
     if not sandbox.confines:
@@ -278,6 +283,7 @@ async def try_draft(draft: Draft, session: Session, *, seconds: float | None = N
             kind=ErrorKind.PERMISSION,
             suggestion=phrase("Run `ferrule doctor` to see what the sandbox needs."),
         )
+    types = await check_types(draft, sandbox)
     notes: list[str] = []
     async with layered_box(session, lambda mounts: _for_drafts(look_profile(session, mounts), session), notes) as box:
         ran = await _run(sandbox, box.profile, draft, seconds or SECONDS)
@@ -285,7 +291,7 @@ async def try_draft(draft: Draft, session: Session, *, seconds: float | None = N
         if box.aside is not None and ran.layered:
             found = await asyncio.to_thread(box.aside.read, box.layers)
             changed = [one.inner for one in (*found.changes, *found.ignored)]
-    return _judged(draft, session, ran, changed)
+    return _judged(draft, session, types, ran, changed)
 
 
 def _for_drafts(profile: Profile, session: Session) -> Profile:
@@ -365,8 +371,8 @@ def _understood(lines: Sequence[bytes]) -> Iterable[dict[str, Any]]:
             yield cast("dict[str, Any]", said)
 
 
-def _judged(draft: Draft, session: Session, ran: BoxedDraft, changed: list[str]) -> Trial:
-    trial = Trial()
+def _judged(draft: Draft, session: Session, types: TypeCheck, ran: BoxedDraft, changed: list[str]) -> Trial:
+    trial = Trial(list(types.problems), unchecked=types.unchecked)
     where = "while it started"
     for said in ran.report:
         where = str(said.get("step", where))
@@ -383,7 +389,7 @@ def _judged(draft: Draft, session: Session, ran: BoxedDraft, changed: list[str])
     trial.need("files", [*changed, *(one for one in reached if one not in changed)])
     if ran.late:
         trial.problems.append(f"It did not finish within {SECONDS:g} s and was stopped {where}.")
-    elif where != "done" and not trial.problems:
+    elif where != "done" and len(trial.problems) == len(types.problems):
         last = f": {ran.complaint.splitlines()[-1][:300]}" if ran.complaint else ""
         trial.problems.append(f"Its process ended {where} with code {ran.code}{last}.")
     written = [one for one in trial.needs["files"] if one in changed or not Path(one).is_absolute()]
@@ -434,6 +440,7 @@ def shown_draft(draft: Draft, trial: Trial) -> str:
     parts += [f"- {one}" for one in trial.outcomes]
     parts += [phrase("What the run reached for:"), *(joined(" ", ["-", one]) for one in reached or nothing)]
     parts += [phrase("What its code could use:"), *(joined(" ", ["-", one]) for one in draft.abilities or nothing)]
+    parts += [phrase("Types were not checked: {why}.", why=trial.unchecked)] if trial.unchecked else []
     parts += [phrase("Advice: {advice}", advice=one) for one in trial.advice]
     parts += [phrase("Once accepted it runs as part of Ferrule, with your permissions."), f"\n{draft.text.rstrip()}"]
     return joined("\n", parts)

@@ -284,6 +284,7 @@ def _one_row(text: str) -> str:
 
 
 _EXTRAS = {
+    "drafts": ("ty", "checking the types of tools that a model drafts"),
     "files": ("charset_normalizer", "text in old encodings, and searching with ripgrep"),
     "mcp": ("mcp", "using and serving tools over MCP"),
     "schema": ("jsonschema_rs", "tools made from a raw JSON Schema"),
