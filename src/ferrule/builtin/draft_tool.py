@@ -24,7 +24,16 @@ from ferrule.core.phrases import joined, phrase
 from ferrule.core.problems import Problem
 from ferrule.core.result import Output
 from ferrule.core.tool import Kind, Tool
-from ferrule.plugins.drafts import FOLDER, REPORT, AgreedDrafts, Draft, DraftProblem, read_draft, version_of
+from ferrule.plugins.drafts import (
+    DRAFT_TOOL,
+    FOLDER,
+    REPORT,
+    AgreedDrafts,
+    Draft,
+    DraftProblem,
+    read_draft,
+    version_of,
+)
 from ferrule.workspace.changing import SECONDS_TO_CHANGE, change_file
 from ferrule.workspace.files import files_of
 
@@ -34,9 +43,9 @@ if TYPE_CHECKING:
     from ferrule.core.context import Session, ToolContext
     from ferrule.plugins.draft_types import TypeCheck
     from ferrule.process.profile import Profile
+    from ferrule.process.sandbox.sandbox import Sandbox
     from ferrule.registry.registry import Registry
 
-NAME = "draft_tool"
 SECONDS = 30.0
 """What a draft may take in all, and of those each example."""
 EXAMPLE_SECONDS = 5.0
@@ -108,7 +117,7 @@ class DraftTool(Tool[DraftParams]):
           "examples": [{"arguments": {"text": "one two"}, "gives": 2}, {"arguments": {"text": ""}, "gives": 0}]}
     """
 
-    name = NAME
+    name = DRAFT_TOOL
     category = "agent"
     tags = frozenset({"standard", "agent"})
     kind = Kind.WRITE
@@ -130,7 +139,7 @@ class DraftTool(Tool[DraftParams]):
                 why = phrase("it does not say what must come of it; add `gives`, `check` or `fails`")
                 yield Problem(("examples", number), "value", why)
         try:
-            read_draft(params.code, _plain(params))
+            read_draft(params.code, plain_examples(params))
         except DraftProblem as problem:
             for one in problem.problems:
                 yield Problem(("code",), "value", one.rstrip("."))
@@ -140,7 +149,7 @@ class DraftTool(Tool[DraftParams]):
         return CallInfo(
             touches=writes("path", str(_file_of(draft, session))),
             signature=f"{draft.name} {sha256(draft.text.encode()).hexdigest()[:16]}",
-            summary=phrase("{tool}: {description}", tool=f"{NAME} {draft.name}", description=params.description),
+            summary=phrase("{tool}: {description}", tool=f"{DRAFT_TOOL} {draft.name}", description=params.description),
             asks_always=True,
         )
 
@@ -150,7 +159,7 @@ class DraftTool(Tool[DraftParams]):
         draft = self._draft(params, session)
         try:
             async with asyncio.timeout(self.preview_seconds - 5):
-                return shown_draft(draft, await _tried(draft, session))
+                return self._shown(draft, await self._tried(draft, session))
         except ToolError:
             raise
         except Exception as error:  # nobody is asked about a draft that they cannot see
@@ -163,7 +172,7 @@ class DraftTool(Tool[DraftParams]):
 
         session = context.session
         draft = self._draft(params, session)
-        await _tried(draft, session)
+        await self._tried(draft, session)
         content = draft.text.encode()
         AgreedDrafts(session.workspace).add(draft.name, draft.version, content)
         path = _file_of(draft, session)
@@ -179,9 +188,16 @@ class DraftTool(Tool[DraftParams]):
             metadata={"file_path": place, **changed.metadata},
         )
 
+    async def _tried(self, draft: Draft, session: Session) -> Trial:
+        return await tried(draft, session)
+
+    def _shown(self, draft: Draft, trial: Trial) -> str:
+        after = phrase("Once accepted it runs as part of Ferrule, with your permissions.")
+        return shown_draft(draft, trial, f"{FOLDER / draft.name}.py", after)
+
     def _draft(self, params: DraftParams, session: Session) -> Draft:
         """The draft as a file of this workspace: its version follows the one that is there."""
-        code, examples = params.code, _plain(params)
+        code, examples = params.code, plain_examples(params)
         draft = read_draft(code, examples)
         before = _before(draft, session)
         if before is None:
@@ -202,7 +218,7 @@ class DraftTool(Tool[DraftParams]):
         )
 
 
-def _plain(params: DraftParams) -> list[dict[str, Any]]:
+def plain_examples(params: DraftParams) -> list[dict[str, Any]]:
     return [one.model_dump(exclude_unset=True) for one in params.examples]
 
 
@@ -250,13 +266,13 @@ class _Trials:
         self.good: dict[str, Trial] = {}
 
 
-async def _tried(draft: Draft, session: Session) -> Trial:
-    """Try a draft once; raises `ToolError` with all that is wrong with it."""
+async def tried(draft: Draft, session: Session, *, closed: bool = False) -> Trial:
+    """Try a draft once; raises `ToolError` with all that is wrong with it. `closed`: it sees the workspace alone."""
     trials = session.part(_Trials, _Trials)
     key = sha256(f"{session.workspace}\0{draft.text}".encode()).hexdigest()
     if (known := trials.good.get(key)) is not None:
         return known
-    trial = await try_draft(draft, session)
+    trial = await try_draft(draft, session, closed=closed)
     if trial.problems:
         raise ToolError(
             phrase(
@@ -270,23 +286,20 @@ async def _tried(draft: Draft, session: Session) -> Trial:
     return trial
 
 
-async def try_draft(draft: Draft, session: Session, *, seconds: float | None = None) -> Trial:
+async def try_draft(draft: Draft, session: Session, *, seconds: float | None = None, closed: bool = False) -> Trial:
     """Check a draft's types, load it and run its examples, in boxes. Whatever it does there leaves nothing behind."""
     import asyncio
 
     from ferrule.plugins.draft_types import check_types
 
-    sandbox = await try_sandbox(session)
-    if not sandbox.confines:
-        raise ToolError(
-            phrase("No sandbox works here, so a draft cannot be tried, and none is accepted untried."),
-            kind=ErrorKind.PERMISSION,
-            suggestion=phrase("Run `ferrule doctor` to see what the sandbox needs."),
-        )
+    sandbox = await confining_sandbox(session)
     types = await check_types(draft, sandbox)
     notes: list[str] = []
-    async with layered_box(session, lambda mounts: _for_drafts(look_profile(session, mounts), session), notes) as box:
-        ran = await _run(sandbox, box.profile, draft, seconds or SECONDS)
+    async with layered_box(
+        session, lambda mounts: boxed(look_profile(session, mounts), session, closed=closed), notes
+    ) as box:
+        order = {"name": draft.name, "code": draft.text, "examples": draft.examples, "seconds": EXAMPLE_SECONDS}
+        ran = await run_boxed(sandbox, box.profile, order, seconds or SECONDS)
         changed: list[str] = []
         if box.aside is not None and ran.layered:
             found = await asyncio.to_thread(box.aside.read, box.layers)
@@ -294,8 +307,20 @@ async def try_draft(draft: Draft, session: Session, *, seconds: float | None = N
     return _judged(draft, session, types, ran, changed)
 
 
-def _for_drafts(profile: Profile, session: Session) -> Profile:
-    """A look box that starts in the workspace, and shows this Python and its packages wherever they lie."""
+async def confining_sandbox(session: Session) -> Sandbox:
+    """What holds a draft; raises `ToolError` where nothing does."""
+    sandbox = await try_sandbox(session)
+    if not sandbox.confines:
+        raise ToolError(
+            phrase("No sandbox works here, so a draft cannot be tried, and none is accepted untried."),
+            kind=ErrorKind.PERMISSION,
+            suggestion=phrase("Run `ferrule doctor` to see what the sandbox needs."),
+        )
+    return sandbox
+
+
+def boxed(profile: Profile, session: Session, *, closed: bool) -> Profile:
+    """A box that starts in the workspace, and shows this Python and its packages wherever they lie."""
     from ferrule.process.profile import Bounds
 
     home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111
@@ -306,13 +331,20 @@ def _for_drafts(profile: Profile, session: Session) -> Profile:
         folder=Path(os.path.realpath(session.workspace)),
         readable=(*profile.readable, *shown),
         temporary=None,
+        closed=closed,
         bounds=Bounds(processes=64, memory=_MOST_MEMORY, file_size=_MOST_FILE, layer=_MOST_FILE),
     )
 
 
 def _library_path() -> list[str]:
     here = ("", os.getcwd())  # noqa: PTH109 - plain text
-    return [str(Path(__file__).resolve().parents[2]), *(one for one in sys.path if one not in here)]
+    return [str(Path(__file__).resolve().parents[2]), *(os.path.realpath(one) for one in sys.path if one not in here)]
+
+
+def _python() -> str:
+    """The interpreter where it really lies; not what it links to, which is none of this environment."""
+    folder, name = os.path.split(sys.executable)
+    return os.path.join(os.path.realpath(folder), name)  # noqa: PTH118 - plain text
 
 
 @dataclass(slots=True)
@@ -324,14 +356,16 @@ class BoxedDraft:
     complaint: str
 
 
-async def _run(sandbox: Any, profile: Profile, draft: Draft, seconds: float) -> BoxedDraft:
+async def run_boxed(
+    sandbox: Sandbox, profile: Profile, order: dict[str, Any], seconds: float | None = None
+) -> BoxedDraft:
+    """Have an order carried out in a box, by `draft_trial`, within these seconds or for as long as it is waited for."""
     import asyncio
     from tempfile import TemporaryFile
 
     from ferrule.process.box import open_box
 
-    order = {"name": draft.name, "code": draft.text, "examples": draft.examples, "seconds": EXAMPLE_SECONDS}
-    arguments = (sys.executable, "-P", "-s", "-B", "-X", "utf8", "-c", _START.format(path=_library_path()))
+    arguments = (_python(), "-P", "-s", "-B", "-X", "utf8", "-c", _START.format(path=_library_path()))
     with TemporaryFile() as given, TemporaryFile() as report, TemporaryFile() as said:
         given.write(json.dumps(order, default=str).encode())
         given.seek(0)
@@ -347,6 +381,7 @@ async def _run(sandbox: Any, profile: Profile, draft: Draft, seconds: float) -> 
         try:
             done, _ = await asyncio.wait({box.ended}, timeout=seconds)
             await box.end(patience=0)
+            await asyncio.to_thread(box.denials)  # what it wrote where it must not is undone
         finally:
             box.close()
         lines = os.pread(report.fileno(), _MOST_REPORT, 0).splitlines()
@@ -424,9 +459,12 @@ def _outcome(draft: Draft, said: dict[str, Any], trial: Trial, *, hosts: bool) -
 # What the user is shown
 
 
-def shown_draft(draft: Draft, trial: Trial) -> str:
-    """All that an agreement is about: the definition, what it needs, what its examples gave, and the code."""
-    head = f"{draft.name} {draft.version} ({draft.kind}) → {FOLDER / draft.name}.py"
+def shown_draft(draft: Draft, trial: Trial, place: str, after: str) -> str:
+    """All that an agreement is about: the definition, what it needs, what its examples gave, and the code.
+
+    `place` is where it will be, and `after` says how it runs once it is accepted.
+    """
+    head = f"{draft.name} {draft.version} ({draft.kind}) → {place}"
     described = str(trial.definition.get("description", "")).strip()
     takes = phrase("Takes: {form}", form=str(trial.definition.get("takes", "")))
     reached = [
@@ -442,7 +480,7 @@ def shown_draft(draft: Draft, trial: Trial) -> str:
     parts += [phrase("What its code could use:"), *(joined(" ", ["-", one]) for one in draft.abilities or nothing)]
     parts += [phrase("Types were not checked: {why}.", why=trial.unchecked)] if trial.unchecked else []
     parts += [phrase("Advice: {advice}", advice=one) for one in trial.advice]
-    parts += [phrase("Once accepted it runs as part of Ferrule, with your permissions."), f"\n{draft.text.rstrip()}"]
+    parts += [after, f"\n{draft.text.rstrip()}"]
     return joined("\n", parts)
 
 

@@ -208,6 +208,8 @@ def _show(document: dict[str, Any], as_json: bool) -> None:
     ))  # fmt: skip
     write(_("arguments:"))
     write(json.dumps(document["arguments"], indent=2, ensure_ascii=False))
+    if document["preview"]:
+        write(document["preview"])
     if document["effects"]:
         write(_("effects when it was tried:"))
         write(json.dumps(document["effects"], indent=2, ensure_ascii=False))

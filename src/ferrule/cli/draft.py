@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from ferrule.app.build import App
-from ferrule.builtin.draft_tool import NAME, DraftParams
 from ferrule.cli.ask import TerminalAsker, asker, show, understood
 from ferrule.cli.call import EXIT_CODES
 from ferrule.cli.group import LazyGroup
@@ -33,7 +32,7 @@ from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.model import Finished, ModelError, ModelRequest, Preparing, Retrying, ToolResults, UserMessage
 from ferrule.core.phrases import phrase
 from ferrule.pipeline.confirm import Answer, Choice
-from ferrule.plugins.drafts import FOLDER, WAITING, DraftProblem, read_draft, split_draft
+from ferrule.plugins.drafts import DRAFT_TOOL, FOLDER, WAITING, DraftProblem, read_draft, split_draft
 from ferrule.workspace.atomic import write_whole
 from ferrule.workspace.files import files_of
 
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from pathlib import Path
 
-    from ferrule.builtin.draft_tool import DraftAccepted
+    from ferrule.builtin.draft_tool import DraftAccepted, DraftParams
     from ferrule.core.context import Session
     from ferrule.core.model import AssistantMessage, Message, Model
     from ferrule.core.result import ToolResult
@@ -204,9 +203,9 @@ async def drafted(model: Model, runtime: Runtime, description: str, rounds: int 
 
     What is wrong with a draft goes back to the model. The result is that of the last draft; None where there was none.
     """
-    tool = runtime.tools.get(NAME)
+    tool = runtime.tools.get(DRAFT_TOOL)
     if tool is None:
-        raise LookupError(f"The runtime has no tool `{NAME}`.")
+        raise LookupError(f"The runtime has no tool `{DRAFT_TOOL}`.")
     messages: list[Message] = [UserMessage(description)]
     last: ToolResult | None = None
     for _round in range(rounds):
@@ -238,13 +237,13 @@ async def _answer(model: Model, request: ModelRequest) -> AssistantMessage:
 
 
 async def _handed_in(runtime: Runtime, call: RawCall) -> ToolResult:
-    if call.name == NAME:
+    if call.name == DRAFT_TOOL:
         return await runtime.run(call)
     why = Stopped(
         Stage.LOOKUP,
         ErrorKind.NOT_FOUND,
         phrase("There is no tool `{name}` here.", name=call.name),
-        phrase("Call {name}.", name=NAME),
+        phrase("Call {name}.", name=DRAFT_TOOL),
     )
     return await runtime.refuse(call, why)
 
@@ -266,7 +265,7 @@ async def _decided(app: App, result: ToolResult, who: DraftAsker) -> int:
         arguments = _edited(read_draft(params.code, examples).text, params.description)
         if arguments is None:
             break
-        result = await app.runtime.run(RawCall(NAME, arguments))
+        result = await app.runtime.run(RawCall(DRAFT_TOOL, arguments))
     if result.error is not None:
         write(result_text(result), err=True)
         return EXIT_CODES.get(result.error.kind, 1)
@@ -325,7 +324,7 @@ async def _accept(app: App, name: str, who: DraftAsker, ending: SignalExit) -> i
     async with app:
         report_broken(app.tools)
         arguments = {"description": _("the draft {name}").format(name=name), "code": code, "examples": examples}
-        result = await app.runtime.run(RawCall(NAME, arguments))
+        result = await app.runtime.run(RawCall(DRAFT_TOOL, arguments))
         code_of = await _decided(app, result, who)
     if code_of == 0 and found.parent.name == WAITING.name:
         found.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
-"""Runs a draft and its examples, in a process that a box holds (M4). The process that opens the box gives the order.
+"""Runs a draft and its examples, or one call of it, in a process that a box holds (M4).
 
-The order comes on standard input, and what happens is reported line by line on descriptor 3, so that it is known where
-a draft hangs. The draft shares this process and could write false reports: what it changed is read from the box's
-layer and not from here.
+Whoever opens the box gives the order on standard input, and what happens is reported line by line on descriptor 3, so
+that it is known where a draft hangs. The draft shares this process and could write false reports: what it changed is
+read from the box's layer and not from here.
 """
 
 from __future__ import annotations
@@ -58,17 +58,37 @@ def main() -> None:
         watch = _Watch()
         sys.addaudithook(watch.hear)
         with tempfile.TemporaryDirectory(prefix="draft-") as folder:
-            _try_out(order, Path(folder), watch, tell)
+            path = Path(folder, f"{order['name']}.py")
+            path.write_text(order["code"], encoding="utf-8")
+            if "arguments" in order:
+                asyncio.run(_call(order, path, tell))
+            else:
+                _try_out(order, path, watch, tell)
     os._exit(0)  # threads of the draft may never end
 
 
-def _try_out(order: dict[str, Any], folder: Path, watch: _Watch, tell: Any) -> None:
+async def _call(order: dict[str, Any], path: Path, tell: Any) -> None:
+    from pydantic_core import to_jsonable_python
+
+    from ferrule.pipeline.run import Runtime
+    from ferrule.plugins.discovery import discover_file
+    from ferrule.plugins.plugin import HeldByTheBox
+
+    found = discover_file(path)
+    runtime = Runtime([tool for plugin in found.plugins for tool in plugin.tools], policy=HeldByTheBox())
+    result = await runtime.run(order["name"], order["arguments"], timeout=order["seconds"])
+    if (error := result.error) is not None:
+        why = "; ".join(one.reason for one in found.broken)
+        tell(failed=why or error.message, kind=error.kind.value, suggestion=error.suggestion)
+    else:
+        tell(gave=to_jsonable_python(result.data, fallback=str), text=result.llm_content)
+
+
+def _try_out(order: dict[str, Any], path: Path, watch: _Watch, tell: Any) -> None:
     from ferrule.core.lint import lint_tool
     from ferrule.plugins.discovery import discover_file
     from ferrule.plugins.plugin import one_line
 
-    path = folder / f"{order['name']}.py"
-    path.write_text(order["code"], encoding="utf-8")
     tell(step="while it was loaded")
     with watch.listening():
         found = discover_file(path)

@@ -26,6 +26,8 @@ from ferrule.workspace.data_folder import data_folder
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+DRAFT_TOOL = "draft_tool"
+"""The tool that a model hands a draft in with."""
 FOLDER = Path(".ferrule/tools")
 """Where agreed drafts lie in a workspace, and are loaded from."""
 WAITING = Path(".ferrule/drafts")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ferrule.pipeline.authorise import Mode, Verdict
+from ferrule.plugins.drafts import DRAFT_TOOL
 from ferrule.policy import RulePolicy
 from ferrule.policy.rules import RuleSet, parse_rules
 from ferrule.registry.registry import RegistryEntry, View
@@ -64,6 +65,8 @@ class Allowed:
             mode=self.mode,
             **options,
         )
+        self._may_draft = bool(self.policy.allow.tool(DRAFT_TOOL) or self.policy.ask.tool(DRAFT_TOOL))
+        """Whether a rule names it: not everyone may have code run, if only in a box."""
         self.roles = principal.role_names
         self._has_scope = _ADMIN_SCOPE in principal.scopes
         self._disabled = principal.disabled_tools
@@ -95,6 +98,7 @@ class Allowed:
         return (
             tool.name not in self._disabled
             and (tool.name not in _ADMINISTERS or self.administers(_ADMINISTERS[tool.name]))
+            and (tool.name != DRAFT_TOOL or self._may_draft)
             and (not tool.roles or any(role in tool.roles for role in self.roles))
             and (self.mode is not Mode.PLAN or tool.read_only or tool.kind == "execute")
             and self.policy.deny.tool(tool.name) is None

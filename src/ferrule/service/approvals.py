@@ -19,6 +19,7 @@ from sqlalchemy import delete, insert, select, update
 from ferrule.core.errors import ErrorKind
 from ferrule.pipeline.cleaning import clean_text
 from ferrule.pipeline.confirm import Answer, Choice
+from ferrule.plugins.drafts import DRAFT_TOOL
 from ferrule.records.redact import redact_text
 from ferrule.records.row import content_of
 from ferrule.service.database import DatabaseProblem
@@ -128,6 +129,7 @@ class CallApprovals:
             question.rule,
             question.rules,
             effects,
+            question.preview,
         )
         row = self.new_row(live.row, invocation, asked, held=not own)
         before = live.row["status"]
@@ -307,10 +309,8 @@ def decide_approval(
 
 
 def _check(found: Row[Any], principal: Principal, allowed: Allowed, args_hash: str | None) -> None:
-    own = found.user == principal.user
-    if not allowed.may("approve own" if own else "approve others"):
-        whose = "your own calls" if own else "calls of others"
-        raise ApprovalProblem("forbidden", "forbidden", f"Your roles do not let you approve {whose}.")
+    if why := why_not_decide(found, principal, allowed):
+        raise ApprovalProblem("forbidden", "forbidden", why)
     if found.status == "expired" or (found.status == "pending" and found.expires <= time()):
         raise ApprovalProblem("conflict", "expired", "Nobody decided in time; the call has expired.")
     if found.status != "pending":
@@ -320,6 +320,16 @@ def _check(found: Row[Any], principal: Principal, allowed: Allowed, args_hash: s
         raise ApprovalProblem(
             "conflict", "other_arguments", "`args_hash` is not that of this approval's arguments. Read it again."
         )
+
+
+def why_not_decide(found: Row[Any], principal: Principal, allowed: Allowed) -> str:
+    """Why a user may not decide an approval, whatever its state; empty where they may."""
+    own = found.user == principal.user
+    if not allowed.may("approve own" if own else "approve others"):
+        return f"Your roles do not let you approve {'your own calls' if own else 'calls of others'}."
+    if found.tool == DRAFT_TOOL and not allowed.may("drafts"):  # it would be a tool of everyone in the tenant
+        return "Your roles do not let you accept drafts: that needs `Admin(drafts)`."
+    return ""
 
 
 def _set_going(
@@ -419,7 +429,8 @@ def answer_of(row: Row[Any]) -> Answer:
 
 
 def said_in_question(
-    workspace: Path, summary: str, reason: str, warning: str | None, rule: str, rules: tuple[str, ...], effects: Any
+    workspace: Path, summary: str, reason: str, warning: str | None, rule: str, rules: tuple[str, ...], effects: Any,
+    preview: str = "",
 ) -> dict[str, Any]:  # fmt: skip
     """What a person is shown before they decide: paths as they are in the user's folder, not on this machine."""
 
@@ -431,6 +442,7 @@ def said_in_question(
         "summary": clean_text(summary, workspace), "reason": clean_text(reason, workspace),
         "warning": clean_text(warning, workspace) if warning else None, "rule": relative(rule),
         "rules": [relative(one) for one in rules], "effects": effects,
+        "preview": clean_text(preview, workspace) if preview and effects is None else "",
     }  # fmt: skip
 
 

@@ -309,6 +309,8 @@ class Calls:
             decision = allowed.policy.decide(prepared, seat.session)
             if decision.verdict is not Verdict.ASK or prepared.info.refusal is not None:
                 return None
+            if prepared.info.asks_always and prepared.tool.has_preview:  # it is tried first, and asks with the outcome
+                return None
             question = question_of(prepared, decision, allowed.policy, seat.session)
         except (DefinitionError, Stopped):  # the pipeline meets it again and words it: nobody is asked in vain
             return None

@@ -522,13 +522,15 @@ def read_handler(
         raise HandlerProblem(f"`{place}`: {first['msg'].removeprefix('Value error, ')}.") from None
 
 
-def all_handlers() -> dict[str, IntentHandler[Any]]:
-    """The built-in handlers, and those of installed packages; one that cannot be loaded is reported and left out."""
+def all_handlers(*more: IntentHandler[Any]) -> dict[str, IntentHandler[Any]]:
+    """The built-in handlers, `more`, and those of installed packages; one that cannot be loaded is reported and left
+    out.
+    """
     from importlib.metadata import entry_points
 
     handlers: dict[str, IntentHandler[Any]] = {}
     built_in = (QueryHandler(), DataHandler(), ToolHandler(), ChainHandler(), FormHandler(handlers))
-    handlers.update({one.type: one for one in built_in})
+    handlers.update({one.type: one for one in (*built_in, *more)})
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda one: one.name):
         try:
             made = point.load()()

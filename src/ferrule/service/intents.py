@@ -222,6 +222,12 @@ class IntentWorld:
             raise DirectoryProblem("invalid", str(error)) from None
         except ToolError as error:
             raise DirectoryProblem("invalid", f"{error.message} {error.suggestion or ''}".strip()) from None
+        return await self.store(code, body, tenant, user, warnings)
+
+    async def store(
+        self, code: str, body: IntentBody, tenant: str, user: str, warnings: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """Make a checked intent the current version, for every instance; gives its document."""
 
         def change(connection: Connection) -> Row[Any]:
             made = put_intent(connection, tenant, code, body, user)

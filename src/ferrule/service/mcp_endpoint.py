@@ -40,7 +40,7 @@ from ferrule.mcp_server.sessions import ClientSession, follows_tasks
 from ferrule.pipeline.confirm import Choice
 from ferrule.policy.shown_text import shown
 from ferrule.registry.registry import View
-from ferrule.service.approvals import ApprovalProblem
+from ferrule.service.approvals import ApprovalProblem, why_not_decide
 from ferrule.service.calls import CallProblem
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.documents import result_of
@@ -391,7 +391,7 @@ class ServiceSession(ClientSession):
         approvals = self._service.approvals
         principal = await self._server.current()
         found = await approvals.find(principal, self._server.allowed, approval)
-        if found is None or found.status != "pending":
+        if found is None or found.status != "pending" or why_not_decide(found, principal, self._server.allowed):
             return
         question = _shown_question(json.loads(found.question))
         message = message_of(question, _argument_lines(found))
@@ -548,6 +548,8 @@ def _shown_question(question: Mapping[str, Any]) -> ShownQuestion:
 
 def _argument_lines(row: Row[Any]) -> list[str]:
     """All that will run, where the summary does not hold it; indented, so that no line can pass for ours."""
+    if preview := json.loads(row.question).get("preview"):
+        return [f"    {line}" for line in shown(preview).split("\n")]
     arguments: dict[str, Any] = json.loads(row.arguments)
     if json.dumps(arguments, ensure_ascii=False, separators=(",", ":")) in json.loads(row.question)["summary"]:
         return []

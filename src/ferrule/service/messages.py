@@ -21,7 +21,7 @@ ADMIN = "Admin"
 """The name that rules about administration have in front of their brackets."""
 AREAS = (
     "tenants", "users", "roles", "keys", "tools", "calls", "audit", "usage", "metrics", "approve own", "approve others",
-    "intents", "cache",
+    "intents", "cache", "drafts",
 )  # fmt: skip
 """What stands in the brackets: `Admin(keys)`, `Admin(approve *)`; `Admin` alone is all of it."""
 SCOPES: tuple[Scope, ...] = ("tools", "calls", "approvals", "admin")
@@ -214,6 +214,7 @@ class ApprovalRecord(Received):
     warning: str | None
     rule: str = Field(description="What `always` would allow from then on; empty where only `once` is possible.")
     effects: Any = Field(description="What a command did when it was tried with its effects held back.")
+    preview: str = Field(default="", description="What the tool shows of it before it runs: a draft, and its trial.")
     status: Literal["pending", "approved", "denied", "expired", "cancelled"]
     scope: Literal["once", "always"] | None
     decided_by: str | None

@@ -26,6 +26,7 @@ from ferrule.service.approvals import CallApprovals
 from ferrule.service.calls import Calls
 from ferrule.service.database import Database, DatabaseProblem
 from ferrule.service.directory import Directory, prepare_first_start
+from ferrule.service.drafted_tools import DraftHandler, TenantDraftTool
 from ferrule.service.entity_catalog import EntityCatalog
 from ferrule.service.feed import EventFeed
 from ferrule.service.intent_handlers import all_handlers
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
     from ferrule.app.settings import ServiceSettings, Settings
     from ferrule.core.model import Model
+    from ferrule.core.tool import Tool
     from ferrule.registry.registry import Registry
     from ferrule.service.directory import Principal
 
@@ -85,7 +87,7 @@ class Service:
         """
         self.settings = settings.service
         shared = settings if settings.service.share_accounts else without_accounts(settings)
-        # A draft would run in this process for every tenant, whoever of them agreed to it.
+        # Files of drafts would run in this process for every tenant: here a draft is one tenant's, and runs in a box.
         without = replace(shared, audit=AuditSettings(enabled=False), tools=replace(shared.tools, drafts=False))
         self._app = App(without, folder)
         self.tools = tools if tools is not None else self._app.tools.registry
@@ -110,8 +112,11 @@ class Service:
             self.entities.add(name, one)
         for name, kind in (entities or {}).items():
             self.entities.add(name, EntitySettings(model=f"{kind.__module__}:{kind.__qualname__}", writable=True), kind)
-        self.intents = IntentWorld(self.database, self.entities, all_handlers())
-        for made in (CreateIntent(self.intents), QueryEntitySchema(self.intents)):
+        self.intents = IntentWorld(self.database, self.entities, all_handlers(DraftHandler()))
+        own: list[Tool[Any]] = [CreateIntent(self.intents), QueryEntitySchema(self.intents)]
+        if settings.tools.drafts:
+            own.append(TenantDraftTool(self.tools, self.intents))
+        for made in own:
             if made.name not in self.tools:
                 self.tools.register(made, origin="builtin")
         self.requests: dict[tuple[str, int], int] = {}
