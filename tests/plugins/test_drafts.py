@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ferrule.plugins.drafts import DraftProblem, read_draft, split_draft, version_of
 
-CODE = '@tool(kind="write")\ndef save_it(text: str) -> str:\n    """ü"""\n    return text\n'
+CODE = 'from ferrule import tool\n@tool(kind="write")\ndef save_it(text: str) -> str:\n    """ü"""\n    return text\n'
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 JSON = st.recursive(PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3))
 
@@ -38,19 +38,21 @@ def test_examples_are_plain_data(listed: str) -> None:
 @pytest.mark.parametrize(
     ("body", "could"),
     [
-        ("open(text, 'w')", "file changes: `open` in line 3"),
+        ("open(text, 'w')", "file changes: `open` in line 4"),
         ("open(text)", ""),
         ("open('a')", ""),
-        ("Path(text).open('ab')", "file changes: `open` in line 3"),
-        ("Path(text).write_text('x')", "file changes: `write_text` in line 3"),
-        ("os.system(text)", "programs: `os.system` in line 3"),
-        ("os.execvp('sh', [])", "programs: `os.execvp` in line 3"),
-        ("eval(text)", "code made at run time: `eval` in line 3"),
-        ("os.environ['X']", "environment variables: `os.environ` in line 3"),
-        ("print('https://me@api.example.org/x')", "network: `api.example.org` in line 3"),
-        ("import subprocess", "programs: `subprocess` in line 3"),
+        ("Path(text).open('ab')", "file changes: `open` in line 4"),
+        ("Path(text).write_text('x')", "file changes: `write_text` in line 4"),
+        ("os.system(text)", "programs: `os.system` in line 4"),
+        ("os.execvp('sh', [])", "programs: `os.execvp` in line 4"),
+        ("eval(text)", "code made at run time: `eval` in line 4"),
+        ("os.environ['X']", "environment variables: `os.environ` in line 4"),
+        ("print('https://me@api.example.org/x')", "network: `api.example.org` in line 4"),
+        ("import subprocess", "programs: `subprocess` in line 4"),
     ],
 )
 def test_what_its_code_could_do_is_named_with_its_line(body: str, could: str) -> None:
-    found = read_draft(f'@tool(kind="execute")\ndef try_it(text: str) -> None:\n    {body}\n', []).abilities
+    found = read_draft(
+        f'from ferrule import tool\n@tool(kind="execute")\ndef try_it(text: str) -> None:\n    {body}\n', []
+    ).abilities
     assert list(found) == ([could] if could else [])

@@ -298,7 +298,10 @@ async def try_draft(draft: Draft, session: Session, *, seconds: float | None = N
     async with layered_box(
         session, lambda mounts: boxed(look_profile(session, mounts), session, closed=closed), notes
     ) as box:
-        order = {"name": draft.name, "code": draft.text, "examples": draft.examples, "seconds": EXAMPLE_SECONDS}
+        order = {
+            "name": draft.name, "kind": draft.kind.value, "code": draft.text, "examples": draft.examples,
+            "seconds": EXAMPLE_SECONDS,
+        }  # fmt: skip
         ran = await run_boxed(sandbox, box.profile, order, seconds or SECONDS)
         changed: list[str] = []
         if box.aside is not None and ran.layered:
@@ -427,11 +430,11 @@ def _judged(draft: Draft, session: Session, types: TypeCheck, ran: BoxedDraft, c
     elif where != "done" and len(trial.problems) == len(types.problems):
         last = f": {ran.complaint.splitlines()[-1][:300]}" if ran.complaint else ""
         trial.problems.append(f"Its process ended {where} with code {ran.code}{last}.")
-    written = [one for one in trial.needs["files"] if one in changed or not Path(one).is_absolute()]
-    if draft.kind is Kind.READONLY and written:
+    if draft.kind is Kind.READONLY and (written := list(trial.needs["files"])):
         names = ", ".join(f"`{one}`" for one in written[:5])
+        did = "changed" if any(one in changed or not Path(one).is_absolute() for one in written) else "tried to change"
         trial.problems.append(
-            f'It says kind="readonly", but its run changed {names}. Say kind="write", or change nothing.'
+            f'It says kind="readonly", but its run {did} {names}. Say kind="write", or change nothing.'
         )
     trial.needs = {what: names for what, names in trial.needs.items() if names}
     return trial
@@ -465,7 +468,6 @@ def shown_draft(draft: Draft, trial: Trial, place: str, after: str) -> str:
     `place` is where it will be, and `after` says how it runs once it is accepted.
     """
     head = f"{draft.name} {draft.version} ({draft.kind}) → {place}"
-    described = str(trial.definition.get("description", "")).strip()
     takes = phrase("Takes: {form}", form=str(trial.definition.get("takes", "")))
     reached = [
         *_listed(phrase("changed or tried to change"), trial.needs.get("files", ())),
@@ -474,7 +476,7 @@ def shown_draft(draft: Draft, trial: Trial, place: str, after: str) -> str:
         *_listed(phrase("read outside the workspace"), trial.needs.get("reads", ())),
     ]
     nothing = [phrase("nothing")]
-    parts: list[str] = [head, described, takes, phrase("Its run, in a box without network:")]
+    parts: list[str] = [head, draft.description, takes, phrase("Its run, in a box without network:")]
     parts += [f"- {one}" for one in trial.outcomes]
     parts += [phrase("What the run reached for:"), *(joined(" ", ["-", one]) for one in reached or nothing)]
     parts += [phrase("What its code could use:"), *(joined(" ", ["-", one]) for one in draft.abilities or nothing)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import gc
 import inspect
 import json
 import os
@@ -96,6 +97,8 @@ def _try_out(order: dict[str, Any], path: Path, watch: _Watch, tell: Any) -> Non
     problems = [one_line(one.reason) for one in found.broken]
     if not problems and [one.name for one in tools] != [order["name"]]:
         problems = [f"It offers {', '.join(f'`{one.name}`' for one in tools) or 'no tool'}, not `{order['name']}`."]
+    if not problems and tools[0].kind != order["kind"]:
+        problems = [f'It says kind="{order["kind"]}", but its tool is of the kind {tools[0].kind}.']
     if not problems and tools[0].fault:
         problems = [tools[0].fault]
     if not problems:
@@ -109,14 +112,17 @@ def _try_out(order: dict[str, Any], path: Path, watch: _Watch, tell: Any) -> Non
     asyncio.run(_run_examples(tools[0], order["examples"], order["seconds"], watch, tell))
     _run_tests(tools[0], watch, tell)
     tell(step="at the end of its run")
-    if problems := _left_behind():
+    if problems := _left_behind(tools.pop()):
         tell(problems=problems)
     tell(step="done")
 
 
-def _left_behind() -> list[str]:
+def _left_behind(tool: Tool[Any]) -> list[str]:
     """What of it would go on after its calls, where no run shows what it does; what is for the exit happens now."""
     atexit._run_exitfuncs()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - this process ends without it
+    if (module := sys.modules.pop(tool.__module__, None)) is not None:
+        vars(module).clear()  # what its objects do when they are gone
+    gc.collect()
     end = time.monotonic() + _SECONDS_TO_END
     others = [one for one in threading.enumerate() if one is not threading.current_thread() and not _is_ours(one)]
     for one in others:
@@ -132,8 +138,14 @@ def _left_behind() -> list[str]:
 
 
 def _is_ours(thread: threading.Thread) -> bool:
-    """A thread that runs calls, and not the draft's own."""
-    return thread.name.startswith(("ferrule", "asyncio_", "ThreadPoolExecutor"))
+    """One that waits for work, as those that run calls do, whatever it is called."""
+    from concurrent.futures.thread import _worker  # pyright: ignore[reportPrivateUsage]
+
+    from ferrule.pipeline.threads import WorkerPool
+
+    waiting = (_worker.__code__, WorkerPool._next.__code__)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    return frame is None or frame.f_code in waiting
 
 
 def _children() -> list[int]:
@@ -153,7 +165,7 @@ def _runs(pid: int) -> bool:
 
 
 def _definition(tool: Tool[Any]) -> dict[str, Any]:
-    return {"description": tool.description.text, "takes": tool.expected_form, "schema": tool.input_schema}
+    return {"takes": tool.expected_form, "schema": tool.input_schema}
 
 
 async def _run_examples(

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import sys
+import unicodedata
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -20,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.core.description import parse_docstring
 from ferrule.core.tool import Kind
 from ferrule.workspace.data_folder import data_folder
 
@@ -39,6 +41,7 @@ MOST_CHARACTERS = 100_000
 _EXAMPLES = "EXAMPLES"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _HOST = re.compile(r"\b(?:https?|wss?|ftp)://(?:[^/\s@]*@)?([A-Za-z0-9.-]+)")
+_GAP = re.compile(r"\S\s{40,}\S")
 _MOST_NAMED = 5
 
 
@@ -57,6 +60,8 @@ class Draft:
     name: str
     kind: Kind
     version: str
+    description: str
+    """What a model reads of it, from its docstring."""
     code: str
     examples: tuple[dict[str, Any], ...]
     abilities: tuple[str, ...] = field(default=())
@@ -79,6 +84,8 @@ def read_draft(code: str, examples: Sequence[dict[str, Any]], *, after: str = ""
         found = "none" if not functions else ", ".join(f"`{one.name}`" for one in functions)
         raise DraftProblem([f"A draft is one top-level function with @tool; found {found}."])
     problems += _refused_statements(tree)
+    problems += _other_tools(tree)
+    problems += _hidden_text(code)
     function = functions[0]
     options = _options(function)
     kind = _literal(options.get("kind"))
@@ -89,6 +96,8 @@ def read_draft(code: str, examples: Sequence[dict[str, Any]], *, after: str = ""
         problems.append(
             f"Line {function.lineno}: {name!r} cannot name a draft: use a letter, then letters, digits, _ and -."
         )
+    if "description" in options:
+        problems.append(f"Line {function.lineno}: leave out `description`; the docstring says what the tool does.")
     problems += _without_types(function)
     problems += _missing_modules(tree)
     if problems:
@@ -96,7 +105,9 @@ def read_draft(code: str, examples: Sequence[dict[str, Any]], *, after: str = ""
     version = _next_version(after) if after else FIRST_VERSION
     if after or "version" in options:
         code = _with_version(code, function, version)
-    return Draft(cast("str", name), Kind(cast("str", kind)), version, code, tuple(examples), tuple(_abilities(tree)))
+    described = parse_docstring(ast.get_docstring(function)).description.text
+    abilities = tuple(_abilities(tree))
+    return Draft(cast("str", name), Kind(cast("str", kind)), version, described, code, tuple(examples), abilities)
 
 
 def split_draft(text: str) -> tuple[str, list[dict[str, Any]]]:
@@ -174,6 +185,38 @@ def _refused_statements(tree: ast.Module) -> Iterator[str]:
             yield f"Line {node.lineno}: leave out TOOLS; a draft is the one function with @tool."
         if _assigns(node, _EXAMPLES):
             yield f"Line {node.lineno}: leave {_EXAMPLES} out of the code; examples are given beside it."
+
+
+def _other_tools(tree: ast.Module) -> Iterator[str]:
+    """Whatever else than Ferrule's own could be meant by `tool`: it would not do what its kind says."""
+    imported = False
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module="ferrule", level=0) if any(
+                (one.name, one.asname) == ("tool", None) for one in node.names
+            ):
+                imported = True
+            case ast.Import() | ast.ImportFrom() if any(
+                (one.asname or one.name) in ("tool", "*") for one in node.names
+            ):
+                yield f"Line {node.lineno}: `tool` must be the one of `from ferrule import tool`."
+            case ast.FunctionDef(name="tool") | ast.AsyncFunctionDef(name="tool") | ast.ClassDef(name="tool"):
+                yield f"Line {node.lineno}: `tool` must be the one of `from ferrule import tool`."
+            case ast.Name(id="tool", ctx=ast.Store() | ast.Del()):
+                yield f"Line {node.lineno}: `tool` must be the one of `from ferrule import tool`."
+            case _:
+                pass
+    if not imported:
+        yield "Write `from ferrule import tool`."
+
+
+def _hidden_text(code: str) -> Iterator[str]:
+    """What a user who reads the code would not see."""
+    for number, line in enumerate(code.split("\n"), 1):
+        if any(unicodedata.category(one) in ("Cf", "Cc") and one not in "\t\r" for one in line) or "\r" in line[:-1]:
+            yield f"Line {number}: it has characters that cannot be seen; write them as escapes, such as `\\u200b`."
+        if _GAP.search(line):
+            yield f"Line {number}: it has a gap that hides what follows; break the line there."
 
 
 def _without_types(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:

@@ -188,7 +188,7 @@ class TenantDraftTool(DraftTool):
 
     def _body(self, params: DraftParams, draft: Draft, trial: Trial) -> IntentBody:
         """The draft as an intent. What its process said of it is held to what every intent is held to."""
-        described = trial.definition.get("description") or params.description
+        described = draft.description or params.description
         options = {"code": draft.code, "examples": list(draft.examples)}
         try:
             body = IntentBody(
