@@ -14,9 +14,9 @@ from tests.builtin.test_draft_tool import (
     everything_in,
     handed_in,
     opened,
-    own_data,  # noqa: F401 - a fixture
+    own_data,  # noqa: F401  # pyright: ignore[reportUnusedImport] - a fixture
     tool_code,
-    workspace,  # noqa: F401 - a fixture
+    workspace,  # noqa: F401  # pyright: ignore[reportUnusedImport] - a fixture
 )
 
 pytestmark = pytest.mark.slow

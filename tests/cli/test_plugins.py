@@ -20,6 +20,7 @@ from tests.plugins.wheels import COUNT, make_wheel, wordy
 
 from ferrule.plugins.install import FoundPlugin, fetched
 from ferrule.plugins.manifest import PluginError, read_file
+from ferrule.workspace.data_folder import write_json
 
 from .conftest import Command
 from .test_tools import imported
@@ -153,6 +154,26 @@ def test_a_market_brings_what_it_signed_and_nothing_else(ferrule: Command) -> No
         assert "is not the one that was published" in ferrule("plugin", "install", "wordy", "--yes").err
 
 
+def test_of_several_files_the_one_that_fits_is_installed(ferrule: Command) -> None:
+    """R7: by platform and Python, and where none fits that is said."""
+    dist, site = ferrule.folder / "dist", ferrule.folder / "site"
+    wheel = wordy(dist)
+    foreign = dist / "wordy-1.0-cp27-none-win_amd64.whl"  # before the other by its name
+    shutil.copyfile(wheel, foreign)
+    lonely = make_wheel(dist, "lonely", COUNT, tools={"count_words": "readonly"})
+    lonely.rename(dist / "lonely-1.0-cp27-none-win_amd64.whl")
+    published = ferrule("market", "publish", str(dist), "--key-file", str(ferrule.folder / "key"), "--out", str(site))
+    key = published.out.rpartition("--key ")[2].strip()
+    with serving(site) as address:
+        assert ferrule("market", "add", "acme", address.url, "--key", key).code == 0
+        done = ferrule("plugin", "install", "wordy", "--yes")
+        assert done.code == 0, done.err
+        assert ferrule("call", "mcp__wordy__count_words", '{"text": "a b"}').out == "2\n"
+        refused = ferrule("plugin", "install", "lonely", "--yes")
+    assert refused.code != 0
+    assert "No file of `lonely` 1.0 fits this platform and Python: lonely-1.0-cp27-none-win_amd64.whl." in refused.err
+
+
 def test_what_was_withdrawn_is_not_used_any_more(ferrule: Command) -> None:
     dist, site = ferrule.folder / "dist", ferrule.folder / "site"
     wordy(dist)
@@ -173,8 +194,10 @@ def test_a_plugin_is_removed_without_trace(ferrule: Command) -> None:
     data = Path(ferrule.environment["FERRULE_DATA"])
     ferrule("plugin", "install", str(wordy(ferrule.folder / "wheels")), "--yes")
     assert any("wordy" in one.name for one in data.rglob("*"))
+    write_json(data / "plugins/wordy/tokens/of-a-server-elsewhere.json", {"tokens": {"access_token": "secret"}})
     assert ferrule("plugin", "remove", "wordy").out == "wordy was removed.\n"
     assert [one for one in data.rglob("*") if "wordy" in one.name or one.name.startswith((".new", ".old"))] == []
+    assert list(data.rglob("of-a-server-elsewhere.json")) == []
     assert json.loads(ferrule("plugin", "list", "--json").out) == []
     again = ferrule("plugin", "remove", "wordy")
     assert (again.code, "There is no plugin `wordy`" in again.err) == (2, True)
@@ -298,6 +321,8 @@ def test_files_that_were_changed_after_the_agreement_are_noticed(ferrule: Comman
         compiled.unlink()
     done = ferrule("call", "mcp__wordy__count_words", '{"text": "a b c"}')
     assert done.code != 0
+    assert "The files of `wordy` were changed since it was installed, so it is not started." in done.err
+    assert f"Install it again: ferrule plugin install {ferrule.folder}" in done.err
     verified = ferrule("plugin", "verify")
     assert (verified.code, "its files were changed" in verified.out) == (1, True)
 

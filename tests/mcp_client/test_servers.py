@@ -213,7 +213,7 @@ async def test_of_a_server_that_was_agreed_to_nothing_else_is_offered(tmp_path: 
     known = before.servers.joined["peer"].tools["echo"].definition
     await before.servers.close()
     for digests in ({"echo": known.digest}, {"echo": "0" * 64}, {}):
-        agreed = AgreedServer("peer", digests, [], {"echo": "readonly"}, plain)
+        agreed = AgreedServer("peer", digests, [], {"echo": "readonly"}, plain, tmp_path / "tokens")
         servers = Servers([], registry, folders=[tmp_path], data=tmp_path / "agreed", agreed=[agreed])
         await servers.start()
         assert registry.names() == (["mcp__peer__echo"] if digests.get("echo") == known.digest else [])

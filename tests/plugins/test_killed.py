@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,14 @@ def work(seconds: float) -> str:
         runs.write("run\\n")
     time.sleep(seconds)
     return "done"
+
+@tool(kind="write", idempotent=True)
+def settle(seconds: float) -> str:
+    '''Note that it runs, then take a while the first time.'''
+    with open(Path.home() / "runs", "a") as runs:
+        runs.write("run\\n")
+    time.sleep(seconds if (Path.home() / "runs").read_text() == "run\\n" else 0)
+    return "settled"
 """
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="boxes of plugins on Linux")]
@@ -50,8 +59,13 @@ class Mortal:
         )
         self.runtime = Runtime(registry, policy=RulePolicy(allow=["mcp__*"], doubts=self.servers.approvals))
 
-    async def work(self, seconds: float = 0.0) -> Any:
-        return await self.runtime.run(f"mcp__{self.name}__work", {"seconds": seconds})
+    async def work(self, seconds: float = 0.0, tool: str = "work") -> Any:
+        return await self.runtime.run(f"mcp__{self.name}__{tool}", {"seconds": seconds})
+
+    async def end(self) -> None:
+        for pid in self.processes(inside=True):
+            os.kill(pid, signal.SIGKILL)
+        await until(lambda: self.processes() == [])
 
     def processes(self, *, inside: bool = False) -> list[int]:
         """All of them, or without bubblewrap."""
@@ -74,7 +88,7 @@ def mortal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mortal:
     monkeypatch.setenv("FERRULE_CONFIG", os.devnull)
     monkeypatch.chdir(tmp_path)
     name = f"mortal{os.getpid()}"
-    wheel = make_wheel(tmp_path / "wheels", name, CODE, tools={"work": "write"})
+    wheel = make_wheel(tmp_path / "wheels", name, CODE, tools={"work": "write", "settle": "write"})
     command = [sys.executable, "-m", "ferrule", "plugin", "install", str(wheel), "--yes"]
     subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)
     return Mortal(tmp_path / "data", tmp_path, name)
@@ -105,6 +119,47 @@ async def test_killed_in_mid_call_and_back(mortal: Mortal, inside: bool) -> None
     finally:
         await mortal.servers.close()
     await until(lambda: mortal.processes() == [])
+
+
+async def test_one_that_may_run_twice_does_so_and_no_more(mortal: Mortal) -> None:
+    """O3: the call says so itself. One that does not is reported, as above."""
+    try:
+        running = asyncio.create_task(mortal.work(60, "settle"))
+        await until(lambda: mortal.runs.exists() and mortal.processes(inside=True))
+        for pid in mortal.processes(inside=True):
+            os.kill(pid, signal.SIGKILL)
+        async with asyncio.timeout(40):
+            result = await running
+        assert result.llm_content == "settled"
+        assert mortal.runs.read_text() == "run\nrun\n"
+    finally:
+        await mortal.servers.close()
+
+
+async def test_one_whose_files_were_changed_is_not_started_again(mortal: Mortal) -> None:
+    """R7: what runs is what was locked, at each start and not only at the first."""
+    program = mortal.runs.parents[1] / "program"
+    code = next(program.rglob(f"site-packages/{mortal.name}/__init__.py"))
+    kept, fingerprint = code.stat(), program.parent / "fingerprint.json"
+    try:
+        assert (await mortal.work()).llm_content == "done"
+        assert not fingerprint.exists()  # its files are as new as the look at them
+        await asyncio.sleep(max(0.0, 2.1 - (time.time() - kept.st_ctime)))
+        await mortal.end()
+        assert (await mortal.work()).llm_content == "done"
+        assert fingerprint.exists()
+        await mortal.end()
+        code.write_text(CODE.replace("done", "gone"))
+        os.utime(code, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+        refused = await mortal.work()
+        assert refused.error.message == (
+            f"The files of `{mortal.name}` were changed since it was installed, so it is not started."
+        )
+        assert refused.error.suggestion.startswith("Install it again: ferrule plugin install ")
+        code.write_text(CODE)  # as it was: all are read, and found right
+        assert (await mortal.work()).llm_content == "done"
+    finally:
+        await mortal.servers.close()
 
 
 async def test_killed_between_calls_and_back(mortal: Mortal) -> None:

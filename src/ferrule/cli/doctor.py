@@ -393,7 +393,7 @@ def _plugins(workspace: Path) -> Iterator[Check]:
     if not lock_file().exists():
         return
     from ferrule.core.errors import ToolError
-    from ferrule.plugins.install import is_intact
+    from ferrule.plugins.installed_files import is_intact
     from ferrule.plugins.isolated import server_of
     from ferrule.plugins.lock import read_lock
     from ferrule.process.sandbox.choose import best_sandbox
@@ -410,7 +410,7 @@ def _plugins(workspace: Path) -> Iterator[Check]:
         withdrawn = withdrawn_names(one.market).get(one.offered) if one.market else None
         if not is_intact(one):
             words = _("{plugin}: its files were changed. Install it again: ferrule plugin install {source}")
-            yield Check("plugins", "fail", words.format(plugin=about, source=_one_row(one.source)))
+            yield Check("plugins", "fail", words.format(plugin=about, source=_one_row(one.again)))
         elif withdrawn is not None:
             words = _("{plugin}: withdrawn by its market, and not used: {why}")
             yield Check("plugins", "note", words.format(plugin=about, why=_one_row(withdrawn)))

@@ -455,7 +455,7 @@ def remove_command(name: str) -> None:
 @plugin_command.command("verify", help=_("Check that the installed files of NAME, or of all, are what was locked."))
 @click.argument("name", required=False)
 def verify_command(name: str | None) -> None:
-    from ferrule.plugins.install import is_intact
+    from ferrule.plugins.installed_files import is_intact
 
     with _told():
         plugins = read_lock()
@@ -469,7 +469,7 @@ def verify_command(name: str | None) -> None:
             if fine
             else _("{name} {version}: its files were changed. Install it again: ferrule plugin install {source}")
         )
-        write(words.format(name=plugin.name, version=plugin.manifest.version, source=plugin.source))
+        write(words.format(name=plugin.name, version=plugin.manifest.version, source=plugin.again))
     if wrong:
         sys.exit(1)
 

@@ -245,7 +245,11 @@ def changed_meanwhile(server: str, tool: str, *, gone: bool) -> ToolError:
     return _error(server, message, look, ErrorKind.PERMISSION)
 
 
-def ended_in_call(server: str, reason: str, log: ServerLog, *, garbage: str = "") -> ToolError:
+class EndedInCall(ToolError):  # noqa: N818 - reads as what it says
+    """A server that went away while a call ran: nobody knows whether the call took effect."""
+
+
+def ended_in_call(server: str, reason: str, log: ServerLog, *, garbage: str = "") -> EndedInCall:
     """For a call whose server went away while it ran, and perhaps wrote what is no message meanwhile."""
     message = phrase(
         "The MCP server `{server}` ended while the call ran: {reason}.{said} Whether the call took effect is unknown.",
@@ -254,7 +258,7 @@ def ended_in_call(server: str, reason: str, log: ServerLog, *, garbage: str = ""
         said=glued(" ", instead_of_answer(garbage)) if garbage else _last_said(log),
     )
     look = phrase("Check what was done before you call it again; the next call starts the server again.")
-    return _error(server, message, look)
+    return EndedInCall(message, suggestion=look, details={"server": server})
 
 
 def refused_call(server: str, tool: str, error: MCPError, log: ServerLog) -> ToolError:

@@ -19,6 +19,7 @@ from ferrule.core.loops import elsewhere
 from ferrule.core.phrases import phrase, said_by
 from ferrule.mcp_client import bounds
 from ferrule.mcp_client.failures import (
+    EndedInCall,
     Failed,
     NotYet,
     ServerLog,
@@ -157,15 +158,24 @@ class RemoteServer:
         """Run one call; raises `ToolError` whatever the server does."""
         if (home := self._other_loop()) is not None:
             return await elsewhere(self.call(tool, arguments, context), home)
-        self.config  # noqa: B018 - what is wrong with it is the call's own error
+        await self._look_anew()  # what is wrong with it is the call's own error
         try:
-            with context.asking_person() if self._signs_in else nullcontext():
-                connection = await self.connected()
-            self._before_call(tool)
-            return await self._call(connection, tool, arguments, context)
+            try:
+                return await self._call(await self._ready_for(tool, context), tool, arguments, context)
+            except EndedInCall:
+                if not tool.may_run_twice:
+                    raise
+            await self._look_anew()
+            return await self._call(await self._ready_for(tool, context), tool, arguments, context)
         except Failed as failed:
             plugin = callable(self._made_from)
             raise cannot_be_used(self.config.name, failed, self.log, plugin=plugin) from None
+
+    async def _ready_for(self, tool: RemoteTool, context: ToolContext) -> Connection:
+        with context.asking_person() if self._signs_in else nullcontext():
+            connection = await self.connected()
+        self._before_call(tool)
+        return connection
 
     async def start(self) -> None:
         """Have it running with its tools listed; a failure is noted in `problem`, and raised."""
@@ -173,11 +183,17 @@ class RemoteServer:
             await elsewhere(self.start(), home)
             return
         try:
-            self.config  # noqa: B018
+            await self._look_anew()
         except ToolError as error:
             self.problem = said_by(error).rstrip(".")
             raise Failed(self.problem) from None
         await self.connected()
+
+    async def _look_anew(self) -> None:
+        """Find out how one is started that is about to be, each time; raises `ToolError` where it must not be."""
+        running = self._connection is not None and self._connection.alive
+        if callable(self._made_from) and not running and self._opening is None:
+            self._config = await asyncio.to_thread(self._made_from)
 
     def _other_loop(self) -> asyncio.AbstractEventLoop | None:
         """The loop that its connection belongs to, where that runs beside this one."""

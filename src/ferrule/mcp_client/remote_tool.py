@@ -253,7 +253,9 @@ class AgreedServer:
     kinds: Mapping[str, str]
     """Of its tools, as they were agreed to; the others are of the kind `execute`."""
     config: Callable[[], ServerConfig]
-    """Found out when it is started; raises `ToolError` where it cannot be."""
+    """Found out at each start; raises `ToolError` where it cannot be started."""
+    tokens: Path
+    """The folder for what signing in to it gives, which goes with the plugin."""
 
     @property
     def identity(self) -> str:
@@ -287,6 +289,12 @@ class RemoteTool(RawTool):
             # What a user agrees to: the names that the server is really called by, not the title it chose.
             summary=lambda arguments: f"{name}: {definition.name} {self.params.dump(arguments).decode()}",
         )
+
+    @property
+    def may_run_twice(self) -> bool:
+        """Whether a call is made again whose server went away in it. That it reads is believed where that is held."""
+        hints = self.definition.hints
+        return self.read_only or (hints("idempotentHint") and not hints("readOnlyHint"))
 
     async def _run(self, arguments: Any, context: ToolContext) -> ToolResult:
         from ferrule.dialects.mcp import MCP, embedded_text

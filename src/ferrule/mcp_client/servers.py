@@ -85,11 +85,11 @@ class Servers:
         for config in configs:
             if not config.enabled:
                 continue
-            self.joined[config.name] = Joined(config, partial(self._make, config.name, config))
+            self.joined[config.name] = Joined(config, partial(self._make, config.name, config, self._data / "tokens"))
             if (known := self._store.load(config)) is not None:
                 self._join(config.name, known)
         for one in agreed:
-            self.joined[one.name] = Joined(one, partial(self._make, one.name, one.config))
+            self.joined[one.name] = Joined(one, partial(self._make, one.name, one.config, one.tokens))
             self._join(one.name, ToolListing(list(one.known), []))
             self.joined[one.name].listed = len(one.known) == len(one.digests)
 
@@ -107,13 +107,13 @@ class Servers:
 
         return self._ports or Ports()
 
-    def _make(self, name: str, config: ServerConfig | Callable[[], ServerConfig]) -> RemoteServer:
+    def _make(self, name: str, config: ServerConfig | Callable[[], ServerConfig], tokens: Path) -> RemoteServer:
         from ferrule.mcp_client.remote_server import RemoteServer
 
         return RemoteServer(
             config,
             folders=self._folders,
-            tokens=self._data / "tokens",
+            tokens=tokens,
             ports=self.ports,
             on_listing=partial(self._hear, name),
             before_call=partial(self._check_call, name),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.phrases import phrase, said_by
 from ferrule.mcp_client.remote_tool import AgreedServer, Definition
-from ferrule.plugins.plugin_files import DEFINITIONS, WRITES, lock_file, plugins_folder, withdrawn_names
+from ferrule.plugins.plugin_files import DEFINITIONS, TOKENS, WRITES, lock_file, plugins_folder, withdrawn_names
 from ferrule.workspace.data_folder import read_json
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ def _agreed(name: str, plugin: Mapping[str, Any], workspace: Path) -> AgreedServ
     payloads = read_json(plugins_folder() / name / DEFINITIONS)
     offered = [Definition(payloads[one]) for one in digests if isinstance(payloads.get(one), dict)]
     known = [one for one in offered if digests.get(one.payload.get("name", "")) == one.digest]
-    return AgreedServer(name, digests, known, kinds, partial(_config, name, digests, workspace))
+    config = partial(_config, name, digests, workspace)
+    return AgreedServer(name, digests, known, kinds, config, plugins_folder() / name / TOKENS)
 
 
 def _config(name: str, digests: Mapping[str, str], workspace: Path) -> ServerConfig:

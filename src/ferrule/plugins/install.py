@@ -6,7 +6,6 @@ has agreed to it; npm runs no scripts; and bundles are only unpacked.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -22,12 +21,13 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import ValidationError
 
 from ferrule._version import __version__
 from ferrule.core.phrases import phrase
+from ferrule.plugins.installed_files import file_digest, tree_digest
 from ferrule.plugins.lock import LockedPackage, LockedPlugin, changing_lock
 from ferrule.plugins.manifest import (
     Manifest,
@@ -45,7 +45,9 @@ from ferrule.process.owned_folders import OwnedFolder
 from ferrule.workspace.confined import read_given
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+
+    from ferrule.plugins.offers import OfferedFile, PluginOffer
 
 _SECONDS = 600
 _MOST_UNPACKED = 2 << 30
@@ -150,7 +152,7 @@ def find_offered(name: str, market: str | None, note: Callable[[str], object]) -
     if not offer.files:
         yield found(read_server_json(offer.server))
         return
-    offered = offer.files[0]
+    offered = _fitting(offer)
     with OwnedFolder(plugins_folder(), prefix=".new-") as folder:
         file = folder.path / (Path(urlsplit(offered.url).path).name or "plugin.mcpb")
         file.write_bytes(fetch(offered.url, offered.size or _MOST_FETCHED, _SECONDS))
@@ -170,6 +172,30 @@ def find_offered(name: str, market: str | None, note: Callable[[str], object]) -
                 suggestion=phrase("Nothing was installed. Tell the market's publisher."),
             )
         yield here
+
+
+def _fitting(offer: PluginOffer) -> OfferedFile:
+    """Of the files of a plugin the one that fits this platform and Python best; what is not a wheel fits everywhere."""
+    from packaging.tags import sys_tags
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+    best = {tag: rank for rank, tag in enumerate(sys_tags())}
+    ranked: list[tuple[int, OfferedFile]] = []
+    names = [unquote(urlsplit(one.url).path).rpartition("/")[2] for one in offer.files]
+    for name, one in zip(names, offer.files, strict=True):
+        try:
+            tags = parse_wheel_filename(name)[3]
+        except InvalidWheelFilename:
+            ranked.append((len(best), one))
+        else:
+            ranked += [(min(best[tag] for tag in tags & best.keys()), one)] if tags & best.keys() else []
+    if not ranked:
+        raise PluginError(
+            phrase("No file of `{name}` {version} fits this platform and Python: {files}.", name=offer.name,
+                   version=offer.version, files=", ".join(names)),
+            suggestion=phrase("Ask its publisher for one, or install another version."),
+        )  # fmt: skip
+    return min(ranked, key=lambda one: one[0])[1]
 
 
 def newest_source(plugin: LockedPlugin) -> tuple[str, str | None]:
@@ -583,36 +609,7 @@ def _unpack(file: Path, folder: Path) -> None:
             target.chmod(0o755 if mode & 0o111 else 0o644)
 
 
-# Hashes
-
-
-def file_digest(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
-def is_intact(plugin: LockedPlugin) -> bool:
-    """Whether its files are those that were installed."""
-    return plugin.program_folder.is_dir() and tree_digest(plugin.program_folder) == plugin.tree
-
-
-def tree_digest(folder: Path) -> str:
-    """Changes with every name, mode and content below a folder."""
-    total = hashlib.sha256()
-    for path in sorted(_all_files(folder)):
-        name = path.relative_to(folder)
-        if path.is_symlink():
-            told = f"link {path.readlink()}"
-        else:
-            told = f"{'x' if path.stat().st_mode & 0o100 else '-'} {file_digest(path)}"
-        total.update(f"{name}\0{told}\n".encode("utf-8", "surrogateescape"))
-    return total.hexdigest()
-
-
-def _all_files(folder: Path) -> Iterable[Path]:
-    for above, _folders, files in os.walk(folder):
-        names = [*files, *(name for name in _folders if Path(above, name).is_symlink())]
-        yield from (Path(above, name) for name in names)
+# Package managers
 
 
 def _run(

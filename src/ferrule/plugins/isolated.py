@@ -14,10 +14,11 @@ import ferrule
 from ferrule.core.errors import ToolError
 from ferrule.core.phrases import phrase, said_by
 from ferrule.mcp_client.server_config import Ports, ServerBox, ServerConfig
+from ferrule.plugins.installed_files import require_intact
 from ferrule.plugins.lock import LockedPlugin, read_lock
 from ferrule.plugins.manifest import PluginError, as_object
 from ferrule.plugins.plugin import SETTINGS_VARIABLE
-from ferrule.plugins.plugin_files import DEFINITIONS, WRITES
+from ferrule.plugins.plugin_files import DEFINITIONS, TOKENS, WRITES
 from ferrule.process.sandbox.places import is_within
 from ferrule.workspace.data_folder import data_folder, read_json, write_json
 
@@ -38,9 +39,16 @@ def agreed_config(name: str, digests: Mapping[str, str], workspace: Path) -> Ser
                 phrase("The plugin `{name}` was changed, disabled or removed since this session began.", name=name),
                 suggestion=phrase("A new session uses it as it is now."),
             )
-        return server_of(plugin, workspace)
+        return _checked_server(plugin, workspace)
     except PluginError as error:
         raise ToolError(said_by(error), suggestion=error.suggestion) from None
+
+
+def _checked_server(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
+    """The same for a plugin that is about to be started: its files must be those that were installed."""
+    if plugin.manifest.runtime != "remote":
+        require_intact(plugin)
+    return server_of(plugin, workspace)
 
 
 def server_of(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
@@ -157,12 +165,12 @@ def listed_tools(plugin: LockedPlugin, workspace: Path) -> list[Definition]:
     from ferrule.mcp_client.failures import Failed
     from ferrule.mcp_client.remote_server import RemoteServer
 
-    config = server_of(plugin, workspace)
+    config = _checked_server(plugin, workspace)
     heard: list[ToolListing] = []
     server = RemoteServer(
         config,
         folders=(workspace,),
-        tokens=data_folder() / "mcp" / "tokens",
+        tokens=plugin.folder / TOKENS,
         ports=Ports(),
         on_listing=heard.append,
         before_call=lambda tool: None,

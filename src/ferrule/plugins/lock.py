@@ -102,6 +102,11 @@ class LockedPlugin:
         return self.source.partition(":")[2], self.release or self.manifest.version
 
     @property
+    def again(self) -> str:
+        """What to install to have it once more as it is."""
+        return "==".join(self.offered) if self.market else self.source
+
+    @property
     def folder(self) -> Path:
         """Where all that belongs to it lies."""
         return plugins_folder() / self.name

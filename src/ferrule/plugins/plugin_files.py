@@ -27,6 +27,9 @@ WRITES = ":write"
 DEFINITIONS = "definitions.json"
 """In a plugin's folder: what its tools were like when the user agreed to them."""
 
+TOKENS = "tokens"
+"""In a plugin's folder: what signing in to one that runs elsewhere gave."""
+
 
 def plugins_folder() -> Path:
     return data_folder() / "plugins"
