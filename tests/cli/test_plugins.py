@@ -322,9 +322,10 @@ def test_files_that_were_changed_after_the_agreement_are_noticed(ferrule: Comman
     done = ferrule("call", "mcp__wordy__count_words", '{"text": "a b c"}')
     assert done.code != 0
     assert "The files of `wordy` were changed since it was installed, so it is not started." in done.err
-    assert f"Install it again: ferrule plugin install {ferrule.folder}" in done.err
+    assert "`ferrule plugin verify wordy` says how to install it again." in done.err
     verified = ferrule("plugin", "verify")
-    assert (verified.code, "its files were changed" in verified.out) == (1, True)
+    assert verified.code == 1
+    assert f"its files were changed. Install it again: ferrule plugin install {ferrule.folder}" in verified.out
 
 
 @pytest.mark.parametrize(

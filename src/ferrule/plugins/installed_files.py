@@ -38,7 +38,7 @@ def require_intact(plugin: LockedPlugin) -> None:
             phrase(
                 "The files of `{name}` were changed since it was installed, so it is not started.", name=plugin.name
             ),
-            suggestion=phrase("Install it again: ferrule plugin install {source}", source=plugin.again),
+            suggestion=phrase("`ferrule plugin verify {name}` says how to install it again.", name=plugin.name),
         )
     if newest + _SECONDS_TO_SETTLE < time.time() and _fingerprint(kept) == (seen, newest):
         write_json(file, known)
