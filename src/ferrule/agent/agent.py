@@ -136,11 +136,12 @@ _OTHERWISE = phrase("Rephrase the request, or choose another model.")
 class Turn:
     """A turn while it runs. Its work is a task of its own: stopping it never depends on who reads the events."""
 
-    def __init__(self, agent: Agent, text: str, attachments: Sequence[Attachment]) -> None:
+    def __init__(self, agent: Agent, text: str, attachments: Sequence[Attachment], typed: str = "") -> None:
         self._agent = agent
         self._conversation = agent.conversation
         self._text = text
         self._attachments = tuple(attachments)
+        self._typed = typed
         self._queue = EventQueue()
         self._hearing = Hearing(self._queue.put)
         self._repeats = Repeats()
@@ -165,7 +166,8 @@ class Turn:
         """Everything that happens, ending with `TurnEnded`. Leaving early stops the turn."""
         conversation = self._conversation
         conversation.turn += 1
-        conversation.add(UserMessage(self._text, self._attachments))
+        typed = self._typed if self._typed != self._text else ""
+        conversation.add(UserMessage(self._text, self._attachments, typed, conversation.turn))
         self._agent.enter_session(TurnModel(self._agent.model, self.meter.add), conversation.turn)
         ended = self._ended(Ending.INTERRUPTED)
         try:
@@ -486,11 +488,16 @@ class Agent:
 
         return run_and_wait(lambda: self.answer(text, attachments), "answer_sync")
 
-    async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> AsyncGenerator[AgentEvent, None]:
-        """One turn; the last event is always `TurnEnded`. Closing the stream early stops the turn."""
+    async def run(
+        self, text: str, attachments: Sequence[Attachment] = (), *, typed: str = ""
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """One turn; the last event is always `TurnEnded`. Closing the stream early stops the turn.
+
+        `typed` is what the user typed, where `text` has more for the model.
+        """
         if self._turn is not None:
             raise RuntimeError("This agent is working on a turn; use `steer` to add a message to it.")
-        turn = self._turn = Turn(self, text, attachments)
+        turn = self._turn = Turn(self, text, attachments, typed)
         events = turn.events()
         try:
             async for event in events:

@@ -234,6 +234,8 @@ class Calling:
 
 
 CALLING = "calling `{tool}`"
+TODO = "TodoWrite"
+"""The tool whose steps are shown below its row. Its module imports pydantic, which the first prompt does without."""
 _MOST_SHOWN = 120
 
 

@@ -130,6 +130,18 @@ def well_formed(messages: Sequence[Message]) -> str | None:
     return phrase("the last calls have no results") if waiting else None
 
 
+def said_by_user(message: Message) -> str:
+    """What the user said in a message, without what was added for the model; empty where it is no word of theirs."""
+    if not isinstance(message, UserMessage) or _is_summary(message) or message.text in NOTES:
+        return ""
+    return message.typed or message.text
+
+
+def turn_starts(messages: Sequence[Message]) -> list[int]:
+    """Where each turn that is still whole begins, the oldest first: one that was summarised is none."""
+    return [at for at, one in enumerate(messages) if isinstance(one, UserMessage) and one.turn]
+
+
 def _calls(message: Message) -> tuple[RawCall, ...]:
     return message.calls if isinstance(message, AssistantMessage) else ()
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from ferrule.agent.conversation import Conversation, well_formed
+from ferrule.agent.conversation import Conversation, said_by_user, well_formed
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind
 from ferrule.core.model import AssistantMessage, ToolResults, Usage, UserMessage
@@ -39,7 +39,8 @@ def to_form(message: Message) -> dict[str, Any]:
     """Plain JSON values. What a provider wants back word for word stays as it is: it would not take it otherwise."""
     if isinstance(message, UserMessage):
         form: dict[str, Any] = {"type": "user", "text": redact_text(message.text)}
-        return _with(form, attachments=[_attachment_form(one) for one in message.attachments])
+        attachments = [_attachment_form(one) for one in message.attachments]
+        return _with(form, attachments=attachments, typed=redact_text(message.typed), turn=message.turn)
     if isinstance(message, AssistantMessage):
         form = {"type": "assistant", "text": redact_text(message.text)}
         calls = [_call_form(call) for call in message.calls]
@@ -51,7 +52,9 @@ def from_form(form: Mapping[str, Any]) -> Message:
     """The message again; raises `KeyError`, `TypeError` or `ValueError` where the form is none."""
     match form["type"]:
         case "user":
-            return UserMessage(str(form["text"]), tuple(_attachment(one) for one in form.get("attachments", ())))
+            attachments = tuple(_attachment(one) for one in form.get("attachments", ()))
+            typed, turn = str(form.get("typed", "")), int(form.get("turn", 0))
+            return UserMessage(str(form["text"]), attachments, typed, turn)
         case "assistant":
             calls = tuple(
                 RawCall(str(one["name"]), one["arguments"], id=str(one["id"]), version=one.get("version"))
@@ -165,6 +168,13 @@ class SavedSession:
     def turn_ended(self, turn: int, ending: str, usage: Usage, model: str) -> None:
         self._write({"type": "turn", "turn": turn, "ending": str(ending), "usage": asdict(usage), "model": model})
 
+    def take_over(self, conversation: Conversation) -> None:
+        """Go on with a conversation that another file has: all of it is written here too."""
+        for message in conversation.messages:
+            self.said(message)
+        self.turn_ended(conversation.turn, "forked", conversation.usage, self.model)
+        conversation.journal = self
+
     def close(self) -> None:
         """Let others have the file."""
         if self._file is not None:
@@ -205,10 +215,7 @@ class SavedSession:
 
 def load(path: Path) -> tuple[SavedSession, Conversation]:
     """A saved session, open for adding, and its conversation with every call settled; raises `SessionProblem`."""
-    head = _head(path)
-    if head is None:
-        raise SessionProblem(phrase("{path} is not a saved session of this version of Ferrule.", path=path))
-    saved = SavedSession(path.parent, head["id"], Path(head["workspace"]), head["model"])
+    saved = _closed(path)
     saved.open()
     try:
         conversation = _read(path, saved)
@@ -220,10 +227,28 @@ def load(path: Path) -> tuple[SavedSession, Conversation]:
     return saved, conversation
 
 
+def fork(path: Path, session_id: str) -> tuple[SavedSession, Conversation]:
+    """A copy of a saved session under a new id; the first stays as it is, also where another process has it open."""
+    first = _closed(path)
+    conversation = _read(path, first)
+    conversation.settle(_LOST)
+    saved = SavedSession(path.parent, session_id, Path(first.workspace), first.model)
+    saved.take_over(conversation)
+    return saved, conversation
+
+
+def _closed(path: Path) -> SavedSession:
+    head = _head(path)
+    if head is None:
+        raise SessionProblem(phrase("{path} is not a saved session of this version of Ferrule.", path=path))
+    return SavedSession(path.parent, head["id"], Path(head["workspace"]), head["model"])
+
+
 def _read(path: Path, saved: SavedSession) -> Conversation:
     messages: list[Message] = []
     usage, turn = Usage(), 0
-    for number, line in enumerate(path.read_bytes().splitlines()[1:], 2):
+    *lines, _torn = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines[1:], 2):
         try:
             form = json.loads(line)
             if form["type"] == "turn":
@@ -232,7 +257,9 @@ def _read(path: Path, saved: SavedSession) -> Conversation:
             elif form["type"] == "compacted":
                 messages = [from_form(one) for one in form["messages"]]
             else:
-                messages.append(from_form(form))
+                messages.append(message := from_form(form))
+                if isinstance(message, UserMessage):
+                    turn = max(turn, message.turn)  # also of a turn that a kill ended
         except (ValueError, TypeError, KeyError) as error:
             raise SessionProblem(
                 phrase(
@@ -313,7 +340,7 @@ def _request(path: Path) -> str:
         file.readline()
         first = from_form(json.loads(file.readline()))
         if isinstance(first, UserMessage):
-            words = " ".join(first.text.split())
+            words = " ".join(said_by_user(first).split())
             return words if len(words) <= _SHOWN else words[: _SHOWN - 1] + "…"
     return ""
 

@@ -7,8 +7,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
-from ferrule.app.settings import SettingsError, added_folders, sessions_folder
+from ferrule.app.settings import SettingsError, added_folders, sessions_folder, user_settings_file
 from ferrule.core.model import ModelError, ModelFault
 from ferrule.core.phrases import phrase, said_by
 from ferrule.models.providers import EMBEDDED, all_providers, custom_provider, find_key, open_model
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from ferrule.agent.agent import Agent, AgentLimits
     from ferrule.agent.conversation import Conversation
+    from ferrule.agent.custom_commands import CustomCommands
     from ferrule.agent.saved_sessions import SavedSession
     from ferrule.app.build import App
     from ferrule.app.settings import AssistantSettings, Settings
@@ -80,6 +82,7 @@ def _with_key(known: Mapping[str, Provider]) -> dict[str, str]:
 
 
 SCRIPTED = "scripted:"
+WEB = ("FetchPage", "HttpRequest")
 TWINS = ("readFile", "listFiles", "searchFiles", "executeCommand")  # of Read, LS, Glob and Bash
 
 
@@ -97,6 +100,8 @@ class Assistant:
 
     agent: Agent
     saved: SavedSession | None
+    commands: CustomCommands
+    """The commands and skills of the project and the user."""
 
     async def close(self) -> None:
         """Let go of the model and the session's file; the app is closed by whoever opened it."""
@@ -105,16 +110,18 @@ class Assistant:
             self.saved.close()
 
 
-def resume(workspace: Path, named: str | None = None) -> Resumed | None:
+def resume(workspace: Path, named: str | None = None, *, forks: bool = False) -> Resumed | None:
     """The session with this id, or else the last one of this workspace; raises `SessionProblem`.
 
-    None when the workspace has none.
+    None when the workspace has none. `forks` gives a copy of it under a new id.
     """
-    from ferrule.agent.saved_sessions import find, latest, load
+    from ferrule.agent.saved_sessions import find, fork, latest, load
 
     folder = sessions_folder()
     path = find(folder, named) if named is not None else latest(folder, workspace)
-    return None if path is None else Resumed(*load(path))
+    if path is None:
+        return None
+    return Resumed(*(fork(path, uuid4().hex) if forks else load(path)))
 
 
 def model_for(name: str, settings: Settings) -> Model:
@@ -139,8 +146,10 @@ def build_assistant(
 ) -> Assistant:
     """An agent over an app's runtime. `asks` says whether a person can be asked before something runs."""
     from ferrule.agent.agent import Agent
+    from ferrule.agent.custom_commands import CustomCommands, SkillTool
     from ferrule.agent.saved_sessions import SavedSession, forget_old
     from ferrule.agent.task_tool import add_task_tool
+    from ferrule.agent.todo_tool import TodoTool
 
     settings, session = app.settings, app.runtime.session
     saved = resumed.saved if resumed is not None else None
@@ -151,17 +160,21 @@ def build_assistant(
         saved = SavedSession(folder, session.id, session.workspace, model.name)
         if settings.assistant.keep_days:
             forget_old(folder, settings.assistant.keep_days)
+    commands = CustomCommands(session.workspace, user_settings_file().parent, lambda path: _denied(app, path))
     agent = Agent(
         model,
         _shown(app, settings.assistant.tools),
         runtime=app.runtime,
-        system=lambda: _system_words(app, agent, asks),
+        system=lambda: _system_words(app, agent, asks, commands),
         limits=limits if limits is not None else limits_of(settings.assistant),
         conversation=resumed.conversation if resumed is not None else None,
         save=saved,
     )
     add_task_tool(agent, app.tools.registry)
-    return Assistant(agent, saved)
+    app.tools.registry.register(TodoTool(), origin="builtin")
+    if commands.skills():
+        app.tools.registry.register(SkillTool(commands), origin="builtin")
+    return Assistant(agent, saved, commands)
 
 
 def limits_of(settings: AssistantSettings) -> AgentLimits:
@@ -177,22 +190,39 @@ def limits_of(settings: AssistantSettings) -> AgentLimits:
 
 
 def _shown(app: App, named: list[str]) -> ToolSource:
-    """The tools a model is shown. Those that do the same as another under another name would only confuse it."""
-    return app.tools.registry.only(named) if named else app.tools.registry.without(TWINS)
+    """The tools a model is shown. Those that do the same as another under another name would only confuse it, and
+    those for the web would only be refused where no host is allowed.
+    """
+    if named:
+        return app.tools.registry.only(named)
+    return app.tools.registry.without(TWINS if _allows_hosts(app.settings) else (*TWINS, *WEB))
 
 
-def _system_words(app: App, agent: Agent, asks: bool) -> str:
+def _allows_hosts(settings: Settings) -> bool:
+    """Whether the user lets anything out: a host of the sandbox, a credential for a host, or a rule about the web."""
+    permissions = settings.permissions
+    rules = [one if isinstance(one, str) else one.rule for one in (*permissions.allow, *permissions.ask)]
+    named = any(rule.partition("(")[0].strip() in ("*", "WebFetch", *WEB) for rule in rules)
+    return named or bool(settings.sandbox.hosts or settings.credentials or settings.web.private)
+
+
+def _denied(app: App, path: Path) -> bool:
+    """Whether a rule forbids to read a real path."""
+    from ferrule.policy.findings import roots_of
+
+    session = app.runtime.session
+    return (
+        session.restrictions is not None and session.restrictions.denies_read(str(path), roots_of(session)) is not None
+    )
+
+
+def _system_words(app: App, agent: Agent, asks: bool, commands: CustomCommands) -> str:
     from datetime import datetime
 
     from ferrule.agent.system_prompt import Surroundings, git_branch, project_words, system_prompt
-    from ferrule.policy.findings import roots_of
 
     settings, session = app.settings, app.runtime.session
-    restrictions, roots = session.restrictions, roots_of(session)
-
-    def denied(path: Path) -> bool:
-        return restrictions is not None and restrictions.denies_read(str(path), roots) is not None
-
+    skills = [(one.name, one.about) for one in commands.skills()] if "Skill" in agent.tools.names() else ()
     return system_prompt(
         Surroundings(
             workspace=session.workspace,
@@ -204,7 +234,10 @@ def _system_words(app: App, agent: Agent, asks: bool) -> str:
             hosts=settings.sandbox.hosts,
             tools=agent.tools.names(),
             branch=git_branch(session.workspace),
-            project=project_words(session.workspace, denied) if settings.assistant.project_words else (),
+            project=project_words(session.workspace, lambda path: _denied(app, path))
+            if settings.assistant.project_words
+            else (),
             added_folders=added_folders(settings, session.workspace),
+            skills=skills,
         )
     )

@@ -12,6 +12,7 @@ import click
 
 from ferrule.app.build import App
 from ferrule.cli.ask import asker
+from ferrule.cli.completion import complete_tools
 from ferrule.cli.options import (
     EXIT_TERMINATED,
     SECONDS,
@@ -58,7 +59,7 @@ EXIT_CODES = {
         "130 interrupted, 143 ended by SIGTERM."
     ),
 )
-@click.argument("tool")
+@click.argument("tool", shell_complete=complete_tools)
 @click.argument("arguments", required=False)
 @workspace_option
 @permission_options

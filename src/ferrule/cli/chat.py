@@ -42,7 +42,9 @@ if TYPE_CHECKING:
     help=_("Chat with a model that works in this folder through the tools."),
     epilog=_("`/help` lists the chat commands. Ctrl-C stops a turn; twice, it quits. Ctrl-D quits."),
 )
+@click.argument("prompt", default="", metavar="[PROMPT]")
 @assistant_options
+@click.option("--fork", is_flag=True, help=_("With --continue or --resume: continue in a copy."))
 @click.option("--plain", is_flag=True, help=_("Plain lines: no colours, no live rows, no escape codes."))
 @workspace_option
 @permission_options
@@ -52,16 +54,42 @@ def chat_command(
     model: str,
     go_on: bool,
     resume: str | None,
+    fork: bool,
     plain: bool,
     workspace: Path,
+    prompt: str,
 ) -> None:
     if find_spec("prompt_toolkit") is None or find_spec("wcwidth") is None:
         raise MissingExtra("`ferrule chat`", "chat")
     settings = settings_for(workspace).settings
     warn_of_freedom(settings)
-    resumed = resumed_session(workspace.resolve(), go_on, resume)
+    if fork and not go_on and resume is None:
+        raise click.UsageError(_("--fork needs --continue or --resume."))
+    if resume == "" and not go_on:
+        resume = asyncio.run(_chosen(workspace.resolve(), plain))
+        if resume is None:
+            return
+    resumed = resumed_session(workspace.resolve(), go_on, resume, forks=fork)
     chosen = _model(model or (resumed.saved.model if resumed is not None else ""), settings)
-    sys.exit(asyncio.run(_chat(settings, workspace.resolve(), chosen, resumed, plain)))
+    sys.exit(asyncio.run(_chat(settings, workspace.resolve(), chosen, resumed, plain, prompt.strip())))
+
+
+async def _chosen(workspace: Path, plain: bool) -> str | None:
+    """The saved conversation that the user chooses from a list."""
+    from ferrule.agent.saved_sessions import listed
+    from ferrule.app.settings import sessions_folder
+    from ferrule.cli.chatting.session_commands import pick_session
+
+    sessions = list(listed(sessions_folder(), workspace))
+    if not sessions:
+        raise click.UsageError(_("There is no session in this folder to continue."))
+    screen = _screen(plain)
+    person = _person(screen, [])
+    if not person.by_person:
+        raise click.UsageError(
+            _("--resume needs an ID here; at a terminal, `ferrule chat --resume` lists the sessions.")
+        )
+    return await pick_session(screen, person, sessions)
 
 
 def _model(name: str, settings: Settings) -> Model:
@@ -84,9 +112,12 @@ def _model(name: str, settings: Settings) -> Model:
         sys.exit(2)
 
 
-async def _chat(settings: Settings, workspace: Path, model: Model, resumed: Resumed | None, plain: bool) -> int:
+async def _chat(
+    settings: Settings, workspace: Path, model: Model, resumed: Resumed | None, plain: bool, prompt: str
+) -> int:
     from ferrule.cli.chatting.chat_session import Chat
-    from ferrule.cli.chatting.commands import run_command, show_resumed
+    from ferrule.cli.chatting.commands import run_command
+    from ferrule.cli.chatting.session_commands import show_resumed
 
     screen = _screen(plain)
     started: list[Chat] = []
@@ -102,7 +133,7 @@ async def _chat(settings: Settings, workspace: Path, model: Model, resumed: Resu
         # Tools and rules are loaded while the prompt is there already; whoever types does not notice.
         opening = asyncio.create_task(_open(chat, settings, workspace, model, resumed, stack))
         try:
-            return await chat.converse(opening)
+            return await chat.converse(opening, prompt)
         finally:
             if not opening.done():
                 opening.cancel()

@@ -305,7 +305,8 @@ def doctor_command(as_json: bool, workspace: Path) -> None:
         colours = {"ok": "green", "note": "yellow", "fail": "red"}
         for check in checks:
             state = click.style(f"{check.state:5}", fg=colours[check.state])
-            write_styled(f"{state} {for_stdout(f'{check.name}: {check.message}')}")
+            words = _("{what}: {why}").format(what=check.name, why=check.message)
+            write_styled(f"{state} {for_stdout(words)}")
     sys.exit(1 if any(check.state == "fail" for check in checks) else 0)
 
 

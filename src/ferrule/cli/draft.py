@@ -13,6 +13,7 @@ import click
 from ferrule.app.build import App
 from ferrule.cli.ask import TerminalAsker, asker, show, understood
 from ferrule.cli.call import EXIT_CODES
+from ferrule.cli.completion import complete_models
 from ferrule.cli.group import LazyGroup
 from ferrule.cli.models import model_words
 from ferrule.cli.options import (
@@ -90,7 +91,9 @@ draft_command = DraftGroup(
     epilog=_("Exit codes: 0 accepted or kept for later, 1 no draft was good enough, 2 usage, 3 you said no."),
 )
 @click.argument("description")
-@click.option("--model", default="", metavar="NAME", help=_("The model, as provider/name."))
+@click.option(
+    "--model", default="", metavar="NAME", help=_("The model, as provider/name."), shell_complete=complete_models
+)
 @workspace_option
 @sandbox_options
 def new_command(description: str, model: str, workspace: Path) -> None:

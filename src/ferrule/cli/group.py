@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from ferrule._version import __version__
 from ferrule.app.settings import SettingsError
@@ -53,6 +54,12 @@ class LazyGroup(click.Group):
             hint = _("Did you mean `{name}`?").format(name=close[0]) if close else help_of
             ctx.fail(_("There is no command `{name}`. {hint}").format(name=args[0], hint=hint))
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """From the table: importing every command would keep whoever pressed Tab waiting."""
+        rows = ((name, _(summary)) for name, (_module, summary) in sorted(self._known.items()))
+        named = [CompletionItem(name, help=about) for name, about in rows if name.startswith(incomplete)]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = [(name, _(summary)) for name, (_module, summary) in sorted(self._known.items())]
@@ -118,10 +125,19 @@ def run(commands: Mapping[str, tuple[str, str]]) -> None:
         sys.exit(1)
 
 
+class _Formatter(click.HelpFormatter):
+    """Help whose headings end as the language ends them."""
+
+    def write_heading(self, heading: str) -> None:
+        words = _("{what}:").format(what=heading)
+        self.write(f"{'':>{self.current_indent}}{words}\n")
+
+
 def _teach_click() -> None:
     """Let click say what it says in the language that was chosen: it looks words up by the environment alone."""
     for module in (click.core, click.decorators, click.exceptions, click.formatting, click.parser, click.types):
         vars(module).update(_=_, ngettext=_counted)
+    click.Context.formatter_class = _Formatter
 
 
 def _counted(one: str, many: str, number: int) -> str:

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 COMMANDS = {
+    "acp": ("acp", "Serve the assistant to an editor (Agent Client Protocol)."),
     "api": ("api", "Make tools of the operations of an HTTP API."),
     "approvals": ("approvals", "Decide what calls of the service wait for."),
     "audit": ("audit", "See and check the record of every call."),
     "call": ("call", "Call one tool and print its result."),
     "chat": ("chat", "Chat with a model that works in this folder through the tools."),
+    "completion": ("completion", "Set up completion of this command in your shell."),
     "diff": ("past", "Show what a change did."),
     "doctor": ("doctor", "Check this installation and say what is missing."),
     "draft": ("draft", "Have a model write a new tool, and look at it before it is used."),

@@ -54,6 +54,8 @@ class McpGroup(LazyGroup):
     """Without the name of a command, `serve` is meant."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing:  # a shell completes: a name may still come
+            return super().parse_args(ctx, args)
         if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
             args = ["serve", *args]
         return super().parse_args(ctx, args)

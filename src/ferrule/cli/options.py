@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from ferrule.app.settings import Loaded, load_settings, organisation_settings_file
+from ferrule.cli.completion import complete_models, complete_sessions
 from ferrule.cli.output import document_promised, own_stdout, promise_json, write
 from ferrule.cli.words import _, as_error, as_warning, localised, speak_english
 
@@ -131,7 +132,10 @@ def assistant_options(command: F) -> F:
     money = click.FloatRange(min=0, min_open=True)
     return _with(
         command,
-        click.option("--model", default="", metavar="NAME", help=_("The model, as provider/name.")),
+        click.option(
+            "--model", default="", metavar="NAME", help=_("The model, as provider/name."),
+            shell_complete=complete_models,
+        ),
         _setting(
             "assistant", "max_steps", "--max-steps", type=click.IntRange(min=1),
             help=_("Model answers the turn may take."),
@@ -145,7 +149,10 @@ def assistant_options(command: F) -> F:
             help=_("Seconds the turn may take, with all its calls."),
         ),
         click.option("--continue", "go_on", is_flag=True, help=_("Continue the last session in this folder.")),
-        click.option("--resume", metavar="ID", help=_("Continue this session.")),
+        click.option(
+            "--resume", is_flag=False, flag_value="", metavar="[ID]",
+            help=_("Continue this session; `chat` without ID lets you choose."), shell_complete=complete_sessions,
+        ),
     )  # fmt: skip
 
 

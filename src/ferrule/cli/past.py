@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from ferrule.agent.system_prompt import git_root
 from ferrule.app.settings import added_folders, load_settings
 from ferrule.cli.options import json_option, warn, workspace_option
 from ferrule.cli.output import print_table, write, write_json
@@ -74,6 +75,8 @@ def end_with(report: Report, history: History, workspace: Path, *, as_json: bool
         write_json(report_document(report, history))
     else:
         write(_in_words(report, history))
+        if report.undo and report.changes and git_root(workspace.resolve()) is not None:
+            write(_("Commits and branches stay as they are."))
         if not history.recent(1):
             say_where_changes_are(workspace)
     sys.exit(1 if report.refused is not None else 0)

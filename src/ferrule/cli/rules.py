@@ -10,6 +10,7 @@ import click
 
 from ferrule.app.build import build_policy, build_tools, written_rules
 from ferrule.app.settings import PROJECT_FILE, SettingsError, user_settings_file
+from ferrule.cli.completion import complete_tools
 from ferrule.cli.options import (
     given_arguments,
     json_option,
@@ -157,7 +158,7 @@ def test(rule: str, subjects: tuple[str, ...], listed: str, as_json: bool, works
         write_json(document)
     else:
         for subject, fits in results:
-            write(f"{_('yes') if fits else _('no')}: {subject}")
+            write(_("{what}: {why}").format(what=_("yes") if fits else _("no"), why=subject))
     sys.exit(0 if all(fits for _subject, fits in results) else 1)
 
 
@@ -235,7 +236,7 @@ _COLOURS = {"allow": "green", "ask": "yellow", "deny": "red"}
     ),
     epilog=_("Exit codes: 0 it would run, 1 no such tool or wrong arguments, 2 usage, 3 it would ask or be refused."),
 )
-@click.argument("tool")
+@click.argument("tool", shell_complete=complete_tools)
 @click.argument("arguments", required=False)
 @workspace_option
 @permission_options
@@ -274,7 +275,7 @@ def explain_command(
 
 def _print(explanation: Explanation) -> None:
     because = _(", because {reason}").format(reason=localised(explanation.reason))
-    _write_verdict(f"{explanation.tool}: ", explanation.verdict.value, because)
+    _write_verdict(_("{what}: {why}").format(what=explanation.tool, why=""), explanation.verdict.value, because)
     for part in explanation.parts:
         write(f"\n  {localised(part.what)}")
         why = details_of(part.why)

@@ -205,7 +205,7 @@ class _Stopping(SignalExit):
         self.watch(stop)
 
 
-def resumed_session(workspace: Path, go_on: bool, resume: str | None) -> Resumed | None:
+def resumed_session(workspace: Path, go_on: bool, resume: str | None, *, forks: bool = False) -> Resumed | None:
     """The session that the flags name; a usage error where there is none."""
     if not go_on and resume is None:
         return None
@@ -214,8 +214,12 @@ def resumed_session(workspace: Path, go_on: bool, resume: str | None) -> Resumed
     from ferrule.agent.saved_sessions import SessionProblem
     from ferrule.app.assistant import resume as resume_session
 
+    if resume == "":
+        raise click.UsageError(
+            _("--resume needs an ID here; at a terminal, `ferrule chat --resume` lists the sessions.")
+        )
     try:
-        resumed = resume_session(workspace, resume)
+        resumed = resume_session(workspace, resume, forks=forks)
     except SessionProblem as problem:
         raise click.UsageError(said_of(problem)) from None
     if resumed is None:

@@ -61,7 +61,8 @@ def check(as_json: bool, workspace: Path) -> None:
     elif not found:
         click.echo(_("The settings name no account. See the settings reference: databases, mail, calendars."), err=True)
     for one in () if as_json else found:
-        write(f"{'✓' if one.works else '✗'} {one.what}: {one.words}\n")
+        words = _("{what}: {why}").format(what=one.what, why=one.words)
+        write(f"{'✓' if one.works else '✗'} {words}\n")
     if not all(one.works for one in found):
         raise SystemExit(1)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from ferrule.app.build import build_tools
+from ferrule.cli.completion import complete_tools
 from ferrule.cli.mcp_servers import list_servers
 from ferrule.cli.options import json_option, promise, report_broken, settings_for, warn, workspace_option
 from ferrule.cli.output import print_table, write, write_json
@@ -86,7 +87,7 @@ _DIALECTS = ("openai", "openai-responses", "anthropic", "gemini", "mcp")
 @click.command(
     "tools", help=_("List the tools, or those that match every word of QUERY; a tool's exact name shows it in full.")
 )
-@click.argument("query", nargs=-1)
+@click.argument("query", nargs=-1, shell_complete=complete_tools)
 @json_option
 @click.option(
     "--dialect",

@@ -37,7 +37,7 @@ SETTINGS = frozenset({
     # Editors and agents
     ".vscode", ".idea", ".zed", ".fleet", ".cursor", ".windsurf", ".vs", ".nvim.lua", ".nvimrc", ".exrc", ".vimrc",
     ".dir-locals.el", ".devcontainer", ".devcontainer.json", ".claude", ".codex", ".gemini", ".mcp.json", ".continue",
-    ".kiro", ".roo", ".opencode", "opencode.json", ".aider.conf.yml",
+    ".kiro", ".roo", ".opencode", "opencode.json", ".aider.conf.yml", ".agents",
     # Git and what its hooks run
     ".gitmodules", ".gitconfig", ".gitattributes", ".husky", ".pre-commit-config.yaml", ".pre-commit-config.yml",
     "lefthook.yml", "lefthook.yaml", "lefthook.toml", "lefthook.json", ".lefthook.yml", ".lefthook.yaml",

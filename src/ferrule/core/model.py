@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, frozen=True)
 class UserMessage:
-    """What the user said."""
+    """What the user said. `typed` is how they said it, where `text` has more for the model; `turn` is the turn that it
+    began, and 0 for what came in the middle of one.
+    """
 
     text: str
     attachments: tuple[Attachment, ...] = ()
+    typed: str = field(default="", compare=False)
+    turn: int = field(default=0, compare=False)
 
 
 @dataclass(slots=True, frozen=True)

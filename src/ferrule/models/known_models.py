@@ -169,6 +169,11 @@ _ROWS = {
 }  # fmt: skip
 
 
+def names_of(provider: str) -> list[str]:
+    """The well-known models of a provider."""
+    return list(_ROWS.get(provider, ()))
+
+
 def known(provider: str, model: str) -> KnownModel | None:
     """The row of a model at its own provider."""
     rows = _ROWS.get(provider, {})

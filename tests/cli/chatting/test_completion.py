@@ -18,7 +18,7 @@ async def completed(chat: Chat, text: str) -> list[str]:
 
 async def test_commands_are_completed(room: Room) -> None:
     async with room.open() as chat:
-        assert await completed(chat, "/re") == ["/redo", "/resume"]
+        assert await completed(chat, "/re") == ["/redo", "/resume", "/rewind"]
         assert await completed(chat, "/mode p") == ["/mode plan"]
         assert await completed(chat, "/undo ") == ["/undo call"]
         assert await completed(chat, "/cost ") == []

@@ -26,8 +26,10 @@ async def test_a_cleared_conversation_stays_saved_and_can_be_resumed(room: Room)
         await run_command(chat, "/clear")
         assert chat.assistant.id != first
         assert chat.assistant.agent.conversation.messages == []
+        room.typed = ["no such words", "first", "1"]
         await run_command(chat, "/resume")
         said = room.said()
+        assert "Nothing matches `no such words`." in said
         assert chat.assistant.id == first
         assert "› the first request" in said
         assert "**One.**" in said

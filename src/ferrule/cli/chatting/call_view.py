@@ -9,7 +9,7 @@ import json
 from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.agent.calling import CALLING
+from ferrule.agent.calling import CALLING, TODO
 from ferrule.cli.chatting.screen import cut, kept, one_line, visible, wrapped
 from ferrule.cli.output import attachment_words
 from ferrule.cli.words import _, localised
@@ -17,6 +17,8 @@ from ferrule.core.errors import ErrorKind
 from ferrule.process.output import StreamCleaner
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from ferrule.agent.agent_events import CallAsked
     from ferrule.cli.chatting.screen import Screen
     from ferrule.core.call import RawCall
@@ -49,12 +51,26 @@ def arguments_of(call: RawCall) -> dict[str, Any]:
 
 def label(call: RawCall) -> str:
     """`Read src/a.py`, `Bash npm test`: safe to show, on one line."""
-    arguments = arguments_of(call)
+    arguments = arguments_of(call) if call.name != TODO else {}  # its steps are shown below it
     telling = next((str(arguments[key]) for key in _TELLING if isinstance(arguments.get(key), str)), None)
     if telling is None:
         telling = json.dumps(arguments, ensure_ascii=False) if arguments else ""
     words = one_line(f"{call.name} {telling}"[: _MOST * 4])
     return words if len(words) <= _MOST else f"{words[:_MOST]}…"
+
+
+_TODO = {"completed": ("☒", "[x]"), "in_progress": ("▸", "[~]"), "pending": ("☐", "[ ]")}
+
+
+def todo_rows(todos: Sequence[Mapping[str, Any]], screen: Screen) -> list[str]:
+    """The model's list of steps, a row or more for each."""
+    rows: list[str] = []
+    for one in todos:
+        mark = _TODO[one["status"]][not screen.live]
+        found = wrapped(f"{mark} {one_line(one['content'])}", screen.width, _INDENT, _INDENT + "  ")
+        style = {"completed": "faint", "in_progress": "strong"}.get(one["status"])
+        rows += [screen.paint(style, row) if style else row for row in found]
+    return rows
 
 
 def doing(asked: CallAsked) -> str:
@@ -187,7 +203,8 @@ class CallView:
         rows = wrapped(text, screen.width, "", "  ") if screen.live else [text]
         rows = [screen.paint(style, rows[0][:1]) + rows[0][1:], *rows[1:]]
         attached = [screen.paint("faint", row) for row in self._attached_rows(result, screen)]
-        return [*rows, *self._output_rows(result, screen), *self._diff_rows(result, screen), *attached]
+        todos = todo_rows(_data(result)["todos"], screen) if result.success and result.tool == TODO else []
+        return [*rows, *todos, *self._output_rows(result, screen), *self._diff_rows(result, screen), *attached]
 
     def _ending(self, result: ToolResult) -> tuple[str, str, str, str]:
         error = result.error

@@ -9,7 +9,7 @@ import uuid
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, TypeAlias
 
-from ferrule.agent.conversation import Conversation
+from ferrule.agent.conversation import Conversation, said_by_user
 from ferrule.agent.saved_sessions import SavedSession, SessionProblem, listed
 from ferrule.app.assistant import build_assistant, model_for, resume
 from ferrule.app.settings import sessions_folder
@@ -47,6 +47,8 @@ class ChatAssistant:
         self.app = app
         self._built = build_assistant(app, model, resumed=resumed, asks=asks)
         self.agent = self._built.agent
+        self.commands = self._built.commands
+        self._take_up_todos(self.agent.conversation)
         self._preparing: asyncio.Task[None] | None = None
         self._tell: Callable[[str], None] = lambda _words: None
 
@@ -79,7 +81,7 @@ class ChatAssistant:
             self._enter(found.saved.id, found.saved, found.conversation)
 
     def _enter(self, name: str, saved: SavedSession | None, conversation: Conversation) -> None:
-        if self._built.saved is not None:
+        if self._built.saved is not None and self._built.saved is not saved:
             self._built.saved.close()
         self._built.saved = saved
         session = self.app.runtime.session
@@ -87,7 +89,31 @@ class ChatAssistant:
         from ferrule.workspace.files import Files
 
         session.drop_part(Files)  # what one conversation has read another one has not
+        self._take_up_todos(conversation)
         self.agent.conversation = conversation
+
+    def _take_up_todos(self, conversation: Conversation) -> None:
+        from ferrule.agent.todo_tool import todos_in, todos_of  # with pydantic, which the first prompt need not have
+
+        todos_of(self.app.runtime.session).todos = todos_in(conversation.messages)
+
+    def fork(self) -> None:
+        """Go on in a copy of the conversation; the first stays as it is."""
+        now, name = self.agent.conversation, uuid.uuid4().hex
+        copy = Conversation(now.messages, usage=now.usage, turn=now.turn)
+        saved = None
+        if self.app.settings.assistant.save:
+            saved = SavedSession(sessions_folder(), name, self.app.runtime.session.workspace, self.agent.model.name)
+            saved.take_over(copy)
+        self._enter(name, saved, copy)
+
+    def rewind(self, at: int) -> str:
+        """Take the conversation back to before one of the user's messages; gives what they had said in it."""
+        conversation = self.agent.conversation
+        said = said_by_user(conversation.messages[at])
+        conversation.replace(conversation.messages[:at])
+        self._enter(self.id, self._built.saved, conversation)
+        return said
 
     def sessions(self) -> Sequence[SessionLine]:
         """The saved conversations of this folder, the newest first."""
@@ -155,6 +181,10 @@ class Chat:
         self.exit_code = 0
         self.notes_for_model: list[str] = []
         """What the person did that the model should know of; it goes along with the next message."""
+        self.for_model: dict[str, str] = {}
+        """What the model gets in place of what was typed, where that was a command with words for it."""
+        self.next_line = ""
+        """What stands at the next prompt, to be changed and sent."""
         self._interrupts = Interrupts()
         self._working = False
         self.place = QuestionPlace(
@@ -191,12 +221,17 @@ class Chat:
 
     # The conversation
 
-    async def converse(self, opening: asyncio.Task[ChatAssistant]) -> int:
-        """Until the person leaves; gives the exit code. What goes wrong while `opening` is raised."""
+    async def converse(self, opening: asyncio.Task[ChatAssistant], first: str = "") -> int:
+        """Until the person leaves; gives the exit code. What goes wrong while `opening` is raised. `first` is said
+        before anything is typed.
+        """
         self._task = asyncio.current_task()
         self._watch_signals()
         opening.add_done_callback(self._opened)
         try:
+            if first:
+                self.screen.write(["", *wrapped(visible(first), self.screen.width, "› ", "… ")])
+                await self._heard(opening, first)
             while not self.leaving:
                 await self._once(opening)
         except asyncio.CancelledError:
@@ -258,7 +293,8 @@ class Chat:
     async def _once(self, opening: asyncio.Task[ChatAssistant]) -> None:
         self.screen.write([""])
         try:
-            said = (await self.person.message(self.steering.unfinished())).strip()
+            typed, self.next_line = self.next_line or self.steering.unfinished(), ""
+            said = (await self.person.message(typed)).strip()
         except EOFError:
             self.leaving = True
             if not self.screen.live:
@@ -272,8 +308,10 @@ class Chat:
             else:
                 self.say(_("Ctrl-C again quits."), "faint")
             return
-        if not said:
-            return
+        if said:
+            await self._heard(opening, said)
+
+    async def _heard(self, opening: asyncio.Task[ChatAssistant], said: str) -> None:
         await self._begin(opening)
         if not await self._run_command(self, said):
             await self._sign_in()
@@ -293,12 +331,12 @@ class Chat:
         ticking = asyncio.create_task(self._tick())
         try:
             with self.steering.listening():
-                expanded = await expand(said, self.assistant.app.runtime)
+                expanded = await expand(self.for_model.pop(said, said), self.assistant.app.runtime)
                 for note in expanded.notes:
                     self.say(note, "warned")
                 notes, self.notes_for_model = self.notes_for_model, []
                 text = "\n\n".join([*(f"[{note}]" for note in notes), expanded.text])
-                async with aclosing(agent.run(text, expanded.attachments)) as events:
+                async with aclosing(agent.run(text, expanded.attachments, typed=said)) as events:
                     async for event in events:
                         self.printer.handle(event)
         finally:

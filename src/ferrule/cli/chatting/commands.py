@@ -8,14 +8,23 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ferrule.agent.saved_sessions import SessionProblem
+from ferrule.agent.system_prompt import git_root
 from ferrule.app.settings import SettingsError
-from ferrule.cli.chatting.answer_lines import AnswerLines
 from ferrule.cli.chatting.call_view import counted, diff_rows
 from ferrule.cli.chatting.event_printer import usage_words
 from ferrule.cli.chatting.screen import cut, one_line
+from ferrule.cli.chatting.session_commands import (
+    copy_command,
+    export_command,
+    fork_command,
+    init_command,
+    resume_command,
+    rewind_command,
+    todos_command,
+)
 from ferrule.cli.words import _, localised, said_of
 from ferrule.core.errors import MissingExtra, ToolError
-from ferrule.core.model import AssistantMessage, ModelError, UserMessage
+from ferrule.core.model import ModelError
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined
 from ferrule.core.tool import description_of
@@ -26,14 +35,14 @@ from ferrule.workspace.snapshots.changes import Phase
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from ferrule.agent.conversation import Conversation
+    from ferrule.agent.custom_commands import CustomCommand
     from ferrule.cli.chatting.chat_session import Chat
     from ferrule.workspace.snapshots.changes import Group
     from ferrule.workspace.snapshots.history import History
     from ferrule.workspace.snapshots.undo_report import Report
 
 
-_COMMAND = re.compile(r"/(?P<name>[\w-]+|\?)(?:\s+(?P<rest>.*))?", re.DOTALL)
+_COMMAND = re.compile(r"/(?P<name>[\w:-]+|\?)(?:\s+(?P<rest>.*))?", re.DOTALL)
 
 
 class Command(NamedTuple):
@@ -65,24 +74,49 @@ def commands() -> Mapping[str, Command]:
             _("Show how much runs without asking, or change it."), "[MODE]", _mode,
             _mode_choices,
         ),
+        "todos": Command(_("Show the model's list of steps."), "", todos_command),
+        "init": Command(_("Have the model write an AGENTS.md for this project."), "", init_command),
         "cost": Command(_("Show the tokens and money used so far."), "", _cost),
         "compact": Command(_("Summarise earlier messages."), "", _compact),
         "clear": Command(_("Start a new conversation; the old one stays saved."), "", _clear),
         "sessions": Command(_("List the saved conversations in this folder."), "", _sessions),
         "resume": Command(
-            _("Continue a saved conversation, the last one by default."), "[ID]", _resume,
+            _("Continue a saved conversation; without ID, choose one from a list."), "[ID]", resume_command,
             _session_choices,
         ),
+        "rewind": Command(
+            _("Go back to before a message, or N turns; `files` undoes their changes too."), "[N] [files|keep]",
+            rewind_command,
+        ),
+        "fork": Command(_("Continue in a copy of this conversation."), "", fork_command),
+        "copy": Command(_("Copy the last answer to the clipboard."), "", copy_command),
+        "export": Command(_("Write the conversation to a Markdown file."), "[FILE]", export_command),
         "quit": Command(_("Quit; so does Ctrl-D."), "", _quit),
     }  # fmt: skip
 
 
+def known_commands(chat: Chat) -> Mapping[str, Command]:
+    """The same with those of the project and the user, none of which takes the place of one of ours."""
+    custom = chat.assistant.commands.for_user() if chat.begun else ()
+    found = {one.name: Command(one_line(one.about), one_line(one.takes), _custom(one)) for one in custom}
+    return {**found, **commands()}
+
+
+def _custom(command: CustomCommand) -> Callable[[Chat, str], Awaitable[None]]:
+    async def run(chat: Chat, rest: str) -> None:
+        chat.for_model[f"/{command.name} {rest}".strip()] = command.message(rest)
+
+    return run
+
+
 async def run_command(chat: Chat, said: str) -> bool:
-    """Whether what was said is a command, and was carried out. A path such as `/etc/hosts` is none."""
+    """Whether what was said is a command, and was carried out. A path such as `/etc/hosts` is none; neither is what
+    only has words for the model, which then are in `chat.for_model`.
+    """
     found = _COMMAND.fullmatch(said)
     if found is None:
         return False
-    known = commands()
+    known = known_commands(chat)
     name = {"?": "help", "exit": "quit", "q": "quit"}.get(found["name"], found["name"])
     command = known.get(name)
     if command is None:
@@ -91,7 +125,11 @@ async def run_command(chat: Chat, said: str) -> bool:
         chat.say(_("There is no command `/{name}`.").format(name=name) + f" {hint}", "warned")
         return True
     try:
-        await command.run(chat, (found["rest"] or "").strip())
+        rest = (found["rest"] or "").strip()
+        await command.run(chat, rest)
+        if words := chat.for_model.pop(f"/{name} {rest}".strip(), ""):
+            chat.for_model[said] = words
+            return False
     except (ToolError, SessionProblem, SettingsError, ModelError, MissingExtra, OSError) as error:
         words = (
             localised(joined(" ", [error.message, error.suggestion or ""]))
@@ -105,12 +143,17 @@ async def run_command(chat: Chat, said: str) -> bool:
 async def _help(chat: Chat, _rest: str) -> None:
     from wcwidth import ljust
 
-    known = commands()
+    own, custom = commands(), known_commands(chat)
+    known = {**own, **{name: custom[name] for name in custom if name not in own}}
     widest = max(len(name) + len(command.takes) for name, command in known.items()) + 4
     narrow = chat.screen.live and chat.screen.width < 60
-    for name, command in known.items():
+    for number, (name, command) in enumerate(known.items()):
+        if number == len(own):
+            chat.say("")
+            chat.say(_("From files of yours and of this project:"))
         head = f"/{name} {command.takes}".rstrip()
-        chat.say(f"{head}: {command.about}" if narrow else f"{ljust(head, widest)}{command.about}")
+        line = _("{what}: {why}").format(what=head, why=command.about)
+        chat.say(line if narrow else f"{ljust(head, widest)}{command.about}")
     chat.say("")
     for line in (
         _("@FILE attaches a file. Alt-Enter, or a backslash at the end, starts another line."),
@@ -140,21 +183,16 @@ async def _undo(chat: Chat, rest: str) -> None:
     """The last turn that changed something, or the last N of them, or one change."""
     history, session = _history(chat)
     if rest == "call":
-        _told(chat, history, await asyncio.to_thread(history.undo, session=session))
+        told(chat, history, await asyncio.to_thread(history.undo, session=session))
         return
     turns = int(rest) if rest.isdecimal() and int(rest) > 0 else 0 if rest else 1
     if not turns:
         chat.say(_("/undo takes a number of turns, or `call`."), "warned")
         return
-    for number in range(turns):
-        done = [one for one in await _groups(history, session) if one.phase is Phase.DONE]
-        turn = done[0].origin.turn if done else ""
-        report = await asyncio.to_thread(history.undo, session=session, turn=turn or None)
-        if number and not report.groups and report.refused is None:
-            return
-        _told(chat, history, report)
-        if report.refused is not None or not report.groups:
-            return
+    report, undone = await asyncio.to_thread(history.undo_turns, session, most=turns)
+    told(chat, history, report)
+    if turns > undone > 0 and report.refused is None:
+        chat.say(counted(undone, _("Only 1 turn had changes to undo."), _("Only {n} turns had changes to undo.")))
 
 
 def _undo_choices(_chat: Chat) -> Sequence[str]:
@@ -164,9 +202,7 @@ def _undo_choices(_chat: Chat) -> Sequence[str]:
 async def _redo(chat: Chat, _rest: str) -> None:
     """What was undone last, with all of its turn."""
     history, session = _history(chat)
-    undone = [one for one in await _groups(history, session) if one.phase is Phase.UNDONE]
-    turn = undone[-1].origin.turn if undone else ""
-    _told(chat, history, await asyncio.to_thread(history.redo, session=session, turn=turn or None))
+    told(chat, history, await asyncio.to_thread(history.redo_turn, session))
 
 
 async def _diff(chat: Chat, rest: str) -> None:
@@ -188,7 +224,7 @@ async def _groups(history: History, session: str) -> list[Group]:
     return await asyncio.to_thread(history.recent, _MOST_GROUPS, session=session)
 
 
-def _told(chat: Chat, history: History, report: Report) -> None:
+def told(chat: Chat, history: History, report: Report) -> None:
     """Say what was undone or redone, and let the model know with the next message."""
     from ferrule.cli.past import (
         MOST_FILES,
@@ -214,6 +250,8 @@ def _told(chat: Chat, history: History, report: Report) -> None:
         chat.say(_("Nothing to undo.") if report.undo else _("Nothing to redo."))
     if report.refused is not None or report.uncovered:
         chat.say(localised(report.trouble if changes else report.words), "warned")
+    if changes and git_root(chat.assistant.app.runtime.session.workspace) is not None:
+        chat.say(_("Commits and branches stay as they are."), "faint")
 
 
 # /tools, /model and /mode: what the model may call, which model it is, and how much runs without asking.
@@ -235,7 +273,8 @@ async def _model(chat: Chat, rest: str) -> None:
     chat.say(_("The model is {name}.").format(name=chat.assistant.agent.model.name))
 
 
-def _modes() -> dict[str, str]:
+def modes() -> dict[str, str]:
+    """The permission modes, with a line about each."""
     return {
         Mode.DEFAULT: _("reading runs, the rest asks"),
         Mode.PLAN: _("only reading runs; the rest is refused"),
@@ -252,7 +291,7 @@ def _mode_choices(_chat: Chat) -> Sequence[str]:
 async def _mode(chat: Chat, rest: str) -> None:
     """How much runs without asking, from the next call on."""
     policy: Any = chat.assistant.app.runtime.policy
-    known = _modes()
+    known = modes()
     if rest in known:
         policy.mode = Mode(rest)
     elif rest:
@@ -297,24 +336,5 @@ async def _sessions(chat: Chat, _rest: str) -> None:
         chat.say(f"{one.id[:8]}  {when}  {one_line(one.request)}")
 
 
-async def _resume(chat: Chat, rest: str) -> None:
-    chat.assistant.resume(rest)
-    show_resumed(chat, chat.assistant.id, chat.assistant.agent.conversation)
-
-
 def _session_choices(chat: Chat) -> Sequence[str]:
     return [one.id[:8] for one in chat.assistant.sessions()[:_LISTED]]
-
-
-def show_resumed(chat: Chat, session: str, conversation: Conversation) -> None:
-    """Where the conversation was left: the last thing that was said by either."""
-    messages, turns = conversation.messages, conversation.turn
-    chat.say(_("Continuing {id}; turns so far: {turns}.").format(id=session[:8], turns=turns), "faint")
-    asked = next((one for one in reversed(messages) if isinstance(one, UserMessage)), None)
-    answered = next((one for one in reversed(messages) if isinstance(one, AssistantMessage) and one.text), None)
-    if asked is not None:
-        chat.say(f"› {one_line(asked.text)[:300]}", "strong")
-    if answered is not None:
-        lines = AnswerLines(chat.screen.paint, styled=chat.screen.live)
-        width = chat.screen.width
-        chat.rows(["", *lines.feed(answered.text, width), *lines.end(width)])

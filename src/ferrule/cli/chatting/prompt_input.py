@@ -22,7 +22,7 @@ from prompt_toolkit.shortcuts.prompt import PromptSession
 from prompt_toolkit.styles import Style
 
 from ferrule.cli.ask import forget_what_was_typed
-from ferrule.cli.chatting.commands import commands
+from ferrule.cli.chatting.commands import commands, known_commands
 from ferrule.cli.chatting.mentions import FileNames, quoted
 from ferrule.cli.chatting.screen import terminal_size
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # Completes `/commands`, what comes after them, and `@files`.
 
 
-_COMMAND = re.compile(r"/(?P<name>[\w-]*)\Z")
+_COMMAND = re.compile(r"/(?P<name>[\w:-]*)\Z")
 _ARGUMENT = re.compile(r"/(?P<name>[\w-]+)\s+(?P<part>\S*)\Z")
 _MENTION = re.compile(r"""(?<![\w@])@(?:"(?P<quoted>[^"\n]*)|(?P<bare>[^\s"]*))\Z""")
 
@@ -55,7 +55,7 @@ class ChatCompleter(Completer):
         """What needs no disk."""
         before = document.text_before_cursor
         if found := _COMMAND.fullmatch(before):
-            for name, command in commands().items():
+            for name, command in known_commands(self._chat()).items():
                 if name.startswith(found["name"]):
                     yield Completion(name, -len(found["name"]), display=f"/{name}", display_meta=command.about)
         elif found := _ARGUMENT.fullmatch(before):

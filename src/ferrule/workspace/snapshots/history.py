@@ -218,6 +218,7 @@ def _missing(place: Place) -> PathProblem:
 _TRIES = 1000
 _MANY = 64
 _MOST_CALLS = 10_000
+_MOST_RECENT = 1_000
 
 
 class History:
@@ -448,6 +449,33 @@ class History:
         of several groups is undone whole or not at all too; one that is not in the history is a problem of its own.
         """
         return self._turn(Side.BEFORE, to, call, turn, session)
+
+    def undo_turns(self, session: str, *, most: int | None = None, since: int | None = None) -> tuple[Report, int]:
+        """Take back a conversation's last turns that changed something, the newest first: so many, or all from turn
+        `since` on. Gives what came of all of them together, and how many were undone whole.
+        """
+        report, turns = Report(undo=True), 0
+        while most is None or turns < most:
+            done = next((one for one in self.recent(_MOST_RECENT, session=session) if one.phase is Phase.DONE), None)
+            turn = done.origin.turn if done is not None else ""
+            if done is None or (since is not None and (not turn.isdecimal() or int(turn) < since)):
+                break
+            more = self.undo(session=session, turn=turn or None)
+            report = Report(True, report.groups + more.groups, more.refused, report.notes + more.notes)
+            if more.refused is not None or not more.groups:
+                break
+            turns += 1
+        return report, turns
+
+    def changed_since(self, session: str, turn: int) -> bool:
+        """Whether a conversation's turns from this one on changed something that still stands."""
+        done = [one for one in self.recent(_MOST_RECENT, session=session) if one.phase is Phase.DONE]
+        return any(one.origin.turn.isdecimal() and int(one.origin.turn) >= turn for one in done)
+
+    def redo_turn(self, session: str) -> Report:
+        """Do again what was undone last in a conversation, with all of its turn."""
+        undone = [one for one in self.recent(_MOST_RECENT, session=session) if one.phase is Phase.UNDONE]
+        return self.redo(session=session, turn=(undone[-1].origin.turn if undone else "") or None)
 
     def redo(
         self, *, to: int | None = None, call: str | None = None, turn: str | None = None, session: str | None = None

@@ -1,0 +1,66 @@
+"""Shell completion: what a real bash offers, and what installing it writes (M2)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from .conftest import Command
+
+
+def offered(ferrule: Command, *words: str) -> list[str]:
+    done = ferrule.process(
+        COMP_WORDS=" ".join(("ferrule", *words)), COMP_CWORD=str(len(words)), _FERRULE_COMPLETE="bash_complete"
+    )
+    return [line.partition(",")[2] for line in done.out.splitlines() if line]
+
+
+def test_commands_tools_models_modes_and_sessions_are_known(ferrule: Command) -> None:
+    script = ferrule.folder / "script.json"
+    script.write_text(json.dumps(["Fine."]))
+    ferrule("run", "--model", f"scripted:{script}", "hello")
+    session = next((ferrule.folder / "data/sessions").glob("*.jsonl")).stem
+    assert offered(ferrule, "comp") == ["completion"]
+    assert offered(ferrule, "mcp", "un") == ["untrust"]
+    assert offered(ferrule, "call", "Multi") == ["MultiEdit"]
+    assert offered(ferrule, "explain", "save_") == ["save_note"]
+    assert offered(ferrule, "chat", "--mode", "p") == ["plan"]
+    assert "anthropic/claude-sonnet-4-5" in offered(ferrule, "chat", "--model", "anthropic/")
+    assert offered(ferrule, "chat", "--resume", "") == [session[:8]]
+
+
+def test_wrong_settings_offer_nothing_and_say_nothing(ferrule: Command) -> None:
+    ferrule.settings.write_text("[permissions]\nmode = 5\n")
+    assert offered(ferrule, "call", "Re") == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_installing_keeps_every_other_byte_and_uninstalling_gives_them_back(ferrule: Command, shell: str) -> None:
+    home = {"HOME": str(ferrule.folder), "XDG_CONFIG_HOME": "", "ZDOTDIR": "", "SHELL": f"/bin/{shell}"}
+    startup = ferrule.folder / (".zshrc" if shell == "zsh" else ".bashrc")
+    startup.write_bytes(b"# caf\xe9\r\nalias x=y\n")
+    startup.chmod(0o600)
+    before = startup.read_bytes()
+    for _ in range(2):
+        assert ferrule.process("completion", "install", **home).code == 0
+    if shell != "fish":
+        assert startup.read_bytes().startswith(before)
+        assert startup.read_bytes().count(b"# ferrule completion") == 1
+        assert startup.stat().st_mode & 0o777 == 0o600
+    script = ferrule.process("completion", "show", shell).out
+    assert "_FERRULE_COMPLETE" in script
+    if shell == "bash":
+        subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    assert ferrule.process("completion", "uninstall", **home).out == "Removed.\n"
+    assert startup.read_bytes() == before
+    assert ferrule.process("completion", "uninstall", **home).out == "It was not installed.\n"
+
+
+def test_a_shell_that_is_not_known_is_named(ferrule: Command) -> None:
+    done = ferrule.process("completion", "install", SHELL="/bin/tcsh")
+    assert done.code == 2
+    assert "Say one of: bash, zsh, fish." in done.err
