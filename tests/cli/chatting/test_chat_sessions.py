@@ -31,7 +31,7 @@ WORDS: dict[str, dict[str, str]] = {
     "zh": {
         "picker": "选择哪个对话？", "resumed": "1", "cut": "被中断", "files": "来自您和本项目的文件",
         "rewind": "回到哪条消息之前？", "back": "已回到此消息之前", "what": "要恢复什么？",
-        "undone": "已撤销 1 处更改", "not undone": "无法撤销", "since": "之后被更改过",
+        "undone": "已撤销 1 处更改", "not undone": "无法撤销", "since": "此后被更改了",
         "stay": "提交和分支保持不变", "copy": "副本", "steps": "已完成 1/2 步", "sent": "已将 5 个字符发送",
         "written": "已写入", "only": "只有 1 轮有可撤销的更改", "exists": "已存在",
     },
@@ -45,6 +45,18 @@ def start(desk: Desk, replies: list[Any], *more: str, lang: str, columns: int, r
     home = {"HOME": str(desk.folder), "DISPLAY": "", "WAYLAND_DISPLAY": ""}
     arguments = ("--lang", lang, "--mode", "accept-edits", *more)
     return desk.chat(replies, *arguments, columns=columns, rows=rows, environment=home)
+
+
+def choose(terminal: Terminal, line: str) -> None:
+    """Press Tab until the line is there: one that comes while the list is still being made is not heard."""
+    for _ in range(10):
+        terminal.press("\t")
+        try:
+            terminal.wait(lambda: f"\n{line}" in terminal.visible, seconds=6)
+        except AssertionError:
+            continue
+        return
+    raise AssertionError(f"{line!r} was never chosen:\n{terminal.text}")
 
 
 @everywhere
@@ -91,8 +103,7 @@ def test_custom_commands_and_skills_in_help_by_tab_and_for_the_model(
         terminal.prompt()
         terminal.press("/rev")
         terminal.wait(lambda: "/review" in terminal.visible.rpartition("› /rev")[2])  # offered
-        terminal.press("\t")
-        terminal.wait(lambda: "\n› /review" in terminal.visible)
+        choose(terminal, "› /review")
         terminal.press(" a.py\r")
         terminal.question()  # what the file allows counts for nothing
         terminal.type("n")
