@@ -175,11 +175,11 @@ def test_undo_says_what_was_undone_and_what_was_not(desk: Desk, lang: str, colum
 def test_a_session_that_was_killed_says_what_was_cut_off(desk: Desk, lang: str, columns: int, rows: int) -> None:
     words = WORDS[lang]
     with start(
-        desk, [calls("", ("Bash", {"command": "sleep 600"}))], lang=lang, columns=columns, rows=rows
+        desk, [calls("", ("Bash", {"command": "echo run$((40+2)); sleep 600"}))], lang=lang, columns=columns, rows=rows
     ) as terminal:
         terminal.prompt()
         terminal.type("wait for it")
-        terminal.wait("sleep 600")
+        terminal.wait("run42")  # killed before, it would leave the trial of its sandbox behind
         terminal.wait(lambda: any(one.get("type") == "assistant" for one in desk.said()))
         terminal.program.send_signal(signal.SIGKILL)
         terminal.program.wait()

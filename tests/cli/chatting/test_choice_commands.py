@@ -14,12 +14,12 @@ from ferrule.testing import call, say
 async def test_tools_are_those_that_the_mode_leaves(room: Room) -> None:
     async with room.open() as chat:
         await run_command(chat, "/tools")
-        assert "  Write " in room.said()
+        assert "\n  Write " in room.said()
         await run_command(chat, "/mode plan")
         room.said()
         await run_command(chat, "/tools")
         said = room.said()
-        assert "  Write " not in said
+        assert "\n  Write " not in said
         assert "Read " in said
 
 
