@@ -24,6 +24,7 @@ from ferrule.app.settings import (
 from ferrule.core.context import SandboxChoice
 from ferrule.core.phrases import phrase, said_by
 from ferrule.registry.registry import Registry
+from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ferrule.mcp_client.server_config import Ports
     from ferrule.mcp_client.servers import Servers
     from ferrule.pipeline.confirm import Asker
+    from ferrule.pipeline.execute import RemoteRunner
     from ferrule.pipeline.hooks import Hook
     from ferrule.pipeline.run import Runtime
     from ferrule.plugins.discovery import FolderTools
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from ferrule.policy.rule_file import Written
     from ferrule.policy.rules import Rule
     from ferrule.records.audit import AuditLog
+    from ferrule.remote.caller import RemoteCalls
+    from ferrule.remote.wire import Key
 
 
 @dataclass(slots=True)
@@ -227,6 +231,53 @@ def hook_command(hook: HookSettings) -> list[str]:
     return [os.path.expanduser(hook.command[0]), *hook.command[1:]]  # noqa: PTH111 - a name to look up stays one
 
 
+# Other machines, as the settings describe them.
+
+
+def build_remote(settings: Settings) -> RemoteCalls | None:
+    """What runs calls on other machines; None where there is no server. It connects when it is first needed."""
+    chosen = settings.remote
+    url, file = chosen.url, chosen.key
+    if not url:
+        if not chosen.pools and not (data_folder() / "remote-dev").exists():
+            return None
+        from ferrule.remote.server import dev_connection
+
+        found = dev_connection()
+        if found is None:
+            return None
+        url, file = found[0], file or found[1]
+    from ferrule.remote.caller import RemoteCalls
+    from ferrule.remote.wire import RemoteProblem
+
+    try:
+        return RemoteCalls(
+            [one.strip() for one in url.split(",")],
+            remote_key(file, chosen.trusted),
+            pools=chosen.pools,
+            lease=chosen.lease,
+            wait=chosen.wait,
+            queue=chosen.queue,
+            ca=chosen.ca.expanduser() if chosen.ca is not None else None,
+        )
+    except (RemoteProblem, ValueError) as error:
+        raise SettingsError(said_by(error)) from None
+
+
+def remote_key(file: Path | None, trusted: Sequence[str]) -> Key:
+    """The key in a file; raises `RemoteProblem` where there is none."""
+    from ferrule.remote.wire import RemoteProblem, read_key
+
+    if file is None:
+        raise RemoteProblem(
+            phrase(
+                "`remote.key` is missing: the file with the key to log in to the NATS server. `ferrule remote config` "
+                "makes keys."
+            )
+        )
+    return read_key(file.expanduser(), trusted)
+
+
 logger = logging.getLogger("ferrule.app")
 
 _CLEAN_UP_SECONDS = 5.0
@@ -234,6 +285,10 @@ _SECONDS_TO_ANSWER = 1.0
 """How long the end waits for a sign of life from the tools' event loop, before plugins go without their clean-up."""
 _SERVERS_SECONDS = 5.0
 """How long a start waits for MCP servers whose tools nobody knows yet; those that take longer join later."""
+
+
+_WORKERS_SECONDS = 0.5
+"""How long a start waits for the tools that only workers have; those that come later join later."""
 
 
 class App:
@@ -247,6 +302,7 @@ class App:
         ask: Asker | None = None,
         single_call: bool = False,
         ports: Ports | None = None,
+        remote: RemoteRunner | None = None,
     ) -> None:
         from ferrule.core.context import Environment, Session
         from ferrule.pipeline.run import Runtime
@@ -272,6 +328,7 @@ class App:
             )
             recorders.append(self.audit)
         limits = settings.limits
+        self.remote = build_remote(settings) if remote is None else None
         self.runtime: Runtime = Runtime(
             self.tools.registry,
             policy=built.policy,
@@ -295,6 +352,7 @@ class App:
             ),
             hooks=build_hooks(settings),
             own_loop=True,
+            remote=remote or self.remote,
         )
 
     async def __aenter__(self) -> App:
@@ -321,6 +379,14 @@ class App:
             except BaseException as error:  # whoever did not want to wait; what was started is ended all the same
                 await self.__aexit__(type(error), error, None)
                 raise
+        if self.remote is not None and self.remote.pools:
+            from ferrule.remote.offers import follow
+
+            try:
+                await follow(self.remote, self.tools.registry, _WORKERS_SECONDS)
+            except BaseException as error:
+                await self.__aexit__(type(error), error, None)
+                raise
         return self
 
     async def __aexit__(
@@ -329,6 +395,8 @@ class App:
         if self.tools.folders is not None:
             self.tools.folders.close()
         await self.runtime.session.close()
+        if self.remote is not None:
+            await self.remote.close()
         if self.tools.servers is not None:
             await self.tools.servers.close()
         await self._clean_up()

@@ -251,6 +251,33 @@ class ProviderSettings:
 
 
 @dataclass(slots=True)
+class RemoteSettings:
+    """Tools that run on other machines: the NATS server's `url` (several with commas), the file of the `key` to log in
+    and to sign with, whose keys are `trusted` besides, and which tools the workers of each of the `pools` run.
+
+    A tool is meant by its name, which may contain `*`, by `tag:NAME` or by `kind:NAME`. Tools that only workers have
+    are there too. A call waits `wait` seconds for a worker that has its tool, and `queue` seconds for a free one; one
+    whose worker says nothing for two leases is lost.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
+
+    url: str = ""
+    key: Path | None = None
+    trusted: list[str] = field(default_factory=list[str])
+    ca: Path | None = None
+    lease: float = 10.0
+    wait: float = 10.0
+    queue: float = 300.0
+    pools: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+
+    def __post_init__(self) -> None:
+        for name, least, most in (("lease", 0.4, 300), ("wait", 0, 3600), ("queue", 0.1, 1200)):
+            if not least <= getattr(self, name) <= most:
+                raise ValueError(f"`{name}` is from {least} to {most} seconds")
+
+
+@dataclass(slots=True)
 class Settings:
     """Everything that can be set. A flag comes before the environment, that before the project's file, that before
     the person's file, and that before the default. `model` is the one to ask, as `provider/name`.
@@ -272,6 +299,7 @@ class Settings:
     audit: AuditSettings = field(default_factory=AuditSettings)
     assistant: AssistantSettings = field(default_factory=AssistantSettings)
     service: ServiceSettings = field(default_factory=ServiceSettings)
+    remote: RemoteSettings = field(default_factory=RemoteSettings)
     databases: dict[str, DatabaseAccount] = field(default_factory=dict[str, DatabaseAccount])
     mail: dict[str, MailAccount] = field(default_factory=dict[str, MailAccount])
     calendars: dict[str, CalendarAccount] = field(default_factory=dict[str, CalendarAccount])
@@ -359,7 +387,17 @@ def without_accounts(settings: Settings) -> Settings:
 
 _ENVIRONMENT = "FERRULE_"
 _ACCOUNTS = ("databases", "mail", "calendars", "credentials", "apis", "web", "notes")
-_THE_PERSONS = ("hooks", "audit", "trusted_folders", "trusted_mcp_servers", "model", "providers", "service", *_ACCOUNTS)
+_THE_PERSONS = (
+    "hooks",
+    "audit",
+    "trusted_folders",
+    "trusted_mcp_servers",
+    "model",
+    "providers",
+    "service",
+    "remote",
+    *_ACCOUNTS,
+)
 _OF_A_LIST = {
     "hooks": HookSettings,
     "providers": ProviderSettings,

@@ -83,6 +83,7 @@ class ToolOptions(TypedDict, total=False):
     max_result: int | None
     grace: float | None
     may_block: bool
+    remote: str
     doing: str
     touches: Iterable[Touch] | Touch | Callable[[Any], Iterable[Touch] | Touch]
     signature: str | Callable[[Any], str]
@@ -102,7 +103,7 @@ _METHODS = ("describe", "preview", "check", "render", "display")
 """Methods of a class that a tool made without one is given as functions."""
 _NUMBER = (int, float, type(None))
 _TYPES: dict[str, Any] = {
-    **dict.fromkeys(("display_name", "version", "category", "doing"), str),
+    **dict.fromkeys(("display_name", "version", "category", "doing", "remote"), str),
     **dict.fromkeys(("timeout", "grace"), _NUMBER),
     "cache": (int, float),
     "max_result": (int, type(None)),
@@ -148,6 +149,8 @@ class Tool(Generic[P]):
     may_block: bool = True
     """Whether an async tool may keep its event loop from moving. A program that serves others runs such tools on a loop
     of their own; one that never blocks runs on the program's, which is quicker."""
+    remote: str = ""
+    """The pool of workers whose machines it runs on; empty for where the call is made."""
     preview_seconds: float = 10.0
     """What `preview` may take; the user is asked without one that takes longer."""
     doing: str = ""
@@ -233,7 +236,7 @@ class Tool(Generic[P]):
         self.checks_output = style in (Style.ASYNC, Style.SYNC) or "output_schema" in own
         for key in ("display_name", "version", "category", "strict", "concurrency_safe", "enabled", "dangerous",
                     "requires_permission", "idempotent", "timeout", "max_result", "grace", "may_block",
-                    "doing"):  # fmt: skip
+                    "remote", "doing"):  # fmt: skip
             if key in options:
                 setattr(self, key, options[key])
         for key in ("tags", "roles", "needs"):

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
 from ferrule.core.context import Cancellation, limit_time
@@ -41,6 +41,8 @@ _TURN_SECONDS = 0.005
 """How long quick sync tools, one after the other, may keep the loop from everything else."""
 _SECONDS_TO_BE_HEARD = 0.05
 """For a tool that has no time to stop: the calls that it has made must hear of it all the same, or go on for ever."""
+_REMOTE_GRACE = 2.0
+"""Seconds longer that a tool on another machine has to stop, for the way there and back."""
 _RETURNED_ANYWAY = phrase("It returned before it could be stopped, so it may have done its work.")
 _LOOK_FIRST = phrase("Check whether it is done before you do it again.")
 
@@ -58,6 +60,21 @@ class ToolFailed(Exception):  # noqa: N818 - carries what a tool raised to the s
     def __init__(self, cause: BaseException) -> None:
         super().__init__(cause)
         self.cause = cause
+
+
+class RemoteRunner(Protocol):
+    """Runs calls on other machines."""
+
+    longest_wait: float
+    """Seconds that a call may wait for a worker, besides what it may run."""
+
+    def pool_of(self, tool: Tool[Any]) -> str | None:
+        """The workers that a tool runs on; None for here."""
+        ...
+
+    def perform(self, call: Call, pool: str) -> Coroutine[Any, Any, Any]:
+        """The value of a call that was run there; raises `Stopped` where it failed. Cancelling it stops the tool."""
+        ...
 
 
 class _Timer:
@@ -126,9 +143,10 @@ class Executor:
     With `own_loop`, async tools run on a loop apart from the caller's, unless they say that they never block it.
     """
 
-    def __init__(self, limits: Limits, *, own_loop: bool = False) -> None:
+    def __init__(self, limits: Limits, *, own_loop: bool = False, remote: RemoteRunner | None = None) -> None:
         self._limits = limits
         self.own_loop = own_loop
+        self.remote = remote
         self._pool = WorkerPool(limits.threads, limits.stuck_threads)
         self._stubborn: set[object] = set()
         self._waiters: dict[str, asyncio.Future[str]] = {}
@@ -164,6 +182,8 @@ class Executor:
             raise _cancelled(tool, phrase("It was cancelled."))
         style = tool.style
         loop = asyncio.get_running_loop()
+        if (self.remote is not None or tool.remote) and (pool := self.pool_of(tool)) is not None:
+            return await self._remotely(call, pool, loop)
         if style is _SYNC or style is _SYNC_STREAM:
             return await self._in_thread(call, loop)
         if (self.own_loop or loop in loops_for_sync) and tool.may_block:
@@ -178,6 +198,30 @@ class Executor:
                 return value
             return await self._finish(call, value, loop)
         return await self._in_task(call, task, body, spent, loop)
+
+    def pool_of(self, tool: Tool[Any]) -> str | None:
+        """The workers that a tool runs on; None for here."""
+        if self.remote is not None:
+            return self.remote.pool_of(tool)
+        return tool.remote or None
+
+    async def _remotely(self, call: Call, pool: str, loop: asyncio.AbstractEventLoop) -> Any:
+        """Have a call run on another machine, and wait for it here."""
+        tool = call.invocation.tool
+        if self.remote is None:
+            raise _not_connected(tool, pool)
+        body = self.remote.perform(call, pool)
+        task = start_task(_guard(body, call), loop)
+        try:
+            if not task.done():
+                await self._wait(call, task, body, call.seconds + self.remote.longest_wait, loop)
+            if task.cancelled():
+                raise _cancelled(tool, phrase("It was cancelled from inside."))
+            return _value(task.result())
+        except ToolFailed as failed:
+            if isinstance(failed.cause, Stopped):
+                raise failed.cause from None
+            raise
 
     async def _in_task(
         self,
@@ -224,8 +268,9 @@ class Executor:
             self.blocked[invocation.call_id] = self.blocked.get(invocation.call_id, 0.0) + seconds
 
     def _grace(self, call: Call) -> float:
-        own = call.invocation.tool.grace
-        return self._limits.grace if own is None else own
+        tool = call.invocation.tool
+        own = self._limits.grace if tool.grace is None else tool.grace
+        return own if self.remote is None or self.pool_of(tool) is None else own + _REMOTE_GRACE
 
     def _collect(self, call: Call) -> Collected:
         tool = call.invocation.tool
@@ -580,6 +625,20 @@ def _too_many(tool: Tool[Any], error: TooManyStuck) -> Stopped:
         ErrorKind.EXECUTION,
         phrase("`{name}` was not run: {error}.", name=tool.name, error=error.args[0]),
         phrase("Try again later."),
+    )
+
+
+def _not_connected(tool: Tool[Any], pool: str) -> Stopped:
+    return Stopped(
+        Stage.EXECUTE,
+        ErrorKind.EXECUTION,
+        phrase(
+            "`{name}` was not run: it runs on the workers of the pool `{pool}`, and this program has no connection to "
+            "them.",
+            name=tool.name,
+            pool=pool,
+        ),
+        phrase("Set `remote.url` in the settings, or give the Runtime remote=RemoteCalls(…)."),
     )
 
 

@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 
     from ferrule.core.call import Approval, Effects
+    from ferrule.core.context import CallPort
     from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Invocation
+    from ferrule.pipeline.execute import RemoteRunner
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -61,7 +63,7 @@ class Runtime:
     `async with` starts the `mcp_servers`, written as in a `.mcp.json`, and in the end closes them and whatever the
     calls of its session left running. A runtime without servers, shells and the like can be used without it. With
     `own_loop`, async tools run on an event loop of their own in another thread, where one that blocks its loop can be
-    given up at its time limit.
+    given up at its time limit. `remote` runs tools of its pools on other machines.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Runtime:
         hooks: Iterable[Hook] = (),
         mcp_servers: Mapping[str, Any] | None = None,
         own_loop: bool = False,
+        remote: RemoteRunner | None = None,
     ) -> None:
         self.tools: ToolSource = tools if isinstance(tools, ToolSource) else Registry(tools)
         if policy is not None and not hasattr(policy, "decide"):
@@ -95,10 +98,12 @@ class Runtime:
         self._recording = Recording(recorders)
         self._tracer = tracer
         self._asking = Asking(ask)
-        self._executor = Executor(limits, own_loop=own_loop)
+        self._executor = Executor(limits, own_loop=own_loop, remote=remote)
         self._listeners = Listeners()
         self._alone = Turns()
         self._whole = self
+        self._port: CallPort | None = None
+        self._approve: Callable[[Call, Effects], Coroutine[Any, Any, Approval]] | None = None
         self.hooks = Hooks(hooks)
         self._mcp_servers = dict(mcp_servers or {})
         self._closers: list[Callable[[], Awaitable[None]]] = []
@@ -141,6 +146,22 @@ class Runtime:
         view.tools = tools
         return view
 
+    def serving(
+        self,
+        policy: Policy,
+        calls: CallPort,
+        approve: Callable[[Call, Effects], Coroutine[Any, Any, Approval]],
+        listener: Callable[[CallEvent], None] | None = None,
+    ) -> Runtime:
+        """The same runtime for one call that another machine made: `calls` is what its tool calls other tools through,
+        and `approve` decides there about what it did when it was tried.
+        """
+        view: Runtime = copy(self)
+        view.policy, view._port, view._approve, view._listeners = policy, calls, approve, Listeners()
+        if listener is not None:
+            view._listeners.subscribe(listener)
+        return view
+
     def for_session(self, session: Session, *, ask: Asker | None = None, limits: Limits | None = None) -> Runtime:
         """The same tools, policy, records and hooks for a session of its own, as a server gives every client.
 
@@ -155,6 +176,7 @@ class Runtime:
             limits=limits or self.limits,
             session=session,
             own_loop=self._executor.own_loop,
+            remote=self._executor.remote,
         )
         own._recording, own.hooks = self._recording, self.hooks
         return own
@@ -356,7 +378,9 @@ class Runtime:
                 return kept
         context = None
         emitter = self._listeners.emitter() if self._listeners.all else None
-        if call.parent is not None or tool.wants_context or emitter is not None:
+        executor = self._executor
+        is_remote = executor.remote is not None and executor.pool_of(tool) is not None
+        if call.parent is not None or tool.wants_context or emitter is not None or is_remote:
             context = self._context_for(call, emitter)
         call.context = context
         call.seconds = call.timeout or tool.timeout or self.limits.timeout
@@ -364,7 +388,7 @@ class Runtime:
             self._recording.tell("started", invocation, session)
         try:
             if self._tracer is None and tool.concurrency_safe:
-                value = await self._executor.execute(call)
+                value = await executor.execute(call)
             else:
                 value = await self._execute_apart(call)
         except ToolFailed as failed:
@@ -403,13 +427,16 @@ class Runtime:
                 phrase("`{name}` was not run: tools called tools {count} deep.", name=tool.name, count=len(lineage)),
                 phrase("A tool probably calls itself without end."),
             )
+        port = self._port or self._whole
         context = ToolContext(
-            call.session, call.invocation.call_id, tool.name, emitter, self._whole, (*lineage, tool.name), parent,
+            call.session, call.invocation.call_id, tool.name, emitter, port, (*lineage, tool.name), parent,
             asyncio.get_running_loop(),
         )  # fmt: skip
         if call.decision.tentative:
 
             def approve(effects: Effects) -> Coroutine[Any, Any, Approval]:
+                if self._approve is not None:
+                    return self._approve(call, effects)
                 return confirm_effects(call, effects, self.policy, self._asking)
 
             try_first(context, approve)

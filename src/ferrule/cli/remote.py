@@ -1,0 +1,331 @@
+"""`ferrule worker` runs calls of other machines here; `ferrule remote` is about the server between them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ferrule.cli.options import (
+    SECONDS,
+    PlainError,
+    json_option,
+    permission_options,
+    report_broken,
+    sandbox_options,
+    settings_for,
+    warn,
+)
+from ferrule.cli.output import print_table, write, write_json
+from ferrule.cli.words import _, said_of
+from ferrule.core.loops import on_signal
+from ferrule.remote.wire import RemoteProblem, require_pool
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+
+    from ferrule.app.settings import Settings
+    from ferrule.remote.link import Link
+    from ferrule.remote.worker import WorkerOptions
+
+_STATUS_SECONDS = 0.5
+
+
+def _server_options(command: Any) -> Any:
+    for option in (
+        click.option("--key", type=click.Path(path_type=Path), help=_("The file of the key to log in with.")),
+        click.option("--url", metavar="URL", help=_("The NATS server, as nats://host:4222; several with commas.")),
+    ):
+        command = option(command)
+    return command
+
+
+def _flags(url: str | None, key: Path | None) -> dict[str, Any]:
+    given = {"url": url, "key": key}
+    flags = {name: value for name, value in given.items() if value is not None}
+    return {"remote": flags} if flags else {}
+
+
+def _run(work: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        return asyncio.run(work)
+    except RemoteProblem as problem:
+        raise PlainError(said_of(problem)) from None
+
+
+# `ferrule worker`
+
+
+@click.command(
+    "worker",
+    help=_("Run calls of other machines on this one: take those of a pool from a NATS server."),
+    epilog=_("SIGTERM lets running calls end before the worker does. Its own settings and rules hold for every call."),
+)
+@click.option("--pool", required=True, metavar="NAME", help=_("The pool whose calls it takes."))
+@_server_options
+@click.option("--tools", multiple=True, metavar="NAMES", help=_("Offer only these tools; a name may contain `*`."))
+@click.option(
+    "--concurrency",
+    type=click.IntRange(min=1, max=10_000),
+    default=8,
+    show_default=True,
+    help=_("How many calls run at once."),
+)
+@click.option(
+    "--workspace",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help=_("Take calls on files and shells of this folder, and of workspaces inside it."),
+)
+@click.option("--tenant", "tenants", multiple=True, metavar="NAME", help=_("Only for this tenant. Repeatable."))
+@click.option("--name", metavar="NAME", help=_("What the worker is called; the host's name and a number by default."))
+@click.option("--drain", type=SECONDS, default=30.0, help=_("Seconds that running calls have to end on SIGTERM."))
+@click.option("--replicas", type=click.IntRange(1, 5), default=1, help=_("Servers that keep each call, in a cluster."))
+@permission_options
+@sandbox_options
+def worker_command(
+    pool: str,
+    url: str | None,
+    key: Path | None,
+    tools: tuple[str, ...],
+    concurrency: int,
+    workspace: Path | None,
+    tenants: tuple[str, ...],
+    name: str | None,
+    drain: float,
+    replicas: int,
+) -> None:
+    from ferrule.remote.worker import WorkerOptions
+
+    folder = (workspace or Path()).resolve()
+    settings = settings_for(folder, _flags(url, key)).settings
+    named = {"name": require_pool(name)} if name else {}
+    options = WorkerOptions(
+        require_pool(pool),
+        tools=tools,
+        concurrency=concurrency,
+        workspace=folder if workspace is not None else None,
+        tenants=tenants,
+        drain=drain,
+        replicas=replicas,
+        **named,
+    )
+    _show_lines()
+    _run(_work(settings, folder, options))
+    write(_("Stopped."), err=True)
+
+
+async def _work(settings: Settings, folder: Path, options: WorkerOptions) -> None:
+    from ferrule.app.build import App
+    from ferrule.remote.worker import HERE, Worker
+
+    stop = asyncio.Event()
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+        on_signal(name, stop.set)
+    app = App(settings, folder, remote=HERE)
+    for note in app.notes:
+        warn(note)
+    async with app:
+        report_broken(app.tools)
+        wanted = options.tools or ("*",)
+        tools = [
+            one.tool
+            for _name, one in app.tools.registry.entries()
+            if one.enabled and one.tool.fault is None and any(fnmatchcase(one.tool.name, name) for name in wanted)
+        ]
+        if not tools:
+            raise RemoteProblem(_("There is no tool called {names}.").format(names=", ".join(wanted)))
+        worker: list[Worker] = []
+        link = await _open(settings, f"ferrule worker {options.name}", lambda: [one.reconnected() for one in worker])
+        try:
+            worker.append(Worker(link, app.runtime, tools, options))
+            await worker[0].serve(stop, lambda: _greet(options, len(tools)))
+        finally:
+            await link.close()
+
+
+def _greet(options: WorkerOptions, count: int) -> None:
+    write(
+        _(
+            "Worker {name} takes calls of the pool {pool}: {count} tools, {concurrency} at once (Ctrl-C stops it)"
+        ).format(name=options.name, pool=options.pool, count=count, concurrency=options.concurrency),
+        err=True,
+    )
+
+
+async def _open(settings: Settings, name: str, reconnected: Any = None) -> Link:
+    """A connection by the settings, or to the server of `ferrule remote dev`."""
+    from ferrule.app.build import build_remote
+    from ferrule.remote.link import Link
+
+    calls = build_remote(settings)
+    if calls is None:
+        raise RemoteProblem(
+            _("There is no NATS server to connect to. Give --url, set `remote.url`, or start `ferrule remote dev`.")
+        )
+    link = Link(calls.key, calls.lease)
+    await link.open(calls.urls, name, ca=calls.ca, reconnected=reconnected or (lambda: None))
+    return link
+
+
+def _show_lines() -> None:
+    """What a worker has to say, where nobody has set up logging."""
+    if not logging.getLogger().handlers:
+        from ferrule.cli.serve import ServiceLines
+
+        handler = ServiceLines()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        logger = logging.getLogger("ferrule.remote")
+        logger.addHandler(handler)
+        logger.setLevel(logging.WARNING)
+        logger.propagate = False
+
+
+# `ferrule remote`
+
+
+@click.group("remote", help=_("Tools on other machines: the server between callers and workers."))
+def remote_command() -> None:
+    pass
+
+
+@remote_command.command("dev", help=_("Run a NATS server on this machine, for trying things out."))
+@click.option("--port", type=click.IntRange(1, 65535), help=_("The port to listen on; 4222, or a free one."))
+def dev(port: int | None) -> None:
+    _run(_dev(port))
+
+
+async def _dev(port: int | None) -> None:
+    from ferrule.remote.server import DevServer, dev_connection
+
+    if (running := dev_connection()) is not None:
+        raise RemoteProblem(_("A server runs already, at {url}.").format(url=running[0]))
+    stop = asyncio.Event()
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+        on_signal(name, stop.set)
+    server = DevServer(port)
+    await server.start()
+    try:
+        write(_("A NATS server listens on {url}, for this machine alone (Ctrl-C stops it).").format(url=server.url))
+        write(_("Workers and callers on this machine find it by themselves:"))
+        write("  ferrule worker --pool demo")
+        waiting = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(server.wait())]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for one in waiting:
+            one.cancel()
+    finally:
+        await server.stop()
+
+
+@remote_command.command("status", help=_("Show pools, workers, and the calls that wait, run or were lost."))
+@_server_options
+@click.option("--pool", "pools", multiple=True, metavar="NAME", help=_("Only this pool. Repeatable."))
+@json_option
+def status(url: str | None, key: Path | None, pools: tuple[str, ...], as_json: bool) -> None:
+    settings = settings_for(Path(), _flags(url, key)).settings
+    told = _run(_status(settings, [require_pool(one) for one in pools]))
+    if as_json:
+        write_json(told)
+        return
+    if not told:
+        write(_("There are no pools yet. `ferrule worker --pool NAME` makes one."), err=True)
+    rows = [[one["pool"], str(len(one["workers"])), *(str(one[name]) for name in _COUNTS)] for one in told]
+    if rows:
+        print_table([_("POOL"), _("WORKERS"), _("PENDING"), _("IN FLIGHT"), _("LOST (1 H)")], rows)
+    listed = [
+        [each["worker"], one["pool"], f"{each['running']}/{each['concurrency']}", str(len(each["tools"])),
+         each["workspace"] or "-"]
+        for one in told
+        for each in one["workers"]
+    ]  # fmt: skip
+    if listed:
+        write("")
+        print_table([_("WORKER"), _("POOL"), _("RUNNING"), _("TOOLS"), _("WORKSPACE")], listed)
+
+
+_COUNTS = ("pending", "in_flight", "lost")
+
+
+async def _status(settings: Settings, pools: Sequence[str]) -> list[dict[str, Any]]:
+    from ferrule.remote.roster import Roster, pool_counts, pools_on
+
+    link = await _open(settings, "ferrule status")
+    try:
+        named = list(pools) or await pools_on(link) or sorted(settings.remote.pools)
+        roster = Roster(link)
+        for pool in named:
+            await roster.watch(pool)
+        await asyncio.sleep(_STATUS_SECONDS)
+        return [
+            {
+                "pool": pool,
+                "workers": [
+                    {name: getattr(one, name) for name in ("worker", "tools", "workspace", "concurrency", "running")}
+                    for one in sorted(roster.workers(pool), key=lambda one: one.worker)
+                ],
+                **await pool_counts(link, pool),
+            }
+            for pool in named
+        ]
+    finally:
+        await link.close()
+
+
+@remote_command.command("setup", help=_("Make what POOLS need on the server; with a key that may."))
+@click.argument("pools", nargs=-1, required=True)
+@_server_options
+@click.option("--replicas", type=click.IntRange(1, 5), default=1, help=_("Servers that keep each call, in a cluster."))
+def setup(pools: tuple[str, ...], url: str | None, key: Path | None, replicas: int) -> None:
+    settings = settings_for(Path(), _flags(url, key)).settings
+    _run(_setup(settings, [require_pool(one) for one in pools], replicas))
+    write(_("Ready: {pools}").format(pools=", ".join(pools)))
+
+
+async def _setup(settings: Settings, pools: Sequence[str], replicas: int) -> None:
+    link = await _open(settings, "ferrule setup")
+    with suppress(asyncio.CancelledError):
+        for pool in pools:
+            await link.prepare(pool, replicas)
+    await link.close()
+
+
+@remote_command.command(
+    "config",
+    help=_("Print a server's configuration for POOLS, and make the keys that it lets in."),
+    epilog=_("Keys that are there already are kept. Each user may touch its own pool's and tenant's subjects alone."),
+)
+@click.argument("pools", nargs=-1, required=True)
+@click.option("--keys", type=click.Path(file_okay=False, path_type=Path), default=Path("remote-keys"),
+              show_default=True, help=_("The folder for the keys."))  # fmt: skip
+@click.option("--tenant", "tenants", multiple=True, metavar="NAME", help=_("Workers of its own for it. Repeatable."))
+@click.option("--listen", default="0.0.0.0:4222", show_default=True, metavar="HOST:PORT")
+@click.option("--store", default="/var/lib/nats", show_default=True, metavar="FOLDER")
+@click.option("--server-name", default="ferrule-1", show_default=True, metavar="NAME")
+@click.option("--route", "routes", multiple=True, metavar="HOST:PORT", help=_("A node of the cluster. Repeatable."))
+@click.option("--tls", nargs=3, metavar="CERT KEY CA", help=_("The files for TLS."))
+def config(
+    pools: tuple[str, ...],
+    keys: Path,
+    tenants: tuple[str, ...],
+    listen: str,
+    store: str,
+    server_name: str,
+    routes: tuple[str, ...],
+    tls: tuple[str, str, str] | None,
+) -> None:
+    from ferrule.remote.server import ServerPlan, plan_users
+
+    try:
+        users = plan_users(keys, [require_pool(one) for one in pools], tenants)
+    except RemoteProblem as problem:
+        raise PlainError(said_of(problem)) from None
+    plan = ServerPlan(users, listen, store, server_name, routes, tls)
+    write(plan.text().rstrip("\n"))
+    for user in users:
+        write(f"{keys / user.name}.key: {user.public}", err=True)
+    if tls is None:
+        warn(_("Without --tls, whoever can listen on the network reads the calls."))

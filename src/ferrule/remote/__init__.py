@@ -1,0 +1,1 @@
+"""Calls on other machines, through NATS JetStream: the same stages, results, events and records."""

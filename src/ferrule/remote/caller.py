@@ -1,0 +1,721 @@
+"""The caller's side of a call on another machine: hands it over, hears of it, and always ends it with one result."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from contextlib import suppress
+from contextvars import copy_context
+from fnmatch import fnmatchcase
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from pydantic_core import PydanticSerializationError, to_json
+
+from ferrule.core.call import RawCall
+from ferrule.core.elicitation import current_elicitor
+from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.phrases import phrase, said_by
+from ferrule.remote.link import GIVEN_UP, LONGEST_VALID, LOST, Link, NotReached
+from ferrule.remote.roster import Roster, near, real_path
+from ferrule.remote.wire import (
+    PIECE,
+    RemoteCall,
+    RemoteProblem,
+    digest_of,
+    hash_of,
+    near_subject,
+    pack_result,
+    plain,
+    read_result,
+    require_pool,
+    seal,
+    subject_token,
+    unseal,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping, Sequence
+    from contextvars import Context
+    from pathlib import Path
+
+    from ferrule.core.context import Session, ToolContext
+    from ferrule.core.tool import Tool
+    from ferrule.pipeline.stages import Call
+    from ferrule.remote.link import Claim
+    from ferrule.remote.roster import Announcement
+    from ferrule.remote.wire import Key
+
+logger = logging.getLogger("ferrule.remote")
+
+_MOST_STATE = 65_536
+_CHECKS_AT_ONCE = 64
+_CHECKS_A_ROUND = 2000
+_PINNED = 10_000
+"""Sessions of which it is remembered on which worker they are."""
+_PLACES = ("path", "shell", "command")
+"""Resources of a workspace: a call that touches one runs where that workspace is."""
+_UNSURE = phrase("It may have run. Check whether it is done before you do it again.")
+_NOT_RUN = phrase("It was not run; the same call may work later.")
+
+
+class Flight:
+    """A call that was handed over and has no result yet."""
+
+    def __init__(
+        self, call: RemoteCall, key: str, context: ToolContext | None, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.call = call
+        self.key = key
+        """Of its claim."""
+        self.context = context
+        self.done: asyncio.Future[dict[str, Any]] = loop.create_future()
+        self.worker: str | None = None
+        self.heard = self.sent = monotonic()
+        self.checked = 0.0
+        self.revision = 0
+        """Of the claim that was seen last."""
+        self.asked: dict[int, asyncio.Task[dict[str, Any]]] = {}
+        """What the tool asked for, by number: other calls, an approval, the model."""
+        self.seen_events = 0
+        self.around = copy_context()
+        """What the tool asks for is done in the caller's surroundings: its trace, and whoever it can ask."""
+
+    def end(self, told: dict[str, Any]) -> None:
+        if not self.done.done():
+            self.done.set_result(told)
+
+
+class RemoteCalls:
+    """Runs tools on the workers of pools: `Runtime(tools, remote=RemoteCalls("nats://…", key, pools={"gpu": ["*"]}))`.
+
+    `pools` says which tools run where: names with `*`, `tag:…` or `kind:…`; a tool may also name its pool itself.
+    `wait` is how many seconds a call waits for a worker that has its tool, and `queue` for one that is free. A worker
+    that says nothing for two leases is taken for dead.
+    """
+
+    def __init__(
+        self,
+        url: str | Sequence[str],
+        key: Key,
+        *,
+        pools: Mapping[str, Sequence[str]] | None = None,
+        lease: float = 10.0,
+        wait: float = 10.0,
+        queue: float = 300.0,
+        ca: Path | None = None,
+    ) -> None:
+        if not 0 < queue <= LONGEST_VALID:
+            raise ValueError(f"`queue` is more than 0 and at most {LONGEST_VALID:g} seconds, not {queue:g}.")
+        if not 0.4 <= lease <= 300:
+            raise ValueError(f"`lease` is from 0.4 to 300 seconds, not {lease:g}.")
+        self.urls = [url] if isinstance(url, str) else list(url)
+        self.key, self.lease, self.wait, self.queue, self.ca = key, lease, wait, queue, ca
+        self.pools = {require_pool(name): tuple(patterns) for name, patterns in (pools or {}).items()}
+        self.longest_wait = wait + queue + 4 * lease + 30
+        self.lost = 0
+        """How many calls were lost so far."""
+        self._desks: WeakKeyDictionary[asyncio.AbstractEventLoop, Desk] = WeakKeyDictionary()
+
+    def pool_of(self, tool: Tool[Any]) -> str | None:
+        for pool, patterns in self.pools.items():
+            if any(_is_meant(pattern, tool) for pattern in patterns):
+                return pool
+        return tool.remote or None
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that have no result yet."""
+        return sum(len(desk.flights) for desk in self._desks.values())
+
+    async def desk(self) -> Desk:
+        """What belongs to the running loop: the connection, and the calls that were made on it."""
+        loop = asyncio.get_running_loop()
+        desk = self._desks.get(loop)
+        if desk is None:
+            desk = self._desks[loop] = Desk(self)
+        await desk.open()
+        return desk
+
+    async def perform(self, call: Call, pool: str) -> Any:
+        """The result of a call that ran on a worker; raises `Stopped` where it failed or is lost."""
+        name = call.invocation.tool.name
+        try:
+            desk = await self.desk()
+            flight = await desk.launch(call, require_pool(pool))
+        except RemoteProblem as problem:
+            raise _not_run(name, said_by(problem)) from None
+        try:
+            told = await desk.outcome(flight)
+        finally:
+            desk.land(flight)
+        return _value(call, flight, told)
+
+    async def close(self) -> None:
+        """End the connection of the running loop."""
+        desk = self._desks.pop(asyncio.get_running_loop(), None)
+        if desk is not None:
+            await desk.close()
+
+
+class Desk:
+    """The connection of one event loop, and the calls that were made on it."""
+
+    def __init__(self, owner: RemoteCalls) -> None:
+        self.owner = owner
+        self.link = Link(owner.key, owner.lease)
+        self.roster = Roster(self.link, left=self._worker_left)
+        self.flights: dict[str, Flight] = {}
+        self._instance = uuid.uuid4().hex[:12]
+        self._opening = asyncio.Lock()
+        self._round: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._unreached_since: float | None = None
+        self._hinted: dict[tuple[str, str], float] = {}
+        self._pins: dict[tuple[str, str], str] = {}
+        self._suspect = False
+        """Whether silent calls shall be looked at now: a worker left, or the connection was away."""
+
+    async def open(self) -> None:
+        async with self._opening:
+            if self._round is not None:
+                return
+            owner = self.owner
+            await self.link.open(owner.urls, "ferrule caller", ca=owner.ca, reconnected=self._reconnected)
+            subject = f"reply.*.*.{owner.key.public}.{self._instance}.*"
+            await self.link.connection.subscribe(subject, cb=self._take)
+            for pool in owner.pools:
+                await self.roster.watch(pool)
+            self._round = asyncio.create_task(self._look_after())
+
+    async def close(self) -> None:
+        if self._round is not None:
+            self._round.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        await self.link.close()
+
+    def spawn(self, work: Coroutine[Any, Any, Any], around: Context | None = None) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work, context=around)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("A part of a remote call failed", exc_info=error)
+
+    # Handing a call over
+
+    async def launch(self, call: Call, pool: str) -> Flight:
+        """Hand a call to the workers of a pool; raises `RemoteProblem` where it certainly was not started."""
+        owner, invocation, session = self.owner, call.invocation, call.session
+        tool, caller = invocation.tool, session.caller
+        tenant, digest = subject_token(caller.tenant), digest_of(tool)
+        await self.roster.watch(pool)
+        bound = _is_bound(call)
+        worker = await self._worker_for(tool, pool, digest, tenant, session, bound=bound)
+        uid = uuid.uuid4().hex
+        named = subject_token(tool.name)
+        subject = near_subject(pool, tenant, worker, named) if worker else f"call.{pool}.{tenant}.{named}"
+        arguments = tool.params.dump(invocation.params)
+        context = call.context
+        remote = RemoteCall(
+            uid=uid,
+            call_id=invocation.call_id,
+            tool=tool.name,
+            version=tool.version,
+            digest=digest,
+            subject=subject,
+            reply=f"reply.{pool}.{tenant}.{owner.key.public}.{self._instance}.{uid}",
+            secret=uuid.uuid4().hex,
+            pool=pool,
+            issued=await self._server_time(pool),
+            valid=owner.queue,
+            seconds=call.seconds,
+            idempotent=tool.idempotent,
+            tenant=caller.tenant,
+            user=caller.user,
+            role=caller.role,
+            session=session.id,
+            workspace=str(session.workspace),
+            directory=str(session.directory),
+            bound=bound,
+            tentative=call.decision.tentative,
+            reason=call.decision.reason,
+            watched=context is not None and context.watched,
+            model=session.model,
+            asks_model=session.model_adapter is not None,
+            config=_small(session.config),
+            state=_small(session.state),
+            trace=_trace(),
+        )
+        key = f"{tenant}.{uid}"
+        if len(arguments) > PIECE:
+            remote.parked, remote.hashed = await self.link.park(pool, f"{key}.a", arguments), hash_of(arguments)
+        else:
+            remote.arguments = arguments.decode()
+        flight = Flight(remote, key, context, asyncio.get_running_loop())
+        self.flights[uid] = flight
+        try:
+            await self._send(flight, tenant)
+        except BaseException:
+            self.land(flight)
+            raise
+        return flight
+
+    async def _server_time(self, pool: str) -> float:
+        until = monotonic() + 2 * self.link.lease
+        while True:
+            try:
+                return await self.link.now(pool)
+            except NotReached:
+                if monotonic() > until:
+                    raise RemoteProblem(_unreachable(self.owner)) from None
+                await asyncio.sleep(0.1)
+
+    async def _send(self, flight: Flight, tenant: str) -> None:
+        """Publish until the server has it. Where that stays unknown, the claim decides what became of it."""
+        call, payload = flight.call, flight.call.pack()
+        until = monotonic() + 2 * self.link.lease
+        await self._hint(call.pool, tenant)
+        while True:
+            try:
+                return await self.link.send_call(call.subject, call.uid, payload)
+            except asyncio.CancelledError:
+                self.spawn(self._give_up(flight))  # it may be on its way
+                raise
+            except NotReached:
+                if monotonic() < until:
+                    await asyncio.sleep(0.1)
+                    continue
+            except RemoteProblem:  # refused: it is not there
+                await self._give_up(flight)
+                raise
+            if not await self._give_up(flight):
+                flight.end({"lost": _unreachable(self.owner)})
+            return None
+
+    async def _hint(self, pool: str, tenant: str) -> None:
+        """Let workers know that this tenant has calls; they find out by themselves, but later."""
+        if monotonic() - self._hinted.get((pool, tenant), -1e9) > 2 * self.link.lease:
+            self._hinted[pool, tenant] = monotonic()
+            await self.link.tell(f"hint.{pool}.{tenant}", b"")
+
+    async def _worker_for(
+        self, tool: Tool[Any], pool: str, digest: str, tenant: str, session: Session, *, bound: bool
+    ) -> str:
+        """Wait until there is somebody for the call; the name of the worker, where only one will do."""
+        until = monotonic() + self.owner.wait
+        workspace = real_path(session.workspace)
+        while True:
+            offering = self.roster.offering(pool, tool.name, digest, tenant)
+            if offering and not bound:
+                return ""
+            having = near(offering, workspace)
+            if having:
+                return self._pinned(pool, session, having)
+            if not await self.roster.await_change(until):
+                raise RemoteProblem(self._nobody(tool, pool, workspace if offering else "", tenant))
+
+    def _pinned(self, pool: str, session: Session, having: list[Announcement]) -> str:
+        """The worker where the session is, so that its shells and what it has read are there."""
+        key = pool, session.id
+        names = [one.worker for one in having]
+        if (worker := self._pins.get(key)) not in names:
+            least = min(having, key=lambda one: (-len(one.workspace), one.running / one.concurrency))
+            worker = least.worker
+            while len(self._pins) >= _PINNED:
+                self._pins.pop(next(iter(self._pins)))
+            self._pins[key] = worker
+        return worker or names[0]
+
+    def _nobody(self, tool: Tool[Any], pool: str, workspace: str, tenant: str) -> str:
+        seconds, there = f"{self.owner.wait:g}", self.roster.workers(pool)
+        if workspace:
+            return phrase(
+                "No worker of the pool `{pool}` has the workspace {workspace}. Start one there: `ferrule worker --pool "
+                "{pool} --workspace {workspace}`.",
+                pool=pool,
+                workspace=workspace,
+            )
+        if not there:
+            return phrase(
+                "The pool `{pool}` has no workers; {seconds} s were waited for one. Start one: `ferrule worker --pool "
+                "{pool}`.",
+                pool=pool,
+                seconds=seconds,
+            )
+        versions = sorted({version for one in there for version in one.tools.get(tool.name, {}).values()})
+        if versions and any(one.tenants is None or tenant in one.tenants for one in there):
+            return phrase(
+                "The workers of the pool `{pool}` have `{tool}` in another definition (version {theirs}; here it is "
+                "{ours}). Bring both to the same version.",
+                pool=pool,
+                tool=tool.name,
+                theirs=", ".join(versions),
+                ours=tool.version,
+            )
+        return phrase(
+            "None of the {count} workers of the pool `{pool}` has the tool `{tool}` for this caller; {seconds} s were "
+            "waited for one.",
+            count=len(there),
+            pool=pool,
+            tool=tool.name,
+            seconds=seconds,
+        )
+
+    # Until it has ended
+
+    async def outcome(self, flight: Flight) -> dict[str, Any]:
+        """What the call came to. Cancelling stops it where it runs, and waits for that."""
+        try:
+            return await asyncio.shield(flight.done)
+        except asyncio.CancelledError:
+            told = await self._recall(flight)
+            if told is None or "result" not in told or not told["result"]["success"]:
+                raise
+            return told  # it had done its work before it could be stopped
+
+    def land(self, flight: Flight) -> None:
+        self.flights.pop(flight.call.uid, None)
+        for task in flight.asked.values():
+            task.cancel()
+
+    async def _recall(self, flight: Flight) -> dict[str, Any] | None:
+        """Stop a call: keep it from being started, or have its worker stop it."""
+        try:
+            while not flight.done.done():
+                if flight.worker is None and await self._give_up(flight):
+                    return None
+                await self._control(flight, {"kind": "cancel"})
+                await asyncio.wait({flight.done}, timeout=0.25)
+        except asyncio.CancelledError:  # it was waited for long enough
+            self.spawn(self._declare_lost(flight, flight.revision))
+            raise
+        return flight.done.result()
+
+    async def _give_up(self, flight: Flight) -> bool:
+        """See to it that nobody starts the call; False where somebody has, or where that cannot be known."""
+        try:
+            if await self.link.set_claim(flight.call.pool, flight.key, GIVEN_UP + b"{}", 0) is not None:
+                return True
+            found = await self.link.claim(flight.call.pool, flight.key)
+        except NotReached:
+            return False
+        if found is not None:
+            await self._learn(flight, found)
+        return False
+
+    async def _control(self, flight: Flight, told: dict[str, Any]) -> None:
+        if flight.worker is not None:
+            call = flight.call
+            subject = f"ctl.{call.pool}.{subject_token(call.tenant)}.{flight.worker}.{call.uid}"
+            await self.link.tell(subject, seal(call.secret, told))
+
+    # What workers say
+
+    async def _take(self, message: Any) -> None:
+        uid = message.subject.rpartition(".")[2]
+        flight = self.flights.get(uid)
+        if flight is None or (told := unseal(flight.call.secret, message.data)) is None:
+            if message.reply:
+                await self.link.tell(message.reply, b"ok" if uid == "_" else b"unknown")
+            return
+        flight.heard = monotonic()
+        match told["kind"]:
+            case "started":
+                flight.worker, flight.revision = told["worker"], told["revision"]
+            case "beat":
+                flight.worker = told["worker"]
+                await self.link.tell(message.reply, b"ok")
+            case "event":
+                self._show(flight, told)
+            case "done":
+                self.spawn(self._finish(flight, told))
+            case "refused":
+                self.spawn(self._refuse(flight, told["message"]))
+            case "claimed":  # somebody had it before; what became of it the claim says
+                flight.heard, self._suspect = flight.sent, True
+            case "ask":
+                self._asked(flight, told)
+            case _:
+                logger.warning("A worker said %r, which this version does not know", told["kind"])
+
+    def _show(self, flight: Flight, told: dict[str, Any]) -> None:
+        context = flight.context
+        if context is None or flight.done.done() or told["number"] <= flight.seen_events:
+            return
+        flight.seen_events = told["number"]
+        if "done" in told:
+            context.progress(told["done"], told["total"], told["message"])
+        else:
+            context.partial(told["content"])
+
+    async def _finish(self, flight: Flight, told: dict[str, Any]) -> None:
+        """Deliver a result, which may lie in pieces."""
+        if "parked" in told:
+            try:
+                data = await self.link.fetch(flight.call.pool, f"{flight.key}.r", told["parked"], told["hash"])
+            except RemoteProblem as problem:
+                flight.end({"lost": phrase("Its result did not arrive: {why}.", why=said_by(problem).rstrip("."))})
+                return
+            if (told := unseal(flight.call.secret, data) or {}) == {}:
+                flight.end({"lost": phrase("Its result did not come from its worker.")})
+                return
+        flight.end(told)
+
+    async def _refuse(self, flight: Flight, message: str) -> None:
+        if await self._give_up(flight):
+            flight.end({"refused": message})
+
+    # What a tool asks for while it runs: what it calls goes through our stages, on our record
+
+    def _asked(self, flight: Flight, told: dict[str, Any]) -> None:
+        for number in [number for number in flight.asked if number < told["settled"]]:
+            del flight.asked[number]
+        number = told["number"]
+        known = flight.asked.get(number)
+        if known is None:
+            flight.asked[number] = self.spawn(self._answer(flight, told), flight.around)
+        elif known.done():  # the answer did not arrive
+            self.spawn(self._control(flight, known_answer(known)))
+
+    async def _answer(self, flight: Flight, told: dict[str, Any]) -> dict[str, Any]:
+        call, number = flight.call, told["number"]
+        try:
+            if "parked" in told:
+                data = await self.link.fetch(call.pool, f"{flight.key}.q{number}", told["parked"], told["hash"])
+                told = unseal(call.secret, data) or {}
+            value = await _granted(flight, told["what"], told["with"])
+            answer: dict[str, Any] = {"kind": "answer", "number": number, "value": value}
+            if len(data := seal(call.secret, answer)) > PIECE:
+                parked = await self.link.park(call.pool, f"{flight.key}.w{number}", data)
+                answer = {"kind": "answer", "number": number, "parked": parked, "hash": hash_of(data)}
+        except RemoteProblem as problem:
+            answer = {"kind": "answer", "number": number, "error": said_by(problem)}
+        await self._control(flight, answer)
+        return answer
+
+    # Silence
+
+    def _reconnected(self) -> None:
+        self._suspect = True
+        self._hinted.clear()
+        self.spawn(self.roster.ask_again())
+
+    def _worker_left(self, _: Announcement) -> None:
+        self._suspect = True
+
+    async def _look_after(self) -> None:
+        """Look at calls of which nothing was heard for a while."""
+        lease = self.link.lease
+        while True:
+            for _ in range(5):
+                await asyncio.sleep(lease / 20)
+                if self._suspect:
+                    break
+            self.roster.prune()
+            quiet = lease / 4 if self._suspect else lease
+            self._suspect = False
+            now = monotonic()
+            silent = [
+                one
+                for one in self.flights.values()
+                if now - one.heard > quiet and now - one.checked > quiet and not one.done.done()
+            ]
+            silent.sort(key=lambda one: one.checked)
+            chosen = silent[:_CHECKS_A_ROUND]
+            for start in range(0, len(chosen), _CHECKS_AT_ONCE):
+                checks = (self._check(one) for one in chosen[start : start + _CHECKS_AT_ONCE])
+                for problem in await asyncio.gather(*checks, return_exceptions=True):
+                    if isinstance(problem, Exception):
+                        logger.error("A remote call could not be looked at", exc_info=problem)
+
+    async def _check(self, flight: Flight) -> None:
+        """Learn from its claim what became of a silent call, and end it where nothing more will be heard."""
+        flight.checked = now = monotonic()
+        lease, call = self.link.lease, flight.call
+        try:
+            found = await self.link.claim(call.pool, flight.key)
+        except NotReached:
+            self._unreached_since = self._unreached_since or now
+            if now - self._unreached_since > 2 * lease and now - flight.heard > 2 * lease:
+                flight.end({"lost": _unreachable(self.owner)})
+            return None
+        self._unreached_since = None
+        if found is not None:
+            return await self._learn(flight, found)
+        await self._hint(call.pool, subject_token(call.tenant))
+        gone = call.subject.startswith("near.") and not self.roster.knows(call.pool, call.subject.split(".")[3])
+        late = now - flight.sent > call.valid
+        if (late or gone) and await self._give_up(flight):
+            flight.end({"unstarted": "gone" if gone else "late"})
+        return None
+
+    async def _learn(self, flight: Flight, found: Claim) -> None:
+        match found.state:
+            case b"D":
+                told = unseal(flight.call.secret, found.data)
+                await self._finish(flight, told or {"lost": phrase("Its result did not come from its worker.")})
+            case b"R":
+                if (
+                    flight.revision != found.revision
+                ):  # it was claimed, or claimed anew, and nothing was heard of it yet
+                    flight.revision, flight.worker = found.revision, found.told["worker"]
+                    flight.heard = monotonic()
+                elif monotonic() - flight.heard >= 2 * self.link.lease:
+                    await self._declare_lost(flight, found.revision)
+            case b"L":
+                flight.end({"lost": _silent(flight)})
+            case _:
+                flight.end({"unstarted": "late"})
+
+    async def _declare_lost(self, flight: Flight, revision: int) -> None:
+        """From here on its worker cannot report a result any more."""
+        told = to_json({"worker": flight.worker, "tool": flight.call.tool, "call": flight.call.call_id})
+        try:
+            if await self.link.set_claim(flight.call.pool, flight.key, LOST + told, revision) is None:
+                return
+            lost = f"_lost.{flight.call.uid}"
+            await self.link.set_claim(flight.call.pool, lost, LOST + told, 0)
+        except NotReached:
+            return
+        await self._control(flight, {"kind": "cancel"})
+        flight.end({"lost": _silent(flight)})
+
+
+def known_answer(task: asyncio.Task[Any]) -> dict[str, Any]:
+    """What was answered before to a question that came again, because the answer did not arrive."""
+    return task.result() if not task.cancelled() and task.exception() is None else {"kind": "nothing"}
+
+
+async def _granted(flight: Flight, what: str, given: Any) -> Any:
+    """Do what a tool on another machine asks of the machine where its call was made."""
+    context = flight.context
+    if context is None:
+        raise RemoteProblem("the call has no context")
+    match what:
+        case "call":
+            raw = RawCall(given["name"], given["arguments"], version=given["version"])
+            return pack_result(await _port(context).run(raw, session=context.session, parent=context))
+        case "batch":
+            calls = [
+                RawCall(one["name"], one["arguments"], id=one["id"], version=one["version"]) for one in given["calls"]
+            ]
+            results = await context.batch(calls, given=given["given"])
+            return [{"id": one.call_id, "tool": one.tool, **pack_result(one)} for one in results]
+        case "approve":
+            from pydantic import TypeAdapter
+
+            from ferrule.core.call import Effects
+
+            return plain(await context.approve(TypeAdapter(Effects).validate_python(given)))
+        case "complete":
+            return await context.model_adapter.complete(given)
+        case "elicit":
+            elicitor = current_elicitor()
+            if elicitor is None:
+                return {"action": "decline", "content": {}, "why": "nobody can be asked"}
+            with context.asking_person():
+                return plain(await elicitor.elicit(given["message"], given["schema"], url=given["url"]))
+        case _:
+            raise RemoteProblem(f"this version cannot answer {what!r}")
+
+
+def _port(context: ToolContext) -> Any:
+    return context._calls()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - it keeps the version, which `call` lacks
+
+
+def _value(call: Call, flight: Flight, told: dict[str, Any]) -> Any:
+    """The value of a call that succeeded; raises `Stopped` for any other end."""
+    invocation = call.invocation
+    name, details = invocation.tool.name, {"worker": flight.worker, "pool": flight.call.pool}
+    if "result" in told:
+        _take_over(call.session.state, told.get("state"))
+        result = read_result(told["result"], invocation.call_id, name)
+        stage = result.metadata.get("stage")
+        if result.error is None or stage is None:
+            return result
+        error = result.error
+        raise Stopped(Stage(stage), error.kind, error.message, error.suggestion, error.details)
+    if "refused" in told:
+        raise _not_run(name, told["refused"])
+    if "unstarted" in told:
+        waited = phrase("No worker of the pool `{pool}` took it within {seconds} s.", pool=flight.call.pool,
+                        seconds=f"{flight.call.valid:g}")  # fmt: skip
+        gone = phrase("The worker that has its workspace has left.")
+        raise _not_run(name, gone if told["unstarted"] == "gone" else waited)
+    raise Stopped(
+        Stage.EXECUTE,
+        ErrorKind.EXECUTION,
+        phrase("`{name}` is lost: {why}", name=name, why=told.get("lost", "")),
+        None if invocation.tool.read_only else _UNSURE,
+        {"lost": True, **details},
+    )
+
+
+def _not_run(name: str, why: str) -> Stopped:
+    return Stopped(
+        Stage.EXECUTE, ErrorKind.EXECUTION, phrase("`{name}` was not run: {why}", name=name, why=why), _NOT_RUN
+    )
+
+
+def _silent(flight: Flight) -> str:
+    return phrase("its worker `{worker}` stopped answering.", worker=flight.worker or "?")
+
+
+def _unreachable(owner: RemoteCalls) -> str:
+    return phrase("the NATS server at {where} does not answer.", where=", ".join(owner.urls))
+
+
+def _is_meant(pattern: str, tool: Tool[Any]) -> bool:
+    what, colon, name = pattern.partition(":")
+    if colon and what == "tag":
+        return any(fnmatchcase(tag, name) for tag in tool.tags)
+    if colon and what == "kind":
+        return tool.kind == name
+    return fnmatchcase(tool.name, pattern)
+
+
+def _is_bound(call: Call) -> bool:
+    """Whether it works on the files or shells of its session's workspace."""
+    tool = call.invocation.tool
+    if not tool.has_touches:
+        return False
+    return any(touch.resource.partition(":")[0] in _PLACES for touch in call.invocation.touches)
+
+
+def _small(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a session can travel: plain values, and not many."""
+    if not values:
+        return {}
+    kept: dict[str, Any] = {}
+    for name, value in values.items():
+        with suppress(PydanticSerializationError, ValueError, RecursionError):
+            if len(to_json(value)) <= _MOST_STATE:
+                kept[name] = value
+    return kept if len(to_json(kept)) <= _MOST_STATE else {}
+
+
+def _take_over(state: dict[str, Any], changed: dict[str, Any] | None) -> None:
+    """What the tool changed of the session's state."""
+    if changed:
+        state.update(changed["set"])
+        for name in changed["removed"]:
+            state.pop(name, None)
+
+
+def _trace() -> dict[str, str]:
+    """Where the call stands in a trace, for the spans of the worker."""
+    import sys
+
+    carrier: dict[str, str] = {}
+    if "opentelemetry" in sys.modules:
+        from opentelemetry import propagate
+
+        propagate.inject(carrier)
+    return carrier

@@ -1,0 +1,400 @@
+"""One call on its worker: runs the tool, keeps the lease, carries what the tool says and asks, and ends once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from contextlib import nullcontext, suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from ferrule.core.call import Approval, RawCall
+from ferrule.core.elicitation import Elicited, set_elicitor
+from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
+from ferrule.core.events import Partial, Progress
+from ferrule.core.phrases import phrase
+from ferrule.pipeline.format import format_stopped
+from ferrule.pipeline.record import Backlog
+from ferrule.pipeline.stages import Decision, Verdict
+from ferrule.remote.link import CLAIM_SECONDS, DONE, RUNNING, NotReached
+from ferrule.remote.wire import (
+    LARGEST,
+    PIECE,
+    RemoteProblem,
+    hash_of,
+    pack_result,
+    plain,
+    read_result,
+    seal,
+    subject_token,
+    unseal,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from ferrule.core.call import Effects
+    from ferrule.core.context import Session, ToolContext
+    from ferrule.core.events import CallEvent
+    from ferrule.core.result import ToolResult
+    from ferrule.core.tool import Invocation, Tool
+    from ferrule.pipeline.authorise import Policy
+    from ferrule.pipeline.stages import Call
+    from ferrule.remote.wire import RemoteCall
+    from ferrule.remote.worker import Worker
+
+logger = logging.getLogger("ferrule.remote")
+
+_MOST_STATE = 65_536
+
+
+class Job:
+    """A claimed call."""
+
+    def __init__(self, worker: Worker, call: RemoteCall, tool: Tool[Any], message: Any) -> None:
+        self.worker, self.call, self.tool, self.message = worker, call, tool, message
+        self.link = worker.link
+        self.key = f"{subject_token(call.tenant)}.{call.uid}"
+        self.nonce = uuid.uuid4().hex
+        self.revision = 0
+        """Of our claim."""
+        self._task: asyncio.Task[ToolResult] | None = None
+        self._stopped = ""
+        self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._numbers = 0
+        self._events = 0
+
+    # From the claim to the end
+
+    async def run(self) -> None:
+        """Run the tool and report its result, unless the call has become somebody else's meanwhile."""
+        call = self.call
+        await self.tell({"kind": "started", "worker": self.worker.name, "revision": self.revision})
+        kept, session = await self.worker.sessions.enter(self)
+        before = dict(session.state)
+        self._task = asyncio.create_task(self._carry_out(session))
+        keeper = asyncio.create_task(self._keep_lease())
+        try:
+            if self._stopped:
+                self._task.cancel()
+            result = await self._task
+        except asyncio.CancelledError:
+            if not self._stopped:
+                raise
+            why = phrase("`{name}` did not finish: {why}.", name=call.tool, why=self._stopped)
+            kind = ErrorKind.CANCELLED if self._stopped == _CANCELLED else ErrorKind.EXECUTION
+            result = format_stopped(call.call_id, call.tool, Stopped(Stage.EXECUTE, kind, why))
+        except RemoteProblem as problem:
+            result = format_stopped(call.call_id, call.tool, Stopped(Stage.EXECUTE, ErrorKind.EXECUTION, str(problem)))
+        finally:
+            keeper.cancel()
+            for waiting in self._asked.values():
+                waiting.cancel()
+            self.worker.sessions.leave(kept, self)
+        told: dict[str, Any] = {"kind": "done", "result": pack_result(result)}
+        if changed := _changes(before, session.state):
+            told["state"] = changed
+        await self._finish(told)
+
+    async def give_up(self, tries: int) -> None:
+        """End a call that ended each worker that began it."""
+        stopped = Stopped(
+            Stage.EXECUTE,
+            ErrorKind.EXECUTION,
+            phrase(
+                "`{name}` was given up: each of {tries} workers that began it died.", name=self.call.tool, tries=tries
+            ),
+            phrase("Do not try the same call again; look at what the workers' logs say of it."),
+        )
+        await self._finish(
+            {"kind": "done", "result": pack_result(format_stopped(self.call.call_id, self.call.tool, stopped))}
+        )
+
+    async def _carry_out(self, session: Session) -> ToolResult:
+        """The stages on this side: our own policy may still refuse, and what runs is on our record too."""
+        call, link = self.call, self.link
+        arguments: Any = call.arguments
+        if call.parked:
+            arguments = await link.fetch(call.pool, f"{self.key}.a", call.parked, call.hashed)
+        raw = RawCall(call.tool, arguments, id=call.call_id, version=call.version)
+        events, listener = None, None
+        if call.watched:
+            backlog = Backlog({call.call_id})
+            events, listener = asyncio.create_task(self._send_events(backlog)), backlog.add
+        runtime = self.worker.sessions.runtime
+        view = runtime.serving(_CallersWord(runtime.policy, call), _CallsBack(self), self._approve, listener)
+        set_elicitor(self)
+        try:
+            with _traced(call.trace):
+                return await view.run(raw, session=session, timeout=call.seconds)
+        finally:
+            if events is not None:
+                backlog.close()  # pyright: ignore[reportPossiblyUnboundVariable]
+                with suppress(asyncio.CancelledError):
+                    await events
+
+    async def _finish(self, told: dict[str, Any]) -> None:
+        """Make the result the one outcome of the call, and only then report it."""
+        link, call, lease = self.link, self.call, self.link.lease
+        payload = seal(call.secret, told)
+        if len(payload) > PIECE:
+            try:
+                if len(payload) > LARGEST:
+                    raise RemoteProblem("too large")
+                pieces = await link.park(call.pool, f"{self.key}.r", payload)
+                payload = seal(call.secret, {"kind": "done", "parked": pieces, "hash": hash_of(payload)})
+            except RemoteProblem as problem:
+                payload = seal(
+                    call.secret, {"kind": "done", "result": pack_result(self._too_large(len(payload), problem))}
+                )
+        try:
+            revision = await link.settle_claim(
+                call.pool, self.key, DONE + payload, self.revision, monotonic() + 2 * lease
+            )
+        except NotReached:
+            logger.warning("The result of call %s of %s could not be reported", call.call_id, call.tool)
+            return
+        if revision is None:
+            logger.warning("Call %s of %s ended after it was given up; its result is dropped", call.call_id, call.tool)
+        else:
+            await link.tell(call.reply, payload)
+        await link.tell(self.message.reply, b"+ACK")
+
+    def _too_large(self, size: int, problem: RemoteProblem) -> ToolResult:
+        logger.warning("The result of call %s of %s could not be sent: %s", self.call.call_id, self.call.tool, problem)
+        return format_stopped(
+            self.call.call_id,
+            self.call.tool,
+            Stopped(
+                Stage.FORMAT,
+                ErrorKind.EXECUTION,
+                phrase(
+                    "`{tool}` ran, but its result of {size} bytes could not be sent back; at most {most} can be.",
+                    tool=self.call.tool,
+                    size=f"{size:,}",
+                    most=f"{LARGEST:,}",
+                ),
+                phrase("It has already taken effect; calling it again would repeat it."),
+            ),
+        )
+
+    # The lease
+
+    async def _keep_lease(self) -> None:
+        """Confirm every quarter of the lease that the call runs; stop it when the server or the caller is gone."""
+        lease, link = self.link.lease, self.link
+        confirmed = caller = renewed = monotonic()
+        while True:
+            await asyncio.sleep(lease / 4)
+            if monotonic() - confirmed > lease:  # we stood still; another worker may have the call by now
+                self.stop(phrase("its worker stood still for {seconds} s", seconds=f"{monotonic() - confirmed:.1f}"))
+                return
+            try:
+                await link.ask(self.message.reply, b"+WPI", timeout=lease / 5)
+                confirmed = monotonic()
+            except NotReached:
+                if monotonic() - confirmed > lease * 0.6:
+                    self.stop(phrase("its worker lost the connection to the NATS server"))
+                    return
+                continue
+            if monotonic() - renewed > CLAIM_SECONDS / 4:  # the claim must not grow too old while it is in use
+                renewed = monotonic()
+                value = RUNNING + (b'{"worker": "%s", "nonce": "%s", "tries": 1}' % (
+                    self.worker.name.encode(), self.nonce.encode()))  # fmt: skip
+                revision = await link.settle_claim(
+                    self.call.pool, self.key, value, self.revision, monotonic() + lease / 4
+                )
+                if revision is None:
+                    self.stop(phrase("the call was given up"))
+                    return
+                self.revision = revision
+            if await self._caller_listens():
+                caller = monotonic()
+            elif monotonic() - caller > lease:
+                self.stop(phrase("its caller is gone"))
+                return
+
+    async def _caller_listens(self) -> bool:
+        beat = seal(self.call.secret, {"kind": "beat", "worker": self.worker.name})
+        try:
+            return (await self.link.ask(self.call.reply, beat, timeout=self.link.lease / 5)).data == b"ok"
+        except NotReached:
+            return False
+
+    def stop(self, why: str) -> None:
+        """Stop the tool; the call ends with that reason."""
+        if not self._stopped:
+            self._stopped = why
+            if self._task is not None:
+                self._task.cancel()
+
+    # What goes to the caller and comes from it
+
+    async def tell(self, told: dict[str, Any]) -> None:
+        await self.link.tell(self.call.reply, seal(self.call.secret, told))
+
+    def hear(self, data: bytes) -> None:
+        told = unseal(self.call.secret, data)
+        if told is None:
+            return
+        if told["kind"] == "cancel":
+            self.stop(_CANCELLED)
+        elif told["kind"] == "answer" and (waiting := self._asked.get(told["number"])) and not waiting.done():
+            waiting.set_result(told)
+
+    async def ask(self, what: str, given: Any) -> Any:
+        """Have the caller do something for the tool, once, however often the message has to be sent."""
+        self._numbers += 1
+        number, call, link = self._numbers, self.call, self.link
+        self._asked[number] = waiting = asyncio.get_running_loop().create_future()
+        told: dict[str, Any] = {
+            "kind": "ask",
+            "number": number,
+            "settled": min(self._asked),
+            "what": what,
+            "with": given,
+        }
+        try:
+            if len(payload := seal(call.secret, told)) > PIECE:
+                parked = await link.park(call.pool, f"{self.key}.q{number}", payload)
+                short = {"kind": "ask", "number": number, "settled": min(self._asked)}
+                payload = seal(call.secret, {**short, "parked": parked, "hash": hash_of(payload)})
+            while not waiting.done():
+                await link.tell(call.reply, payload)
+                await asyncio.wait({waiting}, timeout=link.lease / 2)
+            answer = waiting.result()
+            if "parked" in answer:
+                data = await link.fetch(call.pool, f"{self.key}.w{number}", answer["parked"], answer["hash"])
+                answer = unseal(call.secret, data) or {"error": "what came is not what was sent"}
+        except RemoteProblem as problem:
+            answer = {"error": str(problem)}
+        finally:
+            del self._asked[number]
+        if "error" in answer:
+            raise ToolError(phrase("The caller could not be asked: {why}.", why=answer["error"].rstrip(".")))
+        return answer["value"]
+
+    async def _approve(self, call: Call, effects: Effects) -> Approval:
+        """Whoever stands at the caller decides about what a tried call did; that time is not the call's."""
+        context = call.context
+        with context.asking_person() if context is not None else nullcontext():
+            return Approval(**await self.ask("approve", plain(effects)))
+
+    async def elicit(self, message: str, schema: Mapping[str, Any], *, server: str = "", url: str = "") -> Elicited:
+        """The person at the caller is asked."""
+        return Elicited(**await self.ask("elicit", {"message": message, "schema": dict(schema), "url": url}))
+
+    async def _send_events(self, backlog: Backlog) -> None:
+        while (event := await backlog.next()) is not None:
+            await self._send_event(event)
+
+    async def _send_event(self, event: CallEvent) -> None:
+        if isinstance(event, Progress):
+            shown: list[dict[str, Any]] = [{"done": event.done, "total": event.total, "message": event.message}]
+        elif isinstance(event, Partial):
+            content = event.content
+            if isinstance(content, str) and len(content) > PIECE // 8:
+                step = PIECE // 8
+                shown = [{"content": content[start : start + step]} for start in range(0, len(content), step)]
+            else:
+                shown = [{"content": plain(content)}]
+        else:
+            return
+        for one in shown:
+            self._events += 1
+            sealed = seal(self.call.secret, {"kind": "event", "number": self._events, **one})
+            if len(sealed) <= 2 * PIECE:
+                await self.link.tell(self.call.reply, sealed)
+
+
+_CANCELLED = phrase("it was cancelled")
+
+
+class _CallersWord:
+    """What our own policy denies is denied; about the rest the caller's stages have decided."""
+
+    def __init__(self, own: Policy, call: RemoteCall) -> None:
+        self._own, self._call = own, call
+
+    def decide(self, invocation: Invocation, session: Session) -> Decision:
+        decision = self._own.decide(invocation, session)
+        if decision.verdict == Verdict.DENY:
+            return decision
+        reason = phrase("the caller authorised it: {reason}", reason=self._call.reason)
+        return Decision(Verdict.ALLOW, reason, decision.rule, tentative=self._call.tentative)
+
+    def remember(self, invocation: Invocation, session: Session) -> None:
+        """What is always allowed the caller knows."""
+
+
+class _CallsBack:
+    """What a tool calls goes to where its own call was made: through the stages there, and on the record there."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    async def run(
+        self, call: RawCall, *, session: Session | None = None, parent: ToolContext | None = None
+    ) -> ToolResult:
+        told = await self._job.ask("call", _asked_for(call))
+        return read_result(told, call.id, call.name)
+
+    async def batch(
+        self,
+        calls: Sequence[RawCall],
+        *,
+        session: Session | None = None,
+        parent: ToolContext | None = None,
+        given: Mapping[str, Any] | None = None,
+    ) -> list[ToolResult]:
+        asked = {"calls": [_asked_for(one) for one in calls], "given": plain(dict(given or {}))}
+        told: list[dict[str, Any]] = await self._job.ask("batch", asked)
+        return [read_result(one, one["id"], one["tool"]) for one in told]
+
+    def run_sync(
+        self, call: RawCall, *, session: Session | None = None, parent: ToolContext | None = None
+    ) -> ToolResult:
+        from ferrule.pipeline.tool_loops import run_and_wait
+
+        def start() -> Coroutine[Any, Any, ToolResult]:
+            return self.run(call, session=session, parent=parent)
+
+        return run_and_wait(start, "call_sync", parent)
+
+
+def _asked_for(call: RawCall) -> dict[str, Any]:
+    arguments = call.arguments.decode() if isinstance(call.arguments, bytes) else plain(call.arguments)
+    return {"name": call.name, "arguments": arguments, "id": call.id, "version": call.version}
+
+
+def _changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any] | None:
+    """What a tool changed of the session's state, where that can travel."""
+    changed = {name: value for name, value in after.items() if name not in before or before[name] != value}
+    removed = [name for name in before if name not in after]
+    if not changed and not removed:
+        return None
+    told = {"set": plain(changed), "removed": removed}
+    return told if len(seal("", told)) <= _MOST_STATE else None
+
+
+def _traced(carrier: dict[str, str]) -> AbstractContextManager[Any]:
+    """Spans of the worker are below those of the caller."""
+    if not carrier:
+        return nullcontext()
+    try:
+        from opentelemetry import context, propagate
+    except ModuleNotFoundError:
+        return nullcontext()
+    from contextlib import contextmanager
+
+    @contextmanager
+    def attached() -> Any:
+        token = context.attach(propagate.extract(carrier))
+        try:
+            yield
+        finally:
+            context.detach(token)
+
+    return attached()

@@ -1,0 +1,338 @@
+"""A connection to the NATS server: clear words when there is none, its clock, and the bucket of claims.
+
+A claim is one key for each call, changed only by compare-and-set. Whoever changes it decides: a worker that it runs the
+call, a worker that the call has ended, a caller that nobody will start it any more, or that it is lost. So there is one
+outcome, whatever messages are dropped, doubled or late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from ferrule.core.errors import MissingExtra
+from ferrule.core.phrases import phrase
+from ferrule.remote.wire import LARGEST, PIECE, RemoteProblem, calls_stream, claims_bucket, hash_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ferrule.remote.wire import Key
+
+logger = logging.getLogger("ferrule.remote")
+
+RUNNING, DONE, LOST, GIVEN_UP = b"R", b"D", b"L", b"G"
+"""What the first byte of a claim says."""
+CLAIM_SECONDS = 3600
+"""How long a claim is kept: longer than a signed call can be valid, so that none can be started a second time."""
+LONGEST_VALID = 1200.0
+_CONNECT_SECONDS = 5.0
+_REQUEST_SECONDS = 2.0
+_CLOCK_SECONDS = 60.0
+_WRONG_REVISION = (10071, 10164)
+
+
+class NotReached(RemoteProblem):
+    """The server did not answer in time."""
+
+
+@dataclass(slots=True, frozen=True)
+class Claim:
+    """What the bucket says of a call."""
+
+    state: bytes
+    data: bytes
+    revision: int
+
+    @property
+    def told(self) -> dict[str, Any]:
+        return json.loads(self.data)
+
+
+class Link:
+    """One connection, for one event loop."""
+
+    def __init__(self, key: Key, lease: float) -> None:
+        self.key = key
+        self.lease = lease
+        self.connection: Any = None
+        self._clock: tuple[float, float] | None = None
+        self._last_error = ""
+
+    async def open(
+        self,
+        urls: list[str],
+        name: str,
+        *,
+        ca: Path | None = None,
+        reconnected: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Connect; raises `RemoteProblem` with what to do when that does not work."""
+        try:
+            from nats.aio.client import Client
+            from nats.errors import Error
+        except ModuleNotFoundError:
+            raise MissingExtra("Calling tools on other machines", "remote") from None
+        logging.getLogger("nats").setLevel(logging.CRITICAL)  # each problem is told once, here
+        problems: list[Exception] = []
+
+        async def failed(error: Exception) -> None:
+            problems[:] = [error]
+            logger.info("NATS: %s: %s", type(error).__name__, error)
+
+        async def again() -> None:
+            self._clock = None
+            reconnected()
+
+        self.connection = connection = Client()
+        options: dict[str, Any] = {"reconnect_time_wait": 0.1}
+        if ca is not None:
+            options["tls"] = _trusting(ca)
+        try:
+            await asyncio.wait_for(
+                connection.connect(
+                    servers=urls,
+                    name=name,
+                    nkeys_seed_str=self.key.seed,
+                    inbox_prefix=f"_INBOX.{self.key.public}",
+                    error_cb=failed,
+                    reconnected_cb=again,
+                    connect_timeout=2,
+                    max_reconnect_attempts=-1,
+                    ping_interval=max(1, int(self.lease / 4)),
+                    max_outstanding_pings=2,
+                    **options,
+                ),
+                _CONNECT_SECONDS,
+            )
+        except (OSError, TimeoutError, Error, ValueError) as error:
+            with suppress(Exception):
+                await connection.close()
+            raise _unreached(urls, problems[0] if problems else error, self.key) from None
+
+    async def close(self) -> None:
+        if self.connection is not None and not self.connection.is_closed:
+            with suppress(Exception):  # what cannot be said any more need not be
+                await asyncio.wait_for(self.connection.flush(timeout=1), 1.5)
+            with suppress(Exception):
+                await asyncio.wait_for(self.connection.close(), 2)
+
+    @property
+    def is_connected(self) -> bool:
+        return self.connection is not None and self.connection.is_connected
+
+    # Asking the server
+
+    async def ask(
+        self, subject: str, payload: bytes = b"", headers: dict[str, str] | None = None, timeout: float = 0.0
+    ) -> Any:
+        """A request; raises `NotReached` when nobody answers in time."""
+        import nats.errors
+
+        try:
+            return await self.connection.request(subject, payload, timeout=timeout or _REQUEST_SECONDS, headers=headers)
+        except (TimeoutError, nats.errors.Error, OSError) as error:
+            raise NotReached(f"{type(error).__name__}: {error}") from None
+
+    async def tell(self, subject: str, payload: bytes, headers: dict[str, str] | None = None) -> None:
+        """A message that may get lost."""
+        import nats.errors
+
+        with suppress(nats.errors.Error, OSError):
+            await self.connection.publish(subject, payload, headers=headers)
+
+    async def api(self, what: str, body: dict[str, Any] | None = None, timeout: float = 0.0) -> dict[str, Any]:
+        """One request of JetStream's interface; an error is in the answer."""
+        payload = json.dumps(body).encode() if body is not None else b""
+        return json.loads((await self.ask(f"$JS.API.{what}", payload, timeout=timeout)).data)
+
+    async def now(self, pool: str) -> float:
+        """The server's time. Ours may be wrong by hours, and nobody's clock but the server's is looked at."""
+        if self._clock is None or monotonic() - self._clock[1] > _CLOCK_SECONDS:
+            began = monotonic()
+            told = await self.api(f"STREAM.INFO.{calls_stream(pool)}")
+            if "ts" not in told:
+                raise RemoteProblem(_no_stream(pool))
+            stamp = datetime.fromisoformat(told["ts"][:26].rstrip("Z") + "+00:00").timestamp()
+            self._clock = stamp - (monotonic() - began) / 2, began
+        stamp, at = self._clock
+        return stamp + monotonic() - at
+
+    async def send_call(self, subject: str, uid: str, payload: bytes) -> None:
+        """Hand a call over. Sending it again changes nothing: the server knows its id, and the claim does."""
+        headers = {**self.key.sign(payload), "Nats-Msg-Id": uid}
+        told = json.loads((await self.ask(subject, payload, headers)).data)
+        if "error" in told:
+            raise RemoteProblem(_refused(told["error"]))
+
+    # Claims
+
+    async def claim(self, pool: str, key: str) -> Claim | None:
+        """What the bucket has of a call; it may be a moment old, which a compare-and-set then shows."""
+        bucket = claims_bucket(pool)
+        message = await self.ask(f"$JS.API.DIRECT.GET.KV_{bucket}.$KV.{bucket}.{key}")
+        headers: dict[str, str] = message.headers or {}
+        if headers.get("Status") == "404" or "Nats-Sequence" not in headers:
+            if headers.get("Status", "404") != "404":
+                raise NotReached(f"the bucket answered {headers.get('Status')}")
+            return None
+        return Claim(message.data[:1], message.data[1:], int(headers["Nats-Sequence"]))
+
+    async def set_claim(self, pool: str, key: str, value: bytes, last: int) -> int | None:
+        """Change a claim that is still at revision `last` (0: that is not there), and give its new revision.
+
+        None where somebody else changed it. An answer that got lost is asked for again: the value says whose it is.
+        """
+        bucket = claims_bucket(pool)
+        headers = {"Nats-Expected-Last-Subject-Sequence": str(last)}
+        told = json.loads((await self.ask(f"$KV.{bucket}.{key}", value, headers)).data)
+        if (error := told.get("error")) is None:
+            return told["seq"]
+        if error.get("err_code") not in _WRONG_REVISION:
+            raise NotReached(_refused(error))
+        found = await self.claim(pool, key)
+        if found is not None and found.state + found.data == value:
+            return found.revision
+        return None
+
+    async def settle_claim(self, pool: str, key: str, value: bytes, last: int, until: float) -> int | None:
+        """The same, tried again while the server cannot be reached; raises `NotReached` when the time is over."""
+        while True:
+            try:
+                return await self.set_claim(pool, key, value, last)
+            except NotReached:
+                if monotonic() >= until:
+                    raise
+                await asyncio.sleep(0.1)
+
+    async def park(self, pool: str, key: str, data: bytes) -> int:
+        """Leave what is too long for a message, in pieces; gives their number."""
+        if len(data) > LARGEST:
+            raise RemoteProblem(
+                phrase("{size} bytes are too many to send; at most {most} are.", size=len(data), most=LARGEST)
+            )
+        bucket = claims_bucket(pool)
+        pieces = range(0, len(data), PIECE)
+        for number, start in enumerate(pieces):
+            answer = await self.ask(f"$KV.{bucket}.{key}.{number}", data[start : start + PIECE], timeout=10)
+            if "error" in (told := json.loads(answer.data)):
+                raise RemoteProblem(_refused(told["error"]))
+        return len(pieces)
+
+    async def fetch(self, pool: str, key: str, pieces: int, hashed: str) -> bytes:
+        """What was parked; the pieces are removed, for only one reads them."""
+        bucket, found = claims_bucket(pool), list[bytes]()
+        for number in range(pieces):
+            piece = await self._piece(pool, f"{key}.{number}")
+            found.append(piece)
+        if hash_of(data := b"".join(found)) != hashed:
+            raise RemoteProblem("what came is not what was sent")
+        for number in range(pieces):
+            purge = {"KV-Operation": "PURGE", "Nats-Rollup": "sub"}
+            await self.tell(f"$KV.{bucket}.{key}.{number}", b"", purge)
+        return data
+
+    async def _piece(self, pool: str, key: str) -> bytes:
+        bucket = claims_bucket(pool)
+        for _ in range(20):  # a replica may be a moment behind
+            message = await self.ask(f"$JS.API.DIRECT.GET.KV_{bucket}.$KV.{bucket}.{key}", timeout=10)
+            if not message.headers or "Status" not in message.headers:
+                return message.data
+            await asyncio.sleep(0.1)
+        raise RemoteProblem("a piece of it is not there")
+
+    # Streams and buckets
+
+    async def prepare(self, pool: str, replicas: int = 1) -> None:
+        """Make what a pool needs on the server, where it is not there yet."""
+        stream, bucket = calls_stream(pool), claims_bucket(pool)
+        wanted: list[dict[str, Any]] = [
+            {
+                "name": stream,
+                "subjects": [f"call.{pool}.>", f"near.{pool}.>"],
+                "retention": "workqueue",
+                "discard": "new",
+                "max_age": int((LONGEST_VALID + 60) * 1e9),
+                "max_msgs": 2_000_000,
+                "max_msg_size": 1_000_000,
+                "duplicate_window": 120_000_000_000,
+            },
+            {
+                "name": f"KV_{bucket}",
+                "subjects": [f"$KV.{bucket}.>"],
+                "retention": "limits",
+                "discard": "new",
+                "max_age": CLAIM_SECONDS * 1_000_000_000,
+                "max_msgs": 20_000_000,
+                "max_msgs_per_subject": 1,
+                "allow_direct": True,
+                "allow_rollup_hdrs": True,
+                "deny_delete": True,
+                "duplicate_window": 120_000_000_000,
+            },
+        ]
+        for config in wanted:
+            try:
+                told = await self.api(f"STREAM.INFO.{config['name']}")
+                if "error" in told:
+                    settings = {**config, "storage": "file", "num_replicas": replicas}
+                    told = await self.api(f"STREAM.CREATE.{config['name']}", settings, timeout=10)
+            except NotReached:
+                raise RemoteProblem(_no_stream(pool)) from None
+            if "error" in told:
+                raise RemoteProblem(_refused(told["error"]))
+
+
+def _trusting(ca: Path) -> Any:
+    import ssl
+
+    try:
+        return ssl.create_default_context(cafile=str(ca))
+    except OSError as error:
+        raise RemoteProblem(
+            phrase("`remote.ca`: {file} could not be read: {why}.", file=ca, why=error.strerror or error)
+        ) from None
+
+
+def _unreached(urls: list[str], error: Exception, key: Key) -> RemoteProblem:
+    where = ", ".join(urls)
+    told = f"{type(error).__name__}: {error}".lower()
+    if "authorization" in told or "authentication" in told:
+        return RemoteProblem(
+            phrase(
+                "The NATS server at {where} does not accept this key ({public}). Add that public key to the server's "
+                "configuration (`ferrule remote config` prints one), or use another: `remote.key`.",
+                where=where,
+                public=key.public,
+            )
+        )
+    if "ssl" in told or "tls" in told or "certificate" in told or "secure" in told:
+        return RemoteProblem(
+            phrase("No secure connection to {where}: {why}. See `remote.ca`.", where=where, why=str(error).rstrip("."))
+        )
+    return RemoteProblem(
+        phrase(
+            "No NATS server answers at {where}. Start one (`ferrule remote dev` runs one on this machine), or set "
+            "`remote.url` to where it is.",
+            where=where,
+        )
+    )
+
+
+def _no_stream(pool: str) -> str:
+    return phrase(
+        "The server has nothing for the pool `{pool}` yet, and this key may not make it. Run `ferrule remote setup "
+        "{pool}` with a key that may.",
+        pool=pool,
+    )
+
+
+def _refused(error: dict[str, Any]) -> str:
+    return phrase("The NATS server refused it: {why}.", why=str(error.get("description", error)).rstrip("."))

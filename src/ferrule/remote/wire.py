@@ -1,0 +1,302 @@
+"""What travels between a caller and a worker: subjects, signed calls, results, and keys."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import re
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakKeyDictionary
+
+from pydantic_core import from_json, to_json, to_jsonable_python
+
+from ferrule.core.errors import ErrorKind, MissingExtra
+from ferrule.core.phrases import phrase
+from ferrule.core.result import Attachment, ErrorInfo, ToolResult, plainly
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from ferrule.core.tool import Tool
+
+PROTOCOL = 1
+"""Raised when a message means something else than before; a worker refuses what it does not know."""
+PIECE = 400_000
+"""Bytes of one message at most; what is longer is parked in the bucket of claims, in pieces."""
+LARGEST = 64_000_000
+"""Bytes of arguments or of a result at most."""
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+_POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+class RemoteProblem(Exception):  # noqa: N818 - reads as what it says
+    """Something about other machines that a person can mend; the message is a `Phrase` where it can be one."""
+
+
+# Subjects
+
+
+def subject_token(text: str | None) -> str:
+    """A tenant's or a tool's name as one token of a subject; different names give different tokens."""
+    if not text:
+        return "_"
+    return "=" + text if text == "_" else _UNSAFE.sub(lambda found: "=" + found[0].encode().hex() + "=", text)
+
+
+def require_pool(name: str) -> str:
+    """The name of a pool, where it can be one."""
+    if not _POOL.fullmatch(name):
+        raise RemoteProblem(
+            phrase(
+                "{name} cannot name a pool: use up to 64 letters, digits, `-` and `_`, the first a letter or digit.",
+                name=repr(name),
+            )
+        )
+    return name
+
+
+def calls_stream(pool: str) -> str:
+    return f"FERRULE_CALLS_{pool}"
+
+
+def claims_bucket(pool: str) -> str:
+    return f"ferrule_claims_{pool}"
+
+
+def near_subject(pool: str, tenant: str, worker: str, tool: str) -> str:
+    """Where a call goes that one worker alone can run, because the workspace is there."""
+    return f"near.{pool}.{tenant}.{worker}.{tool}"
+
+
+# Keys. One ed25519 key both logs in to the server and signs calls.
+
+
+class Key:
+    """An nkey: who this program is to the server, and whose calls and workers it trusts."""
+
+    def __init__(self, seed: str, trusted: Iterable[str] = ()) -> None:
+        try:
+            import nkeys  # pyright: ignore[reportMissingTypeStubs]
+        except ModuleNotFoundError:
+            raise MissingExtra("Calling tools on other machines", "remote") from None
+        try:
+            self._pair: Any = cast("Any", nkeys).from_seed(seed.encode())
+            self.public: str = self._pair.public_key.decode()
+        except Exception:  # noqa: BLE001 - the library raises whatever it meets; none of it may show the seed
+            raise RemoteProblem(phrase("The key is not an nkey seed. A seed begins with `SU`.")) from None
+        self.seed = seed
+        self._trusted = {one: _verifier(one) for one in (self.public, *trusted)}
+
+    @property
+    def trusted(self) -> list[str]:
+        return list(self._trusted)
+
+    def sign(self, payload: bytes) -> dict[str, str]:
+        """The headers that prove who sent a message."""
+        signature = base64.b64encode(self._pair.sign(payload)).decode()
+        return {"Ferrule-Key": self.public, "Ferrule-Signature": signature}
+
+    def verify(self, payload: bytes, headers: dict[str, str] | None) -> str | None:
+        """Whose message it is; None for one that nobody trusted has signed."""
+        who = (headers or {}).get("Ferrule-Key", "")
+        verifier = self._trusted.get(who)
+        if verifier is None or headers is None:
+            return None
+        try:
+            verifier.verify(payload, base64.b64decode(headers.get("Ferrule-Signature", "")))
+        except Exception:  # noqa: BLE001 - whatever is wrong with it, it is no proof
+            return None
+        return who
+
+
+def _verifier(public: str) -> Any:
+    import nacl.signing
+
+    try:
+        raw = base64.b32decode(public + "=" * (-len(public) % 8))
+        if not public.startswith("U") or len(raw) != 35:
+            raise ValueError(public)
+        return nacl.signing.VerifyKey(raw[1:33])
+    except Exception:  # noqa: BLE001 - a text can be wrong in any way
+        raise RemoteProblem(
+            phrase("`remote.trusted`: {key} is not a public nkey. One begins with `U`.", key=repr(public))
+        ) from None
+
+
+def new_seed() -> str:
+    """A new user's nkey."""
+    try:
+        import nkeys  # pyright: ignore[reportMissingTypeStubs]
+    except ModuleNotFoundError:
+        raise MissingExtra("Making keys", "remote") from None
+    return cast("Any", nkeys).encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER).decode()
+
+
+def read_key(file: Path, trusted: Iterable[str] = ()) -> Key:
+    """The key in a file, which holds the seed alone."""
+    try:
+        seed = file.read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise RemoteProblem(
+            phrase("The key file {file} could not be read: {why}.", file=file, why=error.strerror)
+        ) from None
+    except UnicodeDecodeError:
+        raise RemoteProblem(phrase("The key is not an nkey seed. A seed begins with `SU`.")) from None
+    return Key(seed, trusted)
+
+
+def write_key(file: Path, seed: str) -> None:
+    """Keep a seed where only its owner can read it."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+        stream.write(seed + "\n")
+
+
+# Calls
+
+
+@dataclass(slots=True)
+class RemoteCall:
+    """One call on its way to a worker, as it is signed. Times are seconds by the server's clock."""
+
+    uid: str
+    call_id: str
+    tool: str
+    version: str
+    digest: str
+    subject: str
+    reply: str
+    secret: str
+    """What the worker proves its answers with: it travels with the call alone."""
+    pool: str
+    issued: float
+    valid: float
+    """Seconds after `issued` in which it may be started."""
+    seconds: float
+    idempotent: bool
+    arguments: Any = None
+    parked: int = 0
+    """How many pieces the arguments are in, where they are too long for one message."""
+    hashed: str = ""
+    tenant: str | None = None
+    user: str | None = None
+    role: str | None = None
+    session: str = ""
+    workspace: str = ""
+    directory: str = ""
+    bound: bool = False
+    """Whether it works on files or shells of the session's workspace."""
+    tentative: bool = False
+    reason: str = ""
+    watched: bool = False
+    model: str | None = None
+    asks_model: bool = False
+    config: dict[str, Any] = field(default_factory=dict[str, Any])
+    state: dict[str, Any] = field(default_factory=dict[str, Any])
+    trace: dict[str, str] = field(default_factory=dict[str, str])
+    protocol: int = PROTOCOL
+
+    def pack(self) -> bytes:
+        return to_json({one.name: getattr(self, one.name) for one in fields(self)}, inf_nan_mode="strings")
+
+
+_digests: WeakKeyDictionary[Tool[Any], str] = WeakKeyDictionary()
+_KNOWN = {one.name for one in fields(RemoteCall)}
+
+
+def read_call(payload: bytes) -> RemoteCall:
+    """A call as it came; raises `ValueError` where it is none of this version."""
+    document = from_json(payload)
+    if not isinstance(document, dict):
+        raise ValueError("it is not an object")  # noqa: TRY004 - said of a message, not of an argument
+    told = cast("dict[str, Any]", document)
+    if told.get("protocol") != PROTOCOL:
+        raise ValueError(f"it has version {told.get('protocol')!r} of the protocol, and this worker speaks {PROTOCOL}")
+    try:
+        return RemoteCall(**{name: value for name, value in told.items() if name in _KNOWN})
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+
+
+def digest_of(tool: Tool[Any]) -> str:
+    """What tells one definition of a tool from another: its name, version and schema."""
+    if offered := getattr(tool, "offered_digest", ""):
+        return offered
+    if known := _digests.get(tool):
+        return known
+    told = json.dumps([tool.name, tool.version, tool.input_schema], sort_keys=True, default=str)
+    _digests[tool] = digest = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
+    return digest
+
+
+def hash_of(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+# What goes back and forth while a call runs. Proven with the call's secret, which only its two ends know.
+
+
+def seal(secret: str, document: dict[str, Any]) -> bytes:
+    payload = to_json(document, fallback=plainly, inf_nan_mode="strings", bytes_mode="base64")
+    return hmac.digest(secret.encode(), payload, "sha256") + payload
+
+
+def unseal(secret: str, data: bytes) -> dict[str, Any] | None:
+    """What a message says; None where it does not come from the other end of the call."""
+    proof, payload = data[:32], data[32:]
+    if not hmac.compare_digest(proof, hmac.digest(secret.encode(), payload, "sha256")):
+        return None
+    return from_json(payload)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    return to_jsonable_python(value, fallback=plainly, inf_nan_mode="strings", bytes_mode="base64")
+
+
+def pack_result(result: ToolResult) -> dict[str, Any]:
+    """A result as a document that `read_result` makes the same result of."""
+    return {
+        "success": result.success,
+        "llm": result.llm_content,
+        "display": result.display_content,
+        "data": plain(result.data),
+        "error": result.error.to_dict() if result.error is not None else None,
+        "metadata": plain(result.metadata),
+        "attachments": [
+            {
+                "media_type": one.media_type,
+                "data": base64.b64encode(one.data).decode() if one.data is not None else None,
+                "uri": one.uri,
+                "name": one.name,
+                "details": plain(one.details),
+                "after": one.after,
+            }
+            for one in result.attachments
+        ],
+    }
+
+
+def read_result(told: dict[str, Any], call_id: str, tool: str) -> ToolResult:
+    """The result of a call, which whoever made it knows by its own id."""
+    error = told["error"]
+    return ToolResult(
+        call_id,
+        tool,
+        told["success"],
+        told["llm"],
+        told["display"],
+        told["data"],
+        ErrorInfo(ErrorKind(error["type"]), error["message"], error["details"], error["suggestion"]) if error else None,
+        told["metadata"],
+        [Attachment(**one | _decoded(one["data"])) for one in cast("list[dict[str, Any]]", told["attachments"])],
+    )
+
+
+def _decoded(data: str | None) -> dict[str, Any]:
+    return {"data": base64.b64decode(data) if data is not None else None}

@@ -1,0 +1,488 @@
+"""A worker: takes calls of a pool, claims each before it runs it, keeps its lease, and ends it by compare-and-set."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from ferrule.core.phrases import phrase
+from ferrule.remote.job import Job
+from ferrule.remote.link import CLAIM_SECONDS, RUNNING, NotReached
+from ferrule.remote.offers import definition_of
+from ferrule.remote.roster import Announcement, holds, real_path
+from ferrule.remote.sessions import WorkerSessions
+from ferrule.remote.wire import RemoteProblem, calls_stream, digest_of, read_call, seal, subject_token
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from pathlib import Path
+
+    from ferrule.core.tool import Tool
+    from ferrule.pipeline.run import Runtime
+    from ferrule.pipeline.stages import Call
+    from ferrule.remote.link import Claim, Link
+    from ferrule.remote.wire import RemoteCall
+
+logger = logging.getLogger("ferrule.remote")
+
+MOST_TRIES = 3
+"""How often a call is begun that may be run again: one that ends its worker each time is given up then."""
+_PULL_SECONDS = 20.0
+_HELD_SECONDS = 0.5
+"""How long a call is kept that came when no place was free, before another worker may have it."""
+_FUTURE_SECONDS = 60.0
+_SKIP_SECONDS = 0.3
+_FIND_SECONDS = 2.0
+_STOP_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class Taken:
+    """A message with a call, not begun yet."""
+
+    message: Any
+    source: Source
+    since: float
+
+
+@dataclass(slots=True)
+class Source:
+    """One tenant's calls, or those for this worker alone. Each has its turn, however many calls the others have."""
+
+    name: str
+    consumer: str
+    expected: int = 0
+    """Messages that were asked for and have not come."""
+    until: float = 0.0
+    served: int = 0
+    """When it was served last, as a number that counts up."""
+
+
+@dataclass(slots=True)
+class WorkerOptions:
+    """What a worker is told when it starts."""
+
+    pool: str
+    name: str = field(default_factory=lambda: f"{_host()}-{uuid.uuid4().hex[:8]}")
+    tools: Sequence[str] = ()
+    """Names with `*`; all where there are none."""
+    concurrency: int = 8
+    workspace: Path | None = None
+    tenants: Sequence[str] = ()
+    drain: float = 30.0
+    """Seconds that running calls have to end when the worker is told to stop."""
+    replicas: int = 1
+
+
+class _Here:
+    """For a worker's own runtime: whatever pool a tool names, it runs here."""
+
+    longest_wait = 0.0
+
+    def pool_of(self, tool: Tool[Any]) -> str | None:
+        return None
+
+    def perform(self, call: Call, pool: str) -> Coroutine[Any, Any, Any]:
+        raise NotImplementedError
+
+
+HERE = _Here()
+
+
+class Worker:
+    """Runs the calls of one pool."""
+
+    def __init__(self, link: Link, runtime: Runtime, tools: Sequence[Tool[Any]], options: WorkerOptions) -> None:
+        self.link, self.options = link, options
+        self.pool, self.name = options.pool, options.name
+        self.offered = {(tool.name, digest_of(tool)): tool for tool in tools}
+        self.workspace = real_path(options.workspace) if options.workspace is not None else ""
+        self.sessions = WorkerSessions(runtime, self.workspace)
+        self.tenants = [subject_token(one) for one in options.tenants] or None
+        self.running: dict[str, Job] = {}
+        self._starting = 0
+        self._held: list[Taken] = []
+        self._sources: dict[str, Source] = {}
+        self._count = 0
+        self._draining = False
+        self._inbox = f"_INBOX.{link.key.public}.{uuid.uuid4().hex}"
+        self._callers: dict[str, float] = {}
+        """When callers were last known to be there."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._wake = asyncio.Event()
+
+    # From the start to the end
+
+    async def serve(self, stop: asyncio.Event, ready: Callable[[], None] = lambda: None) -> None:
+        """Take calls until `stop` is set; then let the running ones end, and leave."""
+        link, pool = self.link, self.pool
+        await link.prepare(pool, self.options.replicas)
+        await link.now(pool)
+        subscribe = link.connection.subscribe
+        await subscribe(f"{self._inbox}.*", cb=self._take, pending_msgs_limit=-1, pending_bytes_limit=-1)
+        for tenant in self.tenants or ["*"]:
+            await subscribe(f"ctl.{pool}.{tenant}.{self.name}.*", cb=self._control)
+            await subscribe(f"hint.{pool}.{tenant}", cb=self._hinted)
+        await subscribe(f"who.{pool}", cb=self._asked_who)
+        await subscribe(f"define.{pool}.{self.name}", cb=self._define)
+        for tenant in self.tenants or []:
+            await self._add_source(tenant, f"call.{pool}.{tenant}.>")
+        if self.workspace:
+            for tenant in self.tenants or ["*"]:
+                await self._add_source(self._near(tenant), f"near.{pool}.{tenant}.{self.name}.>")
+        await self._find_tenants()
+        loops = [asyncio.create_task(one) for one in (self._announce_often(), self._find_often(), self._tick())]
+        try:
+            await self._announce()
+            ready()
+            self._fill()
+            await stop.wait()
+            await self._drain()
+        finally:
+            for task in (*loops, *self._tasks):
+                task.cancel()
+            await asyncio.gather(*loops, *self._tasks, return_exceptions=True)
+            await self.sessions.close()
+
+    async def _drain(self) -> None:
+        """Take nothing more, let what runs end, and stop what does not."""
+        self._draining = True
+        await self._announce(leaving=True)
+        for taken in self._held:
+            await self._give_back(taken.message)
+        self._held.clear()
+        await self._emptied(self.options.drain)
+        for job in list(self.running.values()):
+            job.stop(phrase("the worker was told to stop"))
+        await self._emptied(_STOP_SECONDS)
+
+    async def _emptied(self, seconds: float) -> None:
+        until = monotonic() + seconds
+        while (self.running or self._starting) and (left := until - monotonic()) > 0:
+            self._wake.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), left)
+
+    def reconnected(self) -> None:
+        """What was asked for before is forgotten by the server."""
+        for source in self._sources.values():
+            source.expected = 0
+        self._fill()
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("A part of a worker failed", exc_info=error)
+
+    # Who we are
+
+    async def _announce(self, *, leaving: bool = False) -> None:
+        tools: dict[str, dict[str, str]] = {}
+        for (name, digest), tool in self.offered.items():
+            tools.setdefault(name, {})[digest] = tool.version
+        said = Announcement(
+            self.pool,
+            self.name,
+            tools,
+            self.workspace,
+            self.tenants,
+            self.options.concurrency,
+            len(self.running),
+            leaving,
+        ).pack()
+        await self.link.tell(f"here.{self.pool}.{self.name}", said, self.link.key.sign(said))
+
+    async def _asked_who(self, message: Any) -> None:
+        if not self._draining:
+            await self._announce()
+
+    async def _define(self, message: Any) -> None:
+        """Describe a tool to a caller that does not have it."""
+        for (name, digest), tool in self.offered.items():
+            if f"{name} {digest}".encode() == message.data:
+                told = definition_of(tool)
+                await self.link.connection.publish(message.reply, told, headers=self.link.key.sign(told))
+
+    async def _announce_often(self) -> None:
+        while True:
+            await asyncio.sleep(self.link.lease / 4)
+            if not self._draining:
+                await self._announce()
+
+    # Where calls come from
+
+    async def _add_source(self, name: str, subject: str) -> None:
+        if name in self._sources:
+            return
+        consumer = name if name.startswith("w-") else f"t-{name}"
+        self._sources[name] = source = Source(name, consumer)
+        stream = calls_stream(self.pool)
+        config: dict[str, Any] = {
+            "durable_name": consumer,
+            "name": consumer,
+            "filter_subject": subject,
+            "ack_policy": "explicit",
+            "ack_wait": int(self.link.lease * 1e9),
+            "max_deliver": -1,
+            "max_ack_pending": 20_000,
+            "max_waiting": 5_000,
+            "inactive_threshold": CLAIM_SECONDS * 1_000_000_000,
+        }
+        body = {"stream_name": stream, "config": config, "action": ""}
+        try:
+            told = await self.link.api(f"CONSUMER.CREATE.{stream}.{consumer}.{subject}", body, timeout=5)
+        except NotReached:
+            told = {"error": {"description": "no answer"}}
+        if "error" in told:
+            del self._sources[name]
+            logger.warning("Calls of %s cannot be taken: %s", name, told["error"].get("description"))
+            return
+        source.served = self._count
+        self._fill()
+
+    def _near(self, tenant: str) -> str:
+        """The source of calls for this worker alone."""
+        return f"w-{self.name}-{tenant if self.tenants else 'all'}"
+
+    async def _hinted(self, message: Any) -> None:
+        tenant = message.subject.rpartition(".")[2]
+        if tenant not in self._sources:
+            self.spawn(self._add_source(tenant, f"call.{self.pool}.{tenant}.>"))
+
+    async def _find_often(self) -> None:
+        while True:
+            await asyncio.sleep(_FIND_SECONDS)
+            await self._find_tenants()
+
+    async def _find_tenants(self) -> None:
+        """Tenants that have calls here, also where their hint was not heard."""
+        if self.tenants is not None:
+            return
+        with suppress(NotReached):
+            told = await self.link.api(
+                f"STREAM.INFO.{calls_stream(self.pool)}", {"subjects_filter": f"call.{self.pool}.>"}
+            )
+            subjects: dict[str, int] = told.get("state", {}).get("subjects") or {}
+            for subject in subjects:
+                await self._add_source(tenant := subject.split(".")[2], f"call.{self.pool}.{tenant}.>")
+
+    # Taking calls in turn
+
+    @property
+    def free(self) -> int:
+        return self.options.concurrency - len(self.running) - self._starting
+
+    def _fill(self) -> None:
+        """Begin what is held, and ask for as many calls as there are free places: of each tenant a share."""
+        if self._draining:
+            return
+        while self._held and self.free > 0:
+            taken = min(self._held, key=lambda one: one.source.served)
+            self._held.remove(taken)
+            self._begin(taken)
+        if self._held or self.free <= 0 or not self._sources or not self.link.is_connected:
+            return
+        share, now = max(1, self.free // len(self._sources)), monotonic()
+        for source in self._sources.values():
+            if source.expected <= 0 or now > source.until:
+                source.expected, source.until = share, now + _PULL_SECONDS + 1
+                self.spawn(self._pull(source, share))
+
+    async def _pull(self, source: Source, batch: int) -> None:
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{calls_stream(self.pool)}.{source.consumer}"
+        body = json.dumps({"batch": batch, "expires": int(_PULL_SECONDS * 1e9)}).encode()
+        await self.link.connection.publish(subject, body, reply=f"{self._inbox}.{source.name}")
+
+    async def _take(self, message: Any) -> None:
+        headers: dict[str, str] = message.headers or {}
+        if "Status" in headers and message.subject.startswith(self._inbox):
+            source = self._sources.get(message.subject.rpartition(".")[2])
+            if source is not None and headers["Status"] != "100":
+                source.expected = 0
+                if headers["Status"] not in ("404", "408"):  # the consumer is gone, say: made again by the next search
+                    logger.info("Pull of %s: %s", source.name, headers.get("Description", headers["Status"]))
+                    if "Consumer" in headers.get("Description", ""):
+                        self._sources.pop(source.name, None)
+                asyncio.get_running_loop().call_later(0.01, self._fill)
+            return
+        parts = message.subject.split(".")
+        source = self._sources.get(parts[2] if parts[0] == "call" else self._near(parts[2]))
+        if source is None:
+            return
+        source.expected -= 1
+        taken = Taken(message, source, monotonic())
+        if self._draining:
+            await self._give_back(message)
+        elif self.free > 0 and not self._held:
+            self._begin(taken)
+        else:
+            self._held.append(taken)
+        self._fill()
+
+    def _begin(self, taken: Taken) -> None:
+        self._count += 1
+        taken.source.served = self._count
+        self._starting += 1
+        self.spawn(self._handle(taken))
+
+    async def _tick(self) -> None:
+        """Give back what was held too long, and ask again for what did not come."""
+        while True:
+            await asyncio.sleep(0.25)
+            now = monotonic()
+            for taken in [one for one in self._held if now - one.since > _HELD_SECONDS]:
+                self._held.remove(taken)
+                await self._give_back(taken.message)
+            self._fill()
+
+    async def _give_back(self, message: Any, delay: float = 0.0) -> None:
+        body = b"-NAK" + (b' {"delay": %d}' % int(delay * 1e9) if delay else b"")
+        await self.link.tell(message.reply, body)
+
+    async def _acknowledge(self, message: Any) -> None:
+        await self.link.tell(message.reply, b"+ACK")
+
+    # One call
+
+    async def _handle(self, taken: Taken) -> None:
+        message = taken.message
+        job: Job | None = None
+        try:
+            job = await self._claimed(message)
+        except NotReached:
+            logger.info("A call could not be claimed; the server gives it to somebody again")
+        except RemoteProblem as problem:
+            logger.warning("A call was refused: %s", problem)
+            await self._refuse(message, str(problem))
+        finally:
+            self._starting -= 1
+        if job is not None:
+            self.running[job.call.uid] = job
+            try:
+                await job.run()
+            finally:
+                del self.running[job.call.uid]
+        self._wake.set()
+        self._fill()
+
+    async def _claimed(self, message: Any) -> Job | None:
+        """The call with its claim, ready to run; None where it is not ours to run. Raises `RemoteProblem` to refuse."""
+        call = await self._verified(message)
+        if call is None:
+            return None
+        tool = self.offered.get((call.tool, call.digest))
+        if tool is None:  # another worker of the pool has it
+            await self._give_back(message, _SKIP_SECONDS)
+            return None
+        if call.bound and not (self.workspace and holds(self.workspace, real_path(call.workspace))):
+            raise RemoteProblem(f"This worker does not have the workspace {call.workspace}.")
+        if not await self._is_there(call):
+            await self._give_back(message, self.link.lease / 2)  # until it is too old
+            return None
+        job = Job(self, call, tool, message)
+        lease = self.link.lease
+        claim = self._claim(job.nonce, 1)
+        began = monotonic()
+        revision = await self.link.settle_claim(self.pool, job.key, claim, 0, began + lease / 2)
+        if revision is None:
+            found = await self.link.claim(self.pool, job.key)
+            revision = await self._again(job, found) if found is not None else None
+            if revision is None:
+                return None
+        if monotonic() - began > lease / 4:  # the caller may have given it up meanwhile
+            found = await self.link.claim(self.pool, job.key)
+            if found is None or found.revision != revision:
+                return None
+        job.revision = revision
+        return job
+
+    def _claim(self, nonce: str, tries: int) -> bytes:
+        return RUNNING + json.dumps({"worker": self.name, "nonce": nonce, "tries": tries}).encode()
+
+    async def _again(self, job: Job, found: Claim) -> int | None:
+        """What to do with a call that was claimed before: the revision of our claim where it is run again."""
+        call = job.call
+        if found.state == RUNNING:
+            told = found.told
+            if told["worker"] == self.name and call.uid in self.running:
+                return None  # it came twice, and runs
+            if not call.idempotent:
+                await job.tell({"kind": "claimed", "worker": told["worker"]})
+            elif told["tries"] < MOST_TRIES:
+                return await self.link.set_claim(
+                    self.pool, job.key, self._claim(job.nonce, told["tries"] + 1), found.revision
+                )
+            else:
+                job.revision = found.revision
+                await job.give_up(told["tries"])
+                return None
+        elif found.state == b"D":
+            await self.link.tell(call.reply, found.data)  # as it was told before
+        await self._acknowledge(job.message)
+        return None
+
+    async def _verified(self, message: Any) -> RemoteCall | None:
+        """The call, where it is one that we may run: signed by somebody we trust, for us, and not too old."""
+        try:
+            call = read_call(message.data)
+        except ValueError as error:
+            await self.link.tell(message.reply, b"+TERM")
+            logger.warning("A message that is no call was dropped: %s", error)
+            return None
+        if self.link.key.verify(message.data, message.headers) is None:
+            raise RemoteProblem("Its caller's key is not among those that the worker trusts (`remote.trusted`).")
+        tenant = subject_token(call.tenant)
+        place = message.subject.split(".")
+        if call.subject != message.subject or call.pool != self.pool or place[1:3] != [self.pool, tenant]:
+            raise RemoteProblem("It was sent to a place that it was not signed for.")
+        age = await self.link.now(self.pool) - call.issued
+        if not -_FUTURE_SECONDS < age <= call.valid:
+            raise RemoteProblem("It is too old, or from the future.")
+        return call
+
+    async def _refuse(self, message: Any, why: str) -> None:
+        """Tell whoever sent it, and drop it."""
+        await self.link.tell(message.reply, b"+TERM")
+        with suppress(ValueError):
+            call = read_call(message.data)
+            if call.reply.startswith(f"reply.{self.pool}."):
+                told = {"kind": "refused", "message": why, "worker": self.name}
+                await self.link.tell(call.reply, seal(call.secret, told))
+
+    async def _is_there(self, call: RemoteCall) -> bool:
+        """Whether somebody still waits for the call: nothing is begun for a caller that has died."""
+        caller = call.reply.rpartition(".")[0]
+        now = monotonic()
+        if now - self._callers.get(caller, -1e9) < self.link.lease / 4:
+            return True
+        try:
+            await self.link.ask(f"{caller}._", b"?", timeout=self.link.lease / 4)
+        except NotReached:
+            return False
+        if len(self._callers) > 1000:
+            self._callers.clear()
+        self._callers[caller] = now
+        return True
+
+    async def _control(self, message: Any) -> None:
+        """What a caller says to a call that runs here."""
+        job = self.running.get(message.subject.rpartition(".")[2])
+        if job is not None:
+            job.hear(message.data)
+
+
+def _host() -> str:
+    return "".join(one if one.isalnum() else "-" for one in socket.gethostname())[:32] or "worker"

@@ -1,0 +1,205 @@
+"""To whoever calls, nothing changes: the same stages, results, events and records (O6, P1, P6, P9)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from ferrule import Runtime, Session, ToolContext, tool
+from ferrule.core.call import RawCall
+from ferrule.core.context import Caller
+from ferrule.core.errors import ToolError
+from ferrule.core.events import Done, Partial, Progress
+from ferrule.core.result import Attachment, Output
+from tests.remote.places import Server, calling, working
+
+
+class Point(BaseModel):
+    x: int
+    label: str = "p"
+
+
+@tool(kind="readonly")
+def add(first: int, second: int = 2) -> int:
+    """Add two numbers. Use this for sums."""
+    return first + second
+
+
+@tool(kind="readonly")
+def make_point(x: int) -> Point:
+    """Make a point. Use this for points."""
+    return Point(x=x)
+
+
+@tool(kind="readonly")
+def fail(how: str) -> str:
+    """Fail. Use this to see how that looks."""
+    if how == "kind":
+        raise ToolError("Nothing there.", kind="not_found_error", suggestion="Look elsewhere.", details={"at": 1})
+    raise ValueError("boom at /home/someone/private/file.py")
+
+
+@tool(kind="readonly")
+def attach() -> Output[str]:
+    """Attach bytes. Use this for pictures."""
+    return Output("seen", attachments=[Attachment("image/png", b"\x89PNG\x00", name="a.png")], metadata={"box": "look"})
+
+
+@tool(kind="readonly")
+async def stream(count: int, context: ToolContext) -> Any:
+    """Stream pieces. Use this to see them come."""
+    for number in range(count):
+        context.progress(number + 1, count, "counting")
+        yield f"{number} "
+
+
+TOOLS = [add, make_point, fail, attach, stream]
+
+
+async def test_results_are_those_of_a_call_in_process(server: Server, pool: str) -> None:
+    here = Runtime(TOOLS)
+    asked: list[tuple[str, Any]] = [
+        ("add", {"first": 1}),
+        ("add", {"first": "5", "second": 2}),
+        ("add", {"frist": 1}),
+        ("make_point", {"x": 3}),
+        ("fail", {"how": "kind"}),
+        ("fail", {"how": "else"}),
+        ("attach", {}),
+        ("stream", {"count": 3}),
+        ("nothing", {}),
+    ]
+    async with working(server, pool, TOOLS), calling(server, pool, TOOLS) as there:
+        for name, arguments in asked:
+            expected = await here.run(RawCall(name, arguments, id="one"))
+            got = await there.run(RawCall(name, arguments, id="one"))
+            assert got == expected, name
+            assert type(got.data) is type(expected.data)
+
+
+async def test_events_and_records_are_those_of_the_caller(server: Server, pool: str) -> None:
+    records: list[Any] = []
+
+    class Keep:
+        def record(self, record: Any) -> None:
+            records.append(record)
+
+    async with working(server, pool, TOOLS), calling(server, pool, TOOLS, recorders=[Keep()]) as runtime:
+        events = [event async for event in runtime.stream(RawCall("stream", {"count": 3}, id="mine"))]
+    assert [event.message for event in events if isinstance(event, Progress)] == ["counting"] * 3
+    assert [event.content for event in events if isinstance(event, Partial)] == ["0 ", "1 ", "2 "]
+    assert isinstance(events[-1], Done)
+    assert {event.call_id for event in events} == {"mine"}
+    assert [(one.tool, one.outcome, one.call_id) for one in records] == [("stream", "success", "mine")]
+
+
+async def test_what_a_tool_calls_runs_where_its_call_was_made(server: Server, pool: str) -> None:
+    @tool(kind="readonly")
+    def secret_word() -> str:
+        """Give the word. Use this for the word."""
+        return "xyzzy"
+
+    @tool(kind="readonly")
+    async def ask_around(context: ToolContext) -> str:
+        """Ask other tools. Use this to gather."""
+        one = await context.call("secret_word")
+        both = await context.batch([RawCall("secret_word", {}), RawCall("missing", {})])
+        context.state["asked"] = 3
+        return " ".join([one.llm_content, *(str(each.success) for each in both)])
+
+    @tool(kind="readonly")
+    def ask_sync(context: ToolContext) -> str:
+        """Ask in a thread. Use this to gather."""
+        return context.call_sync("secret_word").llm_content
+
+    records: list[Any] = []
+
+    class Keep:
+        def record(self, record: Any) -> None:
+            records.append((record.tool, record.parent_id))
+
+    session = Session()
+    async with (
+        working(server, pool, [ask_around, ask_sync]),
+        calling(server, pool, [ask_around, ask_sync, secret_word], pools={pool: ["ask_*"]}, recorders=[Keep()],
+                session=session) as runtime,
+    ):  # fmt: skip
+        assert (await runtime.run(RawCall("ask_around", {}, id="outer"))).llm_content == "xyzzy True False"
+        assert (await runtime.run(RawCall("ask_sync", {}, id="sync"))).llm_content == "xyzzy"
+    assert sorted(records[:3]) == [("missing", "outer"), ("secret_word", "outer"), ("secret_word", "outer")]
+    assert records[3:] == [("ask_around", None), ("secret_word", "sync"), ("ask_sync", None)]
+    assert session.state == {"asked": 3}
+
+
+async def test_cancelling_stops_the_tool_on_its_worker(server: Server, pool: str, tmp_path: Path) -> None:
+    ended = asyncio.Event()
+    began = asyncio.Event()
+
+    @tool
+    async def wait_long() -> str:
+        """Wait. Use this to wait."""
+        began.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+        return "done"
+
+    async with working(server, pool, [wait_long]), calling(server, pool, [wait_long]) as runtime:
+        call = asyncio.create_task(runtime.run(RawCall("wait_long", {}, id="w")))
+        await began.wait()
+        assert runtime.cancel("w")
+        result = await call
+        assert ended.is_set()
+        assert result.error is not None
+        assert result.error.kind == "cancelled_error"
+        began.clear()
+        ended.clear()
+        task = asyncio.create_task(runtime.run("wait_long", {}))
+        await began.wait()
+        task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled()
+        assert ended.is_set()
+
+
+async def test_a_time_limit_holds_there(server: Server, pool: str) -> None:
+    @tool
+    async def wait_long() -> str:
+        """Wait. Use this to wait."""
+        await asyncio.sleep(60)
+        return "done"
+
+    async with working(server, pool, [wait_long]), calling(server, pool, [wait_long]) as runtime:
+        result = await runtime.run("wait_long", {}, timeout=0.1)
+    assert result.llm_content.startswith(
+        "Error (timeout_error): `wait_long` ran longer than its time limit of 0.1 s and was stopped."
+    )
+
+
+async def test_large_arguments_and_results_arrive_whole(server: Server, pool: str) -> None:
+    @tool(kind="readonly", max_result=10_000_000)
+    def double(text: str) -> str:
+        """Double a text. Use this for long texts."""
+        return text + text
+
+    text = os.urandom(1_000_000).hex()
+    async with working(server, pool, [double]), calling(server, pool, [double]) as runtime:
+        result = await runtime.run("double", {"text": text})
+    assert result.data == text + text
+
+
+async def test_the_caller_is_known_there(server: Server, pool: str) -> None:
+    @tool(kind="readonly", needs=("tenant",))
+    def who(context: ToolContext) -> list[str | None]:
+        """Say who calls. Use this to see."""
+        return [context.caller.tenant, context.caller.user, context.caller.role, context.call_id]
+
+    session = Session(caller=Caller("Ümläut & co.", "ada", "boss"))
+    async with working(server, pool, [who]), calling(server, pool, [who], session=session) as runtime:
+        result = await runtime.run(RawCall("who", {}, id="c1"))
+    assert result.data == ["Ümläut & co.", "ada", "boss", "c1"]
