@@ -179,6 +179,7 @@ class Proxy:
             writer.close()
         if self._server is not None:
             self._server.close()
+        await asyncio.sleep(0.1)  # what was cut off is closed by then
 
 
 def calls_to(server: Server, pool: str, **options: Any) -> RemoteCalls:

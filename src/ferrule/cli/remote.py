@@ -323,7 +323,7 @@ def config(
         users = plan_users(keys, [require_pool(one) for one in pools], tenants)
     except RemoteProblem as problem:
         raise PlainError(said_of(problem)) from None
-    plan = ServerPlan(users, listen, store, server_name, routes, tls)
+    plan = ServerPlan(users, listen, store, server_name, routes, tls=tls)
     write(plan.text().rstrip("\n"))
     for user in users:
         write(f"{keys / user.name}.key: {user.public}", err=True)

@@ -19,7 +19,7 @@ from ferrule.core.elicitation import current_elicitor
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.phrases import phrase, said_by
 from ferrule.remote.link import GIVEN_UP, LONGEST_VALID, LOST, Link, NotReached
-from ferrule.remote.roster import Roster, near, real_path
+from ferrule.remote.roster import Roster, near, pool_counts, real_path
 from ferrule.remote.wire import (
     PIECE,
     RemoteCall,
@@ -115,8 +115,6 @@ class RemoteCalls:
         self.key, self.lease, self.wait, self.queue, self.ca = key, lease, wait, queue, ca
         self.pools = {require_pool(name): tuple(patterns) for name, patterns in (pools or {}).items()}
         self.longest_wait = wait + queue + 4 * lease + 30
-        self.lost = 0
-        """How many calls were lost so far."""
         self._desks: WeakKeyDictionary[asyncio.AbstractEventLoop, Desk] = WeakKeyDictionary()
 
     def pool_of(self, tool: Tool[Any]) -> str | None:
@@ -138,6 +136,18 @@ class RemoteCalls:
             desk = self._desks[loop] = Desk(self)
         await desk.open()
         return desk
+
+    async def pool_counts(self) -> dict[str, dict[str, int]]:
+        """Of each pool its workers, and the calls that wait, run or were lost; nothing of one that cannot be asked."""
+        counts: dict[str, dict[str, int]] = {}
+        with suppress(RemoteProblem):
+            desk = await self.desk()
+            for pool in self.pools:
+                counts[pool] = {
+                    "workers": len(desk.roster.workers(pool)),
+                    **await pool_counts(desk.link, pool),
+                }
+        return counts
 
     async def perform(self, call: Call, pool: str) -> Any:
         """The result of a call that ran on a worker; raises `Stopped` where it failed or is lost."""

@@ -180,7 +180,8 @@ def caller_user(name: str, public: str, pools: Iterable[str], tenants: Sequence[
     subscribe = [f"_INBOX.{public}.>", f"reply.*.*.{public}.>"]
     for pool in pools:
         bucket, stream = claims_bucket(pool), calls_stream(pool)
-        publish += [f"$JS.API.STREAM.INFO.{stream}", f"who.{pool}", f"$KV.{bucket}._lost.>", f"define.{pool}.*"]
+        publish += [f"$JS.API.STREAM.INFO.{stream}", f"$JS.API.STREAM.INFO.KV_{bucket}", f"who.{pool}"]
+        publish += [f"$JS.API.CONSUMER.LIST.{stream}", f"define.{pool}.*", f"$KV.{bucket}._lost.>"]
         subscribe.append(f"here.{pool}.*")
         for tenant in _tokens(tenants):
             publish += [
@@ -232,6 +233,7 @@ class ServerPlan:
     name: str = "ferrule-1"
     cluster: Sequence[str] = ()
     """`host:port` of every node of the cluster, this one included; none for a server by itself."""
+    cluster_listen: str = "0.0.0.0:6222"
     tls: tuple[str, str, str] | None = None
     """Certificate, key and CA."""
     comments: list[str] = field(default_factory=list[str])
@@ -252,7 +254,13 @@ class ServerPlan:
             lines += ["tls {", f"  cert_file: {cert}", f"  key_file: {key}", f"  ca_file: {ca}", "}"]
         if self.cluster:
             routes = ", ".join(f'"nats-route://{one}"' for one in self.cluster)
-            lines += ["cluster {", "  name: ferrule", '  listen: "0.0.0.0:6222"', f"  routes: [ {routes} ]", "}"]
+            lines += [
+                "cluster {",
+                "  name: ferrule",
+                f'  listen: "{self.cluster_listen}"',
+                f"  routes: [ {routes} ]",
+                "}",
+            ]
         lines += ["accounts {", "  FERRULE {", "    jetstream: enabled", "    users: ["]
         for user in self.users:
             lines += [f"      # {user.name}", f"      {{ nkey: {user.public}"]

@@ -310,7 +310,7 @@ async def show_readiness(request: ServiceRequest) -> Response:
 async def show_metrics(request: ServiceRequest) -> Response:
     """Of the caller's tenant; for the operator's administrators of all, and of the requests too."""
     request.require("metrics")
-    return Response(request.service.metrics_text(request.principal), 200, media_type=CONTENT_TYPE)
+    return Response(await request.service.metrics_text(request.principal), 200, media_type=CONTENT_TYPE)
 
 
 async def show_resource(request: ServiceRequest) -> Response:

@@ -216,6 +216,7 @@ class Service:
                 concurrency=everything.limits.concurrency,
             ),
             environment=self._session_environment,
+            remote=self._app.remote,
         )
         self.calls = Calls(
             self.database, self.writer, self.access, self.directory, self.sessions, self.limits, FairGate(),
@@ -258,7 +259,7 @@ class Service:
             sandbox=sandbox_choice(settings, workspace),
         )
 
-    def metrics_text(self, principal: Principal) -> str:
+    async def metrics_text(self, principal: Principal) -> str:
         """The metrics of a tenant; of all of them for the operator's."""
         statistics = self.records.statistics
         size = self.tools.size
@@ -266,7 +267,8 @@ class Service:
             own = {name: counts for name, counts in statistics.items() if name == principal.tenant}
             return metrics_page(own, registry_size=size)
         running = Counter(live.tenant for live in self.calls.live.values())
-        return metrics_page(statistics, registry_size=size, requests=self.requests, running=running)
+        pools = await self._app.remote.pool_counts() if self._app.remote is not None else None
+        return metrics_page(statistics, registry_size=size, requests=self.requests, running=running, pools=pools)
 
     async def mcp(self) -> Any:
         """What answers at `/mcp`, made when it is first wanted: importing the SDK takes long."""

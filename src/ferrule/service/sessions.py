@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ferrule.app.settings import Settings
+    from ferrule.pipeline.execute import RemoteRunner
     from ferrule.pipeline.hooks import Hook
     from ferrule.pipeline.record import Recorder, Tracer
     from ferrule.pipeline.stages import Limits
@@ -112,6 +113,7 @@ class UserSessions:
         limits: Limits,
         environment: Callable[[Path], Environment],
         tracer: Tracer | None = None,
+        remote: RemoteRunner | None = None,
     ) -> None:
         """`environment` gives what a session knows of the sandbox and the like, for its workspace."""
         self._root = root
@@ -121,6 +123,7 @@ class UserSessions:
         self._limits = limits
         self._environment = environment
         self._tracer = tracer
+        self._remote = remote
         self._named: dict[tuple[str, str, str], _Held] = {}
         self._unnamed: dict[tuple[str, str], _Held] = {}
         self._folders: dict[tuple[str, str], tuple[Path, Environment]] = {}
@@ -192,6 +195,7 @@ class UserSessions:
             limits=self._limits,
             session=session,
             own_loop=True,
+            remote=self._remote,
         )
 
     async def close_named(self, tenant: str, user: str, name: str) -> None:

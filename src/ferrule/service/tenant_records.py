@@ -133,6 +133,7 @@ def metrics_page(
     registry_size: int,
     requests: Mapping[tuple[str, int], int] | None = None,
     running: Mapping[str, int] | None = None,
+    pools: Mapping[str, Mapping[str, int]] | None = None,
 ) -> str:
     """Each tenant's counters under its own label. A family of metrics stands together, as the format asks.
 
@@ -160,7 +161,18 @@ def metrics_page(
     if requests is not None:
         listed = [(f'{{path="{path}",status="{status}"}}', count) for (path, status), count in sorted(requests.items())]
         lines += _family("http_requests_total", "counter", "Requests by path and status.", listed)
+    for name, words in _OF_POOLS.items() if pools else ():
+        counts = [(f'{{pool="{pool}"}}', each[name]) for pool, each in sorted((pools or {}).items())]
+        lines += _family(f"ferrule_pool_{name}", "gauge", words, counts)
     return "\n".join(lines) + "\n"
+
+
+_OF_POOLS = {
+    "workers": "Workers of a pool that are there.",
+    "pending": "Calls that wait for a worker; scale a pool by this.",
+    "in_flight": "Calls that workers have.",
+    "lost": "Calls that were lost in the last hour.",
+}
 
 
 def _family(name: str, kind: str, words: str, samples: list[tuple[str, int]]) -> list[str]:

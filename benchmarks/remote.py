@@ -1,0 +1,215 @@
+"""Calls on other machines: against the same call in process, and against a bare request and reply through the server.
+
+`python benchmarks/remote.py` starts a `nats-server` and worker processes on this machine, prints a table and exits with
+1 when a bar is missed. The machine is shared by all of them, so calls a second say what one core and a half can do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import uuid
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from _measure import Row, report
+from ferrule import Runtime, tool
+from ferrule.core.call import RawCall
+from ferrule.remote.caller import RemoteCalls
+from ferrule.remote.link import Link
+from ferrule.remote.roster import pool_counts
+from ferrule.remote.server import DevServer
+from ferrule.remote.wire import Key, read_key
+from ferrule.remote.worker import HERE, Worker, WorkerOptions
+
+AT_ONCE = 64
+LEASE = 10.0
+
+
+@tool(kind="readonly")
+async def echo(text: str) -> str:
+    """Give a text back. Use this to measure."""
+    return text
+
+
+async def serve(given: dict[str, Any]) -> None:
+    """A worker, or what answers the bare requests, in a process of its own."""
+    link = Link(Key(given["seed"]), LEASE)
+    await link.open([given["url"]], "bench")
+    if given["bare"]:
+
+        async def answer(message: Any) -> None:
+            await link.connection.publish(message.reply, message.data)
+
+        await link.connection.subscribe("bare.echo", cb=answer)
+        await link.connection.flush()
+        print("ready", flush=True)
+        await asyncio.Event().wait()
+    options = WorkerOptions(given["pool"], concurrency=AT_ONCE)
+    await Worker(link, Runtime([echo], remote=HERE), [echo], options).serve(
+        asyncio.Event(), lambda: print("ready", flush=True)
+    )
+
+
+class Helper:
+    """One of those processes."""
+
+    def __init__(self, url: str, seed: str, pool: str, *, bare: bool = False) -> None:
+        given = json.dumps({"url": url, "seed": seed, "pool": pool, "bare": bare})
+        command = [sys.executable, __file__, "--serve", given]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == b"ready\n"
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of CPU so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def megabytes(self) -> float:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+async def each(work: Any, count: int) -> float:
+    """The median seconds of one, one after the other."""
+    taken: list[float] = []
+    for _ in range(count):
+        began = perf_counter()
+        await work()
+        taken.append(perf_counter() - began)
+    return median(taken)
+
+
+async def a_second(work: Any, count: int) -> float:
+    """How many of them, so many at once."""
+    left = iter(range(count))
+
+    async def lane() -> None:
+        for _ in left:
+            await work()
+
+    began = perf_counter()
+    await asyncio.gather(*(lane() for _ in range(AT_ONCE)))
+    return count / (perf_counter() - began)
+
+
+def own_cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+async def drained(url: str, key: Key, many: int) -> tuple[float, float, float]:
+    """CPU milliseconds of caller and worker for each of so many queued calls; the worker's memory; the lag at first."""
+    pool = f"q{uuid.uuid4().hex[:8]}"
+    helper = Helper(url, key.seed, pool)
+    remote = RemoteCalls(url, key, pools={pool: ["*"]}, lease=LEASE, queue=1200)
+    runtime = Runtime([echo], remote=remote)
+    try:
+        await runtime.run("echo", {"text": "x"})
+        began, helpers = own_cpu(), helper.cpu
+        gate = asyncio.Semaphore(many)
+        going = [asyncio.create_task(_one(runtime, gate, number)) for number in range(many)]
+        await asyncio.sleep(0.5)
+        desk = await remote.desk()
+        lag = (await pool_counts(desk.link, pool))["pending"]
+        await asyncio.gather(*going)
+        spent = own_cpu() - began + helper.cpu - helpers
+        return spent / many * 1e3, helper.megabytes, lag
+    finally:
+        await remote.close()
+        helper.end()
+
+
+async def _one(runtime: Runtime, gate: asyncio.Semaphore, number: int) -> None:
+    async with gate:
+        result = await runtime.run(RawCall("echo", {"text": f"call {number}"}))
+        assert result.success, result.llm_content
+
+
+async def measure(*, quick: bool) -> list[Row]:
+    rows: list[Row] = []
+    count = 300 if quick else 2000
+    with tempfile.TemporaryDirectory() as folder:
+        server = DevServer(_free(), Path(folder))
+        await server.start()
+        key = read_key(server.key_file)
+        helpers: list[Helper] = []
+        try:
+            here = Runtime([echo])
+            in_process = await each(lambda: here.run("echo", {"text": "x"}), count)
+            helpers.append(Helper(server.url, key.seed, "", bare=True))
+            link = Link(key, LEASE)
+            await link.open([server.url], "bench")
+            ask = link.connection.request
+            bare = await each(lambda: ask("bare.echo", b"x" * 300, timeout=5), count)
+            bare_rate = await a_second(lambda: ask("bare.echo", b"x" * 300, timeout=5), count)
+            await link.close()
+            remote = RemoteCalls(server.url, key, pools={"bench": ["*"]}, lease=LEASE)
+            runtime = Runtime([echo], remote=remote)
+            for workers in (1, 2, 4):
+                while len(helpers) - 1 < workers:
+                    helpers.append(Helper(server.url, key.seed, "bench"))
+                await runtime.run("echo", {"text": "x"})
+                taken = await each(lambda: runtime.run("echo", {"text": "x"}), count)
+                bar = 5.0 if workers == 1 else None
+                note = f"{taken * 1e3:.2f} ms against {bare * 1e3:.2f} ms; in process {in_process * 1e6:.0f} µs"
+                rows.append(Row(f"a call, {workers} workers, against a bare request", taken / bare, "×", bar, note))
+                rate = await a_second(lambda: runtime.run("echo", {"text": "x"}), count)
+                rows.append(Row(f"calls a second, {workers} workers", rate, "/s", None, f"bare: {bare_rate:,.0f}"))
+            await remote.close()
+            for one in helpers:
+                one.end()
+            few, many = (200, 4000) if quick else (1000, 100_000)
+            small, _, _ = await drained(server.url, key, few)
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            large, memory, lag = await drained(server.url, key, many)
+            after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            note = f"CPU of caller and worker: {large:.2f} ms against {small:.2f} ms; {lag:,} waited at first"
+            rows.append(Row(f"a call of {many:,} queued, against one of {few:,}", large / small, "×", 1.5, note))
+            rows.append(Row("the worker's memory after them", memory, "MB", 150.0))
+            kept = (after - before) * 1024 / many
+            rows.append(Row("the caller's memory for each queued call", kept, "KB", 40.0, f"{after:.0f} MB in all"))
+        finally:
+            for one in helpers:
+                one.end()
+            await server.stop()
+    return rows
+
+
+def _free() -> int:
+    import socket
+
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.serve:
+        asyncio.run(serve(json.loads(given.serve)))
+        return 0
+    return report(asyncio.run(measure(quick=given.quick)), as_json=given.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,213 @@
+"""What a worker refuses, and what keeps pools and tenants apart, on a server with the configuration that is printed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ferrule import Session, tool
+from ferrule.core.context import Caller
+from ferrule.remote.link import GIVEN_UP, Link, NotReached, RemoteProblem
+from ferrule.remote.server import ServerPlan, plan_users
+from ferrule.remote.wire import Key, claims_bucket, new_seed, read_call, read_key, subject_token
+from tests.remote.places import Server, calling, working
+
+STARTS: list[str] = []
+
+
+@tool(kind="readonly")
+def mark(name: str) -> str:
+    """Mark a start. Use this to count."""
+    STARTS.append(name)
+    return name
+
+
+@asynccontextmanager
+async def listening(server: Server, subject: str) -> AsyncIterator[tuple[Link, list[Any]]]:
+    """All messages on a subject, as a spy would have them."""
+    link, seen = Link(server.key, 5.0), list[Any]()
+    await link.open([server.url], "spy")
+
+    async def keep(message: Any) -> None:
+        seen.append(message)
+
+    await link.connection.subscribe(subject, cb=keep)
+    await link.connection.flush()
+    yield link, seen
+    await link.close()
+
+
+async def test_a_call_that_is_sent_again_is_not_run_again(server: Server, pool: str) -> None:
+    STARTS.clear()
+    async with (
+        working(server, pool, [mark]),
+        calling(server, pool, [mark]) as runtime,
+        listening(server, f"call.{pool}.>") as (link, seen),
+    ):
+        assert (await runtime.run("mark", {"name": "one"})).success
+        replayed = {name: value for name, value in seen[0].headers.items() if name != "Nats-Msg-Id"}
+        await link.connection.request(seen[0].subject, seen[0].data, headers=replayed)
+        assert (await runtime.run("mark", {"name": "two"})).success
+    assert STARTS == ["one", "two"]
+
+
+@pytest.mark.parametrize("change", ["signature", "arguments", "subject", "old", "stranger", "protocol", "garbage"])
+async def test_a_call_that_was_tampered_with_is_refused(server: Server, pool: str, change: str) -> None:
+    STARTS.clear()
+    async with (
+        working(server, pool, [mark]) as worker,
+        calling(server, pool, [mark]) as runtime,
+        listening(server, f"call.{pool}.>") as (link, seen),
+    ):
+        assert (await runtime.run("mark", {"name": "real"})).success
+        call, subject = read_call(seen[0].data), seen[0].subject
+        call.uid = "f" * 32
+        signing = server.key
+        if change == "old":
+            call.issued -= call.valid + 10
+        if change == "stranger":
+            signing = Key(new_seed())
+        if change == "protocol":
+            call.protocol = 99
+        payload = call.pack()
+        headers = signing.sign(payload)
+        if change == "signature":
+            headers = signing.sign(payload + b" ")
+        if change == "arguments":
+            payload = payload.replace(b"real", b"fake")
+        if change == "subject":
+            subject = f"call.{pool}.other.mark"
+        if change == "garbage":
+            payload = b"\xff{"
+        told = json.loads((await link.connection.request(subject, payload, headers=headers)).data)
+        assert "error" not in told
+        for _ in range(500):
+            info = await link.api(f"STREAM.INFO.FERRULE_CALLS_{pool}")
+            if not info["state"]["messages"]:
+                break
+            await asyncio.sleep(0.01)
+        assert info["state"]["messages"] == 0, "it was dropped, and does not come back"
+        assert not worker.running
+    assert STARTS == ["real"]
+
+
+async def test_a_caller_whose_key_the_worker_does_not_trust_is_told(server: Server, pool: str, tmp_path: Path) -> None:
+    both = [server.key, Key(new_seed())]
+    users = ", ".join(f"{{ nkey: {one.public} }}" for one in both)
+    own = Server(tmp_path / "own")
+    own._config = (
+        f'listen: "127.0.0.1:{own.port}"\njetstream {{ store_dir: {json.dumps(str(tmp_path / "s"))} }}\n'
+        f"authorization {{ users: [ {users} ] }}\n"
+    )
+    own.start()
+    try:
+        trusting = Key(both[1].seed, [both[0].public])
+        async with (
+            working(own, pool, [mark], key=both[0]),
+            calling(own, pool, [mark], key=trusting, wait=2.0) as runtime,
+        ):
+            told = (await runtime.run("mark", {"name": "x"})).llm_content
+        assert "Its caller's key is not among those that the worker trusts (`remote.trusted`)." in told
+    finally:
+        own.stop()
+
+
+# The configuration that `ferrule remote config` prints
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path]]:
+    """A server for two pools and two tenants, and the keys that it lets in."""
+    folder = tmp_path_factory.mktemp("guarded")
+    keys = folder / "keys"
+    users = plan_users(keys, ["cpu", "gpu"], ["acme", "zen"])
+    server = Server(folder / "server")
+    plan = ServerPlan(users, f"127.0.0.1:{server.port}", str(folder / "store"))
+    server._config = plan.text()
+    server.start()
+    yield server, keys
+    server.stop()
+
+
+def of_tenant(name: str) -> Session:
+    return Session(caller=Caller(name))
+
+
+async def prepared(server: Server, keys: Path) -> None:
+    link = Link(read_key(keys / "admin.key"), 5.0)
+    await link.open([server.url], "setup")
+    for pool in ("cpu", "gpu"):
+        await link.prepare(pool)
+    await link.close()
+
+
+async def test_with_the_printed_configuration_calls_run(guarded: tuple[Server, Path]) -> None:
+    server, keys = guarded
+    await prepared(server, keys)
+    caller = read_key(keys / "caller.key")
+    worker = read_key(keys / "worker-cpu-acme.key", [caller.public])
+    trusting = read_key(keys / "caller.key", [worker.public])
+    async with (
+        working(server, "cpu", [mark], key=worker, tenants=["acme"], name="worker-cpu-acme"),
+        calling(server, "cpu", [mark], key=trusting, wait=5.0) as runtime,
+    ):
+        assert (await runtime.run("mark", {"name": "mine"}, session=of_tenant("acme"))).success
+        runtime_wait = await runtime.run("mark", {"name": "theirs"}, session=of_tenant("zen"), timeout=20)
+        assert "has the tool `mark` for this caller" in runtime_wait.llm_content
+
+
+@pytest.mark.parametrize("foreign", ["pool", "tenant"])
+async def test_a_worker_can_neither_read_nor_answer_what_is_not_its_own(
+    guarded: tuple[Server, Path], foreign: str
+) -> None:
+    server, keys = guarded
+    await prepared(server, keys)
+    pool, tenant = ("gpu", "acme") if foreign == "pool" else ("cpu", "zen")
+    link = Link(read_key(keys / "worker-cpu-acme.key"), 5.0)
+    await link.open([server.url], "intruder")
+    heard: list[Any] = []
+
+    async def keep(message: Any) -> None:
+        heard.append(message)
+
+    stream, bucket = f"FERRULE_CALLS_{pool}", claims_bucket(pool)
+    inbox = f"_INBOX.{link.key.public}.x"
+    await link.connection.subscribe(inbox, cb=keep)
+    for subject in (f"call.{pool}.{tenant}.>", f"ctl.{pool}.{tenant}.>", f"reply.{pool}.{tenant}.>", f"$KV.{bucket}.>"):
+        await link.connection.subscribe(subject, cb=keep)
+    config = {"name": "mine", "filter_subject": f"call.{pool}.{tenant}.>", "ack_policy": "explicit"}
+    for name in ("mine", f"t-{subject_token(tenant)}", "t-acme"):
+        body = {"stream_name": stream, "config": {**config, "name": name, "durable_name": name}, "action": ""}
+        with pytest.raises(NotReached):
+            await link.api(f"CONSUMER.CREATE.{stream}.{name}.call.{pool}.{tenant}.>", body, timeout=0.3)
+    with pytest.raises(NotReached):
+        await link.api(f"STREAM.CREATE.{stream}2", {"name": f"{stream}2", "sources": [{"name": stream}]}, timeout=0.3)
+    with pytest.raises((NotReached, RemoteProblem)):
+        await asyncio.wait_for(link.set_claim(pool, f"{tenant}.x", GIVEN_UP, 0), 5)
+    with pytest.raises(NotReached):
+        await link.claim(pool, f"{tenant}.x")
+    # Somebody else's call goes by, and its answer.
+    other = Link(read_key(keys / "admin.key"), 5.0)
+    await other.open([server.url], "admin")
+    for subject in (f"call.{pool}.{tenant}.t", f"reply.{pool}.{tenant}.k.i.u"):
+        await other.connection.publish(subject, b"secret")
+    got: list[Any] = []
+
+    async def note(message: Any) -> None:
+        got.append(message)
+
+    await other.connection.subscribe(f"reply.{pool}.{tenant}.>", cb=note)
+    await other.connection.flush()
+    await link.connection.publish(f"reply.{pool}.{tenant}.k.i.u", b"forged")
+    await link.connection.flush()
+    await asyncio.sleep(0.1)
+    await link.close()
+    await other.close()
+    assert heard == []
+    assert got == []
