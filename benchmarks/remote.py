@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -27,7 +28,7 @@ from ferrule.remote.caller import RemoteCalls
 from ferrule.remote.link import Link
 from ferrule.remote.roster import pool_counts
 from ferrule.remote.server import DevServer
-from ferrule.remote.wire import Key, read_key
+from ferrule.remote.wire import Key, RemoteProblem, read_key
 from ferrule.remote.worker import HERE, Worker, WorkerOptions
 
 AT_ONCE = 64
@@ -122,11 +123,8 @@ async def drained(url: str, key: Key, many: int) -> tuple[float, float, float]:
     try:
         await runtime.run("echo", {"text": "x"})
         began, helpers = own_cpu(), helper.cpu
-        gate = asyncio.Semaphore(many)
-        going = [asyncio.create_task(_one(runtime, gate, number)) for number in range(many)]
-        await asyncio.sleep(0.5)
-        desk = await remote.desk()
-        lag = (await pool_counts(desk.link, pool))["pending"]
+        going = [asyncio.create_task(_one(runtime, number)) for number in range(many)]
+        lag = await _lag(remote, pool)
         await asyncio.gather(*going)
         spent = own_cpu() - began + helper.cpu - helpers
         return spent / many * 1e3, helper.megabytes, lag
@@ -135,10 +133,18 @@ async def drained(url: str, key: Key, many: int) -> tuple[float, float, float]:
         helper.end()
 
 
-async def _one(runtime: Runtime, gate: asyncio.Semaphore, number: int) -> None:
-    async with gate:
-        result = await runtime.run(RawCall("echo", {"text": f"call {number}"}))
-        assert result.success, result.llm_content
+async def _lag(remote: RemoteCalls, pool: str) -> int:
+    """How many calls wait in the server while they are handed over."""
+    desk = await remote.desk()
+    while True:
+        await asyncio.sleep(0.5)
+        with suppress(RemoteProblem):
+            return (await pool_counts(desk.link, pool))["pending"]
+
+
+async def _one(runtime: Runtime, number: int) -> None:
+    result = await runtime.run(RawCall("echo", {"text": f"call {number}"}))
+    assert result.success, result.llm_content
 
 
 async def measure(*, quick: bool) -> list[Row]:

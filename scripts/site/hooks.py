@@ -19,7 +19,7 @@ from tool_pages import tool_pages  # noqa: E402
 
 MODULES = (
     "ferrule", "ferrule.tools", "ferrule.policy", "ferrule.hooks", "ferrule.mcp", "ferrule.agent", "ferrule.models",
-    "ferrule.records", "ferrule.dialects", "ferrule.testing", "ferrule.client", "ferrule.intents",
+    "ferrule.records", "ferrule.dialects", "ferrule.testing", "ferrule.client", "ferrule.intents", "ferrule.remote",
 )  # fmt: skip
 """All that is public."""
 

@@ -217,7 +217,20 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert broken == []
 
 
-MODULES = ("tools", "policy", "hooks", "mcp", "agent", "models", "records", "dialects", "testing", "client", "intents")
+MODULES = (
+    "tools",
+    "policy",
+    "hooks",
+    "mcp",
+    "agent",
+    "models",
+    "records",
+    "dialects",
+    "testing",
+    "client",
+    "intents",
+    "remote",
+)
 PUBLIC = {"ferrule", *(f"ferrule.{one}" for one in MODULES)}
 
 

@@ -37,7 +37,7 @@ async def test_words_for_whatever_is_missing(server: Server) -> None:
 
     gone = free_port()
     assert await said() == snapshot("""\
-Error (execution_error): `add` was not run: The pool `empty` has no workers; 0.3 s were waited for one. Start one: `ferrule worker --pool empty`.
+Error (execution_error): `add` was not run: The pool `empty` has no workers (waited 0.3 s). Start one: `ferrule worker --pool empty`.
 
 Suggestion: It was not run; the same call may work later.\
 """)
@@ -78,7 +78,7 @@ async def test_another_definition_is_not_the_tool(server: Server, pool: str) -> 
     async with working(server, pool, [other]), calling(server, pool, [add], wait=0.3) as runtime:
         told = (await runtime.run("add", {"first": 1})).llm_content
         assert (
-            f"The workers of the pool `{pool}` have `add` in another definition (version 2.0.0; here it is 1.0.0)"
+            f"The workers of the pool `{pool}` offer a different definition of `add` (version 2.0.0; here it is 1.0.0)"
             in told
         )
 

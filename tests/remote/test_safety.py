@@ -159,7 +159,7 @@ async def test_with_the_printed_configuration_calls_run(guarded: tuple[Server, P
     ):
         assert (await runtime.run("mark", {"name": "mine"}, session=of_tenant("acme"))).success
         runtime_wait = await runtime.run("mark", {"name": "theirs"}, session=of_tenant("zen"), timeout=20)
-        assert "has the tool `mark` for this caller" in runtime_wait.llm_content
+        assert "offers the tool `mark` to this caller" in runtime_wait.llm_content
 
 
 @pytest.mark.parametrize("foreign", ["pool", "tenant"])

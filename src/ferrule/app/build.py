@@ -235,7 +235,10 @@ def hook_command(hook: HookSettings) -> list[str]:
 
 
 def build_remote(settings: Settings) -> RemoteCalls | None:
-    """What runs calls on other machines; None where there is no server. It connects when it is first needed."""
+    """What runs calls on other machines; None where nothing says that any shall. It connects when it is first needed.
+
+    Where tools are meant for a pool and there is no server, their calls say so: they never run here instead.
+    """
     chosen = settings.remote
     url, file = chosen.url, chosen.key
     if not url:
@@ -244,16 +247,16 @@ def build_remote(settings: Settings) -> RemoteCalls | None:
         from ferrule.remote.server import dev_connection
 
         found = dev_connection()
-        if found is None:
+        if found is None and not chosen.pools:
             return None
-        url, file = found[0], file or found[1]
+        url, file = (found[0], file or found[1]) if found is not None else ("", None)
     from ferrule.remote.caller import RemoteCalls
     from ferrule.remote.wire import RemoteProblem
 
     try:
         return RemoteCalls(
-            [one.strip() for one in url.split(",")],
-            remote_key(file, chosen.trusted),
+            [one.strip() for one in url.split(",") if one.strip()],
+            remote_key(file, chosen.trusted) if url else None,
             pools=chosen.pools,
             lease=chosen.lease,
             wait=chosen.wait,

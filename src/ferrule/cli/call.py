@@ -66,6 +66,7 @@ EXIT_CODES = {
 @sandbox_options
 @click.option("--yes", is_flag=True, help=_("Answer yes to every question; what is denied stays denied."))
 @click.option("--timeout", type=SECONDS, help=_("Seconds the call may run."))
+@click.option("--pool", metavar="NAME", help=_("Run it on a worker of this pool."))
 @json_option
 def call_command(
     tool: str,
@@ -73,9 +74,14 @@ def call_command(
     workspace: Path,
     yes: bool,
     timeout: float | None,
+    pool: str | None,
     as_json: bool,
 ) -> None:
-    settings = settings_for(workspace).settings
+    settings = settings_for(workspace, {"remote": {"pools": {pool: [tool]}}} if pool else None).settings
+    if pool and not settings.remote.url:
+        from ferrule.cli.remote import await_dev_server
+
+        asyncio.run(await_dev_server(settings))
     warn_of_freedom(settings)
     text = given_arguments(arguments, settings.limits.argument_bytes)
     line = StatusLine()

@@ -32,7 +32,7 @@ COMMANDS = {
     "models": ("models", "List the models you can use, and what the others need."),
     "plugin": ("plugin", "Install, judge, use and remove plugins."),
     "redo": ("past", "Redo what was undone."),
-    "remote": ("remote", "Run a NATS server to try, see pools and workers, print a server's configuration."),
+    "remote": ("remote", "Try a NATS server, see pools and workers, and configure a real server."),
     "roles": ("tenants", "Manage the roles of the service's users."),
     "rules": ("rules", "See and change the permission rules."),
     "run": ("run", "Give the assistant a request and print its answer."),
@@ -44,7 +44,7 @@ COMMANDS = {
     "tools": ("tools", "List the tools and their definitions."),
     "undo": ("past", "Undo what tools changed."),
     "users": ("tenants", "Manage the users of the service."),
-    "worker": ("remote", "Run calls of other machines on this one."),
+    "worker": ("remote", "Run calls from other machines on this one."),
 }
 """Each command's module, and a line about it."""
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ferrule.remote.worker import WorkerOptions
 
 _STATUS_SECONDS = 0.5
+_DEV_SECONDS = 10.0
 
 
 def _server_options(command: Any) -> Any:
@@ -63,7 +64,7 @@ def _run(work: Coroutine[Any, Any, Any]) -> Any:
 
 @click.command(
     "worker",
-    help=_("Run calls of other machines on this one: take those of a pool from a NATS server."),
+    help=_("Run calls from other machines on this one: take those of a pool from a NATS server."),
     epilog=_("SIGTERM lets running calls end before the worker does. Its own settings and rules hold for every call."),
 )
 @click.option("--pool", required=True, metavar="NAME", help=_("The pool whose calls it takes."))
@@ -126,6 +127,7 @@ async def _work(settings: Settings, folder: Path, options: WorkerOptions) -> Non
     stop = asyncio.Event()
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):
         on_signal(name, stop.set)
+    await await_dev_server(settings)
     app = App(settings, folder, remote=HERE)
     for note in app.notes:
         warn(note)
@@ -157,13 +159,23 @@ def _greet(options: WorkerOptions, count: int) -> None:
     )
 
 
+async def await_dev_server(settings: Settings) -> None:
+    """Where no server is set: the one of `ferrule remote dev`, which may just be starting."""
+    from ferrule.remote.server import dev_connection
+
+    for _again in range(int(_DEV_SECONDS / 0.1)):
+        if settings.remote.url or dev_connection() is not None:
+            return
+        await asyncio.sleep(0.1)
+
+
 async def _open(settings: Settings, name: str, reconnected: Any = None) -> Link:
     """A connection by the settings, or to the server of `ferrule remote dev`."""
     from ferrule.app.build import build_remote
     from ferrule.remote.link import Link
 
     calls = build_remote(settings)
-    if calls is None:
+    if calls is None or calls.key is None:
         raise RemoteProblem(
             _("There is no NATS server to connect to. Give --url, set `remote.url`, or start `ferrule remote dev`.")
         )
@@ -275,7 +287,7 @@ async def _status(settings: Settings, pools: Sequence[str]) -> list[dict[str, An
         await link.close()
 
 
-@remote_command.command("setup", help=_("Make what POOLS need on the server; with a key that may."))
+@remote_command.command("setup", help=_("Create the queues of POOLS on the server; needs the admin key."))
 @click.argument("pools", nargs=-1, required=True)
 @_server_options
 @click.option("--replicas", type=click.IntRange(1, 5), default=1, help=_("Servers that keep each call, in a cluster."))
@@ -295,13 +307,15 @@ async def _setup(settings: Settings, pools: Sequence[str], replicas: int) -> Non
 
 @remote_command.command(
     "config",
-    help=_("Print a server's configuration for POOLS, and make the keys that it lets in."),
-    epilog=_("Keys that are there already are kept. Each user may touch its own pool's and tenant's subjects alone."),
+    help=_("Print a server's configuration for POOLS, and create its keys."),
+    epilog=_("Existing keys are kept. Each user can only use the subjects of its own pool and tenant."),
 )
 @click.argument("pools", nargs=-1, required=True)
 @click.option("--keys", type=click.Path(file_okay=False, path_type=Path), default=Path("remote-keys"),
               show_default=True, help=_("The folder for the keys."))  # fmt: skip
-@click.option("--tenant", "tenants", multiple=True, metavar="NAME", help=_("Workers of its own for it. Repeatable."))
+@click.option(
+    "--tenant", "tenants", multiple=True, metavar="NAME", help=_("Give this tenant its own workers. Repeatable.")
+)
 @click.option("--listen", default="0.0.0.0:4222", show_default=True, metavar="HOST:PORT")
 @click.option("--store", default="/var/lib/nats", show_default=True, metavar="FOLDER")
 @click.option("--server-name", default="ferrule-1", show_default=True, metavar="NAME")

@@ -52,6 +52,8 @@ logger = logging.getLogger("ferrule.remote")
 
 _MOST_STATE = 65_536
 _CHECKS_AT_ONCE = 64
+_SENDING = 128
+"""Calls that are handed over at once; more would only wait for each other's acknowledgements."""
 _CHECKS_A_ROUND = 2000
 _PINNED = 10_000
 """Sessions of which it is remembered on which worker they are."""
@@ -99,7 +101,7 @@ class RemoteCalls:
     def __init__(
         self,
         url: str | Sequence[str],
-        key: Key,
+        key: Key | None,
         *,
         pools: Mapping[str, Sequence[str]] | None = None,
         lease: float = 10.0,
@@ -112,6 +114,8 @@ class RemoteCalls:
         if not 0.4 <= lease <= 300:
             raise ValueError(f"`lease` is from 0.4 to 300 seconds, not {lease:g}.")
         self.urls = [url] if isinstance(url, str) else list(url)
+        if key is None and self.urls:
+            raise ValueError("A key is needed to log in to the server: read_key(Path(…)).")
         self.key, self.lease, self.wait, self.queue, self.ca = key, lease, wait, queue, ca
         self.pools = {require_pool(name): tuple(patterns) for name, patterns in (pools or {}).items()}
         self.longest_wait = wait + queue + 4 * lease + 30
@@ -130,10 +134,14 @@ class RemoteCalls:
 
     async def desk(self) -> Desk:
         """What belongs to the running loop: the connection, and the calls that were made on it."""
+        if self.key is None:
+            raise RemoteProblem(
+                phrase("There is no NATS server to connect to. Set `remote.url`, or start `ferrule remote dev`.")
+            )
         loop = asyncio.get_running_loop()
         desk = self._desks.get(loop)
         if desk is None:
-            desk = self._desks[loop] = Desk(self)
+            desk = self._desks[loop] = Desk(self, self.key)
         await desk.open()
         return desk
 
@@ -173,13 +181,14 @@ class RemoteCalls:
 class Desk:
     """The connection of one event loop, and the calls that were made on it."""
 
-    def __init__(self, owner: RemoteCalls) -> None:
-        self.owner = owner
-        self.link = Link(owner.key, owner.lease)
+    def __init__(self, owner: RemoteCalls, key: Key) -> None:
+        self.owner, self._key = owner, key
+        self.link = Link(key, owner.lease)
         self.roster = Roster(self.link, left=self._worker_left)
         self.flights: dict[str, Flight] = {}
         self._instance = uuid.uuid4().hex[:12]
         self._opening = asyncio.Lock()
+        self._sending = asyncio.Semaphore(_SENDING)
         self._round: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._unreached_since: float | None = None
@@ -194,7 +203,7 @@ class Desk:
                 return
             owner = self.owner
             await self.link.open(owner.urls, "ferrule caller", ca=owner.ca, reconnected=self._reconnected)
-            subject = f"reply.*.*.{owner.key.public}.{self._instance}.*"
+            subject = f"reply.*.*.{self._key.public}.{self._instance}.*"
             await self.link.connection.subscribe(subject, cb=self._take)
             for pool in owner.pools:
                 await self.roster.watch(pool)
@@ -240,7 +249,7 @@ class Desk:
             version=tool.version,
             digest=digest,
             subject=subject,
-            reply=f"reply.{pool}.{tenant}.{owner.key.public}.{self._instance}.{uid}",
+            reply=f"reply.{pool}.{tenant}.{self._key.public}.{self._instance}.{uid}",
             secret=uuid.uuid4().hex,
             pool=pool,
             issued=await self._server_time(pool),
@@ -271,7 +280,9 @@ class Desk:
         flight = Flight(remote, key, context, asyncio.get_running_loop())
         self.flights[uid] = flight
         try:
-            await self._send(flight, tenant)
+            async with self._sending:
+                flight.heard = flight.sent = monotonic()
+                await self._send(flight, tenant)
         except BaseException:
             self.land(flight)
             raise
@@ -354,24 +365,23 @@ class Desk:
             )
         if not there:
             return phrase(
-                "The pool `{pool}` has no workers; {seconds} s were waited for one. Start one: `ferrule worker --pool "
-                "{pool}`.",
+                "The pool `{pool}` has no workers (waited {seconds} s). Start one: `ferrule worker --pool {pool}`.",
                 pool=pool,
                 seconds=seconds,
             )
         versions = sorted({version for one in there for version in one.tools.get(tool.name, {}).values()})
         if versions and any(one.tenants is None or tenant in one.tenants for one in there):
             return phrase(
-                "The workers of the pool `{pool}` have `{tool}` in another definition (version {theirs}; here it is "
-                "{ours}). Bring both to the same version.",
+                "The workers of the pool `{pool}` offer a different definition of `{tool}` (version {theirs}; here it "
+                "is {ours}). Install the same version on both.",
                 pool=pool,
                 tool=tool.name,
                 theirs=", ".join(versions),
                 ours=tool.version,
             )
         return phrase(
-            "None of the {count} workers of the pool `{pool}` has the tool `{tool}` for this caller; {seconds} s were "
-            "waited for one.",
+            "None of the {count} workers of the pool `{pool}` offers the tool `{tool}` to this caller (waited "
+            "{seconds} s).",
             count=len(there),
             pool=pool,
             tool=tool.name,

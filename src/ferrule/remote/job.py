@@ -171,7 +171,7 @@ class Job:
                 Stage.FORMAT,
                 ErrorKind.EXECUTION,
                 phrase(
-                    "`{tool}` ran, but its result of {size} bytes could not be sent back; at most {most} can be.",
+                    "`{tool}` ran, but its result of {size} bytes could not be sent back; the limit is {most}.",
                     tool=self.call.tool,
                     size=f"{size:,}",
                     most=f"{LARGEST:,}",

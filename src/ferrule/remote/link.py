@@ -216,7 +216,7 @@ class Link:
         """Leave what is too long for a message, in pieces; gives their number."""
         if len(data) > LARGEST:
             raise RemoteProblem(
-                phrase("{size} bytes are too many to send; at most {most} are.", size=len(data), most=LARGEST)
+                phrase("{size} bytes are too many to send; the limit is {most}.", size=len(data), most=LARGEST)
             )
         bucket = claims_bucket(pool)
         pieces = range(0, len(data), PIECE)
@@ -328,8 +328,8 @@ def _unreached(urls: list[str], error: Exception, key: Key) -> RemoteProblem:
 
 def _no_stream(pool: str) -> str:
     return phrase(
-        "The server has nothing for the pool `{pool}` yet, and this key may not make it. Run `ferrule remote setup "
-        "{pool}` with a key that may.",
+        "The server has no queue for the pool `{pool}` yet, and this key may not create one. Run `ferrule remote setup "
+        "{pool}` with the admin key.",
         pool=pool,
     )
 

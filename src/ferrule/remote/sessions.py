@@ -35,7 +35,7 @@ class KeptSession:
     async def complete(self, prompt: str) -> str:
         """Ask the model of the caller; any call of the session knows the way."""
         if not self.jobs:
-            raise ToolError(phrase("The call has ended, and with it the way to the model."))
+            raise ToolError(phrase("The call has ended; the model can no longer be asked."))
         return await self.jobs[-1].ask("complete", prompt)
 
 
