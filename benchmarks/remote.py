@@ -25,11 +25,11 @@ from _measure import Row, report
 from ferrule import Runtime, tool
 from ferrule.core.call import RawCall
 from ferrule.remote.caller import RemoteCalls
-from ferrule.remote.link import Link
+from ferrule.remote.link import NatsLink
 from ferrule.remote.roster import pool_counts
 from ferrule.remote.server import DevServer
-from ferrule.remote.wire import Key, RemoteProblem, read_key
-from ferrule.remote.worker import HERE, Worker, WorkerOptions
+from ferrule.remote.wire import Nkey, RemoteProblem, read_key
+from ferrule.remote.worker import HERE, PoolWorker, WorkerOptions
 
 AT_ONCE = 64
 LEASE = 10.0
@@ -43,7 +43,7 @@ async def echo(text: str) -> str:
 
 async def serve(given: dict[str, Any]) -> None:
     """A worker, or what answers the bare requests, in a process of its own."""
-    link = Link(Key(given["seed"]), LEASE)
+    link = NatsLink(Nkey(given["seed"]), LEASE)
     await link.open([given["url"]], "bench")
     if given["bare"]:
 
@@ -55,7 +55,7 @@ async def serve(given: dict[str, Any]) -> None:
         print("ready", flush=True)
         await asyncio.Event().wait()
     options = WorkerOptions(given["pool"], concurrency=AT_ONCE)
-    await Worker(link, Runtime([echo], remote=HERE), [echo], options).serve(
+    await PoolWorker(link, Runtime([echo], remote=HERE), [echo], options).serve(
         asyncio.Event(), lambda: print("ready", flush=True)
     )
 
@@ -114,7 +114,7 @@ def own_cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-async def drained(url: str, key: Key, many: int) -> tuple[float, float, float]:
+async def drained(url: str, key: Nkey, many: int) -> tuple[float, float, float]:
     """CPU milliseconds of caller and worker for each of so many queued calls; the worker's memory; the lag at first."""
     pool = f"q{uuid.uuid4().hex[:8]}"
     helper = Helper(url, key.seed, pool)
@@ -159,7 +159,7 @@ async def measure(*, quick: bool) -> list[Row]:
             here = Runtime([echo])
             in_process = await each(lambda: here.run("echo", {"text": "x"}), count)
             helpers.append(Helper(server.url, key.seed, "", bare=True))
-            link = Link(key, LEASE)
+            link = NatsLink(key, LEASE)
             await link.open([server.url], "bench")
             ask = link.connection.request
             bare = await each(lambda: ask("bare.echo", b"x" * 300, timeout=5), count)

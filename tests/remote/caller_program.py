@@ -13,8 +13,8 @@ from ferrule.core.call import RawCall
 from ferrule.pipeline.run import Runtime
 from ferrule.policy.decide import RulePolicy
 from ferrule.remote.caller import RemoteCalls
-from ferrule.remote.link import Link
-from ferrule.remote.wire import Key
+from ferrule.remote.link import NatsLink
+from ferrule.remote.wire import Nkey
 from tests.remote.worker_program import TOOLS
 
 STEPS = ("hint", "call")
@@ -25,26 +25,26 @@ def arm(step: str, when: str) -> None:
         if now == when and subject.partition(".")[0] == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    ask, tell = Link.ask, Link.tell
+    ask, tell = NatsLink.ask, NatsLink.tell
 
-    async def striking_ask(self: Link, subject: str, *more: Any, **named: Any) -> Any:
+    async def striking_ask(self: NatsLink, subject: str, *more: Any, **named: Any) -> Any:
         strike(subject, "before")
         answer = await ask(self, subject, *more, **named)
         strike(subject, "after")
         return answer
 
-    async def striking_tell(self: Link, subject: str, *more: Any, **named: Any) -> None:
+    async def striking_tell(self: NatsLink, subject: str, *more: Any, **named: Any) -> None:
         strike(subject, "before")
         await tell(self, subject, *more, **named)
         strike(subject, "after")
 
-    Link.ask, Link.tell = striking_ask, striking_tell  # type: ignore[method-assign]
+    NatsLink.ask, NatsLink.tell = striking_ask, striking_tell  # type: ignore[method-assign]
 
 
 async def main(given: dict[str, Any]) -> None:
     if given.get("step"):
         arm(given["step"], given["when"])
-    remote = RemoteCalls(given["url"], Key(given["seed"]), pools={given["pool"]: ["*"]}, lease=given["lease"])
+    remote = RemoteCalls(given["url"], Nkey(given["seed"]), pools={given["pool"]: ["*"]}, lease=given["lease"])
     runtime = Runtime(TOOLS, remote=remote, policy=RulePolicy(mode="bypass"))
     print("calling", flush=True)
     result = await runtime.run(RawCall(given["tool"], given["arguments"]))

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,10 @@ from typing import Any
 from ferrule.core.tool import Tool
 from ferrule.pipeline.run import Runtime
 from ferrule.remote.caller import RemoteCalls
-from ferrule.remote.link import Link
+from ferrule.remote.link import NatsLink
 from ferrule.remote.server import server_program
-from ferrule.remote.wire import Key, new_seed
-from ferrule.remote.worker import HERE, Worker, WorkerOptions
+from ferrule.remote.wire import Nkey, new_seed
+from ferrule.remote.worker import HERE, PoolWorker, WorkerOptions
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -38,7 +38,7 @@ class Server:
     def __init__(self, folder: Path, config: str | None = None, seed: str | None = None) -> None:
         self.folder = folder
         self.port = free_port()
-        self.key = Key(seed or new_seed())
+        self.key = Nkey(seed or new_seed())
         self._config = config
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -189,14 +189,19 @@ def calls_to(server: Server, pool: str, **options: Any) -> RemoteCalls:
 
 @asynccontextmanager
 async def working(
-    server: Server, pool: str, tools: list[Tool[Any]], *, key: Key | None = None, **options: Any
-) -> AsyncIterator[Worker]:
+    server: Server, pool: str, tools: Sequence[Tool[Any]], *, key: Nkey | None = None, **options: Any
+) -> AsyncGenerator[PoolWorker]:
     """A worker in this very process."""
-    link = Link(key or server.key, options.pop("lease", 5.0))
+    link = NatsLink(key or server.key, options.pop("lease", 5.0))
     runtime = options.pop("runtime", None) or Runtime(tools, remote=HERE)
-    made: list[Worker] = []
-    await link.open([options.pop("url", server.url)], "worker", reconnected=lambda: [one.reconnected() for one in made])
-    worker = Worker(link, runtime, tools, WorkerOptions(pool, drain=5.0, **options))
+    made: list[PoolWorker] = []
+    await link.open(
+        [options.pop("url", server.url)],
+        "worker",
+        ca=options.pop("ca", None),
+        reconnected=lambda: [one.reconnected() for one in made],
+    )
+    worker = PoolWorker(link, runtime, tools, WorkerOptions(pool, drain=5.0, **options))
     made.append(worker)
     stop, ready = asyncio.Event(), asyncio.Event()
     task = asyncio.create_task(worker.serve(stop, ready.set))
@@ -214,7 +219,7 @@ async def working(
 
 
 @asynccontextmanager
-async def calling(server: Server, pool: str, tools: list[Tool[Any]], **options: Any) -> AsyncIterator[Runtime]:
+async def calling(server: Server, pool: str, tools: Sequence[Tool[Any]], **options: Any) -> AsyncGenerator[Runtime]:
     """A runtime whose tools run on the workers of a pool."""
     names = {name: options.pop(name) for name in ("policy", "session", "ask", "recorders") if name in options}
     remote = calls_to(server, pool, **options)

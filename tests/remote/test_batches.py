@@ -17,7 +17,7 @@ from ferrule.core.access import reads, writes
 from ferrule.core.call import RawCall
 from ferrule.core.result import ToolResult
 from ferrule.policy.decide import RulePolicy
-from ferrule.remote.job import Job
+from ferrule.remote.job import RemoteJob
 from tests.remote.places import Server, calling, working
 
 pytestmark = pytest.mark.slow
@@ -86,9 +86,9 @@ async def check(server: Server, calls: list[tuple[str, ...]], pools: dict[str, s
     suffix = uuid.uuid4().hex[:8]
     routes = {f"{name}-{suffix}": [one for one, at in pools.items() if at == name] for name in ("one", "two")}
     struck: set[str] = set()
-    run = Job.run
+    run = RemoteJob.run
 
-    async def faulty(job: Job) -> None:
+    async def faulty(job: RemoteJob) -> None:
         """Vanish, as a worker that dies does: before the tool runs, or after it and before the result is reported."""
         call_id = job.call.call_id
         how = faults.get(int(call_id[1:]))
@@ -104,7 +104,7 @@ async def check(server: Server, calls: list[tuple[str, ...]], pools: dict[str, s
         return None
 
     STORE.clear()
-    Job.run = faulty  # type: ignore[method-assign]
+    RemoteJob.run = faulty  # type: ignore[method-assign]
     try:
         async with AsyncExitStack() as around:
             for pool in routes:
@@ -114,7 +114,7 @@ async def check(server: Server, calls: list[tuple[str, ...]], pools: dict[str, s
             runtime = await around.enter_async_context(entered)
             results = await runtime.batch(raw(calls))
     finally:
-        Job.run = run  # type: ignore[method-assign]
+        RemoteJob.run = run  # type: ignore[method-assign]
     lost = [number for number, one in enumerate(results) if is_lost(one)]
     assert all(one.success for number, one in enumerate(results) if number not in lost), results
     assert set(lost) <= set(faults), "only what was struck is lost"
@@ -129,7 +129,7 @@ async def check(server: Server, calls: list[tuple[str, ...]], pools: dict[str, s
     pytest.fail(f"{told} comes of no order: {calls}, lost {lost}")
 
 
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(calls=CALLS, pools=POOLS, faults=FAULTS)
 def test_a_batch_is_what_running_it_one_by_one_is(
     server: Server, calls: list[tuple[str, ...]], pools: dict[str, str], faults: dict[int, str]

@@ -10,7 +10,7 @@ import pytest
 
 from ferrule.core.call import RawCall
 from ferrule.policy.decide import RulePolicy
-from ferrule.remote.link import Link
+from ferrule.remote.link import NatsLink
 from ferrule.remote.server import ServerPlan, ServerUser
 from ferrule.remote.wire import RemoteProblem
 from tests.remote.places import Server, WorkerProcess, calling, free_port
@@ -45,7 +45,7 @@ def nodes(tmp_path: Path) -> Iterator[list[Server]]:
 
 async def prepared(urls: list[str], first: Server, pool: str) -> None:
     """What the pool needs, once the three have found each other."""
-    link = Link(first.key, 5.0)
+    link = NatsLink(first.key, 5.0)
     await link.open(urls, "setup")
     for _ in range(100):
         try:

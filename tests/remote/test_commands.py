@@ -59,6 +59,7 @@ def test_the_four_lines_of_the_readme_give_two_workers_and_a_call(shell: Any) ->
     assert running[-1].returncode == 0, output
     assert json.loads(output)["timestamp"]
     assert time.monotonic() - began < 60
+    pool: dict[str, Any] = {"workers": []}
     for _ in range(20):
         told, _ = shell("remote", "status", "--json").communicate(timeout=60)
         (pool,) = json.loads(told)

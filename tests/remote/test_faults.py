@@ -59,7 +59,7 @@ async def ready(workers: list[WorkerProcess]) -> None:
     await asyncio.gather(*(asyncio.to_thread(one.await_ready) for one in workers))
 
 
-async def both_calls(runtime: Runtime, name: str, seconds: float = 0.0) -> list[ToolResult]:
+async def both_calls(runtime: Runtime, name: str, seconds: float = 0.3) -> list[ToolResult]:
     """One call that may be run once alone, and one that may be run again."""
     arguments = {"seconds": seconds}
     return list(
@@ -272,10 +272,10 @@ async def test_calls_that_come_twice_and_in_another_order_start_once(
 ) -> None:
     workers += [WorkerProcess(server, pool, tmp_path, lease=LEASE) for _ in range(2)]
     await ready(workers)
-    from ferrule.remote.link import Link
+    from ferrule.remote.link import NatsLink
 
     seen: list[Any] = []
-    link = Link(server.key, LEASE)
+    link = NatsLink(server.key, LEASE)
     await link.open([server.url], "listener")
 
     async def keep(message: Any) -> None:
@@ -287,6 +287,7 @@ async def test_calls_that_come_twice_and_in_another_order_start_once(
         going = [asyncio.create_task(runtime.run("once", {"name": name, "seconds": 0.2})) for name in names]
         while len(seen) < len(names):
             await asyncio.sleep(0.01)
+        results: list[ToolResult] = []
         for _ in range(2):  # while they run, and after they have ended
             for message in reversed(seen[: len(names)]):
                 headers = {name: value for name, value in message.headers.items() if name != "Nats-Msg-Id"}

@@ -19,7 +19,7 @@ from ferrule.core.events import RegistryEvent
 from ferrule.policy.decide import RulePolicy
 from ferrule.registry.registry import Registry
 from ferrule.remote.offers import follow
-from ferrule.remote.wire import Key, new_seed
+from ferrule.remote.wire import Nkey, new_seed
 from ferrule.remote.worker import HERE
 from tests.remote.places import Server, calling, calls_to, free_port, working
 
@@ -47,7 +47,7 @@ Error (execution_error): `add` was not run: No NATS server answers at nats://127
 
 Suggestion: It was not run; the same call may work later.\
 """)
-    stranger = Key(new_seed())
+    stranger = Nkey(new_seed())
     told = await said(key=stranger)
     assert told.replace(stranger.public, "KEY").replace(str(server.port), "PORT") == snapshot("""\
 Error (execution_error): `add` was not run: The NATS server at nats://127.0.0.1:PORT does not accept this key (KEY). Add that public key to the server's configuration (`ferrule remote config` prints one), or use another: `remote.key`.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+import shutil
+import subprocess
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,10 @@ import pytest
 
 from ferrule import Session, tool
 from ferrule.core.context import Caller
-from ferrule.remote.link import GIVEN_UP, Link, NotReached, RemoteProblem
-from ferrule.remote.server import ServerPlan, plan_users
-from ferrule.remote.wire import Key, claims_bucket, new_seed, read_call, read_key, subject_token
+from ferrule.remote.link import GIVEN_UP, NatsLink, NotReached, RemoteProblem
+from ferrule.remote.server import ServerPlan, ServerUser, plan_users
+from ferrule.remote.wire import Nkey, claims_bucket, new_seed, read_call, read_key, subject_token
+from tests.needs import needs
 from tests.remote.places import Server, calling, working
 
 STARTS: list[str] = []
@@ -29,9 +32,9 @@ def mark(name: str) -> str:
 
 
 @asynccontextmanager
-async def listening(server: Server, subject: str) -> AsyncIterator[tuple[Link, list[Any]]]:
+async def listening(server: Server, subject: str) -> AsyncGenerator[tuple[NatsLink, list[Any]]]:
     """All messages on a subject, as a spy would have them."""
-    link, seen = Link(server.key, 5.0), list[Any]()
+    link, seen = NatsLink(server.key, 5.0), list[Any]()
     await link.open([server.url], "spy")
 
     async def keep(message: Any) -> None:
@@ -72,7 +75,7 @@ async def test_a_call_that_was_tampered_with_is_refused(server: Server, pool: st
         if change == "old":
             call.issued -= call.valid + 10
         if change == "stranger":
-            signing = Key(new_seed())
+            signing = Nkey(new_seed())
         if change == "protocol":
             call.protocol = 99
         payload = call.pack()
@@ -87,18 +90,19 @@ async def test_a_call_that_was_tampered_with_is_refused(server: Server, pool: st
             payload = b"\xff{"
         told = json.loads((await link.connection.request(subject, payload, headers=headers)).data)
         assert "error" not in told
+        left = 1
         for _ in range(500):
-            info = await link.api(f"STREAM.INFO.FERRULE_CALLS_{pool}")
-            if not info["state"]["messages"]:
+            left = (await link.api(f"STREAM.INFO.FERRULE_CALLS_{pool}"))["state"]["messages"]
+            if not left:
                 break
             await asyncio.sleep(0.01)
-        assert info["state"]["messages"] == 0, "it was dropped, and does not come back"
+        assert left == 0, "it was dropped, and does not come back"
         assert not worker.running
     assert STARTS == ["real"]
 
 
 async def test_a_caller_whose_key_the_worker_does_not_trust_is_told(server: Server, pool: str, tmp_path: Path) -> None:
-    both = [server.key, Key(new_seed())]
+    both = [server.key, Nkey(new_seed())]
     users = ", ".join(f"{{ nkey: {one.public} }}" for one in both)
     own = Server(tmp_path / "own")
     own._config = (
@@ -107,13 +111,51 @@ async def test_a_caller_whose_key_the_worker_does_not_trust_is_told(server: Serv
     )
     own.start()
     try:
-        trusting = Key(both[1].seed, [both[0].public])
+        trusting = Nkey(both[1].seed, [both[0].public])
         async with (
             working(own, pool, [mark], key=both[0]),
             calling(own, pool, [mark], key=trusting, wait=2.0) as runtime,
         ):
             told = (await runtime.run("mark", {"name": "x"})).llm_content
         assert "Its caller's key is not among those that the worker trusts (`remote.trusted`)." in told
+    finally:
+        own.stop()
+
+
+def certificate(folder: Path) -> tuple[str, str, str]:
+    """A certificate for 127.0.0.1 that vouches for itself, its key, and whom to trust for it."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=ferrule", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(folder / "tls.key"),
+         "-out", str(folder / "tls.crt")],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return str(folder / "tls.crt"), str(folder / "tls.key"), str(folder / "tls.crt")
+
+
+async def test_calls_go_over_tls_and_not_to_a_server_that_nobody_vouches_for(
+    server: Server, pool: str, tmp_path: Path
+) -> None:
+    needs(shutil.which("openssl"), "openssl")
+    own = Server(tmp_path / "own")
+    files = certificate(tmp_path)
+    users = [ServerUser("all", own.key.public, (), ())]
+    own._config = ServerPlan(users, f"127.0.0.1:{own.port}", str(tmp_path / "s"), tls=files).text()
+    own.start()
+    url = f"tls://127.0.0.1:{own.port}"
+    try:
+        async with (
+            working(own, pool, [mark], url=url, ca=Path(files[2])),
+            calling(own, pool, [mark], url=url, ca=Path(files[2])) as runtime,
+        ):
+            assert (await runtime.run("mark", {"name": "secure"})).success
+        async with calling(own, pool, [mark], url=url) as runtime:
+            told = (await runtime.run("mark", {"name": "x"})).llm_content
+            assert f"No secure connection to {url}" in told
+        url = f"tls://127.0.0.1:{server.port}"  # it offers no TLS
+        async with calling(server, pool, [mark], url=url) as runtime:
+            told = (await runtime.run("mark", {"name": "x"})).llm_content
+            assert f"No secure connection to {url}" in told
     finally:
         own.stop()
 
@@ -140,7 +182,7 @@ def of_tenant(name: str) -> Session:
 
 
 async def prepared(server: Server, keys: Path) -> None:
-    link = Link(read_key(keys / "admin.key"), 5.0)
+    link = NatsLink(read_key(keys / "admin.key"), 5.0)
     await link.open([server.url], "setup")
     for pool in ("cpu", "gpu"):
         await link.prepare(pool)
@@ -169,7 +211,7 @@ async def test_a_worker_can_neither_read_nor_answer_what_is_not_its_own(
     server, keys = guarded
     await prepared(server, keys)
     pool, tenant = ("gpu", "acme") if foreign == "pool" else ("cpu", "zen")
-    link = Link(read_key(keys / "worker-cpu-acme.key"), 5.0)
+    link = NatsLink(read_key(keys / "worker-cpu-acme.key"), 5.0)
     await link.open([server.url], "intruder")
     heard: list[Any] = []
 
@@ -193,7 +235,7 @@ async def test_a_worker_can_neither_read_nor_answer_what_is_not_its_own(
     with pytest.raises(NotReached):
         await link.claim(pool, f"{tenant}.x")
     # Somebody else's call goes by, and its answer.
-    other = Link(read_key(keys / "admin.key"), 5.0)
+    other = NatsLink(read_key(keys / "admin.key"), 5.0)
     await other.open([server.url], "admin")
     for subject in (f"call.{pool}.{tenant}.t", f"reply.{pool}.{tenant}.k.i.u"):
         await other.connection.publish(subject, b"secret")

@@ -15,9 +15,9 @@ from typing import Any
 from ferrule import tool
 from ferrule.core.context import ToolContext
 from ferrule.pipeline.run import Runtime
-from ferrule.remote.link import Link
-from ferrule.remote.wire import Key
-from ferrule.remote.worker import HERE, Worker, WorkerOptions
+from ferrule.remote.link import NatsLink
+from ferrule.remote.wire import Nkey
+from ferrule.remote.worker import HERE, PoolWorker, WorkerOptions
 
 
 def count_start(name: str) -> None:
@@ -108,22 +108,22 @@ def arm(fault: str, step: str, when: str, server_pid: int) -> None:
         elif fault == "server":
             os.kill(server_pid, signal.SIGKILL)
 
-    ask, tell = Link.ask, Link.tell
+    ask, tell = NatsLink.ask, NatsLink.tell
 
-    async def striking_ask(self: Link, subject: str, payload: bytes = b"", *more: Any, **named: Any) -> Any:
+    async def striking_ask(self: NatsLink, subject: str, payload: bytes = b"", *more: Any, **named: Any) -> Any:
         strike(subject, payload, "before")
         answer = await ask(self, subject, payload, *more, **named)
         strike(subject, payload, "after")
         return answer
 
-    async def striking_tell(self: Link, subject: str, payload: bytes, *more: Any, **named: Any) -> None:
+    async def striking_tell(self: NatsLink, subject: str, payload: bytes, *more: Any, **named: Any) -> None:
         strike(subject, payload, "before")
         await tell(self, subject, payload, *more, **named)
         if when == "after":
             await self.connection.flush()
         strike(subject, payload, "after")
 
-    Link.ask, Link.tell = striking_ask, striking_tell  # type: ignore[method-assign]
+    NatsLink.ask, NatsLink.tell = striking_ask, striking_tell  # type: ignore[method-assign]
 
 
 def shift_clock(seconds: float) -> None:
@@ -138,11 +138,11 @@ async def main(given: dict[str, Any]) -> None:
         arm(given["fault"], given["step"], given["when"], given.get("server_pid", 0))
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    link = Link(Key(given["seed"]), given["lease"])
-    made: list[Worker] = []
+    link = NatsLink(Nkey(given["seed"]), given["lease"])
+    made: list[PoolWorker] = []
     await link.open(given["url"].split(","), "test worker", reconnected=lambda: [one.reconnected() for one in made])
     options = WorkerOptions(given["pool"], concurrency=given.get("concurrency", 8), replicas=given.get("replicas", 1))
-    made.append(Worker(link, Runtime(TOOLS, remote=HERE), TOOLS, options))
+    made.append(PoolWorker(link, Runtime(TOOLS, remote=HERE), TOOLS, options))
     await made[0].serve(stop, lambda: print("ready", flush=True))
     await link.close()
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ferrule.policy.rules import Rule
     from ferrule.records.audit import AuditLog
     from ferrule.remote.caller import RemoteCalls
-    from ferrule.remote.wire import Key
+    from ferrule.remote.wire import Nkey
 
 
 @dataclass(slots=True)
@@ -267,7 +267,7 @@ def build_remote(settings: Settings) -> RemoteCalls | None:
         raise SettingsError(said_by(error)) from None
 
 
-def remote_key(file: Path | None, trusted: Sequence[str]) -> Key:
+def remote_key(file: Path | None, trusted: Sequence[str]) -> Nkey:
     """The key in a file; raises `RemoteProblem` where there is none."""
     from ferrule.remote.wire import RemoteProblem, read_key
 

@@ -24,13 +24,14 @@ from ferrule.cli.options import (
 from ferrule.cli.output import print_table, write, write_json
 from ferrule.cli.words import _, said_of
 from ferrule.core.loops import on_signal
-from ferrule.remote.wire import RemoteProblem, require_pool
+from ferrule.remote.wire import RemoteProblem
+from ferrule.remote.wire import require_pool as checked_pool
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
     from ferrule.app.settings import Settings
-    from ferrule.remote.link import Link
+    from ferrule.remote.link import NatsLink
     from ferrule.remote.worker import WorkerOptions
 
 _STATUS_SECONDS = 0.5
@@ -50,6 +51,13 @@ def _flags(url: str | None, key: Path | None) -> dict[str, Any]:
     given = {"url": url, "key": key}
     flags = {name: value for name, value in given.items() if value is not None}
     return {"remote": flags} if flags else {}
+
+
+def require_pool(name: str) -> str:
+    try:
+        return checked_pool(name)
+    except RemoteProblem as problem:
+        raise PlainError(said_of(problem)) from None
 
 
 def _run(work: Coroutine[Any, Any, Any]) -> Any:
@@ -122,7 +130,7 @@ def worker_command(
 
 async def _work(settings: Settings, folder: Path, options: WorkerOptions) -> None:
     from ferrule.app.build import App
-    from ferrule.remote.worker import HERE, Worker
+    from ferrule.remote.worker import HERE, PoolWorker
 
     stop = asyncio.Event()
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):
@@ -141,10 +149,10 @@ async def _work(settings: Settings, folder: Path, options: WorkerOptions) -> Non
         ]
         if not tools:
             raise RemoteProblem(_("There is no tool called {names}.").format(names=", ".join(wanted)))
-        worker: list[Worker] = []
+        worker: list[PoolWorker] = []
         link = await _open(settings, f"ferrule worker {options.name}", lambda: [one.reconnected() for one in worker])
         try:
-            worker.append(Worker(link, app.runtime, tools, options))
+            worker.append(PoolWorker(link, app.runtime, tools, options))
             await worker[0].serve(stop, lambda: _greet(options, len(tools)))
         finally:
             await link.close()
@@ -169,17 +177,17 @@ async def await_dev_server(settings: Settings) -> None:
         await asyncio.sleep(0.1)
 
 
-async def _open(settings: Settings, name: str, reconnected: Any = None) -> Link:
+async def _open(settings: Settings, name: str, reconnected: Any = None) -> NatsLink:
     """A connection by the settings, or to the server of `ferrule remote dev`."""
     from ferrule.app.build import build_remote
-    from ferrule.remote.link import Link
+    from ferrule.remote.link import NatsLink
 
     calls = build_remote(settings)
     if calls is None or calls.key is None:
         raise RemoteProblem(
             _("There is no NATS server to connect to. Give --url, set `remote.url`, or start `ferrule remote dev`.")
         )
-    link = Link(calls.key, calls.lease)
+    link = NatsLink(calls.key, calls.lease)
     await link.open(calls.urls, name, ca=calls.ca, reconnected=reconnected or (lambda: None))
     return link
 

@@ -18,7 +18,7 @@ from ferrule.core.call import RawCall
 from ferrule.core.elicitation import current_elicitor
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.phrases import phrase, said_by
-from ferrule.remote.link import GIVEN_UP, LONGEST_VALID, LOST, Link, NotReached
+from ferrule.remote.link import GIVEN_UP, LONGEST_VALID, LOST, NatsLink, NotReached
 from ferrule.remote.roster import Roster, near, pool_counts, real_path
 from ferrule.remote.wire import (
     PIECE,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ferrule.pipeline.stages import Call
     from ferrule.remote.link import Claim
     from ferrule.remote.roster import Announcement
-    from ferrule.remote.wire import Key
+    from ferrule.remote.wire import Nkey
 
 logger = logging.getLogger("ferrule.remote")
 
@@ -101,7 +101,7 @@ class RemoteCalls:
     def __init__(
         self,
         url: str | Sequence[str],
-        key: Key | None,
+        key: Nkey | None,
         *,
         pools: Mapping[str, Sequence[str]] | None = None,
         lease: float = 10.0,
@@ -140,7 +140,7 @@ class RemoteCalls:
             )
         loop = asyncio.get_running_loop()
         desk = self._desks.get(loop)
-        if desk is None:
+        if desk is None or desk.link.is_closed:
             desk = self._desks[loop] = Desk(self, self.key)
         await desk.open()
         return desk
@@ -181,9 +181,9 @@ class RemoteCalls:
 class Desk:
     """The connection of one event loop, and the calls that were made on it."""
 
-    def __init__(self, owner: RemoteCalls, key: Key) -> None:
+    def __init__(self, owner: RemoteCalls, key: Nkey) -> None:
         self.owner, self._key = owner, key
-        self.link = Link(key, owner.lease)
+        self.link = NatsLink(key, owner.lease)
         self.roster = Roster(self.link, left=self._worker_left)
         self.flights: dict[str, Flight] = {}
         self._instance = uuid.uuid4().hex[:12]
@@ -214,6 +214,8 @@ class Desk:
             self._round.cancel()
         for task in list(self._tasks):
             task.cancel()
+        for flight in list(self.flights.values()):
+            flight.end({"lost": phrase("the connection to the NATS server was closed.")})
         await self.link.close()
 
     def spawn(self, work: Coroutine[Any, Any, Any], around: Context | None = None) -> asyncio.Task[Any]:
@@ -252,7 +254,7 @@ class Desk:
             reply=f"reply.{pool}.{tenant}.{self._key.public}.{self._instance}.{uid}",
             secret=uuid.uuid4().hex,
             pool=pool,
-            issued=await self._server_time(pool),
+            issued=0.0,
             valid=owner.queue,
             seconds=call.seconds,
             idempotent=tool.idempotent,
@@ -281,6 +283,7 @@ class Desk:
         self.flights[uid] = flight
         try:
             async with self._sending:
+                remote.issued = await self._server_time(pool)
                 flight.heard = flight.sent = monotonic()
                 await self._send(flight, tenant)
         except BaseException:
@@ -307,7 +310,7 @@ class Desk:
             try:
                 return await self.link.send_call(call.subject, call.uid, payload)
             except asyncio.CancelledError:
-                self.spawn(self._give_up(flight))  # it may be on its way
+                self.spawn(self._abandon(flight))  # it may be on its way
                 raise
             except NotReached:
                 if monotonic() < until:
@@ -331,7 +334,7 @@ class Desk:
     ) -> str:
         """Wait until there is somebody for the call; the name of the worker, where only one will do."""
         until = monotonic() + self.owner.wait
-        workspace = real_path(session.workspace)
+        workspace = real_path(session.workspace) if bound else ""
         while True:
             offering = self.roster.offering(pool, tool.name, digest, tenant)
             if offering and not bound:
@@ -418,6 +421,11 @@ class Desk:
             raise
         return flight.done.result()
 
+    async def _abandon(self, flight: Flight) -> None:
+        """Stop a call that nobody waits for any more."""
+        if not await self._give_up(flight):
+            await self._control(flight, {"kind": "cancel"})
+
     async def _give_up(self, flight: Flight) -> bool:
         """See to it that nobody starts the call; False where somebody has, or where that cannot be known."""
         try:
@@ -455,7 +463,10 @@ class Desk:
             case "event":
                 self._show(flight, told)
             case "done":
-                self.spawn(self._finish(flight, told))
+                if "parked" in told:
+                    self.spawn(self._finish(flight, told))
+                else:
+                    flight.end(told)
             case "refused":
                 self.spawn(self._refuse(flight, told["message"]))
             case "claimed":  # somebody had it before; what became of it the claim says
@@ -538,22 +549,29 @@ class Desk:
                 await asyncio.sleep(lease / 20)
                 if self._suspect:
                     break
-            self.roster.prune()
-            quiet = lease / 4 if self._suspect else lease
-            self._suspect = False
-            now = monotonic()
-            silent = [
-                one
-                for one in self.flights.values()
-                if now - one.heard > quiet and now - one.checked > quiet and not one.done.done()
-            ]
-            silent.sort(key=lambda one: one.checked)
-            chosen = silent[:_CHECKS_A_ROUND]
-            for start in range(0, len(chosen), _CHECKS_AT_ONCE):
-                checks = (self._check(one) for one in chosen[start : start + _CHECKS_AT_ONCE])
-                for problem in await asyncio.gather(*checks, return_exceptions=True):
-                    if isinstance(problem, Exception):
-                        logger.error("A remote call could not be looked at", exc_info=problem)
+            try:
+                await self._look()
+            except Exception:  # whoever waits for a call must not wait for ever
+                logger.exception("Remote calls could not be looked after")
+
+    async def _look(self) -> None:
+        lease = self.link.lease
+        self.roster.prune()
+        quiet = lease / 4 if self._suspect else lease
+        self._suspect = False
+        now = monotonic()
+        silent = [
+            one
+            for one in self.flights.values()
+            if now - one.heard > quiet and now - one.checked > quiet and not one.done.done()
+        ]
+        silent.sort(key=lambda one: one.checked)
+        chosen = silent[:_CHECKS_A_ROUND]
+        for start in range(0, len(chosen), _CHECKS_AT_ONCE):
+            checks = (self._check(one) for one in chosen[start : start + _CHECKS_AT_ONCE])
+            for problem in await asyncio.gather(*checks, return_exceptions=True):
+                if isinstance(problem, Exception):
+                    logger.error("A remote call could not be looked at", exc_info=problem)
 
     async def _check(self, flight: Flight) -> None:
         """Learn from its claim what became of a silent call, and end it where nothing more will be heard."""

@@ -39,28 +39,31 @@ if TYPE_CHECKING:
     from ferrule.core.context import Session, ToolContext
     from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
-    from ferrule.core.tool import Invocation, Tool
+    from ferrule.core.tool import Invocation
     from ferrule.pipeline.authorise import Policy
     from ferrule.pipeline.stages import Call
+    from ferrule.remote.link import NatsLink
+    from ferrule.remote.sessions import WorkerSessions
     from ferrule.remote.wire import RemoteCall
-    from ferrule.remote.worker import Worker
 
 logger = logging.getLogger("ferrule.remote")
 
 _MOST_STATE = 65_536
+_SOON = 0.05
+"""Seconds after which a caller is told that its call runs."""
 
 
-class Job:
+class RemoteJob:
     """A claimed call."""
 
-    def __init__(self, worker: Worker, call: RemoteCall, tool: Tool[Any], message: Any) -> None:
-        self.worker, self.call, self.tool, self.message = worker, call, tool, message
-        self.link = worker.link
+    def __init__(self, link: NatsLink, worker: str, sessions: WorkerSessions, call: RemoteCall, message: Any) -> None:
+        self.link, self.worker, self.sessions, self.call, self.message = link, worker, sessions, call, message
         self.key = f"{subject_token(call.tenant)}.{call.uid}"
         self.nonce = uuid.uuid4().hex
         self.revision = 0
         """Of our claim."""
         self._task: asyncio.Task[ToolResult] | None = None
+        self._keeper: asyncio.Task[None] | None = None
         self._stopped = ""
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._numbers = 0
@@ -71,11 +74,10 @@ class Job:
     async def run(self) -> None:
         """Run the tool and report its result, unless the call has become somebody else's meanwhile."""
         call = self.call
-        await self.tell({"kind": "started", "worker": self.worker.name, "revision": self.revision})
-        kept, session = await self.worker.sessions.enter(self)
+        kept, session = await self.sessions.enter(self)
         before = dict(session.state)
         self._task = asyncio.create_task(self._carry_out(session))
-        keeper = asyncio.create_task(self._keep_lease())
+        begin = asyncio.get_running_loop().call_later(min(_SOON, self.link.lease / 4), self._begin_keeping)
         try:
             if self._stopped:
                 self._task.cancel()
@@ -89,10 +91,12 @@ class Job:
         except RemoteProblem as problem:
             result = format_stopped(call.call_id, call.tool, Stopped(Stage.EXECUTE, ErrorKind.EXECUTION, str(problem)))
         finally:
-            keeper.cancel()
+            begin.cancel()
+            if self._keeper is not None:
+                self._keeper.cancel()
             for waiting in self._asked.values():
                 waiting.cancel()
-            self.worker.sessions.leave(kept, self)
+            self.sessions.leave(kept, self)
         told: dict[str, Any] = {"kind": "done", "result": pack_result(result)}
         if changed := _changes(before, session.state):
             told["state"] = changed
@@ -123,7 +127,7 @@ class Job:
         if call.watched:
             backlog = Backlog({call.call_id})
             events, listener = asyncio.create_task(self._send_events(backlog)), backlog.add
-        runtime = self.worker.sessions.runtime
+        runtime = self.sessions.runtime
         view = runtime.serving(_CallersWord(runtime.policy, call), _CallsBack(self), self._approve, listener)
         set_elicitor(self)
         try:
@@ -182,10 +186,15 @@ class Job:
 
     # The lease
 
+    def _begin_keeping(self) -> None:
+        """Most calls have ended by now: they say nothing but their result."""
+        self._keeper = asyncio.create_task(self._keep_lease())
+
     async def _keep_lease(self) -> None:
         """Confirm every quarter of the lease that the call runs; stop it when the server or the caller is gone."""
         lease, link = self.link.lease, self.link
         confirmed = caller = renewed = monotonic()
+        await self.tell({"kind": "started", "worker": self.worker, "revision": self.revision})
         while True:
             await asyncio.sleep(lease / 4)
             if monotonic() - confirmed > lease:  # we stood still; another worker may have the call by now
@@ -200,16 +209,18 @@ class Job:
                     return
                 continue
             if monotonic() - renewed > CLAIM_SECONDS / 4:  # the claim must not grow too old while it is in use
-                renewed = monotonic()
                 value = RUNNING + (b'{"worker": "%s", "nonce": "%s", "tries": 1}' % (
-                    self.worker.name.encode(), self.nonce.encode()))  # fmt: skip
-                revision = await link.settle_claim(
-                    self.call.pool, self.key, value, self.revision, monotonic() + lease / 4
-                )
+                    self.worker.encode(), self.nonce.encode()))  # fmt: skip
+                try:
+                    revision = await link.settle_claim(
+                        self.call.pool, self.key, value, self.revision, monotonic() + lease / 4
+                    )
+                except NotReached:
+                    continue
                 if revision is None:
                     self.stop(phrase("the call was given up"))
                     return
-                self.revision = revision
+                self.revision, renewed = revision, monotonic()
             if await self._caller_listens():
                 caller = monotonic()
             elif monotonic() - caller > lease:
@@ -217,7 +228,7 @@ class Job:
                 return
 
     async def _caller_listens(self) -> bool:
-        beat = seal(self.call.secret, {"kind": "beat", "worker": self.worker.name})
+        beat = seal(self.call.secret, {"kind": "beat", "worker": self.worker})
         try:
             return (await self.link.ask(self.call.reply, beat, timeout=self.link.lease / 5)).data == b"ok"
         except NotReached:
@@ -332,7 +343,7 @@ class _CallersWord:
 class _CallsBack:
     """What a tool calls goes to where its own call was made: through the stages there, and on the record there."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: RemoteJob) -> None:
         self._job = job
 
     async def run(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ferrule.remote.wire import Key
+    from ferrule.remote.wire import Nkey
 
 logger = logging.getLogger("ferrule.remote")
 
@@ -56,15 +56,16 @@ class Claim:
         return json.loads(self.data)
 
 
-class Link:
+class NatsLink:
     """One connection, for one event loop."""
 
-    def __init__(self, key: Key, lease: float) -> None:
+    def __init__(self, key: Nkey, lease: float) -> None:
         self.key = key
         self.lease = lease
         self.connection: Any = None
         self._clock: tuple[float, float] | None = None
-        self._last_error = ""
+        self.last_error = ""
+        """What the connection complained about last."""
 
     async def open(
         self,
@@ -72,7 +73,7 @@ class Link:
         name: str,
         *,
         ca: Path | None = None,
-        reconnected: Callable[[], None] = lambda: None,
+        reconnected: Callable[[], object] = lambda: None,
     ) -> None:
         """Connect; raises `RemoteProblem` with what to do when that does not work."""
         try:
@@ -84,7 +85,8 @@ class Link:
         problems: list[Exception] = []
 
         async def failed(error: Exception) -> None:
-            problems[:] = [error]
+            problems[:] = [*problems[-9:], error]
+            self.last_error = f"{type(error).__name__}: {error}"
             logger.info("NATS: %s: %s", type(error).__name__, error)
 
         async def again() -> None:
@@ -93,29 +95,53 @@ class Link:
 
         self.connection = connection = Client()
         options: dict[str, Any] = {"reconnect_time_wait": 0.1}
-        if ca is not None:
+        secure = any(url.startswith("tls://") for url in urls)
+        if ca is not None or secure:
             options["tls"] = _trusting(ca)
-        try:
-            await asyncio.wait_for(
-                connection.connect(
-                    servers=urls,
-                    name=name,
-                    nkeys_seed_str=self.key.seed,
-                    inbox_prefix=f"_INBOX.{self.key.public}",
-                    error_cb=failed,
-                    reconnected_cb=again,
-                    connect_timeout=2,
-                    max_reconnect_attempts=-1,
-                    ping_interval=max(1, int(self.lease / 4)),
-                    max_outstanding_pings=2,
-                    **options,
-                ),
-                _CONNECT_SECONDS,
+        connecting = asyncio.create_task(
+            connection.connect(
+                servers=urls,
+                name=name,
+                nkeys_seed_str=self.key.seed,
+                inbox_prefix=f"_INBOX.{self.key.public}",
+                error_cb=failed,
+                reconnected_cb=again,
+                connect_timeout=2,
+                max_reconnect_attempts=-1,
+                ping_interval=max(1, int(self.lease / 4)),
+                max_outstanding_pings=2,
+                **options,
             )
-        except (OSError, TimeoutError, Error, ValueError) as error:
-            with suppress(Exception):
-                await connection.close()
-            raise _unreached(urls, problems[0] if problems else error, self.key) from None
+        )
+        try:
+            until = monotonic() + _CONNECT_SECONDS
+            while not connecting.done() and monotonic() < until and not _is_refused(problems):
+                await asyncio.wait({connecting}, timeout=0.1)
+            if connecting.done() and connecting.result() is None and (not secure or self._is_encrypted()):
+                return
+            problems.append(TimeoutError("no answer") if not connecting.done() else Error("tls is not offered"))
+        except (OSError, Error, ValueError) as error:
+            problems.append(error)
+        finally:  # also when whoever waits is cancelled
+            if not connecting.done() or problems:
+                connecting.cancel()
+                await self._let_go(connecting)
+        raise _unreached(urls, problems, self.key)
+
+    def _is_encrypted(self) -> bool:
+        """Whether TLS was really used: the client is content with a server that does not offer it."""
+        writer: Any = getattr(getattr(self.connection, "_transport", None), "_io_writer", None)
+        return writer is not None and writer.get_extra_info("ssl_object") is not None
+
+    async def _let_go(self, connecting: asyncio.Task[None]) -> None:
+        """End an attempt to connect; the client may take its time for that, and nobody waits long."""
+        closing = asyncio.create_task(self.connection.close())
+        _, left = await asyncio.wait({connecting, closing}, timeout=1.0)
+        for task in left:
+            task.cancel()
+        for task in {connecting, closing} - left:
+            if not task.cancelled():
+                task.exception()  # seen, so that asyncio does not report it
 
     async def close(self) -> None:
         if self.connection is not None and not self.connection.is_closed:
@@ -123,6 +149,11 @@ class Link:
                 await asyncio.wait_for(self.connection.flush(timeout=1), 1.5)
             with suppress(Exception):
                 await asyncio.wait_for(self.connection.close(), 2)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was open, and is over for good."""
+        return self.connection is not None and self.connection.is_closed
 
     @property
     def is_connected(self) -> bool:
@@ -141,12 +172,14 @@ class Link:
         except (TimeoutError, nats.errors.Error, OSError) as error:
             raise NotReached(f"{type(error).__name__}: {error}") from None
 
-    async def tell(self, subject: str, payload: bytes, headers: dict[str, str] | None = None) -> None:
+    async def tell(
+        self, subject: str, payload: bytes, headers: dict[str, str] | None = None, *, reply: str = ""
+    ) -> None:
         """A message that may get lost."""
         import nats.errors
 
         with suppress(nats.errors.Error, OSError):
-            await self.connection.publish(subject, payload, headers=headers)
+            await self.connection.publish(subject, payload, reply=reply, headers=headers)
 
     async def api(self, what: str, body: dict[str, Any] | None = None, timeout: float = 0.0) -> dict[str, Any]:
         """One request of JetStream's interface; an error is in the answer."""
@@ -290,21 +323,27 @@ class Link:
                 raise RemoteProblem(_refused(told["error"]))
 
 
-def _trusting(ca: Path) -> Any:
+def _trusting(ca: Path | None) -> Any:
     import ssl
 
     try:
-        return ssl.create_default_context(cafile=str(ca))
+        return ssl.create_default_context(cafile=str(ca) if ca is not None else None)
     except OSError as error:
         raise RemoteProblem(
             phrase("`remote.ca`: {file} could not be read: {why}.", file=ca, why=error.strerror or error)
         ) from None
 
 
-def _unreached(urls: list[str], error: Exception, key: Key) -> RemoteProblem:
+def _is_refused(problems: list[Exception]) -> bool:
+    told = " ".join(f"{type(error).__name__}: {error}" for error in problems).lower()
+    return "authorization" in told or "authentication" in told
+
+
+def _unreached(urls: list[str], problems: list[Exception], key: Nkey) -> RemoteProblem:
+    """What the last problems come to; the server says what it is about, and then others follow from that."""
     where = ", ".join(urls)
-    told = f"{type(error).__name__}: {error}".lower()
-    if "authorization" in told or "authentication" in told:
+    told = " ".join(f"{type(error).__name__}: {error}" for error in problems).lower()
+    if _is_refused(problems):
         return RemoteProblem(
             phrase(
                 "The NATS server at {where} does not accept this key ({public}). Add that public key to the server's "
@@ -315,7 +354,11 @@ def _unreached(urls: list[str], error: Exception, key: Key) -> RemoteProblem:
         )
     if "ssl" in told or "tls" in told or "certificate" in told or "secure" in told:
         return RemoteProblem(
-            phrase("No secure connection to {where}: {why}. See `remote.ca`.", where=where, why=str(error).rstrip("."))
+            phrase(
+                "No secure connection to {where}: {why}. See `remote.ca`.",
+                where=where,
+                why=str(problems[0]).rstrip("."),
+            )
         )
     return RemoteProblem(
         phrase(

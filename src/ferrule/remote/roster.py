@@ -17,7 +17,7 @@ from ferrule.remote.wire import calls_stream, claims_bucket
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ferrule.remote.link import Link
+    from ferrule.remote.link import NatsLink
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Present:
 class Roster:
     """The workers of the pools that are watched."""
 
-    def __init__(self, link: Link, left: Callable[[Announcement], None] = lambda _: None) -> None:
+    def __init__(self, link: NatsLink, left: Callable[[Announcement], None] = lambda _: None) -> None:
         self._link = link
         self._left = left
         self._pools: dict[str, dict[str, Present]] = {}
@@ -61,6 +61,8 @@ class Roster:
 
     async def watch(self, pool: str) -> None:
         """Hear of a pool's workers from now on."""
+        if pool in self._watched:
+            return
         async with self._lock:
             if pool in self._watched:
                 return
@@ -136,7 +138,7 @@ def holds(folder: str, workspace: str) -> bool:
     return os.path.commonpath([folder, workspace]) == folder if os.path.isabs(workspace) else False  # noqa: PTH117
 
 
-async def pools_on(link: Link) -> list[str]:
+async def pools_on(link: NatsLink) -> list[str]:
     """The pools that the server has calls of, where this key may list them."""
     prefix = calls_stream("")
     with suppress(NotReached):
@@ -145,7 +147,7 @@ async def pools_on(link: Link) -> list[str]:
     return []
 
 
-async def pool_counts(link: Link, pool: str) -> dict[str, int]:
+async def pool_counts(link: NatsLink, pool: str) -> dict[str, int]:
     """The calls of a pool that wait, that run, and that were lost within the last hour: what to scale by."""
     bucket = claims_bucket(pool)
     told = await link.api(f"STREAM.INFO.{calls_stream(pool)}")

@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ferrule.core.context import Caller, Session
 from ferrule.core.errors import ToolError
@@ -15,7 +15,7 @@ from ferrule.core.phrases import phrase
 
 if TYPE_CHECKING:
     from ferrule.pipeline.run import Runtime
-    from ferrule.remote.job import Job
+    from ferrule.remote.wire import RemoteCall
 
 logger = logging.getLogger("ferrule.remote")
 
@@ -24,12 +24,20 @@ _IDLE_SECONDS = 1800.0
 SessionKey = tuple[str | None, str | None, str, str]
 
 
+class SessionUser(Protocol):
+    """A call that uses a session, and can ask something of where it was made."""
+
+    call: RemoteCall
+
+    async def ask(self, what: str, given: Any) -> Any: ...
+
+
 @dataclass(slots=True)
 class KeptSession:
     """A session, and the calls that use it."""
 
     session: Session
-    jobs: list[Job] = field(default_factory=list["Job"])
+    jobs: list[SessionUser] = field(default_factory=list[Any])
     last: float = field(default_factory=monotonic)
 
     async def complete(self, prompt: str) -> str:
@@ -47,7 +55,7 @@ class WorkerSessions:
         self._workspace = Path(workspace) if workspace else runtime.session.workspace
         self._kept: dict[SessionKey, KeptSession] = {}
 
-    async def enter(self, job: Job) -> tuple[KeptSession, Session]:
+    async def enter(self, job: SessionUser) -> tuple[KeptSession, Session]:
         """The session of a call, which must be left again."""
         call = job.call
         workspace = Path(call.workspace) if call.bound else self._workspace
@@ -78,7 +86,7 @@ class WorkerSessions:
         session.state.update(call.state)
         return kept, session
 
-    def leave(self, kept: KeptSession, job: Job) -> None:
+    def leave(self, kept: KeptSession, job: SessionUser) -> None:
         kept.jobs.remove(job)
         kept.last = monotonic()
 

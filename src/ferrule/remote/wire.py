@@ -76,7 +76,7 @@ def near_subject(pool: str, tenant: str, worker: str, tool: str) -> str:
 # Keys. One ed25519 key both logs in to the server and signs calls.
 
 
-class Key:
+class Nkey:
     """An nkey: who this program is to the server, and whose calls and workers it trusts."""
 
     def __init__(self, seed: str, trusted: Iterable[str] = ()) -> None:
@@ -137,7 +137,7 @@ def new_seed() -> str:
     return cast("Any", nkeys).encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER).decode()
 
 
-def read_key(file: Path, trusted: Iterable[str] = ()) -> Key:
+def read_key(file: Path, trusted: Iterable[str] = ()) -> Nkey:
     """The key in a file, which holds the seed alone."""
     try:
         seed = file.read_text(encoding="ascii").strip()
@@ -147,7 +147,7 @@ def read_key(file: Path, trusted: Iterable[str] = ()) -> Key:
         ) from None
     except UnicodeDecodeError:
         raise RemoteProblem(phrase("The key is not an nkey seed. A seed begins with `SU`.")) from None
-    return Key(seed, trusted)
+    return Nkey(seed, trusted)
 
 
 def write_key(file: Path, seed: str) -> None:

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.phrases import phrase
-from ferrule.remote.job import Job
+from ferrule.remote.job import RemoteJob
 from ferrule.remote.link import CLAIM_SECONDS, RUNNING, NotReached
 from ferrule.remote.offers import definition_of
 from ferrule.remote.roster import Announcement, holds, real_path
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ferrule.core.tool import Tool
     from ferrule.pipeline.run import Runtime
     from ferrule.pipeline.stages import Call
-    from ferrule.remote.link import Claim, Link
+    from ferrule.remote.link import Claim, NatsLink
     from ferrule.remote.wire import RemoteCall
 
 logger = logging.getLogger("ferrule.remote")
@@ -41,6 +41,7 @@ _FUTURE_SECONDS = 60.0
 _SKIP_SECONDS = 0.3
 _FIND_SECONDS = 2.0
 _STOP_SECONDS = 5.0
+_IDLE_SECONDS = 600.0
 
 
 @dataclass(slots=True)
@@ -48,12 +49,12 @@ class Taken:
     """A message with a call, not begun yet."""
 
     message: Any
-    source: Source
+    source: CallSource
     since: float
 
 
 @dataclass(slots=True)
-class Source:
+class CallSource:
     """One tenant's calls, or those for this worker alone. Each has its turn, however many calls the others have."""
 
     name: str
@@ -61,6 +62,8 @@ class Source:
     expected: int = 0
     """Messages that were asked for and have not come."""
     until: float = 0.0
+    last: float = field(default_factory=monotonic)
+    """When a call of it came last."""
     served: int = 0
     """When it was served last, as a number that counts up."""
 
@@ -96,20 +99,20 @@ class _Here:
 HERE = _Here()
 
 
-class Worker:
+class PoolWorker:
     """Runs the calls of one pool."""
 
-    def __init__(self, link: Link, runtime: Runtime, tools: Sequence[Tool[Any]], options: WorkerOptions) -> None:
+    def __init__(self, link: NatsLink, runtime: Runtime, tools: Sequence[Tool[Any]], options: WorkerOptions) -> None:
         self.link, self.options = link, options
         self.pool, self.name = options.pool, options.name
         self.offered = {(tool.name, digest_of(tool)): tool for tool in tools}
         self.workspace = real_path(options.workspace) if options.workspace is not None else ""
         self.sessions = WorkerSessions(runtime, self.workspace)
         self.tenants = [subject_token(one) for one in options.tenants] or None
-        self.running: dict[str, Job] = {}
+        self.running: dict[str, RemoteJob] = {}
         self._starting = 0
         self._held: list[Taken] = []
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, CallSource] = {}
         self._count = 0
         self._draining = False
         self._inbox = f"_INBOX.{link.key.public}.{uuid.uuid4().hex}"
@@ -143,7 +146,11 @@ class Worker:
             await self._announce()
             ready()
             self._fill()
-            await stop.wait()
+            stopping = asyncio.create_task(stop.wait())
+            done, _ = await asyncio.wait({stopping, *loops}, return_when=asyncio.FIRST_COMPLETED)
+            if stopping not in done:  # one of ours has failed: better to end, and be started again, than to idle
+                stopping.cancel()
+                done.pop().result()
             await self._drain()
         finally:
             for task in (*loops, *self._tasks):
@@ -214,7 +221,7 @@ class Worker:
         for (name, digest), tool in self.offered.items():
             if f"{name} {digest}".encode() == message.data:
                 told = definition_of(tool)
-                await self.link.connection.publish(message.reply, told, headers=self.link.key.sign(told))
+                await self.link.tell(message.reply, told, self.link.key.sign(told))
 
     async def _announce_often(self) -> None:
         while True:
@@ -228,7 +235,7 @@ class Worker:
         if name in self._sources:
             return
         consumer = name if name.startswith("w-") else f"t-{name}"
-        self._sources[name] = source = Source(name, consumer)
+        self._sources[name] = source = CallSource(name, consumer)
         stream = calls_stream(self.pool)
         config: dict[str, Any] = {
             "durable_name": consumer,
@@ -301,10 +308,10 @@ class Worker:
                 source.expected, source.until = share, now + _PULL_SECONDS + 1
                 self.spawn(self._pull(source, share))
 
-    async def _pull(self, source: Source, batch: int) -> None:
+    async def _pull(self, source: CallSource, batch: int) -> None:
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{calls_stream(self.pool)}.{source.consumer}"
         body = json.dumps({"batch": batch, "expires": int(_PULL_SECONDS * 1e9)}).encode()
-        await self.link.connection.publish(subject, body, reply=f"{self._inbox}.{source.name}")
+        await self.link.tell(subject, body, reply=f"{self._inbox}.{source.name}")
 
     async def _take(self, message: Any) -> None:
         headers: dict[str, str] = message.headers or {}
@@ -321,8 +328,10 @@ class Worker:
         parts = message.subject.split(".")
         source = self._sources.get(parts[2] if parts[0] == "call" else self._near(parts[2]))
         if source is None:
+            await self._give_back(message)
             return
         source.expected -= 1
+        source.last = monotonic()
         taken = Taken(message, source, monotonic())
         if self._draining:
             await self._give_back(message)
@@ -346,6 +355,11 @@ class Worker:
             for taken in [one for one in self._held if now - one.since > _HELD_SECONDS]:
                 self._held.remove(taken)
                 await self._give_back(taken.message)
+            for name in [name for name, one in self._sources.items() if now - one.last > _IDLE_SECONDS]:
+                if self.tenants is None and not name.startswith("w-"):
+                    del self._sources[name]  # its next call is hinted at, or found
+            if self.link.is_closed:
+                raise RemoteProblem(phrase("The NATS server closed the connection: {why}.", why=self.link.last_error))
             self._fill()
 
     async def _give_back(self, message: Any, delay: float = 0.0) -> None:
@@ -359,7 +373,7 @@ class Worker:
 
     async def _handle(self, taken: Taken) -> None:
         message = taken.message
-        job: Job | None = None
+        job: RemoteJob | None = None
         try:
             job = await self._claimed(message)
         except NotReached:
@@ -378,13 +392,12 @@ class Worker:
         self._wake.set()
         self._fill()
 
-    async def _claimed(self, message: Any) -> Job | None:
+    async def _claimed(self, message: Any) -> RemoteJob | None:
         """The call with its claim, ready to run; None where it is not ours to run. Raises `RemoteProblem` to refuse."""
         call = await self._verified(message)
         if call is None:
             return None
-        tool = self.offered.get((call.tool, call.digest))
-        if tool is None:  # another worker of the pool has it
+        if (call.tool, call.digest) not in self.offered:  # another worker of the pool has it
             await self._give_back(message, _SKIP_SECONDS)
             return None
         if call.bound and not (self.workspace and holds(self.workspace, real_path(call.workspace))):
@@ -392,7 +405,7 @@ class Worker:
         if not await self._is_there(call):
             await self._give_back(message, self.link.lease / 2)  # until it is too old
             return None
-        job = Job(self, call, tool, message)
+        job = RemoteJob(self.link, self.name, self.sessions, call, message)
         lease = self.link.lease
         claim = self._claim(job.nonce, 1)
         began = monotonic()
@@ -412,7 +425,7 @@ class Worker:
     def _claim(self, nonce: str, tries: int) -> bytes:
         return RUNNING + json.dumps({"worker": self.name, "nonce": nonce, "tries": tries}).encode()
 
-    async def _again(self, job: Job, found: Claim) -> int | None:
+    async def _again(self, job: RemoteJob, found: Claim) -> int | None:
         """What to do with a call that was claimed before: the revision of our claim where it is run again."""
         call = job.call
         if found.state == RUNNING:
