@@ -60,6 +60,12 @@ async def serve(given: dict[str, Any]) -> None:
     )
 
 
+def cpu_of_process(pid: int) -> float:
+    """Seconds of CPU so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Helper:
     """One of those processes."""
 
@@ -72,9 +78,7 @@ class Helper:
 
     @property
     def cpu(self) -> float:
-        """Seconds of CPU so far."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_of_process(self.process.pid)
 
     @property
     def megabytes(self) -> float:
@@ -163,7 +167,10 @@ async def measure(*, quick: bool) -> list[Row]:
             await link.open([server.url], "bench")
             ask = link.connection.request
             bare = await each(lambda: ask("bare.echo", b"x" * 300, timeout=5), count)
+            spent = own_cpu() + helpers[0].cpu + cpu_of_process(server.pid)
             bare_rate = await a_second(lambda: ask("bare.echo", b"x" * 300, timeout=5), count)
+            bare_cpu = (own_cpu() + helpers[0].cpu + cpu_of_process(server.pid) - spent) / count * 1e3
+            rows.append(Row("CPU of a bare request", bare_cpu, "ms", None, "both sides and the server"))
             await link.close()
             remote = RemoteCalls(server.url, key, pools={"bench": ["*"]}, lease=LEASE)
             runtime = Runtime([echo], remote=remote)
@@ -175,8 +182,13 @@ async def measure(*, quick: bool) -> list[Row]:
                 bar = 5.0 if workers == 1 else None
                 note = f"{taken * 1e3:.2f} ms against {bare * 1e3:.2f} ms; in process {in_process * 1e6:.0f} µs"
                 rows.append(Row(f"a call, {workers} workers, against a bare request", taken / bare, "×", bar, note))
+                spent = [own_cpu(), sum(one.cpu for one in helpers), cpu_of_process(server.pid)]
                 rate = await a_second(lambda: runtime.run("echo", {"text": "x"}), count)
                 rows.append(Row(f"calls a second, {workers} workers", rate, "/s", None, f"bare: {bare_rate:,.0f}"))
+                now = [own_cpu(), sum(one.cpu for one in helpers), cpu_of_process(server.pid)]
+                each_ms = [(after - before) / count * 1e3 for before, after in zip(spent, now, strict=True)]
+                note = "caller {:.2f}, worker {:.2f}, server {:.2f}".format(*each_ms)
+                rows.append(Row(f"CPU a call, {workers} workers", sum(each_ms), "ms", None, note))
             await remote.close()
             for one in helpers:
                 one.end()

@@ -350,4 +350,4 @@ def config(
     for user in users:
         write(f"{keys / user.name}.key: {user.public}", err=True)
     if tls is None:
-        warn(_("Without --tls, whoever can listen on the network reads the calls."))
+        warn(_("Without --tls, anyone who can listen on the network can read the calls."))

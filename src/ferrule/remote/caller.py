@@ -657,7 +657,7 @@ async def _granted(flight: Flight, what: str, given: Any) -> Any:
         case "elicit":
             elicitor = current_elicitor()
             if elicitor is None:
-                return {"action": "decline", "content": {}, "why": "nobody can be asked"}
+                return {"action": "decline", "content": {}, "why": "approval isn't available here"}
             with context.asking_person():
                 return plain(await elicitor.elicit(given["message"], given["schema"], url=given["url"]))
         case _:

@@ -78,6 +78,11 @@ class DevServer:
     def url(self) -> str:
         return f"nats://127.0.0.1:{self.port}"
 
+    @property
+    def pid(self) -> int:
+        """Of the server's process; 0 where it does not run."""
+        return self._process.pid if self._process is not None else 0
+
     async def start(self) -> None:
         """Start it, and return when it answers."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
