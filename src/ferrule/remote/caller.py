@@ -319,8 +319,9 @@ class Desk:
             except RemoteProblem:  # refused: it is not there
                 await self._give_up(flight)
                 raise
-            if not await self._give_up(flight):
-                flight.end({"lost": _unreachable(self.owner)})
+            if await self._give_up(flight):
+                raise RemoteProblem(_unreachable(self.owner))
+            flight.end({"lost": _unreachable(self.owner)})
             return None
 
     async def _hint(self, pool: str, tenant: str) -> None:

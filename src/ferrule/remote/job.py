@@ -13,6 +13,7 @@ from ferrule.core.call import Approval, RawCall
 from ferrule.core.elicitation import Elicited, set_elicitor
 from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
 from ferrule.core.events import Partial, Progress
+from ferrule.core.loops import start_task
 from ferrule.core.phrases import phrase
 from ferrule.pipeline.format import format_stopped
 from ferrule.pipeline.record import Backlog
@@ -76,8 +77,9 @@ class RemoteJob:
         call = self.call
         kept, session = await self.sessions.enter(self)
         before = dict(session.state)
-        self._task = asyncio.create_task(self._carry_out(session))
-        begin = asyncio.get_running_loop().call_later(min(_SOON, self.link.lease / 4), self._begin_keeping)
+        loop = asyncio.get_running_loop()
+        self._task = start_task(self._carry_out(session), loop)
+        begin = loop.call_later(min(_SOON, self.link.lease / 4), self._begin_keeping)
         try:
             if self._stopped:
                 self._task.cancel()

@@ -34,7 +34,7 @@ CLAIM_SECONDS = 3600
 """How long a claim is kept: longer than a signed call can be valid, so that none can be started a second time."""
 LONGEST_VALID = 1200.0
 _CONNECT_SECONDS = 5.0
-_REQUEST_SECONDS = 2.0
+_PATIENCE = 5.0
 _CLOCK_SECONDS = 60.0
 _WRONG_REVISION = (10071, 10164)
 
@@ -63,6 +63,8 @@ class NatsLink:
         self.key = key
         self.lease = lease
         self.connection: Any = None
+        self._patience = min(_PATIENCE, lease / 2)
+        """Seconds that an answer may take: a busy program reads it late, and one that got lost is asked for again."""
         self._clock: tuple[float, float] | None = None
         self.last_error = ""
         """What the connection complained about last."""
@@ -168,7 +170,7 @@ class NatsLink:
         import nats.errors
 
         try:
-            return await self.connection.request(subject, payload, timeout=timeout or _REQUEST_SECONDS, headers=headers)
+            return await self.connection.request(subject, payload, timeout=timeout or self._patience, headers=headers)
         except (TimeoutError, nats.errors.Error, OSError) as error:
             raise NotReached(f"{type(error).__name__}: {error}") from None
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.loops import start_task
 from ferrule.core.phrases import phrase
 from ferrule.remote.job import RemoteJob
 from ferrule.remote.link import CLAIM_SECONDS, RUNNING, NotReached
@@ -345,7 +346,9 @@ class PoolWorker:
         self._count += 1
         taken.source.served = self._count
         self._starting += 1
-        self.spawn(self._handle(taken))
+        task = start_task(self._handle(taken), asyncio.get_running_loop())  # at once: a turn of the loop takes as long
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
 
     async def _tick(self) -> None:
         """Give back what was held too long, and ask again for what did not come."""
