@@ -74,6 +74,8 @@ class Flight:
         """Of its claim."""
         self.context = context
         self.done: asyncio.Future[dict[str, Any]] = loop.create_future()
+        self.told: dict[str, Any] | None = None
+        """What it came to."""
         self.worker: str | None = None
         self.heard = self.sent = monotonic()
         self.checked = 0.0
@@ -86,8 +88,10 @@ class Flight:
         """What the tool asks for is done in the caller's surroundings: its trace, and whoever it can ask."""
 
     def end(self, told: dict[str, Any]) -> None:
-        if not self.done.done():
-            self.done.set_result(told)
+        if self.told is None:
+            self.told = told
+            if not self.done.done():
+                self.done.set_result(told)
 
 
 class RemoteCalls:
@@ -397,8 +401,9 @@ class Desk:
     async def outcome(self, flight: Flight) -> dict[str, Any]:
         """What the call came to. Cancelling stops it where it runs, and waits for that."""
         try:
-            return await asyncio.shield(flight.done)
+            return await flight.done
         except asyncio.CancelledError:
+            flight.done = asyncio.get_running_loop().create_future()  # the other was cancelled with whoever waited
             told = await self._recall(flight)
             if told is None or "result" not in told or not told["result"]["success"]:
                 raise
@@ -412,7 +417,7 @@ class Desk:
     async def _recall(self, flight: Flight) -> dict[str, Any] | None:
         """Stop a call: keep it from being started, or have its worker stop it."""
         try:
-            while not flight.done.done():
+            while flight.told is None:
                 if flight.worker is None and await self._give_up(flight):
                     return None
                 await self._control(flight, {"kind": "cancel"})
@@ -420,7 +425,7 @@ class Desk:
         except asyncio.CancelledError:  # it was waited for long enough
             self.spawn(self._declare_lost(flight, flight.revision))
             raise
-        return flight.done.result()
+        return flight.told
 
     async def _abandon(self, flight: Flight) -> None:
         """Stop a call that nobody waits for any more."""
@@ -479,7 +484,7 @@ class Desk:
 
     def _show(self, flight: Flight, told: dict[str, Any]) -> None:
         context = flight.context
-        if context is None or flight.done.done() or told["number"] <= flight.seen_events:
+        if context is None or flight.told is not None or told["number"] <= flight.seen_events:
             return
         flight.seen_events = told["number"]
         if "done" in told:
@@ -564,7 +569,7 @@ class Desk:
         silent = [
             one
             for one in self.flights.values()
-            if now - one.heard > quiet and now - one.checked > quiet and not one.done.done()
+            if now - one.heard > quiet and now - one.checked > quiet and one.told is None
         ]
         silent.sort(key=lambda one: one.checked)
         chosen = silent[:_CHECKS_A_ROUND]

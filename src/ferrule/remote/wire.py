@@ -202,11 +202,15 @@ class RemoteCall:
     protocol: int = PROTOCOL
 
     def pack(self) -> bytes:
-        return to_json({one.name: getattr(self, one.name) for one in fields(self)}, inf_nan_mode="strings")
+        """The call as it is signed and sent; what is as it always is goes without saying."""
+        told = {name: value for name in _NAMES if (value := getattr(self, name)) not in _UNSAID}
+        return to_json(told, inf_nan_mode="strings")
 
 
+_NAMES = tuple(one.name for one in fields(RemoteCall))
+_UNSAID: tuple[Any, ...] = (None, "", {})
 _digests: WeakKeyDictionary[Tool[Any], str] = WeakKeyDictionary()
-_KNOWN = {one.name for one in fields(RemoteCall)}
+_KNOWN = frozenset(_NAMES)
 
 
 def read_call(payload: bytes) -> RemoteCall:
@@ -218,7 +222,7 @@ def read_call(payload: bytes) -> RemoteCall:
     if told.get("protocol") != PROTOCOL:
         raise ValueError(f"it has version {told.get('protocol')!r} of the protocol, and this worker speaks {PROTOCOL}")
     try:
-        return RemoteCall(**{name: value for name, value in told.items() if name in _KNOWN})
+        return RemoteCall(**(told if told.keys() <= _KNOWN else {name: told[name] for name in told.keys() & _KNOWN}))
     except TypeError as error:
         raise ValueError(str(error)) from None
 
