@@ -56,6 +56,14 @@ Suggestion: It was not run; the same call may work later.\
 """)
 
 
+async def test_many_calls_without_a_server_fail_together(server: Server) -> None:
+    async with calling(server, "empty", [add], url=f"nats://127.0.0.1:{free_port()}") as runtime:
+        began = asyncio.get_running_loop().time()
+        results = await asyncio.gather(*(runtime.run("add", {"first": 1}) for _ in range(20)))
+        assert asyncio.get_running_loop().time() - began < 30
+    assert all("No NATS server answers" in one.llm_content for one in results)
+
+
 async def test_a_tool_for_a_pool_needs_a_connection() -> None:
     @tool(kind="readonly", remote="gpu")
     def train() -> str:

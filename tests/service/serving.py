@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 
 from ferrule import Output, Registry, ToolContext, ToolError, tool
-from ferrule.app.settings import PermissionSettings, ServiceSettings, Settings
+from ferrule.app.settings import PermissionSettings, RemoteSettings, ServiceSettings, Settings
 from ferrule.client import AsyncClient
 from ferrule.models import Model
 from ferrule.service.service import Service
@@ -135,14 +135,16 @@ class Running:
 async def running(
     store: str, folder: Path, *, tools: tuple[Any, ...] = TOOLS, permissions: PermissionSettings | None = None,
     key: str = "", telemetry: Any = None, model: Model | None = None, models: dict[str, Any] | None = None,
-    **settings: Any,
+    remote: RemoteSettings | None = None, **settings: Any,
 ) -> AsyncGenerator[Running]:  # fmt: skip
     """An instance on a port of its own, until the end of the block; it is drained as by SIGTERM."""
     options: dict[str, Any] = {"drain_seconds": 0, **settings}
     chosen = ServiceSettings(database=store, workspace_root=folder / "workspaces", **options)
+    everything = Settings(
+        service=chosen, permissions=permissions or PermissionSettings(), remote=remote or RemoteSettings()
+    )
     service = Service(
-        Settings(service=chosen, permissions=permissions or PermissionSettings()), folder, tools=Registry(tools),
-        telemetry=telemetry, model=model, entities=models,
+        everything, folder, tools=Registry(tools), telemetry=telemetry, model=model, entities=models,
     )  # fmt: skip
     listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     until = asyncio.Event()

@@ -6,18 +6,24 @@ import asyncio
 import logging
 import uuid
 from contextlib import suppress
-from contextvars import copy_context
 from fnmatch import fnmatchcase
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import to_json
 
-from ferrule.core.call import RawCall
-from ferrule.core.elicitation import current_elicitor
-from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.phrases import phrase, said_by
+from ferrule.remote.flight import (
+    Flight,
+    fell_silent,
+    granted,
+    known_answer,
+    not_run,
+    small_values,
+    trace_context,
+    value_of,
+)
 from ferrule.remote.link import GIVEN_UP, LONGEST_VALID, LOST, NatsLink, NotReached
 from ferrule.remote.roster import Roster, near, pool_counts, real_path
 from ferrule.remote.wire import (
@@ -27,9 +33,6 @@ from ferrule.remote.wire import (
     digest_of,
     hash_of,
     near_subject,
-    pack_result,
-    plain,
-    read_result,
     require_pool,
     seal,
     subject_token,
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from contextvars import Context
     from pathlib import Path
 
-    from ferrule.core.context import Session, ToolContext
+    from ferrule.core.context import Session
     from ferrule.core.tool import Tool
     from ferrule.pipeline.stages import Call
     from ferrule.remote.link import Claim
@@ -50,48 +53,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ferrule.remote")
 
-_MOST_STATE = 65_536
 _CHECKS_AT_ONCE = 64
 _SENDING = 128
 """Calls that are handed over at once; more would only wait for each other's acknowledgements."""
 _CHECKS_A_ROUND = 2000
+_FAILED_SECONDS = 2.0
 _PINNED = 10_000
 """Sessions of which it is remembered on which worker they are."""
 _PLACES = ("path", "shell", "command")
 """Resources of a workspace: a call that touches one runs where that workspace is."""
-_UNSURE = phrase("It may have run. Check whether it is done before you do it again.")
-_NOT_RUN = phrase("It was not run; the same call may work later.")
-
-
-class Flight:
-    """A call that was handed over and has no result yet."""
-
-    def __init__(
-        self, call: RemoteCall, key: str, context: ToolContext | None, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        self.call = call
-        self.key = key
-        """Of its claim."""
-        self.context = context
-        self.done: asyncio.Future[dict[str, Any]] = loop.create_future()
-        self.told: dict[str, Any] | None = None
-        """What it came to."""
-        self.worker: str | None = None
-        self.heard = self.sent = monotonic()
-        self.checked = 0.0
-        self.revision = 0
-        """Of the claim that was seen last."""
-        self.asked: dict[int, asyncio.Task[dict[str, Any]]] = {}
-        """What the tool asked for, by number: other calls, an approval, the model."""
-        self.seen_events = 0
-        self.around = copy_context()
-        """What the tool asks for is done in the caller's surroundings: its trace, and whoever it can ask."""
-
-    def end(self, told: dict[str, Any]) -> None:
-        if self.told is None:
-            self.told = told
-            if not self.done.done():
-                self.done.set_result(told)
 
 
 class RemoteCalls:
@@ -131,11 +101,6 @@ class RemoteCalls:
                 return pool
         return tool.remote or None
 
-    @property
-    def in_flight(self) -> int:
-        """Calls that have no result yet."""
-        return sum(len(desk.flights) for desk in self._desks.values())
-
     async def desk(self) -> Desk:
         """What belongs to the running loop: the connection, and the calls that were made on it."""
         if self.key is None:
@@ -168,12 +133,12 @@ class RemoteCalls:
             desk = await self.desk()
             flight = await desk.launch(call, require_pool(pool))
         except RemoteProblem as problem:
-            raise _not_run(name, said_by(problem)) from None
+            raise not_run(name, said_by(problem)) from None
         try:
             told = await desk.outcome(flight)
         finally:
             desk.land(flight)
-        return _value(call, flight, told)
+        return value_of(call, flight, told)
 
     async def close(self) -> None:
         """End the connection of the running loop."""
@@ -193,6 +158,8 @@ class Desk:
         self._instance = uuid.uuid4().hex[:12]
         self._opening = asyncio.Lock()
         self._sending = asyncio.Semaphore(_SENDING)
+        self._failed: tuple[float, RemoteProblem] | None = None
+        """When the server could not be reached last, and why."""
         self._round: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._unreached_since: float | None = None
@@ -206,7 +173,13 @@ class Desk:
             if self._round is not None:
                 return
             owner = self.owner
-            await self.link.open(owner.urls, "ferrule caller", ca=owner.ca, reconnected=self._reconnected)
+            if self._failed is not None and monotonic() - self._failed[0] < _FAILED_SECONDS:
+                raise RemoteProblem(*self._failed[1].args)  # calls that waited for the same attempt
+            try:
+                await self.link.open(owner.urls, "ferrule caller", ca=owner.ca, reconnected=self._reconnected)
+            except RemoteProblem as problem:
+                self._failed = monotonic(), problem
+                raise
             subject = f"reply.*.*.{self._key.public}.{self._instance}.*"
             await self.link.connection.subscribe(subject, cb=self._take)
             for pool in owner.pools:
@@ -274,9 +247,9 @@ class Desk:
             watched=context is not None and context.watched,
             model=session.model,
             asks_model=session.model_adapter is not None,
-            config=_small(session.config),
-            state=_small(session.state),
-            trace=_trace(),
+            config=small_values(session.config),
+            state=small_values(session.state),
+            trace=trace_context(),
         )
         key = f"{tenant}.{uid}"
         if len(arguments) > PIECE:
@@ -527,7 +500,7 @@ class Desk:
             if "parked" in told:
                 data = await self.link.fetch(call.pool, f"{flight.key}.q{number}", told["parked"], told["hash"])
                 told = unseal(call.secret, data) or {}
-            value = await _granted(flight, told["what"], told["with"])
+            value = await granted(flight, told["what"], told["with"])
             answer: dict[str, Any] = {"kind": "answer", "number": number, "value": value}
             if len(data := seal(call.secret, answer)) > PIECE:
                 parked = await self.link.park(call.pool, f"{flight.key}.w{number}", data)
@@ -614,7 +587,7 @@ class Desk:
                 elif monotonic() - flight.heard >= 2 * self.link.lease:
                     await self._declare_lost(flight, found.revision)
             case b"L":
-                flight.end({"lost": _silent(flight)})
+                flight.end({"lost": fell_silent(flight)})
             case _:
                 flight.end({"unstarted": "late"})
 
@@ -629,87 +602,7 @@ class Desk:
         except NotReached:
             return
         await self._control(flight, {"kind": "cancel"})
-        flight.end({"lost": _silent(flight)})
-
-
-def known_answer(task: asyncio.Task[Any]) -> dict[str, Any]:
-    """What was answered before to a question that came again, because the answer did not arrive."""
-    return task.result() if not task.cancelled() and task.exception() is None else {"kind": "nothing"}
-
-
-async def _granted(flight: Flight, what: str, given: Any) -> Any:
-    """Do what a tool on another machine asks of the machine where its call was made."""
-    context = flight.context
-    if context is None:
-        raise RemoteProblem("the call has no context")
-    match what:
-        case "call":
-            raw = RawCall(given["name"], given["arguments"], version=given["version"])
-            return pack_result(await _port(context).run(raw, session=context.session, parent=context))
-        case "batch":
-            calls = [
-                RawCall(one["name"], one["arguments"], id=one["id"], version=one["version"]) for one in given["calls"]
-            ]
-            results = await context.batch(calls, given=given["given"])
-            return [{"id": one.call_id, "tool": one.tool, **pack_result(one)} for one in results]
-        case "approve":
-            from pydantic import TypeAdapter
-
-            from ferrule.core.call import Effects
-
-            return plain(await context.approve(TypeAdapter(Effects).validate_python(given)))
-        case "complete":
-            return await context.model_adapter.complete(given)
-        case "elicit":
-            elicitor = current_elicitor()
-            if elicitor is None:
-                return {"action": "decline", "content": {}, "why": "approval isn't available here"}
-            with context.asking_person():
-                return plain(await elicitor.elicit(given["message"], given["schema"], url=given["url"]))
-        case _:
-            raise RemoteProblem(f"this version cannot answer {what!r}")
-
-
-def _port(context: ToolContext) -> Any:
-    return context._calls()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - it keeps the version, which `call` lacks
-
-
-def _value(call: Call, flight: Flight, told: dict[str, Any]) -> Any:
-    """The value of a call that succeeded; raises `Stopped` for any other end."""
-    invocation = call.invocation
-    name, details = invocation.tool.name, {"worker": flight.worker, "pool": flight.call.pool}
-    if "result" in told:
-        _take_over(call.session.state, told.get("state"))
-        result = read_result(told["result"], invocation.call_id, name)
-        stage = result.metadata.get("stage")
-        if result.error is None or stage is None:
-            return result
-        error = result.error
-        raise Stopped(Stage(stage), error.kind, error.message, error.suggestion, error.details)
-    if "refused" in told:
-        raise _not_run(name, told["refused"])
-    if "unstarted" in told:
-        waited = phrase("No worker of the pool `{pool}` took it within {seconds} s.", pool=flight.call.pool,
-                        seconds=f"{flight.call.valid:g}")  # fmt: skip
-        gone = phrase("The worker that has its workspace has left.")
-        raise _not_run(name, gone if told["unstarted"] == "gone" else waited)
-    raise Stopped(
-        Stage.EXECUTE,
-        ErrorKind.EXECUTION,
-        phrase("`{name}` is lost: {why}", name=name, why=told.get("lost", "")),
-        None if invocation.tool.read_only else _UNSURE,
-        {"lost": True, **details},
-    )
-
-
-def _not_run(name: str, why: str) -> Stopped:
-    return Stopped(
-        Stage.EXECUTE, ErrorKind.EXECUTION, phrase("`{name}` was not run: {why}", name=name, why=why), _NOT_RUN
-    )
-
-
-def _silent(flight: Flight) -> str:
-    return phrase("its worker `{worker}` stopped answering.", worker=flight.worker or "?")
+        flight.end({"lost": fell_silent(flight)})
 
 
 def _unreachable(owner: RemoteCalls) -> str:
@@ -731,35 +624,3 @@ def _is_bound(call: Call) -> bool:
     if not tool.has_touches:
         return False
     return any(touch.resource.partition(":")[0] in _PLACES for touch in call.invocation.touches)
-
-
-def _small(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a session can travel: plain values, and not many."""
-    if not values:
-        return {}
-    kept: dict[str, Any] = {}
-    for name, value in values.items():
-        with suppress(PydanticSerializationError, ValueError, RecursionError):
-            if len(to_json(value)) <= _MOST_STATE:
-                kept[name] = value
-    return kept if len(to_json(kept)) <= _MOST_STATE else {}
-
-
-def _take_over(state: dict[str, Any], changed: dict[str, Any] | None) -> None:
-    """What the tool changed of the session's state."""
-    if changed:
-        state.update(changed["set"])
-        for name in changed["removed"]:
-            state.pop(name, None)
-
-
-def _trace() -> dict[str, str]:
-    """Where the call stands in a trace, for the spans of the worker."""
-    import sys
-
-    carrier: dict[str, str] = {}
-    if "opentelemetry" in sys.modules:
-        from opentelemetry import propagate
-
-        propagate.inject(carrier)
-    return carrier

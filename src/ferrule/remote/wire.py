@@ -92,10 +92,6 @@ class Nkey:
         self.seed = seed
         self._trusted = {one: _verifier(one) for one in (self.public, *trusted)}
 
-    @property
-    def trusted(self) -> list[str]:
-        return list(self._trusted)
-
     def sign(self, payload: bytes) -> dict[str, str]:
         """The headers that prove who sent a message."""
         signature = base64.b64encode(self._pair.sign(payload)).decode()
