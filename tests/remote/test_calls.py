@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pydantic import BaseModel
 
 from ferrule import Runtime, Session, ToolContext, tool
@@ -181,6 +182,7 @@ async def test_a_time_limit_holds_there(server: Server, pool: str) -> None:
     )
 
 
+@pytest.mark.slow
 async def test_large_arguments_and_results_arrive_whole(server: Server, pool: str) -> None:
     @tool(kind="readonly", max_result=10_000_000)
     def double(text: str) -> str:

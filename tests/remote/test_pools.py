@@ -30,6 +30,7 @@ def add(first: int, second: int = 2) -> int:
     return first + second
 
 
+@pytest.mark.slow
 async def test_words_for_whatever_is_missing(server: Server) -> None:
     async def said(**options: Any) -> str:
         async with calling(server, "empty", [add], wait=0.3, **options) as runtime:
@@ -56,6 +57,7 @@ Suggestion: It was not run; the same call may work later.\
 """)
 
 
+@pytest.mark.slow
 async def test_many_calls_without_a_server_fail_together(server: Server) -> None:
     async with calling(server, "empty", [add], url=f"nats://127.0.0.1:{free_port()}") as runtime:
         began = asyncio.get_running_loop().time()
@@ -187,6 +189,7 @@ async def test_tools_that_only_workers_have_come_and_go_with_them(server: Server
     await remote.close()
 
 
+@pytest.mark.slow
 async def test_files_and_shells_are_where_their_workspace_is(server: Server, pool: str, tmp_path: Path) -> None:
     mine, other = tmp_path / "mine", tmp_path / "other"
     mine.mkdir()

@@ -18,10 +18,11 @@ from ferrule.core.context import Caller
 from ferrule.remote.link import GIVEN_UP, NatsLink, NotReached, RemoteProblem
 from ferrule.remote.server import ServerPlan, ServerUser, plan_users
 from ferrule.remote.wire import Nkey, claims_bucket, new_seed, read_call, read_key, subject_token
-from tests.needs import needs
+from tests.needs import needs, slow
 from tests.remote.places import Server, calling, working
 
 STARTS: list[str] = []
+MORE_CHANGES = ("arguments", "subject", "stranger", "protocol", "garbage")
 
 
 @tool(kind="readonly")
@@ -60,7 +61,7 @@ async def test_a_call_that_is_sent_again_is_not_run_again(server: Server, pool: 
     assert STARTS == ["one", "two"]
 
 
-@pytest.mark.parametrize("change", ["signature", "arguments", "subject", "old", "stranger", "protocol", "garbage"])
+@pytest.mark.parametrize("change", ["signature", "old", *(slow(one) for one in MORE_CHANGES)])
 async def test_a_call_that_was_tampered_with_is_refused(server: Server, pool: str, change: str) -> None:
     STARTS.clear()
     async with (
@@ -133,6 +134,7 @@ def certificate(folder: Path) -> tuple[str, str, str]:
     return str(folder / "tls.crt"), str(folder / "tls.key"), str(folder / "tls.crt")
 
 
+@pytest.mark.slow
 async def test_calls_go_over_tls_and_not_to_a_server_that_nobody_vouches_for(
     server: Server, pool: str, tmp_path: Path
 ) -> None:
@@ -189,6 +191,7 @@ async def prepared(server: Server, keys: Path) -> None:
     await link.close()
 
 
+@pytest.mark.slow
 async def test_with_the_printed_configuration_calls_run(guarded: tuple[Server, Path]) -> None:
     server, keys = guarded
     await prepared(server, keys)
@@ -204,14 +207,14 @@ async def test_with_the_printed_configuration_calls_run(guarded: tuple[Server, P
         assert "offers the tool `mark` to this caller" in runtime_wait.llm_content
 
 
-@pytest.mark.parametrize("foreign", ["pool", "tenant"])
+@pytest.mark.parametrize("foreign", ["pool", slow("tenant")])
 async def test_a_worker_can_neither_read_nor_answer_what_is_not_its_own(
     guarded: tuple[Server, Path], foreign: str
 ) -> None:
     server, keys = guarded
     await prepared(server, keys)
     pool, tenant = ("gpu", "acme") if foreign == "pool" else ("cpu", "zen")
-    link = NatsLink(read_key(keys / "worker-cpu-acme.key"), 5.0)
+    link = NatsLink(read_key(keys / "worker-cpu-acme.key"), 0.4)
     await link.open([server.url], "intruder")
     heard: list[Any] = []
 
@@ -227,9 +230,9 @@ async def test_a_worker_can_neither_read_nor_answer_what_is_not_its_own(
     for name in ("mine", f"t-{subject_token(tenant)}", "t-acme"):
         body = {"stream_name": stream, "config": {**config, "name": name, "durable_name": name}, "action": ""}
         with pytest.raises(NotReached):
-            await link.api(f"CONSUMER.CREATE.{stream}.{name}.call.{pool}.{tenant}.>", body, timeout=0.3)
+            await link.api(f"CONSUMER.CREATE.{stream}.{name}.call.{pool}.{tenant}.>", body, timeout=0.2)
     with pytest.raises(NotReached):
-        await link.api(f"STREAM.CREATE.{stream}2", {"name": f"{stream}2", "sources": [{"name": stream}]}, timeout=0.3)
+        await link.api(f"STREAM.CREATE.{stream}2", {"name": f"{stream}2", "sources": [{"name": stream}]}, timeout=0.2)
     with pytest.raises((NotReached, RemoteProblem)):
         await asyncio.wait_for(link.set_claim(pool, f"{tenant}.x", GIVEN_UP, 0), 5)
     with pytest.raises(NotReached):

@@ -45,6 +45,7 @@ async def test_a_program_runs_tools_on_workers(server: Server, pool: str, tmp_pa
     assert [name for name, _ in seen.calls] == ["getCurrentDateTime"]
 
 
+@pytest.mark.slow
 async def test_the_service_runs_tools_on_workers_and_counts_them(server: Server, pool: str, tmp_path: Path) -> None:
     seen = Seen()
     runtime = Runtime([add, who], remote=HERE, recorders=[seen])

@@ -58,6 +58,8 @@ _SENDING = 128
 """Calls that are handed over at once; more would only wait for each other's acknowledgements."""
 _CHECKS_A_ROUND = 2000
 _FAILED_SECONDS = 2.0
+_DEFERRED = 3
+"""How often a silent call is waited for once more because the server takes no changes."""
 _PINNED = 10_000
 """Sessions of which it is remembered on which worker they are."""
 _PLACES = ("path", "shell", "command")
@@ -451,6 +453,7 @@ class Desk:
             case "claimed":  # somebody had it before; what became of it the claim says
                 flight.heard, self._suspect = flight.sent, True
             case "ask":
+                flight.worker = told["worker"]  # it may ask before it has said that it began
                 self._asked(flight, told)
             case _:
                 logger.warning("A worker said %r, which this version does not know", told["kind"])
@@ -600,6 +603,10 @@ class Desk:
             lost = f"_lost.{flight.call.uid}"
             await self.link.set_claim(flight.call.pool, lost, LOST + told, 0)
         except NotReached:
+            flight.deferred += 1
+            if flight.deferred > _DEFERRED:
+                flight.end({"lost": _unreachable(self.owner)})
+            flight.heard = monotonic() - self.link.lease  # nor can its worker report anything now; both get a lease
             return
         await self._control(flight, {"kind": "cancel"})
         flight.end({"lost": fell_silent(flight)})

@@ -45,6 +45,7 @@ class Flight:
         self.worker: str | None = None
         self.heard = self.sent = monotonic()
         self.checked = 0.0
+        self.deferred = 0
         self.revision = 0
         """Of the claim that was seen last."""
         self.asked: dict[int, asyncio.Task[dict[str, Any]]] = {}

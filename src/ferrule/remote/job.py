@@ -143,7 +143,7 @@ class RemoteJob:
 
     async def _finish(self, told: dict[str, Any]) -> None:
         """Make the result the one outcome of the call, and only then report it."""
-        link, call, lease = self.link, self.call, self.link.lease
+        link, call = self.link, self.call
         payload = seal(call.secret, told)
         if len(payload) > PIECE:
             try:
@@ -156,9 +156,7 @@ class RemoteJob:
                     call.secret, {"kind": "done", "result": pack_result(self._too_large(len(payload), problem))}
                 )
         try:
-            revision = await link.settle_claim(
-                call.pool, self.key, DONE + payload, self.revision, monotonic() + 2 * lease
-            )
+            revision = await self._settle(DONE + payload)
         except NotReached:
             logger.warning("The result of call %s of %s could not be reported", call.call_id, call.tool)
             return
@@ -167,6 +165,23 @@ class RemoteJob:
         else:
             await link.tell(call.reply, payload)
         await link.tell(self.message.reply, b"+ACK")
+
+    async def _settle(self, value: bytes) -> int | None:
+        """End the claim. That takes a while where the servers choose a leader; the caller hears that we are there."""
+        link, call = self.link, self.call
+        try:
+            return await link.set_claim(call.pool, self.key, value, self.revision)
+        except NotReached:
+            beating = asyncio.create_task(self._beat())
+        try:
+            return await link.settle_claim(call.pool, self.key, value, self.revision, monotonic() + 4 * link.lease)
+        finally:
+            beating.cancel()
+
+    async def _beat(self) -> None:
+        while True:
+            await self._caller_listens()
+            await asyncio.sleep(self.link.lease / 4)
 
     def _too_large(self, size: int, problem: RemoteProblem) -> ToolResult:
         logger.warning("The result of call %s of %s could not be sent: %s", self.call.call_id, self.call.tool, problem)
@@ -262,18 +277,16 @@ class RemoteJob:
         self._numbers += 1
         number, call, link = self._numbers, self.call, self.link
         self._asked[number] = waiting = asyncio.get_running_loop().create_future()
-        told: dict[str, Any] = {
+        asked: dict[str, Any] = {
             "kind": "ask",
+            "worker": self.worker,
             "number": number,
             "settled": min(self._asked),
-            "what": what,
-            "with": given,
         }
         try:
-            if len(payload := seal(call.secret, told)) > PIECE:
+            if len(payload := seal(call.secret, {**asked, "what": what, "with": given})) > PIECE:
                 parked = await link.park(call.pool, f"{self.key}.q{number}", payload)
-                short = {"kind": "ask", "number": number, "settled": min(self._asked)}
-                payload = seal(call.secret, {**short, "parked": parked, "hash": hash_of(payload)})
+                payload = seal(call.secret, {**asked, "parked": parked, "hash": hash_of(payload)})
             while not waiting.done():
                 await link.tell(call.reply, payload)
                 await asyncio.wait({waiting}, timeout=link.lease / 2)
