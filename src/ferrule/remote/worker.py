@@ -412,7 +412,8 @@ class PoolWorker:
         lease = self.link.lease
         claim = self._claim(job.nonce, 1)
         began = monotonic()
-        revision = await self.link.settle_claim(self.pool, job.key, claim, 0, began + lease / 2)
+        # Asked for until it is known: a claim that was made, and whose answer got lost, would keep all from the call.
+        revision = await self.link.settle_claim(self.pool, job.key, claim, 0, began + 2 * lease)
         if revision is None:
             found = await self.link.claim(self.pool, job.key)
             revision = await self._again(job, found) if found is not None else None
