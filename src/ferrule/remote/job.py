@@ -18,7 +18,7 @@ from ferrule.core.phrases import phrase
 from ferrule.pipeline.format import format_stopped
 from ferrule.pipeline.record import Backlog
 from ferrule.pipeline.stages import Decision, Verdict
-from ferrule.remote.link import CLAIM_SECONDS, DONE, RUNNING, NotReached
+from ferrule.remote.link import CLAIM_SECONDS, DONE, NotReached
 from ferrule.remote.wire import (
     LARGEST,
     PIECE,
@@ -61,8 +61,9 @@ class RemoteJob:
         self.link, self.worker, self.sessions, self.call, self.message = link, worker, sessions, call, message
         self.key = f"{subject_token(call.tenant)}.{call.uid}"
         self.nonce = uuid.uuid4().hex
+        self.claim = b""
         self.revision = 0
-        """Of our claim."""
+        """Our claim, and which revision it is."""
         self._task: asyncio.Task[ToolResult] | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._stopped = ""
@@ -226,11 +227,9 @@ class RemoteJob:
                     return
                 continue
             if monotonic() - renewed > CLAIM_SECONDS / 4:  # the claim must not grow too old while it is in use
-                value = RUNNING + (b'{"worker": "%s", "nonce": "%s", "tries": 1}' % (
-                    self.worker.encode(), self.nonce.encode()))  # fmt: skip
                 try:
                     revision = await link.settle_claim(
-                        self.call.pool, self.key, value, self.revision, monotonic() + lease / 4
+                        self.call.pool, self.key, self.claim, self.revision, monotonic() + lease / 4
                     )
                 except NotReached:
                     continue

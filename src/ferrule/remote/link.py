@@ -36,6 +36,7 @@ LONGEST_VALID = 1200.0
 _CONNECT_SECONDS = 5.0
 _PATIENCE = 5.0
 _CLOCK_SECONDS = 60.0
+_BEHIND = 30
 _WRONG_REVISION = (10071, 10164)
 
 
@@ -232,9 +233,17 @@ class NatsLink:
             return told["seq"]
         if error.get("err_code") not in _WRONG_REVISION:
             raise NotReached(_refused(error))
-        found = await self.claim(pool, key)
+        found = await self.known_claim(pool, key)
         if found is not None and found.state + found.data == value:
             return found.revision
+        return None
+
+    async def known_claim(self, pool: str, key: str) -> Claim | None:
+        """A claim that is certainly there: one server of a cluster may be behind the others for a moment."""
+        for _ in range(_BEHIND):
+            if (found := await self.claim(pool, key)) is not None:
+                return found
+            await asyncio.sleep(0.1)
         return None
 
     async def settle_claim(self, pool: str, key: str, value: bytes, last: int, until: float) -> int | None:

@@ -410,18 +410,18 @@ class PoolWorker:
             return None
         job = RemoteJob(self.link, self.name, self.sessions, call, message)
         lease = self.link.lease
-        claim = self._claim(job.nonce, 1)
+        job.claim = self._claim(job.nonce, 1)
         began = monotonic()
         # Asked for until it is known: a claim that was made, and whose answer got lost, would keep all from the call.
-        revision = await self.link.settle_claim(self.pool, job.key, claim, 0, began + 2 * lease)
+        revision = await self.link.settle_claim(self.pool, job.key, job.claim, 0, began + 2 * lease)
         if revision is None:
-            found = await self.link.claim(self.pool, job.key)
+            found = await self.link.known_claim(self.pool, job.key)
             revision = await self._again(job, found) if found is not None else None
             if revision is None:
                 return None
         if monotonic() - began > lease / 4:  # the caller may have given it up meanwhile
-            found = await self.link.claim(self.pool, job.key)
-            if found is None or found.revision != revision:
+            revision = await self.link.settle_claim(self.pool, job.key, job.claim, revision, monotonic() + lease)
+            if revision is None:
                 return None
         job.revision = revision
         return job
@@ -439,9 +439,8 @@ class PoolWorker:
             if not call.idempotent:
                 await job.tell({"kind": "claimed", "worker": told["worker"]})
             elif told["tries"] < MOST_TRIES:
-                return await self.link.set_claim(
-                    self.pool, job.key, self._claim(job.nonce, told["tries"] + 1), found.revision
-                )
+                job.claim = self._claim(job.nonce, told["tries"] + 1)
+                return await self.link.set_claim(self.pool, job.key, job.claim, found.revision)
             else:
                 job.revision = found.revision
                 await job.give_up(told["tries"])
