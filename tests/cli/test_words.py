@@ -37,7 +37,7 @@ def catalogues() -> Any:
 
 
 def test_every_message_has_chinese_words_and_the_shipped_file_is_current(catalogues: Any) -> None:
-    for file in catalogues.LOCALE.glob("*/LC_MESSAGES/ferrule.po"):
+    for file in catalogues.files():
         current = catalogues.updated(file)
         assert [message.id for message in current if message.id and not message.string] == []
         assert catalogues.as_po(current).decode() == file.read_text(encoding="utf-8"), "run scripts/catalogues"
@@ -45,7 +45,7 @@ def test_every_message_has_chinese_words_and_the_shipped_file_is_current(catalog
 
 
 def test_placeholders_survive_translation(catalogues: Any) -> None:
-    for file in catalogues.LOCALE.glob("*/LC_MESSAGES/ferrule.po"):
+    for file in catalogues.files():
         for message in catalogues.updated(file):
             if message.id:
                 assert placeholders(message.id) == placeholders(message.string), message.id
@@ -59,7 +59,7 @@ def placeholders(text: str) -> list[str]:
 
 
 def test_chinese_sentences_have_full_width_marks(catalogues: Any) -> None:
-    for file in catalogues.LOCALE.glob("zh/LC_MESSAGES/ferrule.po"):
+    for file in catalogues.files():
         for message in catalogues.updated(file):
             words = re.sub(r"`[^`]*`", "`", message.string)
             assert not re.search(r"[\u4e00-\u9fff][,;:?!(]|[,;:)][\u4e00-\u9fff]", words), message.string

@@ -42,6 +42,8 @@ class OidcSettings:
     """Tokens of an OpenID Connect issuer, besides API keys. `jwks` is the URL or the file of its keys; without it they
     are found through the issuer. `*_claim` name claims, with dots between the levels of a nested one. `tenants` and
     `roles` translate what a claim says; without them it is taken as it is. `tenant` is the tenant of every token.
+    `client_id` is the client that signs users in to the panel, and `client_secret` says where its secret is, if it has
+    one: `env:NAME`, `file:PATH` or `command:PROGRAM ARGUMENTS`.
     """
 
     __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
@@ -59,6 +61,8 @@ class OidcSettings:
     default_roles: list[str] = field(default_factory=lambda: ["member"])
     scope_claim: str = ""
     leeway: float = 30.0
+    client_id: str = ""
+    client_secret: str = ""
 
     def __post_init__(self) -> None:
         if not self.issuer:
@@ -74,6 +78,10 @@ class OidcSettings:
             raise ValueError(f"`algorithms` are some of {', '.join(sorted(ASYMMETRIC))}")
         if not 0 <= self.leeway <= 300:
             raise ValueError("`leeway` is a number of seconds from 0 to 300")
+        if self.client_secret and not self.client_secret.startswith(("env:", "file:", "command:")):
+            raise ValueError(
+                "`client_secret` must be `env:NAME`, `file:PATH` or `command:PROGRAM`, not the secret itself"
+            )
 
 
 ASYMMETRIC = frozenset(

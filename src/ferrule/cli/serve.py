@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     from ferrule.service.service import Service
 
 _WRITE_SECONDS = 0.2
-_NEEDED = ("sqlalchemy", "alembic", "starlette", "uvicorn", "httptools", "psycopg", "jwt", "typing_extensions")
+_NEEDED = (
+    "sqlalchemy",
+    "alembic",
+    "starlette",
+    "uvicorn",
+    "httptools",
+    "psycopg",
+    "jwt",
+    "jinja2",
+    "typing_extensions",
+)
 
 
 def database_option(command: Any) -> Any:
@@ -57,6 +67,7 @@ def serve_command(
         return
     loaded = settings_for(Path(), {"service": flags} if flags else {})
     try:
+        from ferrule.panel.service_panel import panel_of
         from ferrule.service.database import DatabaseProblem
         from ferrule.service.service import Service
         from ferrule.service.serving import serve
@@ -70,8 +81,11 @@ def serve_command(
             warn(note)
         with _lines_on_stderr():
             asyncio.run(
-                serve(service, settings.host, settings.port, ready=lambda bound: _greet(service, settings.host, bound))
-            )
+                serve(
+                    service, settings.host, settings.port, pages=panel_of(settings),
+                    ready=lambda bound: _greet(service, settings.host, bound),
+                )
+            )  # fmt: skip
     except (DatabaseProblem, UnsafePlace, ValueError) as error:
         raise PlainError(said_of(error)) from None
     write(_("Stopped."), err=True)
@@ -117,6 +131,7 @@ def _greet(service: Service, host: str, port: int) -> None:
         "-H 'Content-Type: application/json' -d '{\"tool\": \"getCurrentDateTime\"}'",
         err=True,
     )
+    write(_("Or open {url} in a browser, and sign in with the key.").format(url=url), err=True)
 
 
 class ServiceLines(logging.Handler):

@@ -144,7 +144,7 @@ async def _answer_to(call: Call, policy: Policy, asking: Asking) -> Answer:
                 return Answer(Choice.NO, decision.reason)
         offer = _offer(invocation, policy, session)
         shown = invocation.tool.params.dump(invocation.params), invocation.info
-        question = replace(_question(invocation, decision, offer), preview=await _foreseen(invocation, session))
+        question = replace(_question(invocation, decision, offer), preview=await foreseen(invocation, session))
         answer = await asking.ask(question)
         if answer.choice is not Choice.NO and _bound(invocation) != shown:
             raise _changed(invocation.tool.name)
@@ -187,7 +187,7 @@ async def confirm_effects(call: Call, effects: Effects, policy: Policy, asking: 
     return Approval(False, no, phrase("Do not try the same call again; try another approach, or ask the user."))
 
 
-async def _foreseen(invocation: Invocation, session: Session) -> str:
+async def foreseen(invocation: Invocation, session: Session) -> str:
     """What its tool says that the call would change; one that would fail ends here, with the tool's own words."""
     tool = invocation.tool
     if not tool.has_preview:

@@ -155,10 +155,14 @@ class Access:
         key = principal.tenant, principal.user, _ADMIN_SCOPE in principal.scopes
         found = self._known.get(key)
         if found is None or not (found.principal is principal or found.is_of(principal)):
-            own = self._own_tools(principal)
-            tools = TenantTools(self._tools, own, self._unlisted) if own or self._unlisted else self._tools
-            found = self._known[key] = Allowed(principal, tools, self._operator, self._options)
+            found = self._known[key] = self.trial(principal)
         return found
+
+    def trial(self, principal: Principal) -> Allowed:
+        """What would hold for somebody with these roles, worked out and not kept."""
+        own = self._own_tools(principal)
+        tools = TenantTools(self._tools, own, self._unlisted) if own or self._unlisted else self._tools
+        return Allowed(principal, tools, self._operator, self._options)
 
 
 def _rules_of(principal: Principal) -> Iterable[Rule]:

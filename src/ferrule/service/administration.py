@@ -40,6 +40,7 @@ from ferrule.service.messages import (
     UserList,
     UserRequest,
 )
+from ferrule.service.reports import search_audit
 from ferrule.service.tables import audit, usage
 from ferrule.service.tenant_records import verify_chain
 from ferrule.service.writer import day_of
@@ -258,6 +259,11 @@ def _audit_rows(connection: Connection, tenant: str, after: int, most: int) -> l
 async def list_audit(request: ServiceRequest) -> Response:
     tenant, after = request.principal.tenant, request.number("after", 0, _MOST_SEQ)
     most = request.number("limit", 100, _MOST_ROWS) or 1
+    filters = {name: request.query[name] for name in ("q", "tool", "user", "outcome") if request.query.get(name)}
+    if filters or "before" in request.query or request.query.get("order") == "newest":
+        before = request.number("before", 0, _MOST_SEQ) or None
+        found = partial(search_audit, tenant=tenant, before=before, most=most, filters=filters)
+        return json_response(await _read(request, found))
     rows = await _read(request, lambda connection: _audit_rows(connection, tenant, after, most))
     return json_response({"rows": rows, "next": rows[-1]["seq"] if len(rows) == most else None})
 
@@ -303,6 +309,14 @@ async def show_usage(request: ServiceRequest) -> Response:
 
 
 _AFTER = Parameter("after", "Read on after this `seq`.", {"type": "integer", "minimum": 0, "maximum": _MOST_SEQ})
+_BEFORE = Parameter(
+    "before", "Newest first, before this `seq`.", {"type": "integer", "minimum": 0, "maximum": _MOST_SEQ}
+)
+_ORDER = Parameter("order", "`newest` gives the newest first, as every filter does.")
+_FILTERS = (
+    Parameter("q", "Only rows that hold this text."), Parameter("tool", "Only of this tool."),
+    Parameter("user", "Only of this user."), Parameter("outcome", "Only this one; `failure` is all but `success`."),
+)  # fmt: skip
 _LIMIT = Parameter("limit", "How many at most.", {"type": "integer", "minimum": 0, "maximum": _MOST_ROWS})
 _DAY = Parameter("day", "The day in UTC, such as 2026-01-31; today unless given.")
 
@@ -338,7 +352,7 @@ ADMINISTRATION: tuple[ApiRoute, ...] = (
     ApiRoute("DELETE", "/v1/keys/{id}", revoke_key, "Revoke an API key.", "admin", "keys", None, {200: ApiKey}, (),
              (404,)),
     ApiRoute("GET", "/v1/audit", list_audit, "Read the audit log.", "admin", "audit", None, {200: AuditPage},
-             (_AFTER, _LIMIT)),
+             (_AFTER, _LIMIT, _BEFORE, _ORDER, *_FILTERS)),
     ApiRoute("GET", "/v1/audit/export", export_audit, "The audit log as lines of JSON.", "admin", "audit", None,
              {200: "application/x-ndjson"}, (_AFTER,)),
     ApiRoute("GET", "/v1/audit/verify", verify_audit, "Check the chain of the audit log.", "admin", "audit", None,

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ferrule.service")
 
+_MOST_PREVIEW = 50_000
 _LOOK_AGAIN = 1.0
 """After how many seconds a missed notification of a decision is healed."""
 
@@ -126,8 +127,7 @@ class CallApprovals:
             question.summary,
             question.reason,
             question.warning,
-            question.rule,
-            question.rules,
+            (question.rule, question.rules, question.covers, question.not_covers),
             effects,
             question.preview,
         )
@@ -429,10 +429,14 @@ def answer_of(row: Row[Any]) -> Answer:
 
 
 def said_in_question(
-    workspace: Path, summary: str, reason: str, warning: str | None, rule: str, rules: tuple[str, ...], effects: Any,
-    preview: str = "",
+    workspace: Path, summary: str, reason: str, warning: str | None, always: tuple[str, tuple[str, ...], str, str],
+    effects: Any, preview: str,
 ) -> dict[str, Any]:  # fmt: skip
-    """What a person is shown before they decide: paths as they are in the user's folder, not on this machine."""
+    """What a person is shown before they decide: paths as they are in the user's folder, not on this machine.
+
+    `always` is what "always" would add: the rule, what is kept of it, a call that it covers and one that it does not.
+    """
+    rule, rules, covers, not_covers = always
 
     def relative(text: str) -> str:
         """A rule about a path in the workspace, written from there."""
@@ -441,18 +445,27 @@ def said_in_question(
     return {
         "summary": clean_text(summary, workspace), "reason": clean_text(reason, workspace),
         "warning": clean_text(warning, workspace) if warning else None, "rule": relative(rule),
-        "rules": [relative(one) for one in rules], "effects": effects,
-        "preview": clean_text(preview, workspace) if preview and effects is None else "",
+        "rules": [relative(one) for one in rules], "covers": clean_text(covers, workspace),
+        "not_covers": clean_text(not_covers, workspace), "effects": effects,
+        "preview": _bounded(clean_text(preview, workspace)),
     }  # fmt: skip
 
 
-def question_of(invocation: Invocation, decision: Decision, policy: RulePolicy, session: Session) -> dict[str, Any]:
+def _bounded(preview: str) -> str:
+    """What a call would change, as much of it as anybody reads before they decide."""
+    left = len(preview) - _MOST_PREVIEW
+    return preview if left <= 0 else f"{preview[:_MOST_PREVIEW]}\n… {left:,} more characters\n"
+
+
+def question_of(
+    invocation: Invocation, decision: Decision, policy: RulePolicy, session: Session, preview: str
+) -> dict[str, Any]:
     """The question of a call that has not begun."""
     offer = policy.offer(invocation, session)
     warnings = ["This tool is marked dangerous."] if invocation.tool.dangerous else []
     if decision.warning:
         warnings.append(decision.warning)
-    rule, rules = (offer.rule, offer.rules) if offer is not None else ("", ())
+    always = (offer.rule, offer.rules, offer.covers, offer.not_covers) if offer is not None else ("", (), "", "")
     return said_in_question(
-        session.workspace, invocation.summary, decision.reason, " ".join(warnings), rule, rules, None
+        session.workspace, invocation.summary, decision.reason, " ".join(warnings), always, None, preview
     )

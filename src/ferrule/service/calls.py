@@ -24,7 +24,7 @@ from ferrule.core.events import Done, Pending
 from ferrule.core.loops import LateTimers
 from ferrule.core.tool import Invocation
 from ferrule.pipeline.authorise import Verdict, require_context
-from ferrule.pipeline.confirm import Answer, Choice
+from ferrule.pipeline.confirm import Answer, Choice, foreseen
 from ferrule.service.approvals import cancel_stored, hash_arguments, question_of
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import current_call
@@ -226,7 +226,7 @@ class Calls:
         try:
             self._check_open()  # it may have waited for its turn
             call, prepared = self._prepare(live, allowed, seat, tool)
-            approval = self._question(live, allowed, seat, prepared)
+            approval = await self._question(live, allowed, seat, prepared)
             inserting = InsertCalls(
                 principal.tenant, [row], self.owner, time() + self.lease, key=key, fingerprint=fingerprint, along=along
             )
@@ -298,7 +298,7 @@ class Calls:
         prepared.session = seat.session
         return call, prepared
 
-    def _question(
+    async def _question(
         self, live: LiveCall, allowed: Allowed, seat: Seat, prepared: Invocation | Stopped | None
     ) -> dict[str, Any] | None:
         """The approval that a call needs before it starts; None where it may start, or will be refused."""
@@ -311,7 +311,8 @@ class Calls:
                 return None
             if prepared.info.asks_always and prepared.tool.has_preview:  # it is tried first, and asks with the outcome
                 return None
-            question = question_of(prepared, decision, allowed.policy, seat.session)
+            preview = await foreseen(prepared, seat.session)
+            question = question_of(prepared, decision, allowed.policy, seat.session, preview)
         except (DefinitionError, Stopped):  # the pipeline meets it again and words it: nobody is asked in vain
             return None
         return self.approvals.new_row(live.row, prepared, question)

@@ -263,7 +263,7 @@ def read_principal(
         user=user,
         key=key.id if key is not None else "",
         scopes=frozenset(json.loads(key.scopes) if key is not None else SCOPES),
-        roles=tuple(_role_rules(row) for row in given),
+        roles=tuple(role_rules(row) for row in given),
         always=tuple(json.loads(person.allow)),
         operator=home.operator,
         disabled_tools=frozenset(json.loads(home.disabled_tools)),
@@ -275,7 +275,7 @@ def read_principal(
     )
 
 
-def _role_rules(row: Row[Any]) -> RoleRules:
+def role_rules(row: Row[Any]) -> RoleRules:
     return RoleRules(
         row.name, row.mode, tuple(json.loads(row.allow)), tuple(json.loads(row.ask)), tuple(json.loads(row.deny))
     )
@@ -433,8 +433,7 @@ def put_role(
 ) -> Row[Any]:  # fmt: skip
     """Make a role, or replace its rules; a rule that could never match is refused."""
     _check(role, "role")
-    for verdict, texts in ((Verdict.ALLOW, allow), (Verdict.ASK, ask), (Verdict.DENY, deny)):
-        _check_rules(texts, verdict)
+    check_role_rules(allow, ask, deny)
     mine = (roles.c.tenant == tenant) & (roles.c.name == role)
     values: dict[str, Any] = {
         "mode": mode,
@@ -445,6 +444,12 @@ def put_role(
     if not connection.execute(update(roles).where(mine).values(**values)).rowcount:
         connection.execute(insert(roles).values(tenant=tenant, name=role, **values))
     return connection.execute(select(roles).where(mine)).one()
+
+
+def check_role_rules(allow: Sequence[str], ask: Sequence[str], deny: Sequence[str]) -> None:
+    """Refuse rules that could never match; raises `DirectoryProblem`."""
+    for verdict, texts in ((Verdict.ALLOW, allow), (Verdict.ASK, ask), (Verdict.DENY, deny)):
+        _check_rules(texts, verdict)
 
 
 def find_role(connection: Connection, tenant: str, role: str) -> Row[Any]:

@@ -232,8 +232,9 @@ def approval_document(row: Row[Any], *, redacted: bool = False) -> dict[str, Any
         "id": row.id, "call": row.call, "tool": row.tool, "tool_version": row.tool_version, "user": row.user,
         "arguments": arguments, "args_hash": row.args_hash, "summary": question["summary"],
         "reason": question["reason"], "warning": question["warning"], "rule": question["rule"],
-        "effects": question["effects"], "preview": question.get("preview", ""), "status": row.status,
-        "scope": row.scope, "decided_by": row.decided_by,
+        "covers": question.get("covers", ""), "not_covers": question.get("not_covers", ""),
+        "preview": question.get("preview", ""), "effects": question["effects"],
+        "status": row.status, "scope": row.scope, "decided_by": row.decided_by,
         "decision_reason": row.decision_reason, "created_at": shown_time(row.created),
         "expires_at": shown_time(row.expires), "decided_at": shown_time(row.decided),
     }  # fmt: skip

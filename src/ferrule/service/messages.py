@@ -187,6 +187,9 @@ class ToolList(Received):
 class ToolDetail(ToolSummary):
     parameters: dict[str, Any]
     long_description: str
+    roles: list[str] = Field(default=[], description="Whom it is for; empty: all.")
+    versions: list[str] = Field(default=[], description="All that there are, the oldest first.")
+    definition: Any = Field(default=None, description="In the form of the dialect that was asked for.")
 
 
 class DefinitionList(Received):
@@ -213,6 +216,9 @@ class ApprovalRecord(Received):
     reason: str
     warning: str | None
     rule: str = Field(description="What `always` would allow from then on; empty where only `once` is possible.")
+    covers: str = Field(default="", description="A call that `rule` would allow.")
+    not_covers: str = Field(default="", description="A similar call that would still ask.")
+    preview: str = Field(default="", description="What the call would change, as a diff or a sentence, where known.")
     effects: Any = Field(description="What a command did when it was tried with its effects held back.")
     preview: str = Field(default="", description="What the tool shows of it before it runs: a draft, and its trial.")
     status: Literal["pending", "approved", "denied", "expired", "cancelled"]
@@ -387,6 +393,86 @@ class AuditVerification(Received):
     removed_to: int = Field(description="The last row that retention removed; 0 where all are there.")
 
 
+class CallReport(Received):
+    """A call with all that is on record of it."""
+
+    call: StoredCall
+    arguments: Any
+    attempts: int = Field(description="How often it was begun; above 1 after a crash.")
+    cost: float
+    cancelling: bool = Field(description="Whether somebody has asked for its end.")
+    events: list[Event] = Field(description="The first 500.")
+    rows: list[dict[str, Any]] = Field(description="Audit rows of the call and of those that it made, by `parent`.")
+
+
+class StatisticsFigures(Received):
+    calls: int
+    failed: int = Field(description="With those that were denied, expired or lost.")
+    denied: int
+    cost: float
+    p50: float | None = Field(description="Seconds, of calls that ran.")
+    p95: float | None
+    waited: float | None = Field(description="Seconds from the request to the start, on average; approvals included.")
+
+
+class StatisticsPoint(StatisticsFigures):
+    at: datetime
+
+
+class NamedStatistics(StatisticsFigures):
+    name: str
+
+
+class CallStatistics(Received):
+    period: str
+    by: str
+    step: float = Field(description="Seconds between two points.")
+    since: datetime
+    total: StatisticsFigures
+    points: list[StatisticsPoint]
+    names: list[NamedStatistics] = Field(description="The hundred with most calls.")
+
+
+class RuleTest(Sent):
+    """A call, and roles or rules that are not stored yet to judge it by."""
+
+    tool: Annotated[str, Field(min_length=1, max_length=256)]
+    arguments: dict[str, Any] = {}
+    roles: Annotated[list[Name], Field(max_length=16)] = []
+    mode: Literal["default", "plan", "accept-edits", "dont-ask", "bypass"] | None = None
+    allow: list[str] = []
+    ask: list[str] = []
+    deny: list[str] = []
+
+
+class RuleVerdictPart(Received):
+    what: str
+    verdict: Literal["allow", "ask", "deny"]
+    because: str
+
+
+class RuleVerdict(Received):
+    verdict: Literal["allow", "ask", "deny"]
+    reason: str
+    rule: str | None
+    parts: list[RuleVerdictPart]
+    needed: str = Field(description="What would let it run without a question; empty when it runs.")
+
+
+class ServerRecord(Received):
+    name: str
+    kind: Literal["mcp", "plugin"]
+    address: str = Field(description="Its program or host, without what may be secret.")
+    trusted: bool
+    problem: str
+    tools: list[str]
+
+
+class ServerList(Received):
+    servers: list[ServerRecord]
+    notes: list[str] = Field(description="What the operator should know, such as servers that are not trusted.")
+
+
 class DailyUsage(Received):
     """Calls of one day, in UTC."""
 
@@ -405,6 +491,8 @@ class Identity(Received):
     roles: list[str]
     scopes: list[Scope]
     key: str
+    operator: bool = Field(default=False, description="Whether the tenant manages the others.")
+    areas: list[str] = Field(default=[], description="What the roles let the caller administer, as in `Admin(…)`.")
 
 
 # Intents

@@ -181,13 +181,20 @@ def keys_of(settings: OidcSettings) -> KeySet:
             return await asyncio.to_thread(read_key_file, place)
         if place:
             return await fetch_json(place)
-        found = await fetch_json(settings.issuer.rstrip("/") + _DISCOVERY)
-        url = cast("dict[str, Any]", found).get("jwks_uri") if isinstance(found, dict) else None
-        if not isinstance(url, str) or not url.startswith(("https://", settings.issuer.rstrip("/") + "/")):
-            raise FetchProblem("the issuer's configuration names no `jwks_uri` with https://")
-        return await fetch_json(url)
+        return await fetch_json((await discover(settings, "jwks_uri"))["jwks_uri"])
 
     return KeySet(load, settings.algorithms)
+
+
+async def discover(settings: OidcSettings, *names: str) -> dict[str, str]:
+    """Addresses that the issuer's configuration names; raises `FetchProblem`."""
+    found = await fetch_json(settings.issuer.rstrip("/") + _DISCOVERY)
+    said = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    for name in names:
+        url = said.get(name)
+        if not isinstance(url, str) or not url.startswith(("https://", settings.issuer.rstrip("/") + "/")):
+            raise FetchProblem(f"the issuer's configuration names no `{name}` with https://")
+    return {name: str(said[name]) for name in names}
 
 
 def read_key_file(place: str) -> Any:

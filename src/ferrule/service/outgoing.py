@@ -70,13 +70,13 @@ def _client() -> httpx2.AsyncClient:
     )
 
 
-async def fetch_json(url: str) -> Any:
-    """A JSON document of another server, within bounds; raises `FetchProblem`."""
+async def fetch_json(url: str, form: Mapping[str, str] | None = None) -> Any:
+    """A JSON document of another server, within bounds; with a `form` the answer to that. Raises `FetchProblem`."""
     import httpx2
 
-    shown = _shown(url)
+    shown, method = _shown(url), "GET" if form is None else "POST"
     try:
-        async with asyncio.timeout(_SECONDS), _client() as client, client.stream("GET", url) as response:
+        async with asyncio.timeout(_SECONDS), _client() as client, client.stream(method, url, data=form) as response:
             if response.status_code != 200:
                 raise FetchProblem(f"{shown} answered with {response.status_code}")
             content = bytearray()

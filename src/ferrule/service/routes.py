@@ -28,6 +28,7 @@ from ferrule.service.http import (
 )
 from ferrule.service.intent_routes import INTENT_ENDPOINTS
 from ferrule.service.messages import (
+    AREAS,
     FINISHED,
     LONGEST_WAIT,
     SCOPES,
@@ -44,6 +45,7 @@ from ferrule.service.messages import (
     ToolList,
     ToolSwitch,
 )
+from ferrule.service.reports import REPORTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,7 +84,14 @@ async def list_tools(request: ServiceRequest) -> Response:
 
 
 async def show_tool(request: ServiceRequest) -> Response:
-    return _with_tag(request, _detail(_tool(request)))
+    tool, dialect = _tool(request), request.query.get("dialect")
+    document = _detail(tool)
+    document["versions"] = request.service.tools.versions(tool.name) or [tool.version]
+    if dialect is not None:
+        if dialect not in KNOWN:
+            raise RequestProblem(400, "query", f"There is no dialect {dialect!r}. There is {', '.join(KNOWN)}.")
+        document["definition"] = next(iter(Exporter(dialect).definitions([tool])), None)
+    return _with_tag(request, document)
 
 
 async def change_tool(request: ServiceRequest) -> Response:
@@ -117,7 +126,13 @@ def _summary(tool: Tool[Any]) -> dict[str, Any]:
 
 
 def _detail(tool: Tool[Any]) -> dict[str, Any]:
-    return {**_summary(tool), "parameters": tool.input_schema, "long_description": description_of(tool).text}
+    long = description_of(tool).text
+    return {
+        **_summary(tool),
+        "parameters": tool.input_schema,
+        "long_description": long,
+        "roles": sorted(tool.roles or ()),
+    }
 
 
 def _with_tag(request: ServiceRequest, document: Any) -> Response:
@@ -290,7 +305,8 @@ async def show_identity(request: ServiceRequest) -> Response:
     return json_response(
         {
             "tenant": who.tenant, "user": who.user, "roles": list(who.role_names), "scopes": sorted(who.scopes),
-            "key": who.key,
+            "key": who.key, "operator": who.operator,
+            "areas": [area for area in AREAS if request.allowed.may(area)],
         }
     )  # fmt: skip
 
@@ -374,7 +390,7 @@ ENDPOINTS: tuple[ApiRoute, ...] = (
              (_DIALECT, Parameter("q", "Only those that hold all of these words."),
               Parameter("category", "Only of this category."))),
     ApiRoute("GET", "/v1/tools/{name}", show_tool, "Show a tool and its parameters.", "tools", None, None,
-             {200: ToolDetail, 304: None}, (Parameter("version", "This version of it."),), (404,)),
+             {200: ToolDetail, 304: None}, (Parameter("version", "This version of it."), _DIALECT), (404,)),
     ApiRoute("PATCH", "/v1/tools/{name}", change_tool, "Switch a tool off or on for the tenant.", "admin", "tools",
              ToolSwitch, {200: ToolDetail}, (), (404,)),
     ApiRoute("GET", "/v1/approvals", list_approvals, "List approvals.", "approvals", None, None, {200: ApprovalPage},
@@ -386,6 +402,7 @@ ENDPOINTS: tuple[ApiRoute, ...] = (
              DecisionRequest, {200: ApprovalRecord}, (), (404, 409)),
     ApiRoute("GET", "/v1/me", show_identity, "Show who the key speaks for.", "", None, None, {200: Identity}),
     *INTENT_ENDPOINTS,
+    *REPORTS,
     *ADMINISTRATION,
     ApiRoute("GET", "/metrics", show_metrics, "Metrics for Prometheus.", "admin", "metrics", None,
              {200: "text/plain"}),

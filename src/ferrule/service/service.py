@@ -12,8 +12,10 @@ from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from ferrule.app.build import App, build_hooks, guarded_folders, own_files, sandbox_choice
+from ferrule.app.mcp_servers import known_servers
 from ferrule.app.settings import AuditSettings, EntitySettings, tool_folders, without_accounts
 from ferrule.core.context import Environment
 from ferrule.core.errors import MissingExtra
@@ -258,6 +260,34 @@ class Service:
             guarded=guarded_folders(settings, self._folder),
             sandbox=sandbox_choice(settings, workspace),
         )
+
+    def servers_document(self) -> dict[str, Any]:
+        """The MCP servers and plugins whose tools there are. No argument, header or variable of theirs: any may hold a
+        secret.
+        """
+        tools = self._app.tools
+        joined = tools.servers.joined if tools.servers is not None else {}
+        listed: list[dict[str, Any]] = []
+        for known in known_servers(self._all_settings, self._folder).servers:
+            config = known.config
+            address = config.command[0] if config.command else (urlsplit(config.url).hostname or "")
+            listed.append({"name": config.name, "kind": "mcp", "address": address, "trusted": known.trusted})
+        named = {one["name"] for one in listed}
+        plugins = [*(name for name in joined if name not in named), *(plugin.name for plugin in tools.plugins)]
+        listed += [{"name": name, "kind": "plugin", "address": "", "trusted": True} for name in dict.fromkeys(plugins)]
+        for one in listed:
+            there = joined.get(one["name"])
+            made = there.made if there is not None else None
+            problems = [
+                *(there.problems if there is not None else ()),
+                *([made.problem] if made and made.problem else []),
+            ]
+            one["problem"] = "; ".join(str(problem) for problem in problems)
+            one["tools"] = [tool.name for tool in there.tools.values()] if there is not None else []
+            one["tools"] += [
+                tool.name for plugin in tools.plugins if plugin.name == one["name"] for tool in plugin.tools
+            ]
+        return {"servers": listed, "notes": [str(note) for note in tools.notes]}
 
     async def metrics_text(self, principal: Principal) -> str:
         """The metrics of a tenant; of all of them for the operator's."""

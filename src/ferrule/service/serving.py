@@ -19,6 +19,8 @@ from ferrule.service.routes import ENDPOINTS, MCP_ENDPOINTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
+    from starlette.types import ASGIApp
+
     from ferrule.service.service import Service
 
 _BACKLOG = 2048
@@ -33,18 +35,21 @@ async def serve(
     host: str,
     port: int,
     *,
+    pages: Callable[[ASGIApp], ASGIApp] | None = None,
     ready: Callable[[int], None] = lambda port: None,
     until: asyncio.Event | None = None,
 ) -> None:
-    """Serve until SIGTERM, Ctrl-C or SIGHUP, or until the event is set; `ready` hears the port.
+    """Serve until SIGTERM, Ctrl-C or SIGHUP, or until the event is set; `ready` hears the port. `pages` puts others in
+    front of the API, as the panel.
 
     Then new calls are refused while those that run come to their end, which whoever waits for them still hears. A
     second signal ends it at once.
     """
     listening = listen(host, port, _BACKLOG)
+    api = HttpApp(service, (*ENDPOINTS, *MCP_ENDPOINTS))
     try:
         config = uvicorn.Config(
-            HttpApp(service, (*ENDPOINTS, *MCP_ENDPOINTS)),
+            api if pages is None else pages(api),
             http="httptools",
             ws="none",
             lifespan="off",

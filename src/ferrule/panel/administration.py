@@ -1,0 +1,273 @@
+"""Administration, by role: tenants, users, roles with a tester for rules, keys, limits, intents and servers.
+
+Every form says one thing to the API. What that refuses is said above the list that the form is on.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from ferrule.panel.api import ApiProblem
+from ferrule.panel.app import PanelPage, back_to
+from ferrule.panel.words import PROBLEMS, _
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.responses import Response
+
+    from ferrule.panel.app import PanelRequest
+
+LIMITS = (
+    "rate", "burst", "concurrency", "calls_per_day", "argument_bytes", "result_bytes", "spend_per_day",
+    "spend_per_month",
+)  # fmt: skip
+_WHOLE = frozenset(LIMITS) - {"rate", "spend_per_day", "spend_per_month"}
+_SCOPES = ("tools", "calls", "approvals", "admin")
+_MODES = ("default", "plan", "accept-edits", "dont-ask", "bypass")
+_SECTIONS = (
+    ("tenants", _("Tenants"), "tenants"), ("users", _("Users"), "users"), ("roles", _("Roles"), "roles"),
+    ("keys", _("Keys"), "keys"), ("intents", _("Intents and entities"), "intents"),
+    ("servers", _("Servers and plugins"), "tools"),
+)  # fmt: skip
+_NOT_NUMBER = _("`{name}` must be a number.")
+_NOT_JSON = _("`{name}` is not valid JSON.")
+_DAY = 86_400
+
+
+class FormProblem(Exception):  # noqa: N818 - reads as what it says
+    """Something in a form that the API need not be asked about."""
+
+
+def _sections(request: PanelRequest) -> list[tuple[str, str]]:
+    operators = ("tenants", "servers")
+    return [
+        (name, request.translated(title))
+        for name, title, area in _SECTIONS
+        if request.may("admin", area) and (name not in operators or request.me["operator"])
+    ]
+
+
+async def show_first(request: PanelRequest) -> Response:
+    """The first part that the user may administer."""
+    sections = _sections(request)
+    if not sections:
+        raise ApiProblem(403, {"code": "forbidden"})
+    return back_to(f"/admin/{sections[0][0]}")
+
+
+async def _show(request: PanelRequest, section: str, status: int = 200, problem: str = "", **more: Any) -> Response:
+    values: dict[str, Any] = {
+        "made": None, "verdict": None, "tested": {}, "chosen": request.query.get("edit", ""), "limits": LIMITS,
+        "scopes": _SCOPES, "modes": _MODES, **more,
+    }  # fmt: skip
+    values.update(await _READERS[section](request))
+    return request.render(
+        f"admin_{section}.html", status, sections=_sections(request), section=section, problem=problem, **values
+    )
+
+
+# What each part shows
+
+
+async def _tenants(request: PanelRequest) -> dict[str, Any]:
+    return await request.api.ask("GET", "/v1/tenants")
+
+
+async def _users(request: PanelRequest) -> dict[str, Any]:
+    users = await request.api.ask("GET", "/v1/users")
+    return {**users, "roles": await _role_names(request)}
+
+
+async def _role_names(request: PanelRequest) -> list[str]:
+    if not request.may("admin", "roles"):
+        return []
+    return [one["name"] for one in (await request.api.ask("GET", "/v1/roles"))["roles"]]
+
+
+async def _roles(request: PanelRequest) -> dict[str, Any]:
+    tools: list[Any] = (await request.api.ask("GET", "/v1/tools"))["tools"] if request.may("tools") else []
+    return {**await request.api.ask("GET", "/v1/roles"), "tools": [one["name"] for one in tools]}
+
+
+async def _keys(request: PanelRequest) -> dict[str, Any]:
+    users: list[Any] = (await request.api.ask("GET", "/v1/users"))["users"] if request.may("admin", "users") else []
+    return {**await request.api.ask("GET", "/v1/keys"), "users": [one["name"] for one in users]}
+
+
+async def _intents(request: PanelRequest) -> dict[str, Any]:
+    if not request.may("tools"):
+        return {"intents": [], "entities": []}
+    return {**await request.api.ask("GET", "/v1/intents"), **await request.api.ask("GET", "/v1/entities")}
+
+
+async def _servers(request: PanelRequest) -> dict[str, Any]:
+    return await request.api.ask("GET", "/v1/servers")
+
+
+_READERS: dict[str, Callable[[PanelRequest], Awaitable[dict[str, Any]]]] = {
+    "tenants": _tenants, "users": _users, "roles": _roles, "keys": _keys, "intents": _intents, "servers": _servers,
+}  # fmt: skip
+
+
+# What forms say
+
+
+def limits_in(request: PanelRequest) -> dict[str, Any]:
+    """Limits as a form has them; an empty field sets none."""
+    found: dict[str, Any] = {}
+    for name in LIMITS:
+        if text := request.field(f"limit.{name}"):
+            try:
+                found[name] = int(text) if name in _WHOLE else float(text)
+            except ValueError:
+                raise FormProblem(request.translated(_NOT_NUMBER).format(name=name)) from None
+    return found
+
+
+def _object_in(request: PanelRequest, name: str) -> Any:
+    text = request.field(name)
+    try:
+        return json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        raise FormProblem(request.translated(_NOT_JSON).format(name=name)) from None
+
+
+def _number_in(request: PanelRequest, name: str) -> float | None:
+    try:
+        return float(request.field(name)) if request.field(name) else None
+    except ValueError:
+        raise FormProblem(request.translated(_NOT_NUMBER).format(name=name)) from None
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+async def _change_tenants(request: PanelRequest) -> dict[str, Any]:
+    name = request.field("name")
+    match request.field("do"):
+        case "create":
+            body = {"name": name, "display_name": request.field("display_name"), "limits": limits_in(request)}
+            await request.api.ask("POST", "/v1/tenants", body=body)
+        case "switch":
+            enabled = request.field("enabled") == "true"
+            await request.api.ask("PATCH", f"/v1/tenants/{name}", body={"enabled": enabled})
+        case _:
+            days = _number_in(request, "audit_days")
+            body = _given(display_name=request.field("display_name"), limits=limits_in(request), audit_days=days)
+            await request.api.ask("PATCH", f"/v1/tenants/{name}", body=body)
+    return {}
+
+
+async def _change_users(request: PanelRequest) -> dict[str, Any]:
+    name = request.field("name")
+    match request.field("do"):
+        case "create":
+            body = {"name": name, "roles": request.many("roles") or ["member"], "limits": limits_in(request)}
+            await request.api.ask("POST", "/v1/users", body=body)
+        case "switch":
+            enabled = request.field("enabled") == "true"
+            await request.api.ask("PATCH", f"/v1/users/{name}", body={"enabled": enabled})
+        case "delete":
+            await request.api.ask("DELETE", f"/v1/users/{name}")
+        case _:
+            body = _given(
+                roles=request.many("roles") or None, limits=limits_in(request), allow=request.many("allow")
+            )  # fmt: skip
+            await request.api.ask("PATCH", f"/v1/users/{name}", body=body)
+    return {}
+
+
+async def _change_roles(request: PanelRequest) -> dict[str, Any]:
+    name = request.field("name")
+    rules = {verdict: request.many(verdict) for verdict in ("allow", "ask", "deny")}
+    mode = request.field("mode") or None
+    match request.field("do"):
+        case "delete":
+            await request.api.ask("DELETE", f"/v1/roles/{name}")
+        case "test":
+            body = {
+                "tool": request.field("tool"), "arguments": _object_in(request, "arguments"), "mode": mode,
+                "roles": request.many("roles"), **rules,
+            }  # fmt: skip
+            verdict = await request.api.ask("POST", "/v1/rules/test", body=body)
+            return {"verdict": verdict, "tested": dict(request.fields)}
+        case _:
+            await request.api.ask("PUT", f"/v1/roles/{name}", body={"mode": mode, **rules})
+    return {}
+
+
+async def _change_keys(request: PanelRequest) -> dict[str, Any]:
+    key = request.field("id")
+    match request.field("do"):
+        case "create":
+            days = _number_in(request, "expires_days")
+            body = _given(
+                user=request.field("user"), name=request.field("name"), scopes=request.many("scopes"),
+                expires_in=days * _DAY if days else None, limits=limits_in(request),
+            )  # fmt: skip
+            return {"made": await request.api.ask("POST", "/v1/keys", body=body)}
+        case "rotate":
+            hours = _number_in(request, "overlap_hours") or 0.0
+            made = await request.api.ask("POST", f"/v1/keys/{key}/rotate", body={"overlap": hours * 3600})
+            return {"made": made}
+        case _:
+            await request.api.ask("DELETE", f"/v1/keys/{key}")
+    return {}
+
+
+async def _change_intents(request: PanelRequest) -> dict[str, Any]:
+    code = request.field("code")
+    match request.field("do"):
+        case "delete":
+            await request.api.ask("DELETE", f"/v1/intents/{code}")
+        case "switch":
+            enabled = request.field("enabled") == "true"
+            await request.api.ask("PATCH", f"/v1/intents/{code}", body={"enabled": enabled})
+        case _:
+            await request.api.ask("PUT", f"/v1/intents/{code}", body=_object_in(request, "definition"))
+    return {}
+
+
+_CHANGES: dict[str, Callable[[PanelRequest], Awaitable[dict[str, Any]]]] = {
+    "tenants": _change_tenants, "users": _change_users, "roles": _change_roles, "keys": _change_keys,
+    "intents": _change_intents,
+}  # fmt: skip
+
+
+async def show_section(request: PanelRequest) -> Response:
+    section = request.parts["section"]
+    if section not in _READERS:
+        raise ApiProblem(404, {"code": "not_found"})
+    return await _show(request, section)
+
+
+async def change_section(request: PanelRequest) -> Response:
+    """Do what a form says. A secret or a verdict is on the page that answers; anything else is seen in the list."""
+    section = request.parts["section"]
+    change = _CHANGES.get(section)
+    if change is None:
+        raise ApiProblem(404, {"code": "not_found"})
+    try:
+        shown = await change(request)
+    except FormProblem as problem:
+        return await _show(request, section, 400, str(problem), tested=dict(request.fields))
+    except ApiProblem as refused:
+        if refused.status in (401, 403, 503):
+            raise
+        words = request.translated(PROBLEMS.get(refused.code, PROBLEMS["invalid"]))
+        return await _show(
+            request, section, refused.status, f"{words} {refused.detail}", tested=dict(request.fields)
+        )  # fmt: skip
+    if shown:
+        return await _show(request, section, **shown)
+    return back_to(f"/admin/{section}")
+
+
+PAGES = (
+    PanelPage("GET", "/admin", show_first, _("Administration"), "admin"),
+    PanelPage("GET", "/admin/{section}", show_section),
+    PanelPage("POST", "/admin/{section}", change_section),
+)

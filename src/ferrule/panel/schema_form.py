@@ -1,0 +1,156 @@
+"""A form made from a tool's JSON Schema, and the arguments that somebody's answers to it are.
+
+Text, numbers, choices and flags have a field of their own, a list of texts has one line for each, and whatever else a
+schema asks for is written as JSON. An empty field that is not required is left out; what does not fit is said by field.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_LONG = 60
+"""A text whose default is longer than this, or has lines, gets a larger field."""
+_PREFIX = "argument."
+
+
+@dataclass(slots=True)
+class FormField:
+    """One argument. `kind` is text, long, number, flag, choice, lines or json."""
+
+    name: str
+    kind: str
+    required: bool
+    description: str = ""
+    default: str = ""
+    choices: list[str] = field(default_factory=list[str])
+    whole: bool = False
+    least: float | None = None
+    most: float | None = None
+    problem: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its name in the form, where others have theirs."""
+        return _PREFIX + self.name
+
+
+def form_of(schema: Mapping[str, Any]) -> list[FormField]:
+    """The fields for a tool's parameters, in their order."""
+    properties = cast("dict[str, Any]", schema.get("properties") or {})
+    required = set(cast("Sequence[str]", schema.get("required") or ()))
+    return [_field(name, _resolved(one, schema), name in required) for name, one in properties.items()]
+
+
+def _resolved(given: Any, whole: Mapping[str, Any]) -> dict[str, Any]:
+    """A property's schema, with a reference followed and "or null" left out: an empty field says that."""
+    one: dict[str, Any] = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    for _step in range(8):
+        reference = one.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#/"):
+            here: Any = whole
+            for part in reference[2:].split("/"):
+                here = cast("dict[str, Any]", here).get(part) if isinstance(here, dict) else None
+            one = {**(cast("dict[str, Any]", here) if isinstance(here, dict) else {}), **_without(one, "$ref")}
+            continue
+        offered: list[Any] = one.get("anyOf") or one.get("oneOf") or []
+        left = [cast("dict[str, Any]", other) for other in offered if other != {"type": "null"}]
+        if len(left) == 1 and isinstance(left[0], dict):  # pyright: ignore[reportUnnecessaryIsInstance]
+            one = {**left[0], **_without(one, "anyOf", "oneOf")}
+            continue
+        kinds = one.get("type")
+        if isinstance(kinds, list):
+            rest = [kind for kind in cast("list[Any]", kinds) if kind != "null"]
+            if len(rest) == 1:
+                one = {**one, "type": rest[0]}
+        break
+    return one
+
+
+def _without(one: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in one.items() if name not in names}
+
+
+def _field(name: str, schema: dict[str, Any], required: bool) -> FormField:
+    kind, default = schema.get("type"), schema.get("default")
+    made = FormField(name, "json", required, str(schema.get("description", "")))
+    choices = schema.get("enum") or ([schema["const"]] if "const" in schema else None)
+    if isinstance(choices, list) and all(isinstance(one, (str, int, float)) for one in cast("list[Any]", choices)):
+        made.kind, made.choices = "choice", [_plain(one) for one in cast("list[Any]", choices)]
+    elif kind == "string":
+        shown = default if isinstance(default, str) else ""
+        made.kind = "long" if len(shown) > _LONG or "\n" in shown or schema.get("maxLength", 0) > 500 else "text"
+        if name in ("content", "text", "command", "code", "body", "old_string", "new_string", "prompt", "query"):
+            made.kind = "long"
+    elif kind in ("integer", "number"):
+        made.kind, made.whole = "number", kind == "integer"
+        made.least, made.most = schema.get("minimum"), schema.get("maximum")
+    elif kind == "boolean":
+        made.kind, made.choices = "flag", ["true", "false"]
+    elif kind == "array" and cast("dict[str, Any]", schema.get("items") or {}).get("type") == "string":
+        made.kind = "lines"
+        default = "\n".join(cast("list[str]", default)) if isinstance(default, list) else None
+    if default is not None:
+        made.default = default if isinstance(default, str) else _plain(default)
+    return made
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def arguments_of(
+    schema: Mapping[str, Any], given: Mapping[str, str], words: Mapping[str, str]
+) -> tuple[dict[str, Any], list[FormField]]:
+    """The arguments that a form's fields say, and the fields with what was written and what is wrong with it.
+
+    `words` are those for `number`, `whole`, `json` and `required`.
+    """
+    arguments: dict[str, Any] = {}
+    fields = form_of(schema)
+    properties = cast("dict[str, Any]", schema.get("properties") or {})
+    for one in fields:
+        text = given.get(one.key, "").replace("\r\n", "\n")
+        is_text = one.kind in ("text", "long")
+        one.default = text
+        if not (text if is_text else text.strip()):
+            if one.required and not is_text:
+                one.problem = words["required"]
+            elif one.required:
+                arguments[one.name] = ""
+            continue
+        try:
+            arguments[one.name] = _value(one, text, _resolved(properties[one.name], schema))
+        except ValueError:
+            one.problem = words["whole" if one.whole else one.kind if one.kind in words else "json"]
+    return arguments, fields
+
+
+def _value(one: FormField, text: str, schema: Mapping[str, Any]) -> Any:
+    match one.kind:
+        case "text" | "long":
+            return text
+        case "number":
+            return int(text) if one.whole else _finite(text)
+        case "flag":
+            return {"true": True, "false": False}[text] if text in ("true", "false") else _refuse()
+        case "choice":
+            choices = schema.get("enum") or [schema.get("const")]
+            return next((choice for choice in choices if _plain(choice) == text), text)
+        case "lines":
+            return [line for line in text.split("\n") if line]
+        case _:
+            return json.loads(text)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if value - value == 0 else _refuse()
+
+
+def _refuse() -> Any:
+    raise ValueError

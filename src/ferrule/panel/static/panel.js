@@ -1,0 +1,281 @@
+// Keeps pages current. Every page works without this: it adds nothing that a form or a link does not do.
+// What comes from outside is put on the page as text, never as markup.
+"use strict";
+
+(() => {
+  const FINAL = new Set(["succeeded", "failed", "cancelled", "expired", "lost"]);
+  const KINDS = ["created", "awaiting_approval", "started", ...FINAL].map((one) => `call.${one}`);
+  const MARKS = { queued: "○", awaiting_approval: "◐", running: "◔", succeeded: "✓", failed: "✕", cancelled: "−", expired: "−", lost: "?" };
+  const MOST_WAITING = 2000, MOST_OUTPUT = 200000, MOST_EVENTS = 500;
+  let stream = null, timer = null;
+
+  const find = (selector, within = document) => within.querySelector(selector);
+  const say = (text) => { const place = find("#said"); if (place) place.textContent = text; };
+
+  function stop() {
+    if (stream) stream.close();
+    clearTimeout(timer);
+    stream = timer = null;
+  }
+
+  // The list of calls. A row is known by its call, so that nothing is there twice; whatever may have been missed is
+  // fetched again as a whole.
+  function watchCalls(table) {
+    const body = find("#rows"), template = find("#row-template"), pause = find("#pause"), shown = find("#connection");
+    const filters = JSON.parse(table.dataset.filters), kinds = JSON.parse(table.dataset.kinds);
+    const states = JSON.parse(table.dataset.states), most = Number(table.dataset.most);
+    const rows = new Map();
+    let waiting = [], paused = false, fetching = false, stale = false;
+
+    const learn = () => { rows.clear(); for (const row of body.rows) rows.set(row.dataset.call, row); };
+    const show = (word) => { if (shown) shown.textContent = shown.dataset[word]; };
+
+    async function refetch() {
+      if (fetching) { stale = true; return; }
+      fetching = true; stale = false;
+      try {
+        const answer = await fetch(location.pathname + location.search, { headers: { Accept: "text/html" } });
+        if (answer.redirected && new URL(answer.url).pathname === "/sign-in") { location.reload(); return; }
+        if (answer.ok && !paused) {
+          const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+          const fresh = page.querySelector("#rows");
+          if (fresh) { body.replaceChildren(...fresh.children); learn(); }
+        }
+      } catch { stale = true; }
+      fetching = false;
+      if (stale) later(refetch, 1000); else flush();
+    }
+    const later = (what, after) => { clearTimeout(timer); timer = setTimeout(what, after); };
+
+    function flush() {
+      timer = null;
+      if (fetching || paused) return;
+      const events = waiting;
+      waiting = [];
+      for (const event of events) apply(event);
+      while (body.rows.length > most) { const last = body.rows[body.rows.length - 1]; rows.delete(last.dataset.call); last.remove(); }
+      const none = find("#none");
+      if (none) none.hidden = body.rows.length > 0;
+    }
+
+    function apply(event) {
+      const name = event.type.slice(5);
+      const status = event.type === "approval.decided" || name === "started" || name === "created" ? "running" : name;
+      let row = rows.get(event.call);
+      if (row && FINAL.has(row.dataset.status)) return;
+      const fits = ["tool", "session", "batch"].every((one) => !filters[one] || filters[one] === event.data[one])
+        && (!filters.user || filters.user === event.user);
+      if (!fits) return;
+      if (!row) {
+        if (name !== "created" && !(filters.status && filters.status === status)) return;
+        row = template.content.firstElementChild.cloneNode(true);
+        row.dataset.call = event.call;
+        row.dataset.created = event.at;
+        const cells = row.cells, link = find("a", row), time = find("time", row);
+        link.textContent = event.data.tool;
+        link.href = `/calls/${encodeURIComponent(event.call)}`;
+        const kind = kinds[event.data.tool];
+        cells[2].textContent = kind ? (table.dataset[`kind${kind}`] || kind) : "";
+        cells[3].textContent = event.user || "";
+        time.dateTime = event.at;
+        time.textContent = event.at.slice(0, 19).replace("T", " ");
+        rows.set(event.call, row);
+        const next = [...body.rows].find((other) => other.dataset.call < event.call);
+        body.insertBefore(row, next || null);
+      }
+      row.dataset.status = status;
+      if (filters.status && filters.status !== status) { rows.delete(event.call); row.remove(); return; }
+      const badge = find(".state", row);
+      badge.className = `state ${status}`;
+      const words = document.createElement("span"), mark = document.createElement("span");
+      mark.setAttribute("aria-hidden", "true");
+      mark.textContent = MARKS[status] || "·";
+      words.textContent = states[status] || status;
+      badge.replaceChildren(mark, " ", words);
+      if (FINAL.has(status)) {
+        const took = (Date.parse(event.at) - Date.parse(row.dataset.created)) / 1000;
+        row.cells[5].textContent = took < 1 ? `${Math.round(took * 1000)} ms` : took < 120 ? `${took.toFixed(1)} s` : `${Math.round(took / 60)} min`;
+      }
+    }
+
+    function hear(message) {
+      const event = JSON.parse(message.data);
+      if (paused) { stale = true; return; }
+      waiting.push(event);
+      if (waiting.length > MOST_WAITING) { waiting = []; refetch(); return; }
+      if (!timer) timer = setTimeout(flush, 100);
+    }
+
+    learn();
+    stream = new EventSource("/events");
+    let first = true;
+    stream.onopen = () => { show(paused ? "paused" : "on"); if (first) { first = false; refetch(); } };
+    stream.onerror = () => show("off");
+    for (const kind of [...KINDS, "approval.decided"]) stream.addEventListener(kind, hear);
+    stream.addEventListener("reset", () => { waiting = []; if (paused) stale = true; else refetch(); });
+    if (pause) {
+      pause.hidden = false;
+      pause.onclick = () => {
+        paused = !paused;
+        pause.setAttribute("aria-pressed", String(paused));
+        pause.textContent = paused ? pause.dataset.resume : pause.dataset.pause;
+        show(paused ? "paused" : "on");
+        if (!paused) { waiting = []; refetch(); }
+      };
+    }
+  }
+
+  // One call: its events, its output, its end.
+  function watchCall(place) {
+    const call = place.dataset.call, list = find("#timeline"), output = find("#output"), template = find("#event-template");
+    const words = JSON.parse(place.dataset.words);
+    let last = Number(place.dataset.last);
+    const add = (event) => {
+      if (list.children.length >= MOST_EVENTS) return;
+      const item = template.content.firstElementChild.cloneNode(true);
+      item.dataset.seq = event.id;
+      find("time", item).textContent = (event.at || "").slice(11, 23);
+      find("span", item).textContent = (words[event.type] || event.type) + (event.data.summary ? `: ${event.data.summary}` : "");
+      list.append(item);
+    };
+    function hear(message) {
+      const event = JSON.parse(message.data);
+      if (event.id <= last) return;
+      last = event.id;
+      if (event.type === "call.output") {
+        const content = event.data.content;
+        output.hidden = false;
+        if (output.textContent.length < MOST_OUTPUT) output.append(typeof content === "string" ? content : JSON.stringify(content));
+        output.scrollTop = output.scrollHeight;
+      } else if (event.type === "call.progress") {
+        const bar = find("#bar");
+        find("#progress").hidden = false;
+        if (event.data.total) { bar.max = event.data.total; bar.value = event.data.done; }
+        find("#progress span").textContent = event.data.message || "";
+      } else if (FINAL.has(event.type.slice(5))) {
+        stop();
+        say(place.dataset.said);
+        htmx.ajax("GET", location.pathname, { target: "#main", select: "#main", swap: "outerHTML" });
+      } else {
+        add(event);
+        if (event.type === "call.awaiting_approval" || event.type === "approval.decided") {
+          stop();
+          htmx.ajax("GET", location.pathname, { target: "#main", select: "#main", swap: "outerHTML" });
+        }
+      }
+    }
+    stream = new EventSource(`/calls/${encodeURIComponent(call)}/events?after=${last}`);
+    for (const kind of [...KINDS, "call.progress", "call.output", "approval.decided", "approval.expired"]) stream.addEventListener(kind, hear);
+  }
+
+  // The inbox. A card is replaced by what the service says of it, whoever decided.
+  function watchApprovals(inbox) {
+    const known = (id) => document.getElementById(`approval-${id}`);
+    const notify = find("#notify");
+    if (notify && "Notification" in window && Notification.permission === "default") {
+      notify.hidden = false;
+      notify.onclick = async () => { await Notification.requestPermission(); notify.hidden = true; };
+    }
+    const count = () => { const none = find("#none"); if (none) none.hidden = inbox.children.length > 0; };
+    async function refresh(id) {
+      const card = known(id);
+      const focused = card && card.contains(document.activeElement);
+      const place = `/approvals/${encodeURIComponent(id)}`, select = `#approval-${id}`;
+      if (card) await htmx.ajax("GET", place, { target: select, select, swap: "outerHTML" });
+      else await htmx.ajax("GET", place, { target: "#inbox", select, swap: "beforeend" });
+      count();
+      if (focused && known(id)) known(id).focus();
+    }
+    function announce(event) {
+      const text = event.data.summary || event.data.tool;
+      say(`${inbox.dataset.title}: ${text}`);
+      if ("Notification" in window && Notification.permission === "granted" && document.hidden) {
+        new Notification(inbox.dataset.title, { body: text, tag: event.data.approval });
+      }
+    }
+    stream = new EventSource("/events");
+    let first = true;
+    const refetch = () => htmx.ajax("GET", location.pathname + location.search, { target: "#main", select: "#main", swap: "outerHTML" });
+    stream.onopen = async () => {
+      if (!first) return;
+      first = false;
+      const answer = await fetch(location.pathname + location.search);  // what came before the stream was open
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      for (const card of page.querySelectorAll("#inbox .card")) if (!known(card.dataset.approval)) await refresh(card.dataset.approval);
+    };
+    stream.addEventListener("call.awaiting_approval", (message) => {
+      const event = JSON.parse(message.data);
+      if (known(event.data.approval)) return;
+      announce(event);
+      refresh(event.data.approval);
+    });
+    const settled = (message) => {
+      const event = JSON.parse(message.data);
+      const card = event.data.approval ? known(event.data.approval) : find(`[data-call="${CSS.escape(event.call)}"]`, inbox);
+      if (card && card.dataset.status === "pending") refresh(card.dataset.approval);
+    };
+    for (const kind of ["approval.decided", "approval.expired", "call.cancelled", "call.expired"]) stream.addEventListener(kind, settled);
+    stream.addEventListener("reset", refetch);
+  }
+
+  function move(step) {
+    const cards = [...document.querySelectorAll("#inbox .card[data-status=pending]")];
+    if (!cards.length) return;
+    const at = cards.findIndex((card) => card.contains(document.activeElement));
+    const next = cards[at < 0 ? (step > 0 ? 0 : cards.length - 1) : Math.min(cards.length - 1, Math.max(0, at + step))];
+    next.focus();
+    next.scrollIntoView({ block: "nearest" });
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if (!find("#inbox") || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
+    const card = document.activeElement.closest && document.activeElement.closest("#inbox .card");
+    if (event.key === "j") move(1);
+    else if (event.key === "k") move(-1);
+    else if (card && (event.key === "a" || event.key === "d")) {
+      const button = find(`button[value=${event.key === "a" ? "approve" : "deny"}]`, card);
+      if (button) { event.preventDefault(); button.click(); }
+    }
+  });
+
+  // Charts: lines differ by their dashes, so that no colour is needed to tell them apart.
+  function draw() {
+    const charts = find(".charts");
+    if (!charts || typeof uPlot === "undefined") return;
+    const times = JSON.parse(charts.dataset.times).map((one) => Date.parse(one) / 1000);
+    const style = getComputedStyle(document.documentElement), ink = style.getPropertyValue("--text").trim();
+    const edge = style.getPropertyValue("--edge").trim();
+    const dashes = [[], [8, 4], [2, 3]], widths = [2, 2.5, 3];
+    for (const figure of document.querySelectorAll("figure[data-chart]")) {
+      const chart = JSON.parse(figure.dataset.chart), place = find(".plot", figure);
+      const axis = { stroke: ink, grid: { stroke: edge, width: 1 }, ticks: { stroke: edge } };
+      const series = chart.series.map((one, index) => ({ label: one.label, stroke: ink, width: widths[index], dash: dashes[index], spanGaps: false, points: { show: true, size: 4 } }));
+      place.replaceChildren();
+      new uPlot({ width: Math.max(260, place.clientWidth), height: 180, legend: { show: false }, cursor: { show: false }, series: [{}, ...series], axes: [axis, { ...axis, size: 60 }], scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.1 : 1] } } },
+        [times, ...chart.series.map((one) => one.values)], place);
+    }
+  }
+
+  function begin() {
+    stop();
+    const calls = find("[data-live]"), call = find("#call[data-follow]"), inbox = find("[data-inbox]");
+    if (calls) watchCalls(calls);
+    else if (call) watchCall(call);
+    else if (inbox) watchApprovals(inbox);
+    draw();
+  }
+
+  let main = null;
+  function look() {
+    if (find("#main") !== main) { main = find("#main"); begin(); }
+  }
+  document.addEventListener("htmx:after:swap", () => {
+    look();
+    if (find("[data-inbox]") && document.activeElement === document.body) move(1);
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  addEventListener("pagehide", stop);
+  addEventListener("pageshow", (event) => { if (event.persisted) begin(); });
+  look();
+})();
