@@ -30,6 +30,7 @@ COMMANDS = {
     "market": ("market", "Find plugins in markets, and publish yours."),
     "mcp": ("mcp", "Use the tools of MCP servers, or serve yours."),
     "models": ("models", "List the models you can use, and what the others need."),
+    "panel": ("panel", "Look at the record of your own calls in a browser."),
     "plugin": ("plugin", "Install, judge, use and remove plugins."),
     "redo": ("past", "Redo what was undone."),
     "remote": ("remote", "Try a NATS server, see pools and workers, and configure a real server."),

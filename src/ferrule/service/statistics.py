@@ -76,6 +76,12 @@ def add_duration(durations: dict[int, int], seconds: float) -> None:
     durations[took] = durations.get(took, 0) + 1
 
 
+def step_of(moment: float, period: str, now: float) -> int | None:
+    """The step that a moment is in; None before the first."""
+    since = _start(now, period)
+    return int((moment - since) // PERIODS[period][1]) if moment >= since else None
+
+
 def figures_of(
     connection: Connection, tenant: str, period: str, by: Literal["tool", "user"], now: float, *, user: str | None
 ) -> tuple[dict[int, CallFigures], dict[str, CallFigures]]:

@@ -1,0 +1,323 @@
+"""`ferrule panel`: one person's own records in a browser, read from the local audit log, on this machine alone.
+
+The pages are those of the service. In place of its API stands a small one over the audit log, which answers in the same
+form what can be answered from there: nothing can be changed, approved or called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from contextlib import contextmanager, suppress
+from time import time
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+import uvicorn
+from starlette.responses import Response, StreamingResponse
+
+from ferrule.app.listening import ENDS, is_local, listen, url_of, with_head_limit
+from ferrule.core.loops import no_more_on_signal, on_signal
+from ferrule.panel import calls, records
+from ferrule.panel.app import SESSION, SESSION_SECONDS, Panel, PanelPage, back_to, keep
+from ferrule.records.reader import AuditReader
+from ferrule.records.row import OWN_KINDS
+from ferrule.records.verification import verify
+from ferrule.service.documents import shown_time
+from ferrule.service.statistics import PERIODS, CallFigures, add_duration, statistics_document, step_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Generator, Mapping
+    from pathlib import Path
+
+    from starlette.types import Receive, Scope, Send
+
+    from ferrule.panel.app import PanelRequest
+    from ferrule.records.row import AuditRow
+
+_HOST = "127.0.0.1"
+_BACKLOG = 100
+_LOOK_SECONDS = 1.0
+_REFUSED = "permission_error"
+_RAN = ("execute", "format", "record")
+_MOST_NESTED = 500
+
+
+class LocalRecords:
+    """Answers as the service's API does, from the audit log at a path, to whoever has the secret."""
+
+    def __init__(self, path: Path, secret: str) -> None:
+        self._path = path
+        self._credential = f"Bearer {secret}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+        parts = scope["path"].strip("/").split("/")[1:]
+        if not secrets.compare_digest(dict(scope["headers"]).get(b"authorization", b""), self._credential):
+            response: Response = _problem(401, "no_key", "Open the address that `ferrule panel` printed.")
+        elif scope["method"] != "GET":
+            response = _problem(405, "conflict", "These are records; nothing can be changed.")
+        elif parts == ["events"]:
+            response = StreamingResponse(self._news(), media_type="text/event-stream")
+        elif parts == ["audit", "export"]:
+            response = StreamingResponse(AuditReader(self._path).export(), media_type="application/x-ndjson")
+        else:
+            response = await asyncio.to_thread(self._answer, parts, query)
+        await response(scope, receive, send)
+
+    def _answer(self, parts: list[str], query: Mapping[str, str]) -> Response:
+        match parts:
+            case ["me"]:
+                document: Any = {
+                    "tenant": "", "user": str(self._path), "roles": [], "scopes": ["calls", "admin"], "key": "local",
+                    "operator": False, "areas": ["audit"],
+                }  # fmt: skip
+            case ["calls"]:
+                document = self._calls(query)
+            case ["calls", number, "record"] if number.isascii() and number.isdigit() and len(number) < 19:
+                document = self._record(int(number))
+            case ["statistics"]:
+                document = self._statistics(query)
+            case ["audit"]:
+                document = self._audit(query)
+            case ["audit", "verify"]:
+                found = verify(self._path)
+                document = {
+                    "ok": found.ok, "rows": found.rows, "first_bad_seq": found.first_bad_seq, "why": str(found.why),
+                    "head": str(found.head) if found.head else "",
+                }  # fmt: skip
+            case _:
+                document = None
+        if document is None:
+            return _problem(404, "not_found", "There is no such record.")
+        return Response(json.dumps(document), media_type="application/json")
+
+    def _reader(self) -> AuditReader:
+        return AuditReader(self._path)
+
+    def _calls(self, query: Mapping[str, str]) -> dict[str, Any]:
+        most = min(int(query.get("limit", "50")), 200)
+        outcome = {"succeeded": "success", "failed": "failure"}.get(query.get("status", ""))
+        if query.get("status") and outcome is None:
+            return {"calls": [], "next": None}
+        cursor = query.get("cursor", "")
+        rows = self._reader().list(
+            limit=most + 1, tool=query.get("tool"), user=query.get("user"), session=query.get("session"),
+            outcome=outcome, before=int(cursor) if cursor.isascii() and cursor.isdigit() else None,
+        )  # fmt: skip
+        shown = [_call(row) for row in rows[:most] if row.kind not in OWN_KINDS]
+        return {"calls": shown, "next": str(rows[most - 1].seq) if len(rows) > most else None}
+
+    def _record(self, seq: int) -> dict[str, Any] | None:
+        row = self._reader().show(seq)
+        if row is None:
+            return None
+        made = [one for one in self._around(row) if one.session == row.session]
+        known, rows = {row.call_id}, [row]
+        for one in reversed(made):  # a call ends after those that it made
+            if one.parent in known:
+                known.add(one.call_id)
+                rows.append(one)
+        call = _call(row)
+        # Ids of calls are used again in other sessions; here a call is known by its row.
+        documents = [
+            {**one.to_dict(), "parent": call["id"] if one.parent == row.call_id else one.parent} for one in rows
+        ]
+        documents[0]["call_id"] = call["id"]
+        return {
+            "call": call, "arguments": _arguments(row.arguments), "attempts": 1, "cost": 0, "cancelling": False,
+            "events": _events(row), "rows": documents,
+        }  # fmt: skip
+
+    def _around(self, row: AuditRow) -> list[AuditRow]:
+        """Rows of the same session that ended while the call ran, the oldest first."""
+        return self._reader().list(
+            limit=_MOST_NESTED, session=row.session, before=row.seq, since=row.time, until=row.time + row.duration + 1
+        )[::-1]
+
+    def _statistics(self, query: Mapping[str, str]) -> dict[str, Any] | None:
+        period, by = query.get("period", "day"), query.get("by", "tool")
+        if period not in PERIODS or by not in ("tool", "user"):
+            return None
+        now = time()
+        by_step: dict[int, CallFigures] = {}
+        by_name: dict[str, CallFigures] = {}
+        for row in self._reader().rows(since=now - PERIODS[period][0]):
+            at = step_of(row.time, period, now)
+            if row.kind in OWN_KINDS or at is None:
+                continue
+            name = row.tool if by == "tool" else row.user or ""
+            for figures in (by_step.setdefault(at, CallFigures()), by_name.setdefault(name, CallFigures())):
+                _count(figures, row)
+        return statistics_document(period, by, now, by_step, by_name)
+
+    def _audit(self, query: Mapping[str, str]) -> dict[str, Any]:
+        most = min(int(query.get("limit", "50")), 1000)
+        reader = self._reader()
+        if "after" in query:
+            row = reader.show(int(query["after"]) + 1)
+            return {"rows": [row.to_dict()] if row is not None else [], "next": None}
+        before = query.get("before", "")
+        start = int(before) if before.isascii() and before.isdigit() else None
+        words, last = query.get("q", "").lower(), None
+        found: list[AuditRow] = []
+        for _ in range(20):  # some thousand rows at a time: whoever wants more goes on from there
+            rows = reader.list(
+                limit=2_000 if words else most, tool=query.get("tool"), user=query.get("user"),
+                outcome=query.get("outcome"), before=start,
+            )  # fmt: skip
+            found += [row for row in rows if not words or words in json.dumps(row, ensure_ascii=False).lower()]
+            last = start = rows[-1].seq if rows else None
+            if len(found) >= most or last is None or not words:
+                break
+        shown = found[:most]
+        following = shown[-1].seq if len(found) >= most else last
+        return {"rows": [row.to_dict() for row in shown], "next": following if following and following > 1 else None}
+
+    async def _news(self) -> AsyncIterator[str]:
+        """Says `reset` whenever there are new rows: the page fetches its list again."""
+        seen = await asyncio.to_thread(self._newest)
+        yield ": ferrule\n\n"
+        quiet = 0
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            newest = await asyncio.to_thread(self._newest)
+            quiet = 0 if newest != seen else quiet + 1
+            if newest != seen:
+                seen = newest
+                yield f"id: {newest}\nevent: reset\ndata: {{}}\n\n"
+            elif quiet % 15 == 14:
+                yield ": still here\n\n"
+
+    def _newest(self) -> int:
+        rows = self._reader().list(limit=1)
+        return rows[0].seq if rows else 0
+
+
+def _problem(status: int, code: str, detail: str) -> Response:
+    return Response(json.dumps({"code": code, "detail": detail}), status, media_type="application/problem+json")
+
+
+def _call(row: AuditRow) -> dict[str, Any]:
+    """A row of the log in the form of a stored call; what the call gave is not in the log."""
+    took = row.duration + (row.waited or 0.0) + (row.queued or 0.0)
+    return {
+        "id": str(row.seq), "tool": row.tool, "version": row.version, "user": row.user or "", "session": row.session,
+        "status": "succeeded" if row.outcome == "success" else "failed", "batch": None, "approval": None,
+        "created_at": shown_time(row.time), "started_at": shown_time(row.time),
+        "finished_at": shown_time(row.time + took), "metadata": {}, "result": _result(row),
+    }  # fmt: skip
+
+
+def _result(row: AuditRow) -> dict[str, Any] | None:
+    if row.error is None:
+        return None
+    return {"llm_content": row.error, "display_content": row.error, "data": None, "metadata": {"type": row.outcome}}
+
+
+def _events(row: AuditRow) -> list[dict[str, Any]]:
+    end = "call.succeeded" if row.outcome == "success" else "call.failed"
+    took = row.duration + (row.waited or 0.0) + (row.queued or 0.0)
+    moments = [("call.created", row.time), (end, row.time + took)]
+    if row.waited:
+        moments.insert(1, ("approval.decided", row.time + row.waited))
+    return [{"id": at, "type": kind, "at": shown_time(when), "data": {}} for at, (kind, when) in enumerate(moments, 1)]
+
+
+def _arguments(text: str) -> Any:
+    with suppress(ValueError):
+        return json.loads(text)
+    return text
+
+
+def _count(figures: CallFigures, row: AuditRow) -> None:
+    figures.calls += 1
+    figures.failed += row.outcome != "success"
+    figures.denied += row.outcome == _REFUSED and row.stage not in _RAN
+    if row.stage in _RAN:
+        figures.started += 1
+        figures.waited += (row.waited or 0.0) + (row.queued or 0.0)
+        add_duration(figures.durations, row.duration)
+
+
+class LocalSignIn:
+    """The address that is printed holds a token that opens the panel once; the browser keeps another in a cookie."""
+
+    def __init__(self) -> None:
+        self.token = secrets.token_urlsafe(32)
+        self.session = secrets.token_urlsafe(32)
+        self.pages = (
+            PanelPage("GET", "/open/{token}", self.enter, open=True),
+            PanelPage("GET", "/sign-in", self.explain, open=True),
+        )
+
+    async def enter(self, request: PanelRequest) -> Response:
+        if not self.token or not secrets.compare_digest(request.parts["token"].encode(), self.token.encode()):
+            return await self.explain(request)
+        self.token = ""
+        response = back_to("/")
+        keep(response, SESSION, self.session, seconds=SESSION_SECONDS, secure=False)
+        return response
+
+    async def explain(self, request: PanelRequest) -> Response:
+        return request.render("locked.html", 403)
+
+    def credential(self, cookie: str) -> str:
+        return self.session if secrets.compare_digest(cookie.encode(), self.session.encode()) else ""
+
+    def is_secure(self, request: PanelRequest) -> bool:
+        return False
+
+    def refuses(self, request: PanelRequest) -> bool:
+        """Whether it came under a name that is not this machine's: a page elsewhere may have that point here."""
+        host = request.header(b"host").rpartition(":")[0] or request.header(b"host")
+        return not is_local(host.strip("[]"))
+
+
+def local_panel(path: Path) -> tuple[Panel, LocalSignIn]:
+    """The panel over the audit log at a path, and what opens it."""
+    kept = ("/", "/events", "/calls/{id}")
+    pages = (*(one for one in calls.PAGES if one.path in kept), *records.PAGES)
+    sign_in = LocalSignIn()
+    return Panel(LocalRecords(path, sign_in.session), sign_in, pages), sign_in
+
+
+async def serve_local(
+    panel: Panel, port: int, ready: Callable[[str], None], until: asyncio.Event | None = None
+) -> None:  # fmt: skip
+    """Serve on this machine alone until Ctrl-C or SIGTERM, or until the event is set; `ready` hears the address."""
+    config = uvicorn.Config(
+        panel, http="httptools", ws="none", lifespan="off", log_config=None, access_log=False, server_header=False,
+        proxy_headers=False, timeout_graceful_shutdown=1,
+    )  # fmt: skip
+    config.load()
+    config.http_protocol_class = with_head_limit(config.http_protocol_class)
+    with listen(_HOST, port, _BACKLOG) as listening:
+        server = _LocalServer(config)
+        ready(url_of(_HOST, listening.getsockname()[1]))
+        ending = asyncio.get_running_loop().create_task(_end_with(server, until)) if until is not None else None
+        try:
+            await server.serve([listening])
+        finally:
+            if ending is not None:
+                ending.cancel()
+
+
+async def _end_with(server: uvicorn.Server, until: asyncio.Event) -> None:
+    await until.wait()
+    server.should_exit = True
+
+
+class _LocalServer(uvicorn.Server):
+    """Ends on a signal, and does not raise it again."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        for number in ENDS:
+            on_signal(number.name, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in ENDS:
+                no_more_on_signal(number.name)
