@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import threading
 from collections.abc import Generator
@@ -10,6 +12,7 @@ from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from time import time
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -37,6 +40,10 @@ class Issuer:
         self.published: list[str] = list(self.keys)
         self.failing = False
         self.asked: list[str] = []
+        self.codes: dict[str, dict[str, str]] = {}
+        """What a browser came with, by the code that it was given."""
+        self.signs_in: dict[str, Any] = {}
+        """Claims of whoever signs in next."""
 
     def public(self, name: str, **more: Any) -> dict[str, Any]:
         key, _ = self.keys[name]
@@ -66,14 +73,42 @@ def issuing() -> Generator[Issuer]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             issuer.asked.append(self.path)
+            if self.path.startswith("/authorize?"):
+                self._authorize(dict(parse_qsl(urlsplit(self.path).query)))
+                return
             documents = {
-                "/.well-known/openid-configuration": {"issuer": issuer.url, "jwks_uri": f"{issuer.url}/keys"},
+                "/.well-known/openid-configuration": {
+                    "issuer": issuer.url,
+                    "jwks_uri": f"{issuer.url}/keys",
+                    "authorization_endpoint": f"{issuer.url}/authorize",
+                    "token_endpoint": f"{issuer.url}/token",
+                },
                 "/keys": issuer.key_set(),
             }
             found = None if issuer.failing else documents.get(self.path)
             self.send_response(200 if found is not None else 500)
             self.end_headers()
             self.wfile.write(json.dumps(found).encode())
+
+        def _authorize(self, asked: dict[str, str]) -> None:
+            """Somebody signs in without a word, and goes back with a code."""
+            code = f"code-{len(issuer.codes)}"
+            issuer.codes[code] = asked
+            self.send_response(302)
+            self.send_header(
+                "Location", f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state']})}"
+            )
+            self.end_headers()
+
+        def do_POST(self) -> None:
+            form = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+            asked = issuer.codes.pop(form["code"], {})
+            digest = base64.urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).decode()
+            good = asked.get("code_challenge") == digest.rstrip("=") and asked["redirect_uri"] == form["redirect_uri"]
+            self.send_response(200 if good else 400)
+            self.end_headers()
+            identity = issuer.token(nonce=asked.get("nonce"), **issuer.signs_in)
+            self.wfile.write(json.dumps({"access_token": "opaque", "id_token": identity}).encode())
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

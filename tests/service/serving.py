@@ -135,9 +135,11 @@ class Running:
 async def running(
     store: str, folder: Path, *, tools: tuple[Any, ...] = TOOLS, permissions: PermissionSettings | None = None,
     key: str = "", telemetry: Any = None, model: Model | None = None, models: dict[str, Any] | None = None,
-    remote: RemoteSettings | None = None, **settings: Any,
+    remote: RemoteSettings | None = None, pages: Any = None, **settings: Any,
 ) -> AsyncGenerator[Running]:  # fmt: skip
-    """An instance on a port of its own, until the end of the block; it is drained as by SIGTERM."""
+    """An instance on a port of its own, until the end of the block; it is drained as by SIGTERM. `pages` makes what
+    stands in front of the API, from the settings.
+    """
     options: dict[str, Any] = {"drain_seconds": 0, **settings}
     chosen = ServiceSettings(database=store, workspace_root=folder / "workspaces", **options)
     everything = Settings(
@@ -148,7 +150,8 @@ async def running(
     )  # fmt: skip
     listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     until = asyncio.Event()
-    task = asyncio.create_task(serve(service, "127.0.0.1", 0, ready=listening.set_result, until=until))
+    shown = pages(chosen) if pages is not None else None
+    task = asyncio.create_task(serve(service, "127.0.0.1", 0, pages=shown, ready=listening.set_result, until=until))
     await asyncio.wait({task, listening}, return_when=asyncio.FIRST_COMPLETED)
     if task.done():
         task.result()
