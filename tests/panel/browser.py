@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -12,8 +13,8 @@ from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from tests.needs import needs
 
-PICTURES = Path(__file__).parents[2] / ".pictures"
-"""What a run of the tests leaves for people to look at."""
+PICTURES = Path(os.environ.get("FERRULE_PICTURES") or Path(__file__).parents[2] / ".pictures")
+"""What a run of the tests leaves for people to look at; those of the guide are made the same way."""
 SECONDS = 120_000
 """Milliseconds that a page may take: a busy machine is no reason to fail."""
 _CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -63,7 +64,7 @@ class Visitor:
         return await self.page.inner_text(selector)
 
     async def picture(self, name: str) -> None:
-        PICTURES.mkdir(exist_ok=True)
+        PICTURES.mkdir(parents=True, exist_ok=True)
         await self.page.screenshot(path=PICTURES / f"{name}.png", full_page=False)
 
 

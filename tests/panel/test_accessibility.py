@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import axe_playwright_python
+import axe_playwright_python  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 from playwright.async_api import Page
 

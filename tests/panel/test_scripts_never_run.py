@@ -86,7 +86,11 @@ async def test_stored_script_never_runs(tmp_path: Path) -> None:
         await client.create_key("admin", name=ALL.replace("\n", " ")[:100])
         await http.patch("/v1/tenants/default", json={"display_name": PAYLOADS[0]})
         await http.put("/v1/roles/odd", json={"allow": [f"Bash(echo {PAYLOADS[2]})"]})
-        intent = {"description": ALL[:1900], "name": PAYLOADS[0], "handler": {"type": "tool", "tool": "hostile"}}
+        intent: dict[str, Any] = {
+            "description": ALL[:1900],
+            "name": PAYLOADS[0],
+            "handler": {"type": "tool", "tool": "hostile"},
+        }
         intent["parameters"] = {"type": "object", "properties": {"payload": {"type": "string", "description": ALL}}}
         await http.put("/v1/intents/odd", content=json.dumps(intent), headers={"Content-Type": "application/json"})
         seen += ["/admin/keys", "/admin/tenants", "/admin/roles?edit=odd", "/admin/intents", "/tools/hostile"]
@@ -103,6 +107,7 @@ async def test_stored_script_never_runs(tmp_path: Path) -> None:
         # And what comes while a page is open.
         await me.open("/")
         await me.page.wait_for_function("document.querySelector('#connection').textContent !== ''")
+        last = ""
         for payload in PAYLOADS:
             last = (await http.post("/v1/calls", json={"tool": payload[:256], "arguments": {}})).json()["id"]
         await me.page.wait_for_selector(f"tr[data-call='{last}']")

@@ -123,6 +123,8 @@ def limits_in(request: PanelRequest) -> dict[str, Any]:
                 found[name] = int(text) if name in _WHOLE else float(text)
             except ValueError:
                 raise FormProblem(request.translated(_NOT_NUMBER).format(name=name)) from None
+    if tools := _object_in(request, "limit.tools"):
+        found["tools"] = tools
     return found
 
 

@@ -39,8 +39,10 @@ class FormField:
         return _PREFIX + self.name
 
 
-def form_of(schema: Mapping[str, Any]) -> list[FormField]:
-    """The fields for a tool's parameters, in their order."""
+def form_of(schema: Mapping[str, Any] | bool) -> list[FormField]:
+    """The fields for a tool's parameters, in their order; none for a schema that only says that anything will do."""
+    if isinstance(schema, bool):
+        return []
     properties = cast("dict[str, Any]", schema.get("properties") or {})
     required = set(cast("Sequence[str]", schema.get("required") or ()))
     return [_field(name, _resolved(one, schema), name in required) for name, one in properties.items()]
@@ -104,7 +106,7 @@ def _plain(value: Any) -> str:
 
 
 def arguments_of(
-    schema: Mapping[str, Any], given: Mapping[str, str], words: Mapping[str, str]
+    schema: Mapping[str, Any] | bool, given: Mapping[str, str], words: Mapping[str, str]
 ) -> tuple[dict[str, Any], list[FormField]]:
     """The arguments that a form's fields say, and the fields with what was written and what is wrong with it.
 
@@ -112,6 +114,8 @@ def arguments_of(
     """
     arguments: dict[str, Any] = {}
     fields = form_of(schema)
+    if isinstance(schema, bool):
+        return arguments, fields
     properties = cast("dict[str, Any]", schema.get("properties") or {})
     for one in fields:
         text = given.get(one.key, "").replace("\r\n", "\n")

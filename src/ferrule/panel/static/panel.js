@@ -252,7 +252,7 @@
       const axis = { stroke: ink, grid: { stroke: edge, width: 1 }, ticks: { stroke: edge } };
       const series = chart.series.map((one, index) => ({ label: one.label, stroke: ink, width: widths[index], dash: dashes[index], spanGaps: false, points: { show: true, size: 4 } }));
       place.replaceChildren();
-      new uPlot({ width: Math.max(260, place.clientWidth), height: 180, legend: { show: false }, cursor: { show: false }, series: [{}, ...series], axes: [axis, { ...axis, size: 60 }], scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.1 : 1] } } },
+      new uPlot({ width: Math.max(260, place.clientWidth), height: 180, legend: { show: false }, cursor: { show: false }, tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "Etc/UTC"), series: [{}, ...series], axes: [axis, { ...axis, size: 60 }], scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.1 : 1] } } },
         [times, ...chart.series.map((one) => one.values)], place);
     }
   }

@@ -1,0 +1,82 @@
+"""How the panel's first page grows with what is stored: `python benchmarks/panel.py [CALLS]`.
+
+Prints the time until the list of calls is painted in Chromium, with an empty store and with 100,000 calls in it, as the
+middle of several visits each, and how they compare. The bar is 1.5.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sqlite3
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from time import time
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+VISITS = 7
+PAINT = """() => new Promise(found => new PerformanceObserver(list => found(
+    list.getEntriesByName('first-contentful-paint')[0].startTime)).observe({type: 'paint', buffered: true}))"""
+
+
+def fill(store: Path, calls: int) -> None:
+    """Calls of the last week, as they are stored."""
+    from ferrule.service.documents import new_id
+
+    result = json.dumps({"success": True, "llm_content": "3", "display_content": "3", "data": 3, "error": None,
+                         "metadata": {"tool": "add"}})  # fmt: skip
+    with sqlite3.connect(store, timeout=60) as connection:
+        now = time()
+        names = [one[1] for one in connection.execute("PRAGMA table_info(calls)")]
+        rows = []
+        for number in range(calls):
+            at = now - 7 * 86_400 * (1 - number / calls)
+            row = {
+                "tenant": "default", "id": f"{int(at * 1000):012x}{new_id()[12:]}", "user": "admin", "key": "k",
+                "tool": "add", "version": "1", "pinned": None, "arguments": '{"a": 1, "b": 2}', "status": "succeeded",
+                "repeatable": 1, "attempts": 1, "session": None, "timeout": None, "batch": None, "position": 0,
+                "approval": None, "metadata": "{}", "request": "r", "result": result, "cost": 0.0, "started_seq": 2,
+                "last_seq": 3, "cancelling": 0, "created": at, "started": at, "finished": at + 0.01, "scopes": None,
+                "trace": None,
+            }  # fmt: skip
+            rows.append([row[name] for name in names])
+        connection.executemany(f"INSERT INTO calls VALUES ({', '.join('?' * len(names))})", rows)
+
+
+async def measured(calls: int) -> tuple[float, float]:
+    """Milliseconds until the first paint, and until the whole page has come."""
+    from tests.panel.browser import chromium, visitor
+    from tests.panel.served import shown
+
+    folder = Path(tempfile.mkdtemp())
+    os.environ["FERRULE_DATA"], os.environ["FERRULE_CONFIG"] = str(folder / "data"), "/dev/null"
+    try:
+        async with shown(folder) as service, chromium() as browser:
+            if calls:
+                await asyncio.to_thread(fill, folder / "s.db", calls)
+            me = await visitor(browser, service.url)
+            await me.sign_in(service.key)
+            painted, loaded = [], []
+            for _ in range(VISITS):
+                await me.open("/")
+                painted.append(await me.page.evaluate(PAINT))
+                loaded.append(await me.page.evaluate("performance.getEntriesByType('navigation')[0].responseEnd"))
+            return statistics.median(painted), statistics.median(loaded)
+    finally:
+        shutil.rmtree(folder)
+
+
+async def main() -> None:
+    calls = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    empty, full = await measured(0), await measured(calls)
+    print(f"first paint: empty {empty[0]:.0f} ms, {calls:,} calls {full[0]:.0f} ms, ratio {full[0] / empty[0]:.2f}")
+    print(f"page sent:   empty {empty[1]:.0f} ms, {calls:,} calls {full[1]:.0f} ms, ratio {full[1] / empty[1]:.2f}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
