@@ -6,6 +6,7 @@ Each is an endpoint like any other: scopes, roles and tenants hold for it. Nothi
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from time import time
@@ -126,12 +127,14 @@ def search_audit(
         if (name, value) != ("outcome", "failure"):
             query = query.where(audit.c.content.icontains(json.dumps(value)[1:-1], autoescape=True))
     found: list[dict[str, Any]] = []
-    for row in connection.execute(query.order_by(audit.c.seq.desc()).execution_options(yield_per=most)):
-        document = audit_document(row)
-        if all(_matches(document, name, value) for name, value in filters.items()):
-            found.append(document)
-            if len(found) == most:
-                return {"rows": found, "next": document["seq"] if document["seq"] > 1 else None}
+    query = query.order_by(audit.c.seq.desc()).execution_options(yield_per=most)
+    with closing(connection.execute(query)) as rows:  # most of what is there may be left unread
+        for row in rows:
+            document = audit_document(row)
+            if all(_matches(document, name, value) for name, value in filters.items()):
+                found.append(document)
+                if len(found) == most:
+                    return {"rows": found, "next": document["seq"] if document["seq"] > 1 else None}
     return {"rows": found, "next": floor + 1 if floor else None}
 
 
