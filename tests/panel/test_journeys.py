@@ -68,13 +68,13 @@ async def test_a_day_with_the_panel(tmp_path: Path, language: str) -> None:
 
 async def watch_a_call_and_cancel_it(service: Running, me: Visitor, words: dict[str, str]) -> None:
     """A streaming call appears in the list by itself, is followed on its page, and is stopped there."""
-    await me.page.wait_for_function("document.querySelector('#connection').textContent !== ''")
+    await me.page.wait_for_function("() => document.querySelector('#connection').textContent !== ''")
     call = await start(service, "count", to=3000)
     row = f"tr[data-call='{call}']"
     await me.page.wait_for_selector(row)
     await me.page.click(f"{row} a")
-    await me.page.wait_for_function("document.querySelector('#output').textContent.includes('3 ')")
-    await me.page.wait_for_function("document.querySelector('#bar').value > 3")
+    await me.page.wait_for_function("() => document.querySelector('#output').textContent.includes('3 ')")
+    await me.page.wait_for_function("() => document.querySelector('#bar').value > 3")
     await me.picture(f"call-{words['language']}")
     await me.page.click("button.danger")
     await me.see(words["cancelled"], "h1")

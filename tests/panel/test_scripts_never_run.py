@@ -106,7 +106,7 @@ async def test_stored_script_never_runs(tmp_path: Path) -> None:
             assert me.faults == [], path
         # And what comes while a page is open.
         await me.open("/")
-        await me.page.wait_for_function("document.querySelector('#connection').textContent !== ''")
+        await me.page.wait_for_function("() => document.querySelector('#connection').textContent !== ''")
         last = ""
         for payload in PAYLOADS:
             last = (await http.post("/v1/calls", json={"tool": payload[:256], "arguments": {}})).json()["id"]

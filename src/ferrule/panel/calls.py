@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.panel.api import ApiProblem
 from ferrule.panel.app import Forward, PanelPage, back_to
-from ferrule.panel.words import EVENTS, PROBLEMS, STATES, _, tree_of
+from ferrule.panel.words import EVENTS, MARKS, PROBLEMS, STATES, _, tree_of
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -36,7 +36,7 @@ async def show_live(request: PanelRequest) -> Response:
     states = {name: request.translated(words) for name, words in STATES.items()}
     return request.render(
         "live.html", calls=found["calls"], following=found["next"], filters=filters, kinds=kinds, states=states,
-        statuses=STATUSES, is_first=cursor is None, most=ROWS,
+        statuses=STATUSES, marks=MARKS, is_first=cursor is None, most=ROWS,
     )  # fmt: skip
 
 
