@@ -220,7 +220,6 @@ class ApprovalRecord(Received):
     not_covers: str = Field(default="", description="A similar call that would still ask.")
     preview: str = Field(default="", description="What the call would change, as a diff or a sentence, where known.")
     effects: Any = Field(description="What a command did when it was tried with its effects held back.")
-    preview: str = Field(default="", description="What the tool shows of it before it runs: a draft, and its trial.")
     status: Literal["pending", "approved", "denied", "expired", "cancelled"]
     scope: Literal["once", "always"] | None
     decided_by: str | None
