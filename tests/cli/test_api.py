@@ -44,7 +44,7 @@ def test_some_operations_are_chosen(ferrule: Command, tmp_path: Path) -> None:
     done = ferrule(
         "api", "add", str(spec), "--name", "pets", "-o", "GET /pets", "--base-url", "https://test.example.org"
     )
-    assert done.out == f"pets is now in {ferrule.settings}: 1 operations, each a tool.\n"
+    assert done.out == f"pets is now in {ferrule.settings}: 1 operation, as a tool.\n"
     done = ferrule("api", "add", str(spec), "-o", "listPet")
     assert (done.code, done.out) == (2, "")
     assert "has no operation `listPet`. Did you mean `listPets`?" in done.err
