@@ -196,7 +196,8 @@ class Terminal:
     def _at_prompt(self, *marks: str, number: int | None = None) -> bool:
         rows = self.text.split("\n")
         asked = sum(row.startswith(marks) for row in rows)
-        return rows[-1] in marks and (number is None or asked >= number)
+        waits = rows[-1] in marks or rows[-1].endswith(" ›")  # behind a mode
+        return waits and (number is None or asked + (rows[-1] not in marks) >= number)
 
     def ended(self, seconds: float = _PATIENCE) -> int:
         """The exit code, once it has ended."""

@@ -47,7 +47,8 @@ a tool that executes something asks first:
 "Always" would mean: Bash(npm test *)
   it covers:         npm test --verbose
   it does not cover: npm install
-Run it? Once (y), always in this session (a), always and saved in your settings (s), or no (n, or n and why) [y/a/s/N] \
+Run it? Once (y), always in this session (a), always and saved in your settings (s), or no (n, or say what to do \
+instead) [y/a/s/N] \
 """)
 
 
@@ -99,7 +100,7 @@ def test_of_a_long_change_the_beginning_is_shown(capsys: pytest.CaptureFixture[s
 def test_where_no_rule_can_be_kept_none_is_offered(capsys: pytest.CaptureFixture[str]) -> None:
     show(question("rm -rf x", rule=""))
     shown = capsys.readouterr().err
-    assert shown.endswith("Run it? Yes (y) or no (n, or n and why) [y/N] ")
+    assert shown.endswith("Run it? Yes (y) or no (n, or say what to do instead) [y/N] ")
     assert "Always" not in shown
     assert understood("a", question(rule="")) == Answer(Choice.NO)
     assert understood("s", question(rule="")) == Answer(Choice.NO)
@@ -131,8 +132,10 @@ def test_no_line_of_a_call_can_pass_for_the_prompt(capsys: pytest.CaptureFixture
         ("n use the other branch", Answer(Choice.NO, "use the other branch")),
         ("no: not on a Friday", Answer(Choice.NO, "not on a Friday")),
         ("否，太慢", Answer(Choice.NO, "太慢")),
-        ("yes please", Answer(Choice.NO)),
-        ("nyet", Answer(Choice.NO)),
+        ("use git rm instead", Answer(Choice.NO, "use git rm instead")),
+        ("not now", Answer(Choice.NO, "not now")),
+        ("改用 git rm", Answer(Choice.NO, "改用 git rm")),
+        ("yes please", Answer(Choice.NO, "yes please")),
     ],
 )
 def test_only_a_clear_yes_is_one(said: str, answer: Answer) -> None:

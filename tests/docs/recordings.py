@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.cli.terminal import CTRL_C, CTRL_D, Terminal
+from tests.cli.terminal import CTRL_D, ESCAPE, Terminal
 
 PAGE = Path(__file__).parents[2] / "docs/guides/first-hour.md"
 _BLOCK = re.compile(
@@ -60,12 +60,12 @@ class _Recording:
             self._mark("edit", chat)
             chat.type("clean up")
             chat.question()
-            chat.type("n keep the check, I need it")
+            chat.type("keep the check, I need it")
             chat.prompt(4)
             self._mark("refuse", chat)
             chat.type("wait for me")
             chat.wait("running `sleep 600`…")
-            chat.press(CTRL_C)
+            chat.press(ESCAPE)
             chat.wait("Stopped.")
             chat.prompt(5)
             self._mark("stop", chat)
@@ -104,7 +104,7 @@ class _Recording:
 
     def _mark(self, name: str, chat: Terminal) -> None:
         rows = chat.text.split("\n")
-        end = len(rows) - 1 if rows[-1] == "›" else len(rows)
+        end = len(rows) - 2 if rows[-1] == "›" else len(rows)  # without the status line and the prompt
         self._parts[name] = self._steady("\n".join(rows[self._shown : end]).strip("\n"))
         self._shown = end
 

@@ -32,12 +32,12 @@ from ferrule.pipeline.run import Runtime
 from ferrule.registry.registry import Registry, ToolSource
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 
     from ferrule.agent.agent_events import AgentEvent, Compacted
     from ferrule.agent.conversation import MessageJournal
     from ferrule.core.context import ModelAdapter, Session, ToolContext
-    from ferrule.core.model import Model
+    from ferrule.core.model import Effort, Model
     from ferrule.core.result import Attachment, ToolResult
     from ferrule.core.tool import Tool
 
@@ -145,6 +145,7 @@ class Turn:
         self._queue = EventQueue()
         self._hearing = Hearing(self._queue.put)
         self._repeats = Repeats()
+        self._effort: Effort | None = agent.effort  # some providers refuse a change while calls are answered
         self._task: asyncio.Task[TurnEnded] | None = None
         self._stopped: TurnEnded | None = None
         self._words = ""
@@ -228,7 +229,7 @@ class Turn:
     async def _steps(self) -> TurnEnded:
         empty = cut_off = 0
         while True:
-            self._deliver_steering()
+            await self._deliver_steering()
             if reached := self.meter.problem():
                 return self._ended(Ending.LIMIT, *reached)
             finished = await self._ask()
@@ -294,7 +295,9 @@ class Turn:
 
     async def _listen(self) -> Finished:
         agent = self._agent
-        request = ModelRequest(tuple(self._conversation.messages), agent.system, agent.tools.tools())
+        request = ModelRequest(
+            tuple(self._conversation.messages), agent.system, agent.tools.tools(), effort=self._effort
+        )
         return await self._hearing.listen(agent.model, request)
 
     async def _make_room(self, limit: int) -> bool:
@@ -342,11 +345,15 @@ class Turn:
         most = self._agent.result_chars(len(results))
         self._conversation.add(ToolResults(tuple(bounded(result, most) for result in results)))
 
-    def _deliver_steering(self) -> None:
-        while self._agent.steering:
-            text = self._agent.steering.popleft()
-            self._conversation.add(UserMessage(text))
-            self._queue.put(Steered(text))
+    async def _deliver_steering(self) -> None:
+        steering = self._agent.steering
+        while steering:
+            text = steering[0]
+            message = await self._agent.hear(text)
+            if steering and steering[0] == text:  # it was not taken back meanwhile
+                steering.popleft()
+                self._conversation.add(message)
+                self._queue.put(Steered(text))
 
     def _refused(self, message: AssistantMessage) -> TurnEnded:
         if message.text.strip():
@@ -387,6 +394,10 @@ async def _end(task: asyncio.Task[Any]) -> None:
         raise again
 
 
+async def _as_said(text: str) -> UserMessage:
+    return UserMessage(text)
+
+
 _DEFAULT_LIMITS = AgentLimits()
 _CHARACTERS_A_TOKEN = 3
 
@@ -396,8 +407,8 @@ class Agent:
 
     `tools` are those it is shown and may call; in plan mode only the read-only ones among them. They run in `runtime`,
     with its policy, questions and records; left out, in one of its own. Without `tools` it has all of the runtime's.
-    `system` is what the model is told before everything else, asked for once a turn. `model` and `limits` may be
-    replaced between turns. A sub-agent has a `parent`: the context of the call that it works for.
+    `system` is what the model is told before everything else, asked for once a turn. `model`, `effort` and `limits`
+    may be replaced between turns. A sub-agent has a `parent`: the context of the call that it works for.
     """
 
     def __init__(
@@ -424,6 +435,10 @@ class Agent:
         self.above = above
         self.steering: deque[str] = deque()
         """What the user said while it worked and the model has not read yet; the next turn begins with it."""
+        self.hear: Callable[[str], Awaitable[UserMessage]] = _as_said
+        """Makes what was said while it worked into a message, once the model is about to read it."""
+        self.effort: Effort | None = None
+        """How much the model should think before it answers; None leaves that to the model."""
         self.system = ""
         """What the model is told before everything else, as this turn began."""
         self._system = system

@@ -201,7 +201,7 @@ class AssistantSettings:
 
     `tools` are those the model is shown: names, `all`, or the standard ones and those of plugins where it is empty.
     `project_words` lets it read the `AGENTS.md` and `CLAUDE.md` of a workspace. Sessions are saved and can be resumed
-    for `keep_days`.
+    for `keep_days`. `notify` is how a chat calls whoever waited for `notify_seconds` or longer.
     """
 
     __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
@@ -214,9 +214,11 @@ class AssistantSettings:
     project_words: bool = True
     save: bool = True
     keep_days: int = 30
+    notify: Literal["bell", "desktop", "off"] = "bell"
+    notify_seconds: float = 10.0
 
     def __post_init__(self) -> None:
-        for name in ("max_steps", "max_tokens", "max_cost", "max_seconds", "keep_days"):
+        for name in ("max_steps", "max_tokens", "max_cost", "max_seconds", "keep_days", "notify_seconds"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"`{name}` is 0 for no limit, or a number above it")
 

@@ -157,21 +157,23 @@ def choices_of(question: Question) -> str:
     """The question itself, with what can be answered."""
     if question.effects is not None and not question.effects.barriers:
         if not question.rule:
-            return _("Keep these changes? Yes (y) or no (n, or n and why) [y/N] ")
+            return _("Keep these changes? Yes (y) or no (n, or say what to do instead) [y/N] ")
         if question.rules:
             return _(
                 "Keep these changes? Once (y), always in this session (a), always and saved in your settings (s), "
-                "or no (n, or n and why) [y/a/s/N] "
+                "or no (n, or say what to do instead) [y/a/s/N] "
             )
-        return _("Keep these changes? Once (y), always in this session (a), or no (n, or n and why) [y/a/N] ")
+        return _(
+            "Keep these changes? Once (y), always in this session (a), or no (n, or say what to do instead) [y/a/N] "
+        )
     if not question.rule:
-        return _("Run it? Yes (y) or no (n, or n and why) [y/N] ")
+        return _("Run it? Yes (y) or no (n, or say what to do instead) [y/N] ")
     if question.rules:
         return _(
             "Run it? Once (y), always in this session (a), always and saved in your settings (s), "
-            "or no (n, or n and why) [y/a/s/N] "
+            "or no (n, or say what to do instead) [y/a/s/N] "
         )
-    return _("Run it? Once (y), always in this session (a), or no (n, or n and why) [y/a/N] ")
+    return _("Run it? Once (y), always in this session (a), or no (n, or say what to do instead) [y/a/N] ")
 
 
 def _change(preview: str) -> list[AnswerLine]:
@@ -202,7 +204,7 @@ def show(question: Question, choices: str = "") -> None:
 
 
 def understood(typed: str, question: Question, tell: Callable[[str], None] | None = None) -> Answer:
-    """What the person's words mean. Only what was offered is a yes; anything else is no leave."""
+    """What the person's words mean. Only what was offered is a yes; anything else is a no, and the reason for it."""
     words = typed.strip()
     if words.lower() in _YES:
         return Answer(Choice.ONCE)
@@ -211,8 +213,11 @@ def understood(typed: str, question: Question, tell: Callable[[str], None] | Non
     if question.rules and words.lower() in _SAVE:
         (tell or _say)(_saved(question))
         return Answer(Choice.ALWAYS)
+    if words.lower() in (*_ALWAYS, *_SAVE):
+        (tell or _say)(_("`{answer}` is not offered here, so this was denied.").format(answer=words))
+        return Answer(Choice.NO)
     no = _NO.fullmatch(words)
-    return Answer(Choice.NO, ((no["why"] or "").strip() if no else "")[:_MOST_REASON])
+    return Answer(Choice.NO, ((no["why"] or "").strip() if no else words)[:_MOST_REASON])
 
 
 def _saved(question: Question) -> str:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.command(
     "chat",
     help=_("Chat with a model that works in this folder through the tools."),
-    epilog=_("`/help` lists the chat commands. Ctrl-C stops a turn; twice, it quits. Ctrl-D quits."),
+    epilog=_("`/help` lists the chat commands. Esc stops a turn; Ctrl-C twice, or Ctrl-D, quits."),
 )
 @click.argument("prompt", default="", metavar="[PROMPT]")
 @assistant_options
@@ -121,14 +121,15 @@ async def _chat(
 
     screen = _screen(plain)
     started: list[Chat] = []
-    chat = Chat(screen, _person(screen, started), run_command)
+    mode = settings.permissions.mode
+    chat = Chat(screen, _person(screen, started), run_command, model=model.name, mode=mode)
     started.append(chat)
     if resumed is not None:
         show_resumed(chat, resumed.saved.id, resumed.conversation)
     else:
-        words = _("{model} in {folder}, mode {mode}. `/help` lists commands; Ctrl-C stops a turn, Ctrl-D quits.")
+        words = _("{model} in {folder}, mode {mode}. `/help` lists commands; Esc stops a turn, Ctrl-D quits.")
         folder = workspace.name or str(workspace)
-        chat.say(words.format(model=model.name, folder=folder, mode=settings.permissions.mode), "faint")
+        chat.say(words.format(model=model.name, folder=folder, mode=mode), "faint")
     async with AsyncExitStack() as stack:
         # Tools and rules are loaded while the prompt is there already; whoever types does not notice.
         opening = asyncio.create_task(_open(chat, settings, workspace, model, resumed, stack))
@@ -178,11 +179,13 @@ def _screen(plain: bool) -> Screen:
 
 
 def _person(screen: Screen, started: list[Chat]) -> PersonInput:
-    if not screen.live or not sys.stdin.isatty():
+    from ferrule.cli.chatting.screen import LiveScreen
+
+    if not isinstance(screen, LiveScreen) or not sys.stdin.isatty():
         from ferrule.cli.chatting.input import PlainInput
 
         return PlainInput(sys.stdin, seen=sys.stdout.isatty())
-    from ferrule.cli.chatting.prompt_input import ChatCompleter, PromptInput
+    from ferrule.cli.chatting.prompt_input import PromptInput
     from ferrule.workspace.data_folder import data_folder
 
-    return PromptInput(ChatCompleter(lambda: started[0]), data_folder() / "chat_history")
+    return PromptInput(screen, lambda: started[0], data_folder() / "chat_history")

@@ -57,6 +57,10 @@ StopReason = Literal["end", "calls", "length", "refused", "other"]
 """Why the model stopped: it was done, it waits for its calls, it ran out of room, or it would not go on."""
 
 
+Effort = Literal["low", "medium", "high"]
+"""How much a model should think before it answers, where it can be told."""
+
+
 @dataclass(slots=True, frozen=True)
 class Usage:
     """Tokens of one answer. `input_tokens` counts all that was read, also what came from a cache.
@@ -91,6 +95,7 @@ class ModelRequest:
     tool_choice: Literal["auto", "none", "required"] = "auto"
     max_output_tokens: int | None = None
     temperature: float | None = None
+    effort: Effort | None = None
 
 
 # What comes out, in this order: `Preparing` where it must, any number of deltas, calls as they become whole, `Retrying`

@@ -29,6 +29,8 @@ _CACHED = {"cache_control": {"type": "ephemeral"}}
 _VERSION = "2023-06-01"
 _MOST_OUTPUT = 32_000  # also where a model could write more: a runaway answer costs money
 _UNKNOWN_OUTPUT = 8_192
+_THINKING = {"low": 2_048, "medium": 8_192, "high": 16_384}
+_LEAST_THINKING = 1_024
 # A conversation with calls is refused without tools, also where none may be called any more.
 _NO_TOOL: dict[str, Any] = {
     "name": "no_tool",
@@ -40,7 +42,7 @@ _NO_TOOL: dict[str, Any] = {
 class AnthropicForm:
     """`POST v1/messages`."""
 
-    optional_fields = frozenset({"temperature"})
+    optional_fields = frozenset({"temperature", "thinking"})
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
@@ -76,7 +78,10 @@ class AnthropicForm:
         elif any(isinstance(message, AssistantMessage) and message.calls for message in request.messages):
             body["tools"] = [_NO_TOOL]
             body["tool_choice"] = {"type": "none"}
-        if request.temperature is not None:
+        thinking = min(_THINKING[request.effort], limit // 2) if request.effort is not None else 0
+        if thinking >= _LEAST_THINKING and request.tool_choice == "auto":  # nothing else goes with it
+            body["thinking"] = {"type": "enabled", "budget_tokens": thinking}
+        elif request.temperature is not None:
             body["temperature"] = request.temperature
         return body
 

@@ -29,6 +29,7 @@ _BOTCHED = frozenset({"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECT
 _CHOICES = {"none": "NONE", "required": "ANY"}
 # https://ai.google.dev/gemini-api/docs/thought-signatures: for calls that another model made.
 _FOREIGN_CALL = "skip_thought_signature_validator"
+_BUDGETS = {"low": 2_048, "medium": 8_192, "high": 16_384}
 _WANTS_SIGNATURES = re.compile(r"gemini-(?:[3-9]|\d\d)")
 
 
@@ -71,6 +72,10 @@ class GeminiForm:
             settings["maxOutputTokens"] = request.max_output_tokens
         if request.temperature is not None:
             settings["temperature"] = request.temperature
+        if request.effort is not None and _WANTS_SIGNATURES.match(model):
+            settings["thinkingConfig"] = {"thinkingLevel": request.effort, "includeThoughts": True}
+        elif request.effort is not None and model.startswith("gemini-2.5"):
+            settings["thinkingConfig"] = {"thinkingBudget": _BUDGETS[request.effort], "includeThoughts": True}
         return {**body, "generationConfig": settings} if settings else body
 
     def reader(self, faults: Faults, model: str) -> GeminiReader:

@@ -45,7 +45,7 @@ PLAIN = Accent()
 class OpenAIChatForm:
     """`POST chat/completions`."""
 
-    optional_fields = frozenset({"stream_options", "temperature"})
+    optional_fields = frozenset({"stream_options", "temperature", "reasoning_effort"})
 
     def __init__(self, provider: str, accent: Accent = PLAIN) -> None:
         self._provider = provider
@@ -84,6 +84,8 @@ class OpenAIChatForm:
             body[self._accent.limit_field] = request.max_output_tokens
         if request.temperature is not None:
             body["temperature"] = request.temperature
+        if request.effort is not None:
+            body["reasoning_effort"] = request.effort
         return body
 
     def reader(self, faults: Faults, model: str) -> ChatReader:
@@ -270,7 +272,7 @@ _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed
 class OpenAIResponsesForm:
     """`POST responses`."""
 
-    optional_fields = frozenset({"temperature"})
+    optional_fields = frozenset({"temperature", "reasoning"})
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
@@ -314,6 +316,8 @@ class OpenAIResponsesForm:
             body["max_output_tokens"] = max(16, request.max_output_tokens)  # fewer are refused
         if request.temperature is not None:
             body["temperature"] = request.temperature
+        if request.effort is not None:
+            body["reasoning"] = {"effort": request.effort, "summary": "auto"}
         return body
 
     def reader(self, faults: Faults, model: str) -> ResponsesReader:

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -117,16 +117,22 @@ class Room:
         ports = chat.questions.ports(signs_in=self.by_person)
         async with App(settings or Settings(), self.workspace, ask=asker, ports=ports) as app:
             assistant = ChatAssistant(app, ScriptedModel(list(replies)), resumed=None, asks=True)
-            chat._assistant = assistant
+            chat.enter(assistant)
             try:
                 yield chat
             finally:
                 await assistant.close()
 
-    async def message(self, typed: str = "") -> str:
+    def reading(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
+
+    def put_back(self, text: str) -> None:
+        self.typed.insert(0, text)
+
+    async def message(self) -> str:
         return await self.answer()
 
-    async def answer(self, *, escapes: bool = False) -> str:
+    async def answer(self) -> str:
         if not self.typed:
             raise EOFError
         said = self.typed.pop(0)

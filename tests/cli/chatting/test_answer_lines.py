@@ -63,7 +63,6 @@ a  b
 ─  ─
 1  2
 
-    python
     def f():
 
         return 1

@@ -15,7 +15,7 @@ async def test_help_lists_every_command_and_the_keys(room: Room) -> None:
     said = room.said()
     for name in commands():
         assert f"/{name}" in said
-    assert "Ctrl-C stops the turn" in said
+    assert "Esc stops the turn" in said
 
 
 @pytest.mark.parametrize("words", ["what is this?", "/etc/hosts is a file", "// comment", "/"])

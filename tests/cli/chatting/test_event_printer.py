@@ -102,14 +102,14 @@ Done.
 def test_the_tail_is_what_goes_on_now() -> None:
     screen, printer = printed(TurnStarted(1, "go"))
     printer.tick()
-    assert screen.tail == ["⠙ thinking… Ctrl-C stops it"]
+    assert screen.tail == ["⠙ thinking… Esc stops it"]
     printer.handle(TextDelta("an unfinished line that is too long for one row"))
     printer.tick()
     assert screen.tail == ["an unfinished line that is too long for", "one row"]
     printer.handle(asked("Read"))
-    printer.typed = "not so fast"
+    printer.queued = ["not so fast"]
     printer.tick()
-    assert screen.tail == ["⠸ reading `a.py`…", "» not so fast"]
+    assert screen.tail == ["⠸ reading `a.py`…", "» not so fast (queued)"]
     assert screen.rows == ["", "an unfinished line that is too long for", "one row"]
 
 

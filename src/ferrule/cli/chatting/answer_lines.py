@@ -173,7 +173,9 @@ class AnswerLines:
 
     def _after_blank(self, rows: list[str]) -> list[str]:
         """One blank row where there were any, and none at the beginning or the end."""
-        if self._blank and self._began and rows:
+        if not rows:  # the mark of a code block; the blank row comes with its first line
+            return rows
+        if self._blank and self._began:
             rows = ["", *rows]
         self._blank, self._began = False, True
         return rows
@@ -189,7 +191,7 @@ class AnswerLines:
             return [self._paint("code", row) for row in kept(line, width, "    ")]
         if fence:
             self._fence = fence["fence"]
-            return [self._paint("faint", f"    {fence['language'].strip()}")] if fence["language"].strip() else []
+            return []
         return self._words(line, width)
 
     def _words(self, line: str, width: int) -> list[str]:

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 import uuid
+from collections import deque
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING, TypeAlias
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ferrule.agent.agent_events import Ending, TurnEnded
 from ferrule.agent.conversation import Conversation, said_by_user
 from ferrule.agent.saved_sessions import SavedSession, SessionProblem, listed
 from ferrule.app.assistant import build_assistant, model_for, resume
 from ferrule.app.settings import sessions_folder
 from ferrule.cli.chatting.call_view import shows_output
-from ferrule.cli.chatting.event_printer import EventPrinter
-from ferrule.cli.chatting.input import Interrupts, Steering
+from ferrule.cli.chatting.editor_rows import typed_rows
+from ferrule.cli.chatting.event_printer import EventPrinter, money
+from ferrule.cli.chatting.input import Interrupts
 from ferrule.cli.chatting.mentions import expand
 from ferrule.cli.chatting.questions import QuestionPlace
-from ferrule.cli.chatting.screen import visible, wrapped
+from ferrule.cli.chatting.screen import LiveScreen, cut, kept, visible, wrapped
 from ferrule.cli.server_talk.questions import ServerQuestions
 from ferrule.cli.words import _
+from ferrule.core.errors import ToolError
 from ferrule.core.loops import on_signal
-from ferrule.core.model import ModelError, Prepares
+from ferrule.core.model import ModelError, Prepares, UserMessage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from ferrule.cli.chatting.input import PersonInput
     from ferrule.cli.chatting.screen import Screen
     from ferrule.core.model import Model
+    from ferrule.core.result import Attachment
     from ferrule.mcp_client.remote_server import RemoteServer
     from ferrule.plugins.plugin import BrokenModule
 
@@ -50,6 +55,7 @@ class ChatAssistant:
         self.commands = self._built.commands
         self._take_up_todos(self.agent.conversation)
         self._preparing: asyncio.Task[None] | None = None
+        self._replaced: list[Model] = []
         self._tell: Callable[[str], None] = lambda _words: None
 
     @property
@@ -120,12 +126,19 @@ class ChatAssistant:
         return list(listed(sessions_folder(), self.app.runtime.session.workspace))
 
     async def use_model(self, name: str) -> None:
-        """From the next turn on."""
+        """From the next question to a model on."""
         model, before = model_for(name, self.app.settings), self.agent.model
         await self._stop_preparing()
         self.agent.model = model
-        await before.close()
+        self._replaced.append(before)
+        if not self.agent.working:
+            await self.close_replaced()
         self.prepare_model(self._tell)
+
+    async def close_replaced(self) -> None:
+        """Let go of models that were in use before; not while a turn may still hear from one."""
+        while self._replaced:
+            await self._replaced.pop().close()
 
     def prepare_model(self, tell: Callable[[str], None]) -> None:
         """Have a model that must be fetched or loaded begin with it now, before it is asked; `tell` hears what it does,
@@ -152,6 +165,7 @@ class ChatAssistant:
 
     async def close(self) -> None:
         await self._stop_preparing()
+        await self.close_replaced()
         await self._built.close()
 
 
@@ -162,37 +176,47 @@ RunCommand: TypeAlias = "Callable[[Chat, str], Awaitable[bool]]"
 """Carries out what was said if it is a `/command`, and says whether it was."""
 _TICK = 0.08
 _LEFT_BY_SIGNAL = {"SIGTERM": 143, "SIGHUP": 129}
+_CYCLE = ("default", "accept-edits", "plan")
+"""The modes of Shift-Tab. Those that refuse or run everything are chosen by name, not by a slip of a key."""
 
 
 class Chat:
     """The parts of a conversation that its commands may use."""
 
-    def __init__(self, screen: Screen, person: PersonInput, run_command: RunCommand) -> None:
+    def __init__(
+        self, screen: Screen, person: PersonInput, run_command: RunCommand, *, model: str = "", mode: str = "default"
+    ) -> None:
         self._run_command = run_command
         self.screen = screen
         self.person = person
         self.printer = EventPrinter(
             screen, shows_output=lambda tool: shows_output(self.assistant.app.runtime.tools.get(tool))
         )
-        self.steering = Steering(
-            sys.stdin.fileno() if screen.live and person.by_person else None, self._steer, self._typing
-        )
+        self.queue: deque[str] = deque()
+        """What was said while the agent worked, until the model reads it or the user has it back."""
+        self.printer.queued = self.queue
         self.leaving = False
         self.exit_code = 0
         self.notes_for_model: list[str] = []
         """What the person did that the model should know of; it goes along with the next message."""
         self.for_model: dict[str, str] = {}
         """What the model gets in place of what was typed, where that was a command with words for it."""
-        self.next_line = ""
-        """What stands at the next prompt, to be changed and sent."""
+        self.images: dict[str, Attachment] = {}
+        """What was pasted, by the words that stand for it in the text."""
+        self._next: deque[str] = deque()
+        """Commands that wait for the turn to be over, which they have stopped."""
+        self._acting: set[asyncio.Task[None]] = set()
+        self._own: set[asyncio.Task[Any]] = set()
+        self._one_command = asyncio.Lock()
+        self._model, self._mode = model, mode
+        self._context_left: int | None = None
         self._interrupts = Interrupts()
         self._working = False
-        self.place = QuestionPlace(
-            screen, self.printer, person, paused=self.steering.paused, working=lambda: self._working
-        )
+        self.place = QuestionPlace(screen, self.printer, person, working=lambda: self._working)
         self.questions = ServerQuestions(self.place)
         """What MCP servers ask of the person."""
         self._said_broken: list[BrokenModule] = []
+        self._begun = False
         self._signing_in: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._assistant: ChatAssistant | None = None
@@ -219,6 +243,94 @@ class Chat:
         """Rows that are laid out already."""
         self.screen.write(rows)
 
+    def echo(self, text: str, prompt: str = "› ") -> None:
+        """What was typed, as it stays on the screen."""
+        typed = typed_rows(text, 0, prompt, self.screen.width, paint=lambda mark: self.screen.paint("prompt", mark))
+        self.screen.write(
+            [row.rstrip() for row in typed.rows] if text else [self.screen.paint("prompt", prompt.strip())]
+        )
+
+    # What the prompt says
+
+    @property
+    def mode(self) -> str:
+        """How much runs without asking."""
+        return str(self._policy.mode) if self._assistant is not None else self._mode
+
+    @mode.setter
+    def mode(self, mode: str) -> None:
+        from ferrule.pipeline.authorise import Mode
+
+        self._mode = mode
+        if self._assistant is not None:
+            self._policy.mode = Mode(mode)
+
+    @property
+    def _policy(self) -> Any:
+        return self.assistant.app.runtime.policy
+
+    def next_mode(self) -> None:
+        """Shift-Tab."""
+        at = _CYCLE.index(self.mode) if self.mode in _CYCLE else -1
+        self.mode = _CYCLE[(at + 1) % len(_CYCLE)]
+        if isinstance(self.screen, LiveScreen):
+            self.screen.refresh()
+
+    @property
+    def prompt(self) -> str:
+        return "› " if self.mode == "default" else f"{self.mode} › "
+
+    def status_rows(self, width: int) -> list[str]:
+        """Mode, model, what is left of its context, and what the conversation cost."""
+        from wcwidth import width as cells
+
+        left = 100 if self._context_left is None else self._context_left
+        words = _("{n}% context left") if width >= 60 else _("{n}% left")
+        rest = [words.format(n=left), self._cost(width)]
+        model = self.assistant.agent.model.name if self._assistant is not None else self._model
+        room = width - cells(" · ".join([self.mode, "", *rest])) - 2
+        if cells(model) > room:
+            model = model.rpartition("/")[2]
+        parts = [self.mode, cut(model, max(6, room)), *rest]
+        return [self.screen.paint("faint", cut(f"  {' · '.join(parts)}", width))]
+
+    def _cost(self, width: int) -> str:
+        if self._assistant is None:
+            return money(0)
+        agent = self.assistant.agent
+        used = agent.conversation.usage if agent.meter is None else agent.conversation.usage + agent.meter.usage
+        tokens = used.input_tokens + used.output_tokens
+        if used.cost is None and tokens:  # nobody knows the price
+            count = f"{tokens:,}" if tokens < 10_000 else f"{tokens / 1000:,.0f}k"
+            return _("{n} tokens").format(n=count) if width >= 60 else count
+        return money(used.cost or 0)
+
+    def _measure_context(self) -> None:
+        agent = self.assistant.agent
+        limit = agent.room.limit(agent.model, agent.limits.context_tokens)
+        self._context_left = max(0, 100 - round(100 * agent.room.tokens(agent.system) / limit))
+
+    def call_back(self, seconds: float) -> None:
+        """The user is waited for after they had to wait so long themselves."""
+        if self._assistant is None or not isinstance(self.screen, LiveScreen):
+            return
+        chosen = self.assistant.app.settings.assistant
+        if chosen.notify != "off" and seconds >= chosen.notify_seconds:
+            self.screen.ring(_("Ferrule is waiting for you") if chosen.notify == "desktop" else "")
+
+    async def clipboard_image(self) -> str:
+        """What stands in the text for the image in the clipboard; where there is none, it is said."""
+        from ferrule.cli.chatting.clipboard import image_in_clipboard
+
+        try:
+            image = await image_in_clipboard()
+        except ToolError as error:
+            self.say(error.message, "warned")
+            return ""
+        label = f"[Image {len(self.images) + 1}]"
+        self.images[label] = image
+        return label
+
     # The conversation
 
     async def converse(self, opening: asyncio.Task[ChatAssistant], first: str = "") -> int:
@@ -230,10 +342,16 @@ class Chat:
         opening.add_done_callback(self._opened)
         try:
             if first:
-                self.screen.write(["", *wrapped(visible(first), self.screen.width, "› ", "… ")])
-                await self._heard(opening, first)
-            while not self.leaving:
-                await self._once(opening)
+                self.queue.append(first)
+            async with self.person.reading():
+                try:
+                    while not self.leaving:
+                        await self._once(opening)
+                finally:
+                    for task in self._acting:
+                        task.cancel()
+                    if self._acting:
+                        await asyncio.wait(self._acting)
         except asyncio.CancelledError:
             if not self.leaving:
                 raise
@@ -243,12 +361,30 @@ class Chat:
         return self.exit_code
 
     def _opened(self, opening: asyncio.Task[ChatAssistant]) -> None:
-        if not opening.cancelled() and opening.exception() is not None:
+        if opening.cancelled():
+            return
+        if opening.exception() is not None:
             self.person.interrupt()  # nobody should go on typing for nothing
+            return
+        self.enter(opening.result())
+
+    def enter(self, assistant: ChatAssistant) -> None:
+        """The assistant is there."""
+        mode, self._assistant = self.mode, assistant
+        if mode != self.mode:
+            self.mode = mode  # chosen before
+        assistant.agent.steering = self.queue
+        assistant.agent.hear = self.hear
+        self._measure_context()
+        if isinstance(self.screen, LiveScreen):
+            self.screen.refresh()
 
     async def _begin(self, opening: asyncio.Task[ChatAssistant]) -> None:
-        if self._assistant is None:
-            self._assistant = await opening
+        if not self._begun:
+            assistant = await opening
+            self._begun = True
+            if self._assistant is None:
+                self.enter(assistant)
             self._say_broken()
             for note in self.assistant.app.notes:
                 self.say(note, "warned")
@@ -293,8 +429,7 @@ class Chat:
     async def _once(self, opening: asyncio.Task[ChatAssistant]) -> None:
         self.screen.write([""])
         try:
-            typed, self.next_line = self.next_line or self.steering.unfinished(), ""
-            said = (await self.person.message(typed)).strip()
+            said = await self._line()
         except EOFError:
             self.leaving = True
             if not self.screen.live:
@@ -313,10 +448,99 @@ class Chat:
 
     async def _heard(self, opening: asyncio.Task[ChatAssistant], said: str) -> None:
         await self._begin(opening)
-        if not await self._run_command(self, said):
+        if said.startswith("!"):
+            await self._own_command(said[1:].strip())
+        elif not await self._run_command(self, said):
             await self._sign_in()
             self._say_broken()
             await self._turn(said)
+
+    async def _line(self) -> str:
+        """What to do next: what was put off until now, what was said before the last turn was quite over, or what the
+        user types.
+        """
+        if self._next:
+            return self._next.popleft()
+        if self.queue:
+            said = self.queue.popleft()
+            self.echo(said)
+            return said
+        return (await self.person.message()).strip()
+
+    def take(self, line: str) -> None:
+        """What a line does that is typed while something else runs: a command acts at once, and whatever is for the
+        model waits until it reads again.
+        """
+        from ferrule.cli.chatting.commands import command_in
+
+        found = command_in(line)
+        if found is None and not line.startswith("!"):
+            self.queue.append(line)
+            self.printer.draw()
+        elif found is not None and found.stops_turn:
+            self.printer.note(f"» {line}", "strong")
+            self._next.append(line)
+            self.stop()
+        else:
+            acting = asyncio.create_task(self._act(line))
+            self._acting.add(acting)
+            acting.add_done_callback(self._acting.discard)
+
+    def recall(self) -> str:
+        """Take back what was said last and the model has not read."""
+        line = self.queue.pop()
+        self.printer.draw()
+        return line
+
+    async def _act(self, line: str) -> None:
+        self.printer.note(f"» {line}", "strong")
+        try:
+            if line.startswith("!"):
+                await self._own_command(line[1:].strip())
+            else:
+                async with self._one_command:
+                    await self._run_command(self, line)
+        except Exception as error:
+            logger.exception("A command failed")
+            self.say(_("An internal error stopped the command: {kind}.").format(kind=type(error).__name__), "bad")
+
+    async def _own_command(self, command: str) -> None:
+        """`!command`: run by the user; the model hears of it with the next message, or while it works with the next
+        results.
+        """
+        from ferrule.cli.chatting.own_commands import run_own
+
+        if not self.person.by_person:
+            self.say(_("`!` needs a terminal: whoever fills a pipe may not be you."), "warned")
+            return
+        if not command:
+            self.say(_("Write a command after `!`; it runs as you, and the model reads its output."))
+            return
+        during_turn, alone = self._working, not self._acting
+
+        def show(line: str) -> None:
+            self.printer.output(kept(visible(line), self.screen.width, "  ") if self.screen.live else [f"  {line}"])
+
+        self.printer.own_commands[command] = monotonic()
+        ticking = asyncio.create_task(self._tick()) if alone else None
+        running = asyncio.create_task(run_own(command, self.assistant.app.runtime.session.directory, show))
+        self._own.add(running)
+        try:
+            ran = await running
+        finally:
+            running.cancel()
+            self._own.discard(running)
+            self.printer.own_commands.pop(command, None)
+            if ticking is not None:
+                ticking.cancel()
+                self.screen.show(())
+        if ran.code is None:
+            self.printer.note(_("Stopped."), "warned")
+        elif ran.code:
+            self.printer.note(_("ended with code {code}").format(code=ran.code), "warned")
+        self.notes_for_model.append(ran.note)
+        if during_turn and self._working:
+            self.queue.append(f"!{command}")
 
     def _say_goodbye(self) -> None:
         saved = self._assistant.saved if self._assistant is not None else None
@@ -329,44 +553,75 @@ class Chat:
         agent = self.assistant.agent
         self._working = True
         ticking = asyncio.create_task(self._tick())
+        ending = Ending.INTERRUPTED
         try:
-            with self.steering.listening():
-                expanded = await expand(self.for_model.pop(said, said), self.assistant.app.runtime)
-                for note in expanded.notes:
-                    self.say(note, "warned")
-                notes, self.notes_for_model = self.notes_for_model, []
-                text = "\n\n".join([*(f"[{note}]" for note in notes), expanded.text])
-                async with aclosing(agent.run(text, expanded.attachments, typed=said)) as events:
-                    async for event in events:
-                        self.printer.handle(event)
+            message = await self.hear(said)
+            async with aclosing(agent.run(message.text, message.attachments, typed=said)) as events:
+                async for event in events:
+                    self.printer.handle(event)
+                    if isinstance(event, TurnEnded):
+                        ending = event.ending
         finally:
             self._working = False
             ticking.cancel()
             self.screen.show(())
+        await self.assistant.close_replaced()
+        self._measure_context()
+        self.for_model.clear()  # a command that is still queued is carried out anew
+        if ending is not Ending.DONE:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        """What the model has not read goes back to the prompt; what a command of the user wrote is kept as a note."""
+        lines = [line for line in self.queue if not line.startswith("!")]
+        self.queue.clear()
+        if lines:
+            self.person.put_back("\n".join(lines))
+
+    async def hear(self, said: str) -> UserMessage:
+        """What was said as the model gets it: with the files and images that it mentions, and what was done before."""
+        notes, self.notes_for_model = [f"[{note}]" for note in self.notes_for_model], []
+        if said.startswith("!"):
+            return UserMessage("\n\n".join(notes), typed=said)
+        expanded = await expand(self.for_model.get(said, said), self.assistant.app.runtime)
+        for note in expanded.notes:
+            self.say(note, "warned")
+        images = [image for label, image in self.images.items() if label in said]
+        return UserMessage("\n\n".join([*notes, expanded.text]), (*expanded.attachments, *images), said)
 
     async def _tick(self) -> None:
         while True:
             self.printer.tick()
             await asyncio.sleep(_TICK)
 
-    def _steer(self, line: str) -> None:
-        self.assistant.agent.steer(line)
-
-    def _typing(self, text: str) -> None:
-        self.printer.typed = text
-
     # Stopping
 
     def interrupted(self) -> None:
         """Ctrl-C: at work it stops the turn, at the prompt the line; soon after another one it leaves."""
-        if not self._working or self.place.is_open:
+        if self.place.is_open or not (self._working or self._own):
             self.person.interrupt()
         elif self._signing_in is not None:
             self._signing_in.cancel()
         elif self._interrupts.again():
             self._leave(0)
         else:
+            self.stop()
+
+    def stop(self) -> None:
+        """Esc: end what runs, the turn or the user's own commands; at the prompt there is nothing."""
+        for running in self._own:
+            running.cancel()
+        if self._signing_in is not None:
+            self._signing_in.cancel()
+        elif self._working and self._assistant is not None:
             self.assistant.agent.interrupt()
+
+    def leave(self) -> None:
+        """`/quit`, whoever carries it out."""
+        if asyncio.current_task() is self._task:
+            self.leaving = True
+        else:
+            self._leave(0)
 
     def _leave(self, code: int) -> None:
         """End everything from here on: the turn, the question, the program."""

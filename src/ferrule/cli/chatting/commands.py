@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ferrule.agent.saved_sessions import SessionProblem
 from ferrule.agent.system_prompt import git_root
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from ferrule.agent.custom_commands import CustomCommand
     from ferrule.cli.chatting.chat_session import Chat
+    from ferrule.core.model import Effort
     from ferrule.workspace.snapshots.changes import Group
     from ferrule.workspace.snapshots.history import History
     from ferrule.workspace.snapshots.undo_report import Report
@@ -52,6 +53,8 @@ class Command(NamedTuple):
     takes: str
     run: Callable[[Chat, str], Awaitable[None]]
     choices: Callable[[Chat], Sequence[str]] | None = None
+    stops_turn: bool = False
+    """Whether a turn that runs is stopped first, because it would work on with what the command changes."""
 
 
 def commands() -> Mapping[str, Command]:
@@ -63,8 +66,9 @@ def commands() -> Mapping[str, Command]:
             "[N|call]",
             _undo,
             _undo_choices,
+            stops_turn=True,
         ),
-        "redo": Command(_("Redo what was undone last."), "", _redo),
+        "redo": Command(_("Redo what was undone last."), "", _redo, stops_turn=True),
         "diff": Command(_("Show what this conversation has changed; N shows change N."), "[N]", _diff),
         "tools": Command(_("List the tools that the model may call."), "", _tools),
         "model": Command(
@@ -74,21 +78,25 @@ def commands() -> Mapping[str, Command]:
             _("Show how much runs without asking, or change it."), "[MODE]", _mode,
             _mode_choices,
         ),
+        "effort": Command(
+            _("Show how much the model thinks before it answers, or change it."), "[EFFORT]", _effort,
+            _effort_choices,
+        ),
         "todos": Command(_("Show the model's list of steps."), "", todos_command),
         "init": Command(_("Have the model write an AGENTS.md for this project."), "", init_command),
         "cost": Command(_("Show the tokens and money used so far."), "", _cost),
-        "compact": Command(_("Summarise earlier messages."), "", _compact),
-        "clear": Command(_("Start a new conversation; the old one stays saved."), "", _clear),
+        "compact": Command(_("Summarise earlier messages."), "", _compact, stops_turn=True),
+        "clear": Command(_("Start a new conversation; the old one stays saved."), "", _clear, stops_turn=True),
         "sessions": Command(_("List the saved conversations in this folder."), "", _sessions),
         "resume": Command(
             _("Continue a saved conversation; without ID, choose one from a list."), "[ID]", resume_command,
-            _session_choices,
+            _session_choices, stops_turn=True,
         ),
         "rewind": Command(
             _("Go back to before a message, or N turns; `files` undoes their changes too."), "[N] [files|keep]",
-            rewind_command,
+            rewind_command, stops_turn=True,
         ),
-        "fork": Command(_("Continue in a copy of this conversation."), "", fork_command),
+        "fork": Command(_("Continue in a copy of this conversation."), "", fork_command, stops_turn=True),
         "copy": Command(_("Copy the last answer to the clipboard."), "", copy_command),
         "export": Command(_("Write the conversation to a Markdown file."), "[FILE]", export_command),
         "quit": Command(_("Quit; so does Ctrl-D."), "", _quit),
@@ -109,6 +117,17 @@ def _custom(command: CustomCommand) -> Callable[[Chat, str], Awaitable[None]]:
     return run
 
 
+_SAME = {"?": "help", "exit": "quit", "q": "quit"}
+
+
+def command_in(said: str) -> Command | None:
+    """The command that a line is, also where there is none of its name. A path such as `/etc/hosts` is none."""
+    found = _COMMAND.fullmatch(said)
+    if found is None:
+        return None
+    return commands().get(_SAME.get(found["name"], found["name"])) or Command("", "", _help)
+
+
 async def run_command(chat: Chat, said: str) -> bool:
     """Whether what was said is a command, and was carried out. A path such as `/etc/hosts` is none; neither is what
     only has words for the model, which then are in `chat.for_model`.
@@ -117,7 +136,7 @@ async def run_command(chat: Chat, said: str) -> bool:
     if found is None:
         return False
     known = known_commands(chat)
-    name = {"?": "help", "exit": "quit", "q": "quit"}.get(found["name"], found["name"])
+    name = _SAME.get(found["name"], found["name"])
     command = known.get(name)
     if command is None:
         close = nearest(name, known, most=1)
@@ -156,15 +175,17 @@ async def _help(chat: Chat, _rest: str) -> None:
         chat.say(line if narrow else f"{ljust(head, widest)}{command.about}")
     chat.say("")
     for line in (
-        _("@FILE attaches a file. Alt-Enter, or a backslash at the end, starts another line."),
-        _("While the model works, a line you type goes to it with the next results."),
-        _("Ctrl-C stops the turn; twice, it quits."),
+        _("@FILE attaches a file, Ctrl-V the image in the clipboard. !COMMAND runs a command as you."),
+        _("Alt-Enter, or a backslash at the end, starts another line. Ctrl-X Ctrl-E opens your editor."),
+        _("While the model works, commands act at once. Other lines go to it with the next results; Up edits them."),
+        _("Shift-Tab changes the mode. Ctrl-O shows the model's reasoning. Ctrl-Z suspends."),
+        _("Esc stops the turn. Ctrl-C stops it too; twice, it quits."),
     ):
         chat.say(line)
 
 
 async def _quit(chat: Chat, _rest: str) -> None:
-    chat.leaving = True
+    chat.leave()
 
 
 # /undo, /redo and /diff: what the conversation did to the files, shown and undone.
@@ -254,7 +275,8 @@ def told(chat: Chat, history: History, report: Report) -> None:
         chat.say(_("Commits and branches stay as they are."), "faint")
 
 
-# /tools, /model and /mode: what the model may call, which model it is, and how much runs without asking.
+# /tools, /model, /mode and /effort: what the model may call, which model it is, how much runs without asking, and how
+# much it thinks.
 
 
 async def _tools(chat: Chat, _rest: str) -> None:
@@ -290,15 +312,39 @@ def _mode_choices(_chat: Chat) -> Sequence[str]:
 
 async def _mode(chat: Chat, rest: str) -> None:
     """How much runs without asking, from the next call on."""
-    policy: Any = chat.assistant.app.runtime.policy
     known = modes()
     if rest in known:
-        policy.mode = Mode(rest)
+        chat.mode = rest
     elif rest:
         chat.say(_("There is no mode `{name}`.").format(name=rest), "warned")
     for name, about in known.items():
-        mark = "›" if name == policy.mode else " "
+        mark = "›" if name == chat.mode else " "
         chat.say(f"{mark} {name:<13}{about}")
+
+
+def _efforts() -> dict[str, str]:
+    return {
+        "default": _("as much as the model does by itself"),
+        "low": _("little thinking, quick answers"),
+        "medium": _("some thinking"),
+        "high": _("much thinking, slow and thorough"),
+    }
+
+
+def _effort_choices(_chat: Chat) -> Sequence[str]:
+    return list(_efforts())
+
+
+async def _effort(chat: Chat, rest: str) -> None:
+    """How much the model thinks, from the next turn on; one that cannot be told is asked as before."""
+    agent, known = chat.assistant.agent, _efforts()
+    if rest in known:
+        agent.effort = None if rest == "default" else cast("Effort", rest)
+    elif rest:
+        chat.say(_("There is no effort `{name}`.").format(name=rest), "warned")
+    for name, about in known.items():
+        mark = "›" if name == (agent.effort or "default") else " "
+        chat.say(f"{mark} {name:<9}{about}")
 
 
 # /cost, /compact, /clear, /sessions and /resume: the conversation itself.

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from ferrule.agent.agent_events import Answered, CallAsked, Compacted, Ending, Noted, Steered, TurnEnded, TurnStarted
 from ferrule.cli.chatting.answer_lines import AnswerLines
-from ferrule.cli.chatting.call_view import SPINNER, CallView
+from ferrule.cli.chatting.call_view import SPINNER, CallView, counted
 from ferrule.cli.chatting.screen import cut, one_line, visible, wrapped
 from ferrule.cli.words import _, localised
 from ferrule.core.events import Done, Partial, Progress
-from ferrule.core.model import Preparing, Retrying, TextDelta
+from ferrule.core.model import Preparing, Retrying, TextDelta, ThinkingDelta
 from ferrule.core.phrases import joined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Sequence
 
     from ferrule.agent.agent_events import AgentEvent
     from ferrule.cli.chatting.screen import Screen
@@ -47,6 +47,8 @@ def money(dollars: float) -> str:
 _LONG = 2.0
 """Seconds after which a plain screen says that a call still runs."""
 _PATIENCE = 0.3
+_MOST_QUEUED = 4
+_THINKING_ROWS = 3
 
 
 class EventPrinter:
@@ -64,15 +66,21 @@ class EventPrinter:
         self._shows_output = shows_output
         self._answer = AnswerLines(screen.paint, styled=screen.live)
         self._calls: dict[str, CallView] = {}
-        self._kept_back: list[AgentEvent] | None = None
+        self._kept_back: list[AgentEvent | list[str]] | None = None
         self._frame = 0
         self._waiting_since: float | None = None
         self._before = ""
         """What kind of rows came last; a blank row stands between two kinds."""
         self._heard: set[str] = set()
         self._news = asyncio.Event()
-        self.typed = ""
-        """What the person is typing while the agent works."""
+        self.queued: Sequence[str] = ()
+        """What the user said while the agent worked and the model has not read yet."""
+        self.own_commands: dict[str, float] = {}
+        """The commands that the user runs themselves, and when each began."""
+        self._thinking = ""
+        self._thinking_since = 0.0
+        self._folded = ""
+        """What the model thought last; only that it did is shown until somebody asks."""
         self._preparing = ""
         self._told_preparing = ""
 
@@ -80,11 +88,22 @@ class EventPrinter:
         """What the model does before it can be asked; no words once it is ready. Shown only to whoever waits for it."""
         self._preparing = words
 
+    def output(self, rows: list[str]) -> None:
+        """Rows of a command that the user runs themselves."""
+        if self._kept_back is not None:
+            self._kept_back.append(rows)
+        else:
+            self._put("output", rows)
+
     def handle(self, event: AgentEvent) -> None:
         """Show an event; while a question is open, once that is answered."""
         if self._kept_back is not None:
             self._kept_back.append(event)
             return
+        if isinstance(event, ThinkingDelta):
+            self._think(event.text)
+            return
+        self._fold()
         if isinstance(event, TextDelta):
             self._say(self._answer.feed(event.text, self._screen.width))
         elif isinstance(event, Answered):
@@ -107,6 +126,38 @@ class EventPrinter:
         else:
             self._other(event)
 
+    # What the model thinks before it answers
+
+    def _think(self, text: str) -> None:
+        if not self._thinking:
+            self._thinking_since = self._now()
+        self._thinking += text
+
+    def _fold(self) -> None:
+        """It answers now: of its thoughts one row stays."""
+        text, self._thinking = self._thinking.strip(), ""
+        if not text:
+            return
+        self._folded = text
+        seconds = f"{self._now() - self._thinking_since:.0f}"
+        count = counted(len(text.split("\n")), _("1 line"), _("{n} lines"))
+        words, key = (
+            _("∴ Thought for {seconds} s ({lines}).").format(seconds=seconds, lines=count),
+            _("Ctrl-O shows it."),
+        )
+        row = f"{words} {key}" if self._screen.live else words
+        rows = wrapped(row, self._screen.width, "", "  ")
+        self._put("thinking", [self._screen.paint("faint", one) for one in rows])
+
+    def unfold(self) -> None:
+        """Show all that the model thought last."""
+        text = self._thinking.strip() or self._folded
+        if not text:
+            self.note(_("There is no reasoning to show."))
+            return
+        rows = [row for line in visible(text).split("\n") for row in wrapped(line, self._screen.width, "  ")]
+        self._put("thoughts", [self._screen.paint("thought", row) for row in rows])
+
     def _done(self, event: Done) -> None:
         view = self._calls.pop(event.call_id, None)
         if view is None:
@@ -114,7 +165,7 @@ class EventPrinter:
         self._put("calls", view.final_rows(event.result, self._now(), self._screen))
         if not self._calls:
             self._waiting_since = self._now()
-            self._draw()
+            self.draw()
 
     def _other(self, event: AgentEvent) -> None:
         if isinstance(event, Retrying):
@@ -133,6 +184,8 @@ class EventPrinter:
             self._ended(event)
 
     def _retrying(self, event: Retrying) -> None:
+        if event.restarted:
+            self._thinking = ""
         if event.restarted and self._answer.drop():
             self.note(_("The answer broke off; it starts again."))
         seconds = f"{event.seconds:.0f}"
@@ -151,9 +204,9 @@ class EventPrinter:
         if words is not None:
             said = localised(joined(" ", [words, event.problem, event.suggestion]))
             self.note(said, "bad" if event.ending is Ending.FAILED else "warned")
-        if counted := usage_words(event.usage):
+        if used := usage_words(event.usage):
             self._put(
-                self._before, [self._screen.paint("faint", row) for row in wrapped(counted, self._screen.width, "  ")]
+                self._before, [self._screen.paint("faint", row) for row in wrapped(used, self._screen.width, "  ")]
             )
         self._heard.clear()
         self._screen.show(())
@@ -183,9 +236,10 @@ class EventPrinter:
         self._frame += 1
         if not self._screen.live:
             self._say_what_takes_long()
-        self._draw()
+        self.draw()
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
+        """Show the tail as it is now."""
         if self._kept_back is None:
             self._screen.show(self._tail())
 
@@ -201,11 +255,29 @@ class EventPrinter:
         if not rows and self._waiting_since is not None:
             passed = now - self._waiting_since
             took = f" ({passed:.0f} s)" if passed >= 1 else ""
-            stops = _("Ctrl-C stops it")
-            spin, doing = SPINNER[self._frame % len(SPINNER)], one_line(self._preparing) or _("thinking…")
-            rows.append(screen.paint("faint", cut(f"{spin} {doing}{took} {stops}", screen.width)))
-        if self.typed:
-            rows.append(cut(f"» {one_line(self.typed)}", screen.width))
+            doing = one_line(self._preparing) or _("thinking…")
+            rows.append(self._spinning(f"{doing}{took}"))
+            thoughts = wrapped(visible(self._thinking.strip()), screen.width, "  ") if self._thinking.strip() else []
+            rows += [screen.paint("thought", row) for row in thoughts[-_THINKING_ROWS:]]
+        for command, began in self.own_commands.items():
+            rows.append(self._spinning(f"! {one_line(command)} ({now - began:.0f} s)"))
+        return [*rows, *self._queued_rows()]
+
+    def _spinning(self, words: str) -> str:
+        spin, stops = SPINNER[self._frame % len(SPINNER)], _("Esc stops it")
+        return self._screen.paint("faint", cut(f"{spin} {words} {stops}", self._screen.width))
+
+    def _queued_rows(self) -> list[str]:
+        """What waits for the model to read it, and how to have it back."""
+        from wcwidth import width as cells
+
+        screen, rows = self._screen, list[str]()
+        state = _(" (queued; Up edits it)") if screen.width >= 60 else _(" (queued)")
+        for line in list(self.queued)[-_MOST_QUEUED:]:
+            said = cut(f"» {one_line(line)}", max(8, screen.width - cells(state)))
+            rows.append(said + screen.paint("faint", state))
+        if (more := len(self.queued) - _MOST_QUEUED) > 0:
+            rows.insert(0, screen.paint("faint", counted(more, _("… 1 more line"), _("… {n} more lines"))))
         return rows
 
     def _say_what_takes_long(self) -> None:
@@ -243,5 +315,5 @@ class EventPrinter:
             for one in self._calls.values():
                 one.began += waited  # the person's time is not the call's
             for event in events:
-                self.handle(event)
-            self._draw()
+                self.output(event) if isinstance(event, list) else self.handle(event)
+            self.draw()

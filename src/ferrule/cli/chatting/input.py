@@ -1,7 +1,8 @@
-"""Where the user's words come from: whole lines of a terminal or a pipe, and what is typed while the agent works.
+"""Where the user's words come from: whole lines of a terminal or a pipe.
 
 `PlainInput` is for pipes, dumb terminals and plain text; `PromptInput` (prompt_input.py) edits, remembers and
-completes. Neither blocks the loop: what runs in the background goes on while the person thinks.
+completes, also while the agent works. Neither blocks the loop: what runs in the background goes on while the person
+thinks.
 """
 
 from __future__ import annotations
@@ -9,16 +10,15 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
-import re
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, nullcontext
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from ferrule.cli.ask import forget_what_was_typed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
 
 
 class PersonInput(Protocol):
@@ -29,15 +29,23 @@ class PersonInput(Protocol):
         """Whether a person is there; whoever fills a pipe is not asked for leave."""
         ...
 
-    async def message(self, typed: str = "") -> str:
-        """What to do next; `typed` was typed before."""
+    def reading(self) -> AbstractAsyncContextManager[None]:
+        """Whatever has to be there while words are read."""
         ...
 
-    async def answer(self, *, escapes: bool = False) -> str:
+    async def message(self) -> str:
+        """What to do next."""
+        ...
+
+    async def answer(self) -> str:
         """The answer to a question that is on the screen; nothing that was typed before it counts.
 
-        With `escapes` the Esc key does what Ctrl-C does, where single keys are read.
+        The Esc key does what Ctrl-C does, where single keys are read.
         """
+        ...
+
+    def put_back(self, text: str) -> None:
+        """A message that was not sent after all, where it can be edited."""
         ...
 
     def interrupt(self) -> None:
@@ -61,7 +69,13 @@ class PlainInput:
         self._ended = False
         self._say = say or _say
 
-    async def message(self, typed: str = "") -> str:
+    def reading(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
+
+    def put_back(self, text: str) -> None:
+        """Nothing is typed here while the agent works."""
+
+    async def message(self) -> str:
         self._say("> ")
         line = await self._line()
         while line.endswith("\\"):
@@ -71,7 +85,7 @@ class PlainInput:
             self._say(f"{line}\n")  # nobody typed it here, and the page should read like a conversation
         return line
 
-    async def answer(self, *, escapes: bool = False) -> str:
+    async def answer(self) -> str:
         forget_what_was_typed()
         self._rest = ""
         self._say("? ")
@@ -141,127 +155,3 @@ class Interrupts:
         """Note one more, and say whether it came so soon after the one before that it means to leave."""
         last, self._last = self._last, self._now()
         return last is not None and self._last - last <= SECONDS
-
-
-# What the person types while the agent works: a line of it goes to the agent, and nothing is echoed by the terminal.
-
-
-_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|[^\[O])")
-_UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|O)?\Z")
-_MOST = 10_000
-_JOINERS = "\u200c\u200d"  # between the parts of one emoji, or of one syllable
-
-
-class TypedLine:
-    """The line as it grows; keys that move or complete are passed over."""
-
-    def __init__(self) -> None:
-        self.text = ""
-        self._decoder = codecs.getincrementaldecoder("utf-8")("ignore")
-        self._kept = ""
-
-    def feed(self, data: bytes) -> list[str]:
-        """The lines that were finished."""
-        keys = _SEQUENCE.sub("", self._kept + self._decoder.decode(data))
-        self._kept = ""
-        if cut := _UNFINISHED.search(keys):
-            self._kept, keys = cut[0], keys[: cut.start()]
-        lines: list[str] = []
-        for key in keys:
-            if key in "\r\n":
-                if self.text.strip():
-                    lines.append(self.text.strip())
-                self.text = ""
-            else:
-                self._press(key)
-        return lines
-
-    def _press(self, key: str) -> None:
-        if key in "\x7f\x08":
-            self.text = _without_last(self.text)
-        elif key == "\x15":
-            self.text = ""
-        elif key == "\x17":
-            self.text = self.text.rstrip().rpartition(" ")[0]
-        elif (key.isprintable() or key in _JOINERS) and len(self.text) < _MOST:
-            self.text += key
-
-
-def _without_last(text: str) -> str:
-    from wcwidth import iter_graphemes
-
-    return "".join(list(iter_graphemes(text))[:-1])
-
-
-class Steering:
-    """Listens at a terminal; `off` is for places where nobody types, or where lines are read whole."""
-
-    def __init__(
-        self, descriptor: int | None, on_line: Callable[[str], None], on_change: Callable[[str], None]
-    ) -> None:
-        self._descriptor = descriptor
-        self._on_line = on_line
-        self._on_change = on_change
-        self._line = TypedLine()
-        self._before: list[object] | None = None
-
-    @contextmanager
-    def listening(self) -> Generator[None]:
-        self._listen()
-        try:
-            yield
-        finally:
-            self._stop()
-
-    @contextmanager
-    def paused(self) -> Generator[None]:
-        """While a question is open: its answer is read in another way."""
-        listened = self._before is not None
-        self._stop()
-        try:
-            yield
-        finally:
-            if listened:
-                self._listen()
-
-    def unfinished(self) -> str:
-        """What was typed and not sent; it is given once."""
-        text, self._line = self._line.text, TypedLine()
-        self._on_change("")
-        return text
-
-    def _listen(self) -> None:
-        if self._descriptor is None or self._before is not None or os.name == "nt":
-            return
-        import termios
-
-        with suppress(termios.error):
-            before = termios.tcgetattr(self._descriptor)
-            silent = list(before)
-            silent[3] &= ~(termios.ECHO | termios.ICANON)
-            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, silent)
-            self._before = before
-            asyncio.get_running_loop().add_reader(self._descriptor, self._read)
-
-    def _stop(self) -> None:
-        if self._descriptor is None or self._before is None:
-            return
-        import termios
-
-        asyncio.get_running_loop().remove_reader(self._descriptor)
-        before, self._before = self._before, None
-        with suppress(termios.error):
-            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, before)  # pyright: ignore[reportArgumentType]
-
-    def _read(self) -> None:
-        assert self._descriptor is not None  # noqa: S101 - it listens
-        try:
-            data = os.read(self._descriptor, 4096)
-        except OSError:
-            data = b""
-        if not data:  # the terminal is gone; a signal says so
-            asyncio.get_running_loop().remove_reader(self._descriptor)
-            return
-        for line in self._line.feed(data):
-            self._on_line(line)
-        self._on_change(self._line.text)

@@ -1,7 +1,8 @@
 """`@file` in a message: the model gets the file with it, through the same Read that it would call itself.
 
 So rules, ignore files and the record hold for a mention too, and the file counts as read before it is edited. What is
-too long to send along is only pointed at, and a word that is no file (`@property`) stays a word.
+too long to send along is only pointed at, and a word that is no file (`@property`) stays a word; one that looks like a
+file's name is said to be none.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from ferrule.cli.words import _, localised
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ToolError
+from ferrule.core.nearest import edits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,14 +43,15 @@ class FileNames:
 
     async def matching(self, part: str, most: int = 50) -> list[str]:
         """Names that begin with the part, then those whose last piece does, then those that hold it."""
-        names = await self._all()
+        names = await self.all()
         wanted = part.lower()
         ranked = sorted(
             ((rank, at, name) for at, name in enumerate(names) if (rank := _rank(name.lower(), wanted)) is not None)
         )
         return [name for _rank_, _at, name in ranked[:most]]
 
-    async def _all(self) -> list[str]:
+    async def all(self) -> list[str]:
+        """As they were at most a few seconds ago."""
         if self._looked is None or monotonic() - self._looked > _FRESH:
             self._names = await self._list()
             self._looked = monotonic()
@@ -102,11 +105,14 @@ def mentioned(text: str, folder: Path) -> list[str]:
     """The files and folders that the message names, each once, in their order."""
     found: dict[str, None] = {}
     for mention in _MENTION.finditer(text):
-        for name in _candidates(mention):
-            if name and os.path.lexists(folder / name):
-                found[name] = None
-                break
+        if (name := _name(mention, folder)) is not None:
+            found[name] = None
     return list(found)
+
+
+def _name(mention: re.Match[str], folder: Path) -> str | None:
+    """The file or folder that is meant; None where there is none."""
+    return next((name for name in _candidates(mention) if name and os.path.lexists(folder / name)), None)
 
 
 def _candidates(mention: re.Match[str]) -> list[str]:
@@ -136,8 +142,43 @@ async def expand(text: str, runtime: Runtime) -> Expanded:
             continue
         parts.append(f"`{name}`:\n{result.llm_content}")
         expanded.attachments += result.attachments
+    expanded.notes += await _mistyped(text, runtime.session)
     if len(names) > _MOST_FILES:
         expanded.notes.append(_("Only the first {n} files were attached.").format(n=_MOST_FILES))
     if parts:
         expanded.text = "\n\n".join([text, "[The user mentioned these files, as they are now:]", *parts])
     return expanded
+
+
+# A mention of a file that is not there: said where it was meant to be one.
+
+
+_WITH_ENDING = re.compile(r"[^\s()]*[^\s()./]\.[A-Za-z][A-Za-z0-9]{0,3}")
+_LEAST_LETTERS = 4
+_MOST_SLIPS = 2
+
+
+async def _mistyped(text: str, session: Session) -> list[str]:
+    folder = session.directory
+    absent = {_candidates(one)[-1]: one for one in _MENTION.finditer(text) if _name(one, folder) is None}
+    there = await FileNames(session).all() if absent else []
+    notes: list[str] = []
+    for name, mention in absent.items():
+        close = _closest(name, there)
+        inside = any(one.startswith(f"{name.partition('/')[0]}/") for one in there) and "/" in name
+        if close or inside or mention["quoted"] is not None or _WITH_ENDING.fullmatch(name):
+            words = _("@{name}: there is no such file, so nothing was attached.").format(name=name)
+            meant = _("Did you mean {name}?").format(name=quoted(close)) if close else ""
+            notes.append(f"{words} {meant}".strip())
+    return notes
+
+
+def _closest(name: str, there: list[str]) -> str | None:
+    """The file whose path or own name is a slip or two away."""
+    last = name.rpartition("/")[2].lower()
+    if len(last) < _LEAST_LETTERS:
+        return None
+    whole = [(edits(name.lower(), one.lower(), _MOST_SLIPS), one) for one in there]
+    own = [(edits(last, one.rpartition("/")[2].lower(), _MOST_SLIPS), one) for one in there]
+    best = min([*whole, *own], default=(_MOST_SLIPS + 1, ""))
+    return best[1] if best[0] <= _MOST_SLIPS else None

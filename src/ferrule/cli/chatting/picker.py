@@ -29,7 +29,8 @@ async def pick(screen: Screen, person: PersonInput, title: str, rows: Sequence[s
     """Which row the user chose; None where they chose none."""
     rows = [visible(row).replace("\n", " ") for row in rows]
     if screen.live and person.by_person:
-        return await _application(title, rows).run_async(handle_sigint=False)
+        async with person.away():
+            return await _application(title, rows).run_async(handle_sigint=False)
     return await _by_number(screen, person, title, rows)
 
 
@@ -39,7 +40,7 @@ async def _by_number(screen: Screen, person: PersonInput, title: str, rows: Sequ
         screen.write([title, *(f"{number:>3}. {rows[at]}" for number, at in enumerate(shown, 1))])
         screen.write(wrapped(_("Type a number, words to search for, or nothing to leave it."), screen.width))
         try:
-            said = (await person.answer(escapes=True)).strip()
+            said = (await person.answer()).strip()
         except (EOFError, KeyboardInterrupt):
             return None
         if not said:

@@ -1,39 +1,49 @@
-"""The input line: edited, remembered, completed, and as many lines as the person wants.
+"""The input line: one editor for messages, lines typed while the model works, and answers.
 
-Enter sends; Alt-Enter, or a backslash at the end of a line, begins another line, and pasted text keeps its lines.
+prompt_toolkit reads the keys and edits the text; the rows are ours (editor_rows.py), below what the screen shows, so
+that there is one who draws. Enter sends; Alt-Enter, or a backslash at the end of a line, begins another line, and
+pasted text keeps its lines.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-import sys
+import shlex
+import signal
+import tempfile
+from contextlib import asynccontextmanager
+from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from prompt_toolkit.application import get_app
+from prompt_toolkit.application import Application, get_app, in_terminal
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
-from prompt_toolkit.data_structures import Size
+from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, InMemoryHistory
-from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.output.vt100 import Vt100_Output
-from prompt_toolkit.shortcuts.prompt import PromptSession
-from prompt_toolkit.styles import Style
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout.containers import HSplit, Window
+from prompt_toolkit.layout.controls import BufferControl, SearchBufferControl
+from prompt_toolkit.layout.layout import Layout
+from prompt_toolkit.output.base import DummyOutput
 
-from ferrule.cli.ask import forget_what_was_typed
 from ferrule.cli.chatting.commands import commands, known_commands
+from ferrule.cli.chatting.editor_rows import typed_rows
 from ferrule.cli.chatting.mentions import FileNames, quoted
-from ferrule.cli.chatting.screen import terminal_size
+from ferrule.cli.chatting.screen import Footer, cut, one_line
+from ferrule.cli.words import _
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable
-    from pathlib import Path
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 
-    from prompt_toolkit.document import Document
     from prompt_toolkit.history import History
 
     from ferrule.cli.chatting.chat_session import Chat
+    from ferrule.cli.chatting.screen import LiveScreen
 
 
 # Completes `/commands`, what comes after them, and `@files`.
@@ -82,65 +92,349 @@ class ChatCompleter(Completer):
         return await self._files.matching(part)
 
 
-_LOOK = Style.from_dict(
-    {
-        "prompt": "bold ansicyan",
-        "completion-menu": "bg:default default",
-        "completion-menu.completion": "",
-        "completion-menu.completion.current": "reverse",
-        "completion-menu.meta.completion": "ansibrightblack",
-        "completion-menu.meta.completion.current": "reverse",
-    }
-)
+_MENU_ROWS = 6
+_ESCAPE_SECONDS = 0.1
+"""How long the terminal may take between an Esc and the rest of a key that begins with it."""
+_CHORD_SECONDS = 1.0
+_QUIET_SECONDS = 0.5
+"""Whoever types gets no question in the middle of it: their next keys would answer what they have not read."""
+_EDITORS = ("editor", "nano", "vi")
 
 
 class PromptInput:
-    """A terminal with a person at it."""
+    """A terminal with a person at it; `chat` is asked what a key or a line does."""
 
     by_person = True
 
-    def __init__(self, completer: Completer, history: Path | None) -> None:
-        # Without asking the terminal where the cursor is: an answer that comes late would be read as typed.
-        output = Vt100_Output(sys.stdout, _size, term=os.environ.get("TERM"), enable_cpr=False)
-        self._session: PromptSession[str] = PromptSession(
-            [("class:prompt", "› ")],
-            prompt_continuation=[("class:prompt", "… ")],
+    def __init__(self, screen: LiveScreen, chat: Callable[[], Chat], history: Path | None) -> None:
+        self._screen = screen
+        self._chat = chat
+        self._message = Buffer(
             multiline=True,
-            completer=completer,
+            completer=ChatCompleter(chat),
             complete_while_typing=Condition(_completes),
-            reserve_space_for_menu=6,
             history=_history(history),
-            key_bindings=_keys(),
-            output=output,
-            style=_LOOK,
         )
-        self._escapes = False
-        self._answers: PromptSession[str] = PromptSession(
-            [("class:prompt", "? ")],
-            history=InMemoryHistory(),
-            key_bindings=_escape(Condition(lambda: self._escapes)),
-            output=output,
-            style=_LOOK,
+        self._answer = Buffer(multiline=True, history=InMemoryHistory())
+        self._search = SearchBufferControl()
+        self._message_control = BufferControl(self._message, search_buffer_control=self._search)
+        self._answer_control = BufferControl(self._answer)
+        self._app: Application[None] | None = None
+        self._drawn = asyncio.Event()
+        self._waiting: asyncio.Future[str] | None = None
+        self._asking: asyncio.Future[str] | None = None
+        self._gone = False
+        self._typed_at: float | None = None
+        self._sent_at: float | None = None
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncGenerator[None]:
+        """Read keys from here on."""
+        layout = Layout(
+            HSplit([Window(one, height=1) for one in (self._message_control, self._answer_control, self._search)]),
+            focused_element=self._message_control,
         )
+        self._app = app = Application[None](
+            layout, key_bindings=self._keys(), output=DummyOutput(), terminal_size_polling_interval=None
+        )
+        app.ttimeoutlen = _ESCAPE_SECONDS
+        app.key_processor.after_key_press += self._pressed
+        app.after_render += self._rendered
+        reading = asyncio.create_task(self._read(app))
+        try:
+            await asyncio.wait(
+                {reading, drawn := asyncio.create_task(self._drawn.wait())}, return_when="FIRST_COMPLETED"
+            )
+            drawn.cancel()
+            self._screen.footer = self._footer
+            self._screen.pastes(True)
+            yield
+        finally:
+            if app.is_running and not app.is_done:
+                app.exit()
+            await asyncio.wait({reading})
+            self._screen.footer = None
+            self._screen.refresh()
+            self._screen.pastes(False)
 
-    async def message(self, typed: str = "") -> str:
-        return await self._session.prompt_async(default=typed, handle_sigint=False)
+    async def _read(self, app: Application[None]) -> None:
+        try:
+            await app.run_async(handle_sigint=False, set_exception_handler=False)
+        except EOFError:  # the terminal is gone; a signal says so too
+            self._gone = True
+            self._fail(EOFError())
 
-    async def answer(self, *, escapes: bool = False) -> str:
-        self._escapes = escapes
-        clear_typeahead(self._answers.input)
-        forget_what_was_typed()
-        return await self._answers.prompt_async(handle_sigint=False)
+    async def message(self) -> str:
+        self._attend()
+        self._waiting = asyncio.get_running_loop().create_future()
+        try:
+            return await self._wait(self._waiting)
+        except (KeyboardInterrupt, EOFError):
+            self._chat().echo("")
+            raise
+        finally:
+            self._waiting = self._typed_at = None
+
+    async def answer(self) -> str:
+        await self._quiet()
+        self._attend()
+        self._asking = asyncio.get_running_loop().create_future()
+        self._focus(self._answer_control)
+        text = ""
+        try:
+            text = await self._wait(self._asking)
+            return text
+        finally:
+            self._asking = None
+            self._chat().echo(text, "? ")
+            self._answer.reset()
+            self._focus(self._message_control)
+
+    async def _wait(self, future: asyncio.Future[str]) -> str:
+        if self._gone:
+            raise EOFError
+        self._screen.refresh()
+        try:
+            return await future
+        finally:
+            self._sent_at = monotonic()
+
+    def put_back(self, text: str) -> None:
+        """Have it edited once more, before what is there."""
+        before = self._message.text
+        self._message.document = Document(f"{text}\n{before}" if before else text, len(text))
 
     def interrupt(self) -> None:
-        for session in (self._session, self._answers):
-            if session.app.is_running and not session.app.is_done:
-                session.app.exit(exception=KeyboardInterrupt())
+        self._fail(KeyboardInterrupt())
+
+    def _fail(self, error: BaseException) -> None:
+        for future in (self._asking, self._waiting):
+            if future is not None and not future.done():
+                future.set_exception(error)
+                return
+
+    def _attend(self) -> None:
+        """It is the user's turn now; after a long while they may be looking elsewhere."""
+        if self._sent_at is not None:
+            self._chat().call_back(monotonic() - self._sent_at)
+
+    async def _quiet(self) -> None:
+        """Until what was typed so far is read, and whoever types has stopped for a moment."""
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        while self._typed_at is not None and (left := self._typed_at + _QUIET_SECONDS - monotonic()) > 0:  # noqa: ASYNC110 - time itself is waited for
+            await asyncio.sleep(left)
+
+    def _focus(self, control: BufferControl) -> None:
+        if self._app is not None:
+            self._app.layout.focus(control)
+            self._screen.refresh()
+
+    # What is shown
+
+    def _rendered(self, _app: object) -> None:
+        self._drawn.set()
+        self._screen.refresh()
+
+    def _footer(self, width: int, height: int) -> Footer:
+        most, paint = max(3, height // 2), self._screen.paint
+        if self._asking is not None:
+            return typed_rows(self._answer.text, self._answer.cursor_position, "? ", width, most, _mark(paint))
+        chat, document = self._chat(), self._message.document
+        prompt = chat.prompt if self._waiting is not None and not self._waiting.done() else "» "
+        above = chat.status_rows(width)
+        below = self._menu(width, min(_MENU_ROWS, height // 3))
+        if self._app is not None and self._app.layout.is_searching:
+            document = self._message.document_for_search(self._search.searcher_search_state)
+            words = _("search: {text}").format(text=one_line(self._search.buffer.text))
+            below = [paint("faint", cut(f"  {words}", width))]
+        typed = typed_rows(document.text, document.cursor_position, prompt, width, most, _mark(paint))
+        at, column = typed.cursor
+        return Footer([*above, *typed.rows, *below], (len(above) + at, column))
+
+    def _menu(self, width: int, most: int) -> list[str]:
+        state = self._message.complete_state
+        if state is None or not state.completions:
+            return []
+        from wcwidth import ljust
+        from wcwidth import width as cells
+
+        chosen = state.complete_index or 0
+        top = min(max(0, chosen - most // 2), max(0, len(state.completions) - most))
+        shown = state.completions[top : top + most]
+        widest = max(cells(one.display_text) for one in shown) + 2
+        rows: list[str] = []
+        for index, one in enumerate(shown, top):
+            row = cut(one_line(ljust(one.display_text, widest) + one.display_meta_text), width - 2)
+            rows.append("  " + self._screen.paint("chosen" if index == state.complete_index else "faint", row))
+        return rows
+
+    # What keys do
+
+    def _pressed(self, processor: Any) -> None:
+        escaped = bool(processor.key_buffer) and processor.key_buffer[0].key == Keys.Escape
+        if self._app is not None:
+            self._app.timeoutlen = _ESCAPE_SECONDS / 2 if escaped else _CHORD_SECONDS
+        if self._asking is None:
+            self._typed_at = monotonic() if self._waiting is None or self._waiting.done() else None
+
+    def _send(self, buffer: Buffer) -> None:
+        text = buffer.text
+        if buffer is self._answer:
+            if self._asking is not None and not self._asking.done():
+                self._asking.set_result(text)
+            return
+        buffer.append_to_history()
+        buffer.reset()
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(text)  # from here on there is no prompt
+            self._chat().echo(text)
+        elif text.strip():
+            self._chat().take(text.strip())
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+        used: list[Any] = []
+        typing = Condition(lambda: get_app().layout.has_focus(self._message_control))
+        choosing = Condition(lambda: get_app().current_buffer.complete_state is not None)
+        empty = Condition(lambda: not get_app().current_buffer.text)
+        searching = Condition(lambda: get_app().layout.is_searching)
+        queued = Condition(lambda: bool(self._chat().queue) and self._message.document.on_first_line)
+
+        def on(*names: str, **when: Any) -> Callable[[Callable[[KeyPressEvent], None]], None]:
+            return lambda do: used.append(keys.add(*names, **when)(do))
+
+        @on("enter", filter=~searching)
+        def _enter(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
+                buffer.complete_state = None  # it chose from the list; the next one sends
+            elif buffer.document.current_line.endswith("\\") and buffer.document.is_cursor_at_the_end:
+                buffer.delete_before_cursor()
+                buffer.insert_text("\n")
+            else:
+                self._send(buffer)
+
+        @on("escape", "enter")
+        def _break_line(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        @on(Keys.BracketedPaste)
+        def _paste(event: KeyPressEvent) -> None:
+            text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+            if text:
+                event.current_buffer.insert_text(text)
+            elif typing():  # what some terminals make of an image
+                event.app.create_background_task(self._paste_image())
+
+        @on("c-v", filter=typing)
+        def _image(event: KeyPressEvent) -> None:
+            event.app.create_background_task(self._paste_image())
+
+        @on("c-c", filter=~searching)
+        def _stop(event: KeyPressEvent) -> None:
+            if self._asking is not None:
+                self.interrupt()
+            elif self._waiting is None or self._waiting.done():
+                self._chat().interrupted()
+            elif event.current_buffer.text:
+                event.current_buffer.reset()  # away with the line; an empty one is what Ctrl-C leaves by
+            else:
+                self.interrupt()
+
+        @on("escape", filter=~searching)
+        def _escape(event: KeyPressEvent) -> None:
+            if event.current_buffer.complete_state is not None:
+                event.current_buffer.cancel_completion()
+            elif self._asking is not None:
+                self.interrupt()
+            else:
+                self._chat().stop()
+
+        @on("c-d", filter=empty & ~searching)
+        def _end(_event: KeyPressEvent) -> None:
+            self._fail(EOFError())
+
+        @on("up", filter=typing & queued & ~choosing)
+        def _recall(_event: KeyPressEvent) -> None:
+            self.put_back(self._chat().recall())
+
+        @on("s-tab", filter=typing & ~choosing)
+        def _next_mode(_event: KeyPressEvent) -> None:
+            self._chat().next_mode()
+
+        @on("c-o", filter=typing)
+        def _unfold(_event: KeyPressEvent) -> None:
+            self._chat().printer.unfold()
+
+        @on("c-l")
+        def _clear(_event: KeyPressEvent) -> None:
+            self._screen.clear()
+
+        @on("c-z")
+        def _suspend(event: KeyPressEvent) -> None:
+            event.app.create_background_task(self._elsewhere(_stop_group()))
+
+        @on("c-x", "c-e", filter=typing)
+        def _edit(event: KeyPressEvent) -> None:
+            event.app.create_background_task(self._edit())
+
+        return keys
+
+    async def _paste_image(self) -> None:
+        if label := await self._chat().clipboard_image():
+            self._message.insert_text(label)
+
+    async def _elsewhere(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something with the terminal as the program found it; the turn goes on, and is shown afterwards."""
+        with self._screen.away():
+            self._screen.pastes(False)
+            async with in_terminal():
+                await work
+            self._screen.pastes(True)
+
+    async def _edit(self) -> None:
+        """The text in `$VISUAL` or `$EDITOR`; it comes back, and is not sent."""
+        from shutil import which
+
+        named = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+        try:
+            command = shlex.split(named) if named else [one for one in _EDITORS if which(one)][:1]
+        except ValueError:
+            command = []
+        if not command or which(command[0]) is None:
+            self._chat().say(_("No editor was found. Set EDITOR to the one you use."), "warned")
+            return
+        with tempfile.NamedTemporaryFile("w+", encoding="utf-8", errors="replace", suffix=".md") as file:
+            file.write(self._message.text)
+            file.flush()
+            code: list[int] = []
+            await self._elsewhere(_run([*command, file.name], code))
+            if code != [0]:
+                words = _("{editor} ended with code {code}; your text is as it was.")
+                self._chat().say(words.format(editor=command[0], code=code[0]), "warned")
+                return
+            text = await asyncio.to_thread(_content, file.name)
+        self._message.document = Document(text, len(text))
 
 
-def _size() -> Size:
-    size = terminal_size()
-    return Size(rows=size.lines, columns=size.columns)
+def _content(name: str) -> str:
+    """By its name: most editors put another file in its place."""
+    return Path(name).read_text(encoding="utf-8", errors="replace").removesuffix("\n")
+
+
+async def _stop_group() -> None:
+    """What Ctrl-Z does to a program that does not read it as a key."""
+    os.kill(0, signal.SIGTSTP)
+
+
+async def _run(command: list[str], code: list[int]) -> None:
+    process = await asyncio.create_subprocess_exec(*command)
+    code.append(await process.wait())
+
+
+def _mark(paint: Callable[[str, str], str]) -> Callable[[str], str]:
+    return lambda mark: paint("prompt", mark)
 
 
 def _history(file: Path | None) -> History:
@@ -158,50 +452,9 @@ def _history(file: Path | None) -> History:
 
 
 def _completes() -> bool:
-    """Only a command or a file is completed while it is typed; room for a list is made only then."""
+    """Only a command or a file is completed while it is typed."""
     before = get_app().current_buffer.document.current_line_before_cursor
     word = before.rpartition(" ")[2]
     return (
         word.startswith("@") or '@"' in before or (before.startswith("/") and get_app().current_buffer.text[:1] == "/")
     )
-
-
-def _escape(allowed: Condition) -> KeyBindings:
-    keys = KeyBindings()
-
-    @keys.add("escape", eager=True, filter=allowed)
-    def leave(event: KeyPressEvent) -> None:
-        event.app.exit(exception=KeyboardInterrupt(), style="class:aborting")
-
-    _used: list[Any] = [leave]
-    return keys
-
-
-def _keys() -> KeyBindings:
-    keys = KeyBindings()
-
-    @keys.add("enter")
-    def send(event: KeyPressEvent) -> None:
-        buffer = event.current_buffer
-        if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
-            buffer.complete_state = None  # it chose from the list; the next one sends
-            return
-        if buffer.document.current_line.endswith("\\") and buffer.document.is_cursor_at_the_end:
-            buffer.delete_before_cursor()
-            buffer.insert_text("\n")
-            return
-        buffer.validate_and_handle()
-
-    @keys.add("escape", "enter")
-    def break_line(event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text("\n")
-
-    @keys.add("c-c")
-    def stop(event: KeyPressEvent) -> None:
-        if event.current_buffer.text:
-            event.current_buffer.reset()  # away with the line; an empty one is what Ctrl-C leaves by
-        else:
-            event.app.exit(exception=KeyboardInterrupt(), style="class:aborting")
-
-    _used: list[Any] = [send, break_line, stop]
-    return keys

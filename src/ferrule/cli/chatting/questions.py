@@ -15,7 +15,6 @@ from ferrule.pipeline.confirm import Answer, Choice
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
-    from contextlib import AbstractContextManager
 
     from ferrule.cli.ask import AnswerLine
     from ferrule.cli.chatting.event_printer import EventPrinter
@@ -36,13 +35,11 @@ class QuestionPlace:
         printer: EventPrinter,
         person: PersonInput,
         *,
-        paused: Callable[[], AbstractContextManager[None]],
         working: Callable[[], bool],
     ) -> None:
         self.screen = screen
         self.printer = printer
         self.person = person
-        self.paused = paused
         self._working = working
         self.turn = asyncio.Lock()
         self.is_open = False
@@ -57,7 +54,7 @@ class QuestionPlace:
     @asynccontextmanager
     async def asking(self) -> AsyncGenerator[ChatTalk]:
         async with self.turn:
-            with self.printer.held(""), self.paused():
+            with self.printer.held(""):
                 self.is_open = True
                 try:
                     yield ChatTalk(self.screen, self.person)
@@ -83,7 +80,7 @@ class ChatTalk:
         self._screen.write([row for line in lines for row in self._rows(line)])
 
     async def answer(self) -> str:
-        return await self._person.answer(escapes=True)
+        return await self._person.answer()
 
     def _rows(self, line: AnswerLine) -> list[str]:
         screen = self._screen
@@ -118,7 +115,7 @@ class ChatAsker:
         invocation = question.invocation
         await self._place.printer.reached(invocation.call_id)
         async with self._place.turn:
-            with self._place.printer.held(invocation.call_id) as view, self._place.paused():
+            with self._place.printer.held(invocation.call_id) as view:
                 self._screen.write([*self._rows(question)])
                 answer = await self._answered(question)
                 if view is not None:

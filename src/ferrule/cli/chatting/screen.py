@@ -6,12 +6,12 @@ import os
 import re
 import shutil
 import unicodedata
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
 
 # Words of a model or a tool, made safe for a terminal: what would steer it, hide or turn the text is shown instead.
@@ -117,12 +117,15 @@ _CODES = {
     "strong": "1",
     "faint": "2",
     "slanted": "3",
+    "thought": "2;3",
     "good": "32",
     "bad": "31",
     "warned": "33",
     "code": "36",
     "title": "1;4",
     "place": "36",
+    "prompt": "1;36",
+    "chosen": "7",
 }
 
 
@@ -215,8 +218,15 @@ def terminal_size() -> os.terminal_size:
 _WRAPS_AGAIN = re.compile(r"(xterm-|tmux|foot|alacritty|wezterm|konsole|vte|gnome|rio)")
 
 
+class Footer(NamedTuple):
+    """Rows at the very end that somebody types in, and where in them the cursor stands: row and column."""
+
+    rows: list[str]
+    cursor: tuple[int, int]
+
+
 class LiveScreen:
-    """Finished rows, and below them a tail."""
+    """Finished rows, and below them a tail; below that, where somebody types, a `footer` with the cursor in it."""
 
     live = True
 
@@ -232,9 +242,13 @@ class LiveScreen:
         self._size = size
         self._tail: list[str] = []
         self._drawn_rows: list[str] = []
+        self._cursor = (0, 0)
         self._columns = 0
         self._gone = False
+        self._held: list[str] | None = None
         self.paint = Paint(True)
+        self.footer: Callable[[int, int], Footer] | None = None
+        """Gives the rows that are typed in, for so many columns and rows at most."""
 
     @property
     def width(self) -> int:
@@ -246,34 +260,84 @@ class LiveScreen:
 
     def write(self, rows: Sequence[str]) -> None:
         """Finished rows go where the tail is, and the tail goes below them."""
-        if rows:
-            tail = self._tail
-            self._put(self._erased() + "".join(f"{row}\n" for row in rows) + self._drawn(tail))
+        if self._held is not None:
+            self._held += rows
+        elif rows:
+            self._put(self._erased() + "".join(f"{row}\n" for row in rows) + self._drawn())
 
     def show(self, rows: Sequence[str]) -> None:
-        if list(rows) != self._tail or (self._tail and self._columns != self._size().columns):
-            self._put(self._erased() + self._drawn(rows))
+        self._tail = list(rows)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Draw what changed of the tail and the footer."""
+        if self._held is not None:
+            return
+        before = (self._drawn_rows, self._cursor, self._columns)
+        erased = self._erased()
+        drawn = self._drawn()
+        if before != (self._drawn_rows, self._cursor, self._columns):
+            self._put(erased + drawn)
+
+    def clear(self) -> None:
+        """An empty window; what was there stays in the scrollback, as far as the terminal keeps it."""
+        self._put("\x1b[H\x1b[2J")
+        self._drawn_rows = []
+        self.refresh()
+
+    def pastes(self, marked: bool) -> None:
+        """Whether the terminal marks what is pasted, so that its line ends send nothing."""
+        self._put("\x1b[?2004h" if marked else "\x1b[?2004l")
+
+    def ring(self, words: str = "") -> None:
+        """The bell; with words, a notification of the desktop too, where the terminal knows how to (OSC 9)."""
+        self._put((f"\x1b]9;{words}\x1b\\" if words else "") + "\a")
+
+    @contextmanager
+    def away(self) -> Generator[None]:
+        """Leave the terminal to another program: what is written meanwhile comes when that is over."""
+        self._put(self._erased())
+        self._drawn_rows, self._cursor, self._held = [], (0, 0), []
+        try:
+            yield
+        finally:
+            rows, self._held = self._held or [], None
+            self.write(rows)
+            self.refresh()
 
     def _erased(self) -> str:
         """What takes the tail away, and leaves the writer where it began."""
-        if not self._tail:
+        if not self._drawn_rows:
             return ""
-        above = len(self._drawn_rows) - 1
+        above, column = self._cursor
         columns = self._size().columns
         if columns < self._columns and self._wraps_again:
-            above = sum(rows_taken(row, columns) for row in self._drawn_rows) - 1
+            from wcwidth import clip
+
+            rows = [*self._drawn_rows[:above], clip(self._drawn_rows[above], 0, column)]
+            above = sum(rows_taken(row, columns) for row in rows) - 1
         return "\r" + (f"\x1b[{above}A" if above else "") + "\x1b[J"
 
-    def _drawn(self, rows: Sequence[str]) -> str:
-        width = self.width
-        self._tail = list(rows)[-(self.height - 1) :]
-        shown = [_fitted(row, width) for row in self._tail]
+    def _drawn(self) -> str:
+        width, height = self.width, self.height
+        footer = self.footer(width, height) if self.footer is not None else Footer([], (0, 0))
+        room = height - 1 - len(footer.rows)
+        shown = [*(_fitted(row, width) for row in self._tail[-room:] if room > 0), *footer.rows]
         self._drawn_rows = shown
         self._columns = self._size().columns
-        return "\n".join(shown)
+        if not footer.rows:
+            from wcwidth import width as cells
+
+            self._cursor = (len(shown) - 1, cells(shown[-1])) if shown else (0, 0)
+            return "\n".join(shown)
+        below = len(footer.rows) - 1 - footer.cursor[0]
+        self._cursor = (len(shown) - 1 - below, footer.cursor[1])
+        up = f"\x1b[{below}A" if below else ""
+        right = f"\x1b[{footer.cursor[1]}C" if footer.cursor[1] else ""
+        return "\n".join(shown) + f"{up}\r{right}"
 
     def _put(self, text: str) -> None:
-        if self._gone:
+        if self._gone or not text:
             return
         try:
             self._stream.write(text)

@@ -153,7 +153,7 @@ async def rewind_command(chat: Chat, rest: str) -> None:
         report, _turns = await asyncio.to_thread(history.undo_turns, session, since=message.turn)
         told(chat, history, report)
     said = chat.assistant.rewind(at)
-    chat.next_line = said
+    chat.person.put_back(said)
     chat.say(_("Back to before: {words}").format(words=one_line(said)[:200]), "good")
     if not files:
         chat.say(_("Files stay as they are; `/undo` undoes changes."), "faint")
