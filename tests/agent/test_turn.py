@@ -412,6 +412,42 @@ async def test_steering_is_read_with_the_next_results() -> None:
     assert shown(model.requests[1].messages)[-2:] == ["result: waited", "person: Use two."]
 
 
+async def test_what_is_said_meanwhile_is_made_a_message_when_it_is_read() -> None:
+    """So that a file it mentions is the one of then, and that it can be taken back until then."""
+    waiting = Waiting()
+    agent, model = agent_with([call("wait"), "Two, then."], waiting.tool)
+
+    async def hear(text: str) -> UserMessage:
+        if text == "Use two.":
+            agent.steering.remove("Use two.")
+        return UserMessage(f"{text} [seen]")
+
+    agent.hear = hear
+
+    async def steer() -> None:
+        await waiting.begun.wait()
+        agent.steer("Use one.")
+        agent.steer("Use two.")
+        agent.steer("Use three.")
+        waiting.go_on.set()
+
+    happened, _ = await asyncio.gather(turn(agent), steer())
+    assert happened.of(Steered) == [Steered("Use one."), Steered("Use three.")]
+    assert shown(model.requests[1].messages)[-2:] == ["person: Use one. [seen]", "person: Use three. [seen]"]
+
+
+async def test_effort_goes_with_every_request_of_a_turn_and_changes_with_the_next() -> None:
+    agent, model = agent_with([call("add", {"a": 1, "b": 2}), "Three.", "Fine."])
+    agent.effort = "high"
+    events = agent.run("go")
+    await anext(events)
+    agent.effort = "low"
+    async for _ in events:
+        pass
+    await turn(agent)
+    assert [request.effort for request in model.requests] == ["high", "high", "low"]
+
+
 async def test_steering_after_the_last_words_makes_the_model_go_on() -> None:
     agent, _ = agent_with(["Done.", "That too."])
     steered = False

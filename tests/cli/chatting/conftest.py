@@ -126,6 +126,8 @@ class Room:
     def reading(self) -> AbstractAsyncContextManager[None]:
         return nullcontext()
 
+    away = reading
+
     def put_back(self, text: str) -> None:
         self.typed.insert(0, text)
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.terminal import _Screen
 
+from ferrule.cli.chatting.editor_rows import typed_rows
 from ferrule.cli.chatting.screen import LiveScreen, wrapped, wraps_again
 
 TEXT = st.text(st.sampled_from("ab 中😀"), max_size=60)
@@ -70,6 +71,43 @@ def test_finished_rows_are_there_exactly_once_where_old_rows_are_wrapped_anew(st
             window.screen.show(["after the resize"])
     window.screen.show([])
     assert bare(window.rows()) == bare(written)
+
+
+@given(STEPS, TEXT, st.integers(0, 60))
+def test_finished_rows_are_there_exactly_once_above_what_is_typed(
+    steps: list[tuple[str, Any]], typed: str, at: int
+) -> None:
+    """The cursor stands anywhere in the typed rows, and those are below everything else."""
+    window = Window(30, 10, rewraps=True)
+    window.screen.footer = lambda width, height: typed_rows(typed, min(at, len(typed)), "› ", width, height // 2)
+    written: list[str] = []
+    for what, value in steps:
+        if what == "write":
+            rows = [row for text in value for row in wrapped(text, window.screen.width)]
+            written += rows
+            window.screen.write(rows)
+        elif what == "show":
+            window.screen.show([row for text in value for row in wrapped(text, window.screen.width)][-5:])
+        else:
+            window.terminal.resize(value[1], value[0])
+            window.screen.refresh()
+    window.screen.footer = None
+    window.screen.show([])
+    assert bare(window.rows()) == bare(written)
+
+
+def test_while_another_program_has_the_terminal_nothing_is_written_and_nothing_is_lost() -> None:
+    window = Window(30, 10, rewraps=False)
+    window.screen.footer = lambda width, height: typed_rows("half a line", 4, "› ", width, height // 2)
+    window.screen.write(["before"])
+    window.screen.show(["a tail"])
+    with window.screen.away():
+        assert bare(window.rows()) == "before"
+        window.screen.write(["meanwhile"])
+        window.screen.show(["another tail"])
+        assert bare(window.rows()) == "before"
+    assert [row for row in window.rows() if row] == ["before", "meanwhile", "another tail", "› half a line"]
+    assert (window.terminal.cursor.y, window.terminal.cursor.x) == (3, 6)
 
 
 @given(STEPS)

@@ -499,7 +499,10 @@ class Chat:
                 await self._own_command(line[1:].strip())
             else:
                 async with self._one_command:
-                    await self._run_command(self, line)
+                    was_command = await self._run_command(self, line)
+                if not was_command:  # it has words for the model after all
+                    self.queue.append(line)
+                    self.printer.draw()
         except Exception as error:
             logger.exception("A command failed")
             self.say(_("An internal error stopped the command: {kind}.").format(kind=type(error).__name__), "bad")
@@ -511,7 +514,7 @@ class Chat:
         from ferrule.cli.chatting.own_commands import run_own
 
         if not self.person.by_person:
-            self.say(_("`!` needs a terminal: whoever fills a pipe may not be you."), "warned")
+            self.say(_("`!command` works only at a terminal, not from a pipe."), "warned")
             return
         if not command:
             self.say(_("Write a command after `!`; it runs as you, and the model reads its output."))

@@ -33,6 +33,10 @@ class PersonInput(Protocol):
         """Whatever has to be there while words are read."""
         ...
 
+    def away(self) -> AbstractAsyncContextManager[None]:
+        """Leave the terminal to another program, as this one found it; what is written meanwhile comes afterwards."""
+        ...
+
     async def message(self) -> str:
         """What to do next."""
         ...
@@ -70,6 +74,9 @@ class PlainInput:
         self._say = say or _say
 
     def reading(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
+
+    def away(self) -> AbstractAsyncContextManager[None]:
         return nullcontext()
 
     def put_back(self, text: str) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from prompt_toolkit.application import Application, get_app, in_terminal
+from prompt_toolkit.application import Application, get_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
@@ -30,6 +30,7 @@ from prompt_toolkit.layout.containers import HSplit, Window
 from prompt_toolkit.layout.controls import BufferControl, SearchBufferControl
 from prompt_toolkit.layout.layout import Layout
 from prompt_toolkit.output.base import DummyOutput
+from prompt_toolkit.search import SearchState
 
 from ferrule.cli.chatting.commands import commands, known_commands
 from ferrule.cli.chatting.editor_rows import typed_rows
@@ -38,7 +39,7 @@ from ferrule.cli.chatting.screen import Footer, cut, one_line
 from ferrule.cli.words import _
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+    from collections.abc import AsyncGenerator, Callable, Iterable
 
     from prompt_toolkit.history import History
 
@@ -245,8 +246,10 @@ class PromptInput:
         above = chat.status_rows(width)
         below = self._menu(width, min(_MENU_ROWS, height // 3))
         if self._app is not None and self._app.layout.is_searching:
-            document = self._message.document_for_search(self._search.searcher_search_state)
-            words = _("search: {text}").format(text=one_line(self._search.buffer.text))
+            text, state = self._search.buffer.text, self._search.searcher_search_state
+            if text:
+                document = self._message.document_for_search(SearchState(text, state.direction))
+            words = _("search: {text}").format(text=one_line(text))
             below = [paint("faint", cut(f"  {words}", width))]
         typed = typed_rows(document.text, document.cursor_position, prompt, width, most, _mark(paint))
         at, column = typed.cursor
@@ -373,7 +376,7 @@ class PromptInput:
 
         @on("c-z")
         def _suspend(event: KeyPressEvent) -> None:
-            event.app.create_background_task(self._elsewhere(_stop_group()))
+            event.app.create_background_task(self._suspend())
 
         @on("c-x", "c-e", filter=typing)
         def _edit(event: KeyPressEvent) -> None:
@@ -385,13 +388,21 @@ class PromptInput:
         if label := await self._chat().clipboard_image():
             self._message.insert_text(label)
 
-    async def _elsewhere(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something with the terminal as the program found it; the turn goes on, and is shown afterwards."""
+    @asynccontextmanager
+    async def away(self) -> AsyncGenerator[None]:
         with self._screen.away():
+            if self._app is None or not self._app.is_running:
+                yield
+                return
             self._screen.pastes(False)
-            async with in_terminal():
-                await work
+            with self._app.input.detach(), self._app.input.cooked_mode():
+                yield
             self._screen.pastes(True)
+
+    async def _suspend(self) -> None:
+        """What Ctrl-Z does to a program that does not read it as a key."""
+        async with self.away():
+            os.kill(0, signal.SIGTSTP)
 
     async def _edit(self) -> None:
         """The text in `$VISUAL` or `$EDITOR`; it comes back, and is not sent."""
@@ -408,11 +419,12 @@ class PromptInput:
         with tempfile.NamedTemporaryFile("w+", encoding="utf-8", errors="replace", suffix=".md") as file:
             file.write(self._message.text)
             file.flush()
-            code: list[int] = []
-            await self._elsewhere(_run([*command, file.name], code))
-            if code != [0]:
+            async with self.away():
+                process = await asyncio.create_subprocess_exec(*command, file.name)
+                code = await process.wait()
+            if code:
                 words = _("{editor} ended with code {code}; your text is as it was.")
-                self._chat().say(words.format(editor=command[0], code=code[0]), "warned")
+                self._chat().say(words.format(editor=command[0], code=code), "warned")
                 return
             text = await asyncio.to_thread(_content, file.name)
         self._message.document = Document(text, len(text))
@@ -421,16 +433,6 @@ class PromptInput:
 def _content(name: str) -> str:
     """By its name: most editors put another file in its place."""
     return Path(name).read_text(encoding="utf-8", errors="replace").removesuffix("\n")
-
-
-async def _stop_group() -> None:
-    """What Ctrl-Z does to a program that does not read it as a key."""
-    os.kill(0, signal.SIGTSTP)
-
-
-async def _run(command: list[str], code: list[int]) -> None:
-    process = await asyncio.create_subprocess_exec(*command)
-    code.append(await process.wait())
 
 
 def _mark(paint: Callable[[str, str], str]) -> Callable[[str], str]:
