@@ -116,13 +116,14 @@ async def _chat(
     settings: Settings, workspace: Path, model: Model, resumed: Resumed | None, plain: bool, prompt: str
 ) -> int:
     from ferrule.cli.chatting.chat_session import Chat
-    from ferrule.cli.chatting.commands import run_command
+    from ferrule.cli.chatting.commands import run_command, stops_turn
     from ferrule.cli.chatting.session_commands import show_resumed
 
     screen = _screen(plain)
     started: list[Chat] = []
     mode = settings.permissions.mode
-    chat = Chat(screen, _person(screen, started), run_command, model=model.name, mode=mode)
+    person = _person(screen, started)
+    chat = Chat(screen, person, run_command, stops_turn=stops_turn, model=model.name, mode=mode)
     started.append(chat)
     if resumed is not None:
         show_resumed(chat, resumed.saved.id, resumed.conversation)
@@ -144,6 +145,7 @@ async def _chat(
 async def _open(
     chat: Chat, settings: Settings, workspace: Path, model: Model, resumed: Resumed | None, stack: AsyncExitStack
 ) -> ChatAssistant:
+    await chat.prompted.wait()
     await asyncio.to_thread(_load_parts)
     logging.getLogger("ferrule.plugins").setLevel(logging.ERROR)  # what cannot be loaded is said between turns
     from ferrule.app.build import App

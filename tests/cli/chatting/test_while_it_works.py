@@ -329,3 +329,34 @@ def test_the_terminal_is_as_it_was_afterwards(desk: Desk) -> None:
     assert chat.ended() == 0
     assert chat.text.endswith("same")
     assert b"\x1b[?2004l" in chat.written
+
+
+@pytest.mark.slow
+def test_another_model_takes_over_in_the_middle_of_a_turn(desk: Desk) -> None:
+    """The one that is speaking finishes what it says, and is let go of when the turn is over."""
+    chat = gated(desk, columns=80, rows=24)
+    chat.type("/model another")
+    chat.wait("The model is scripted/test.")
+    chat.type("and now?")
+    chat.wait("» and now? (queued")
+    desk.let_through(1)
+    chat.wait(lambda: chat.text.count("An answer. Its end.") == 2)  # a model of the same script, from its beginning
+    chat.prompt(2)
+
+
+@pytest.mark.slow
+def test_a_tall_paste_stays_quick_to_edit(desk: Desk) -> None:
+    chat = desk.chat(["Thanks."])
+    chat.prompt(1)
+    chat.press("\x1b[200~")
+    for number in range(1_000):
+        chat.press(f"line {number} 行 of a paste that is very long\n")
+        if not number % 50:
+            chat._read(0)
+    chat.press("the end\x1b[201~")
+    chat.wait(lambda: chat.visible.endswith("\n… the end"))
+    chat.press("!" * 100)
+    chat.wait(lambda: "!" * 60 in chat.visible, 30)
+    chat.press("\r")
+    chat.wait("Thanks.")
+    assert said_by_user(desk)[0].count("\n") == 1_000

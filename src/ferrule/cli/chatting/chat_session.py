@@ -174,6 +174,8 @@ class ChatAssistant:
 
 RunCommand: TypeAlias = "Callable[[Chat, str], Awaitable[bool]]"
 """Carries out what was said if it is a `/command`, and says whether it was."""
+StopsTurn: TypeAlias = "Callable[[str], bool | None]"
+"""Whether what was said is a command for which a turn has to be stopped; None where it is no command."""
 _TICK = 0.08
 _LEFT_BY_SIGNAL = {"SIGTERM": 143, "SIGHUP": 129}
 _CYCLE = ("default", "accept-edits", "plan")
@@ -184,9 +186,17 @@ class Chat:
     """The parts of a conversation that its commands may use."""
 
     def __init__(
-        self, screen: Screen, person: PersonInput, run_command: RunCommand, *, model: str = "", mode: str = "default"
+        self,
+        screen: Screen,
+        person: PersonInput,
+        run_command: RunCommand,
+        *,
+        stops_turn: StopsTurn = lambda _said: None,
+        model: str = "",
+        mode: str = "default",
     ) -> None:
         self._run_command = run_command
+        self._stops_turn = stops_turn
         self.screen = screen
         self.person = person
         self.printer = EventPrinter(
@@ -195,6 +205,8 @@ class Chat:
         self.queue: deque[str] = deque()
         """What was said while the agent worked, until the model reads it or the user has it back."""
         self.printer.queued = self.queue
+        self.prompted = asyncio.Event()
+        """Set once the user can type; what takes long to load comes after that."""
         self.leaving = False
         self.exit_code = 0
         self.notes_for_model: list[str] = []
@@ -344,6 +356,7 @@ class Chat:
             if first:
                 self.queue.append(first)
             async with self.person.reading():
+                self.prompted.set()
                 try:
                     while not self.leaving:
                         await self._once(opening)
@@ -471,13 +484,11 @@ class Chat:
         """What a line does that is typed while something else runs: a command acts at once, and whatever is for the
         model waits until it reads again.
         """
-        from ferrule.cli.chatting.commands import command_in
-
-        found = command_in(line)
-        if found is None and not line.startswith("!"):
+        stops = self._stops_turn(line)
+        if stops is None and not line.startswith("!"):
             self.queue.append(line)
             self.printer.draw()
-        elif found is not None and found.stops_turn:
+        elif stops:
             self.printer.note(f"» {line}", "strong")
             self._next.append(line)
             self.stop()

@@ -120,12 +120,13 @@ def _custom(command: CustomCommand) -> Callable[[Chat, str], Awaitable[None]]:
 _SAME = {"?": "help", "exit": "quit", "q": "quit"}
 
 
-def command_in(said: str) -> Command | None:
-    """The command that a line is, also where there is none of its name. A path such as `/etc/hosts` is none."""
+def stops_turn(said: str) -> bool | None:
+    """Whether a turn is stopped before it is carried out; None where it is no command, as a path (`/etc/hosts`)."""
     found = _COMMAND.fullmatch(said)
     if found is None:
         return None
-    return commands().get(_SAME.get(found["name"], found["name"])) or Command("", "", _help)
+    command = commands().get(_SAME.get(found["name"], found["name"]))
+    return command is not None and command.stops_turn
 
 
 async def run_command(chat: Chat, said: str) -> bool:
