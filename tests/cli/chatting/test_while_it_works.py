@@ -12,8 +12,10 @@ from tests.cli.chatting.test_chat import runs
 from tests.cli.terminal import CTRL_C, CTRL_D, ESCAPE
 from tests.needs import slow
 
+from ferrule.agent.agent_events import Ending
+
 if TYPE_CHECKING:
-    from tests.cli.chatting.conftest import Desk
+    from tests.cli.chatting.conftest import Desk, Room
     from tests.cli.terminal import Terminal
 
 UP, SHIFT_TAB = "\x1b[A", "\x1b[Z"
@@ -360,3 +362,34 @@ def test_a_tall_paste_stays_quick_to_edit(desk: Desk) -> None:
     chat.press("\r")
     chat.wait("Thanks.")
     assert said_by_user(desk)[0].count("\n") == 1_000
+
+
+@pytest.mark.slow
+def test_a_command_of_ones_own_that_cannot_be_started_is_said(desk: Desk) -> None:
+    chat = desk.chat(["Fine."], environment={"SHELL": "/no/such/shell"})
+    chat.prompt(1)
+    chat.type("!ls")
+    chat.wait("The command could not be started: No such file or directory")
+    chat.prompt(2)
+    chat.type("go")
+    chat.wait("Fine.")
+
+
+async def test_output_that_came_too_late_for_a_turn_is_a_note_and_runs_nothing_again(room: Room) -> None:
+    async with room.open("Done.") as chat:
+        await chat._turn("go")
+        chat.notes_for_model.append("The user ran `touch x` themselves.")
+        chat.queue.extend(["!touch x", "and?"])
+        chat._settle_queue(Ending.DONE)
+        assert list(chat.queue) == ["and?"]
+        assert (await chat.hear(chat.queue.popleft())).text == "[The user ran `touch x` themselves.]\n\nand?"
+
+
+@pytest.mark.slow
+def test_what_is_typed_before_everything_is_loaded_is_done_in_its_turn(desk: Desk) -> None:
+    chat = desk.chat(["One.", "Two."])
+    chat.prompt(1)
+    chat.press("first\r/mode plan\r")
+    chat.wait("One.")
+    chat.wait(lambda: chat.visible.endswith("\nplan ›"))
+    assert said_by_user(desk) == ["first"]

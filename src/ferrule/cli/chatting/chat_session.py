@@ -19,7 +19,7 @@ from ferrule.cli.chatting.call_view import shows_output
 from ferrule.cli.chatting.editor_rows import typed_rows
 from ferrule.cli.chatting.event_printer import EventPrinter, money
 from ferrule.cli.chatting.input import Interrupts
-from ferrule.cli.chatting.mentions import expand
+from ferrule.cli.chatting.mentions import Expanded, expand
 from ferrule.cli.chatting.questions import QuestionPlace
 from ferrule.cli.chatting.screen import LiveScreen, cut, kept, visible, wrapped
 from ferrule.cli.server_talk.questions import ServerQuestions
@@ -220,7 +220,10 @@ class Chat:
         self._acting: set[asyncio.Task[None]] = set()
         self._own: set[asyncio.Task[Any]] = set()
         self._one_command = asyncio.Lock()
-        self._model, self._mode = model, mode
+        self._model, self._first_mode = model, mode
+        self._chosen_mode: str | None = None
+        """What was chosen before there was an assistant to tell."""
+        self._entered = asyncio.Event()
         self._context_left: int | None = None
         self._interrupts = Interrupts()
         self._working = False
@@ -267,13 +270,13 @@ class Chat:
     @property
     def mode(self) -> str:
         """How much runs without asking."""
-        return str(self._policy.mode) if self._assistant is not None else self._mode
+        return str(self._policy.mode) if self._assistant is not None else self._chosen_mode or self._first_mode
 
     @mode.setter
     def mode(self, mode: str) -> None:
         from ferrule.pipeline.authorise import Mode
 
-        self._mode = mode
+        self._chosen_mode = mode
         if self._assistant is not None:
             self._policy.mode = Mode(mode)
 
@@ -361,10 +364,10 @@ class Chat:
                     while not self.leaving:
                         await self._once(opening)
                 finally:
-                    for task in self._acting:
+                    for task in (ending := {*self._acting, *self._own}):
                         task.cancel()
-                    if self._acting:
-                        await asyncio.wait(self._acting)
+                    if ending:
+                        await asyncio.wait(ending)
         except asyncio.CancelledError:
             if not self.leaving:
                 raise
@@ -383,12 +386,13 @@ class Chat:
 
     def enter(self, assistant: ChatAssistant) -> None:
         """The assistant is there."""
-        mode, self._assistant = self.mode, assistant
-        if mode != self.mode:
-            self.mode = mode  # chosen before
+        self._assistant = assistant
+        if self._chosen_mode is not None:
+            self.mode = self._chosen_mode
         assistant.agent.steering = self.queue
         assistant.agent.hear = self.hear
         self._measure_context()
+        self._entered.set()
         if isinstance(self.screen, LiveScreen):
             self.screen.refresh()
 
@@ -505,6 +509,7 @@ class Chat:
 
     async def _act(self, line: str) -> None:
         self.printer.note(f"» {line}", "strong")
+        await self._entered.wait()
         try:
             if line.startswith("!"):
                 await self._own_command(line[1:].strip())
@@ -522,7 +527,7 @@ class Chat:
         """`!command`: run by the user; the model hears of it with the next message, or while it works with the next
         results.
         """
-        from ferrule.cli.chatting.own_commands import run_own
+        from ferrule.cli.chatting.own_commands import OwnRun, run_own
 
         if not self.person.by_person:
             self.say(_("`!command` works only at a terminal, not from a pipe."), "warned")
@@ -540,7 +545,7 @@ class Chat:
         running = asyncio.create_task(run_own(command, self.assistant.app.runtime.session.directory, show))
         self._own.add(running)
         try:
-            ran = await running
+            await asyncio.wait({running})
         finally:
             running.cancel()
             self._own.discard(running)
@@ -548,6 +553,10 @@ class Chat:
             if ticking is not None:
                 ticking.cancel()
                 self.screen.show(())
+        if not running.cancelled() and isinstance(error := running.exception(), OSError):
+            self.say(_("The command could not be started: {why}").format(why=error.strerror or error), "bad")
+            return
+        ran = OwnRun(command, None, "") if running.cancelled() else running.result()
         if ran.code is None:
             self.printer.note(_("Stopped."), "warned")
         elif ran.code:
@@ -582,24 +591,28 @@ class Chat:
         await self.assistant.close_replaced()
         self._measure_context()
         self.for_model.clear()  # a command that is still queued is carried out anew
-        if ending is not Ending.DONE:
-            self._give_back()
+        self._settle_queue(ending)
 
-    def _give_back(self) -> None:
-        """What the model has not read goes back to the prompt; what a command of the user wrote is kept as a note."""
+    def _settle_queue(self, ending: Ending) -> None:
+        """What the model has not read is said next, or goes back to the prompt where the turn did not end well; what a
+        command of the user wrote is kept as a note.
+        """
         lines = [line for line in self.queue if not line.startswith("!")]
         self.queue.clear()
-        if lines:
+        if ending is Ending.DONE:
+            self.queue.extend(lines)
+        elif lines:
             self.person.put_back("\n".join(lines))
 
     async def hear(self, said: str) -> UserMessage:
         """What was said as the model gets it: with the files and images that it mentions, and what was done before."""
-        notes, self.notes_for_model = [f"[{note}]" for note in self.notes_for_model], []
-        if said.startswith("!"):
-            return UserMessage("\n\n".join(notes), typed=said)
-        expanded = await expand(self.for_model.get(said, said), self.assistant.app.runtime)
+        own = said.startswith("!")  # a command whose output is among the notes
+        expanded = Expanded("") if own else await expand(self.for_model.get(said, said), self.assistant.app.runtime)
         for note in expanded.notes:
             self.say(note, "warned")
+        notes, self.notes_for_model = [f"[{note}]" for note in self.notes_for_model], []
+        if own:
+            return UserMessage("\n\n".join(notes), typed=said)
         images = [image for label, image in self.images.items() if label in said]
         return UserMessage("\n\n".join([*notes, expanded.text]), (*expanded.attachments, *images), said)
 
