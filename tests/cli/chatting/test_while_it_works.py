@@ -28,11 +28,13 @@ everywhere = pytest.mark.parametrize(
 
 WORDS = {
     "en": {
+        "rewind": "Go back to before which message?",
         "plan": "only reading runs; the rest is refused", "queued": "(queued", "stopped": "Stopped.",
         "thinking": "thinking…", "later": "To continue later", "nothing": "Nothing to undo.",
         "refused": "refused by you: use git rm instead", "none": "There is no command `/mod`.",
     },
     "zh": {
+        "rewind": "回到哪条消息之前？",
         "plan": "只", "queued": "（已排队", "stopped": "已停止。", "thinking": "思考中…", "later": "以后继续",
         "nothing": "没有可撤销的内容", "refused": "您已拒绝：use git rm instead", "none": "没有命令 `/mod`",
     },
@@ -77,6 +79,39 @@ def test_a_command_that_changes_what_the_turn_works_on_stops_it_first(
     chat.wait(WORDS[lang]["stopped"])
     chat.wait(WORDS[lang]["nothing"])
     chat.prompt(2)
+
+
+@everywhere
+def test_rewind_stops_the_turn_and_its_list_takes_the_keys_until_it_is_left(
+    desk: Desk, lang: str, columns: int, rows: int
+) -> None:
+    chat = working(desk, [NEVER, "Fine."], lang=lang, columns=columns, rows=rows)
+    chat.type("/rewind")
+    chat.wait(WORDS[lang]["stopped"])
+    chat.wait(lambda: WORDS[lang]["rewind"] in chat.visible)
+    chat.press("\r")
+    chat.wait(lambda: chat.visible.endswith("\n› go"))
+    assert WORDS[lang]["rewind"] not in chat.visible
+    chat.press(" on\r")
+    chat.wait("Fine.")
+    assert said_by_user(desk)[-1] == "go on"
+
+
+@everywhere
+def test_a_custom_command_is_queued_and_the_model_gets_its_words(
+    desk: Desk, lang: str, columns: int, rows: int
+) -> None:
+    desk.file(".claude/commands/review.md", "Review $1 closely.\n")
+    chat = gated(desk, "--lang", lang, columns=columns, rows=rows)
+    for _time in range(2):  # each of them has its words
+        chat.type("/review a.py")
+    chat.wait(lambda: chat.visible.count(f"» /review a.py {WORDS[lang]['queued']}") == 2)
+    desk.let_through(1)
+    chat.wait("A second answer.")
+    chat.prompt(2)
+    told = [line for line in desk.said() if line.get("type") == "user"][1:]
+    assert [line["typed"] for line in told] == ["/review a.py"] * 2
+    assert all("Review a.py closely." in line["text"] for line in told)
 
 
 @everywhere
