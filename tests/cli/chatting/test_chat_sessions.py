@@ -103,7 +103,7 @@ def test_custom_commands_and_skills_in_help_by_tab_and_for_the_model(
         terminal.prompt()
         terminal.press("/rev")
         terminal.wait(lambda: "/review" in terminal.visible.rpartition("› /rev")[2])  # offered
-        choose(terminal, "› /review")
+        choose(terminal, "accept-edits › /review")
         terminal.press(" a.py\r")
         terminal.question()  # what the file allows counts for nothing
         terminal.type("n")

@@ -105,10 +105,11 @@ def test_a_custom_command_is_queued_and_the_model_gets_its_words(
     chat = gated(desk, "--lang", lang, columns=columns, rows=rows)
     for _time in range(2):  # each of them has its words
         chat.type("/review a.py")
-    chat.wait(lambda: chat.visible.count(f"» /review a.py {WORDS[lang]['queued']}") == 2)
+    chat.wait(lambda: chat.visible.count(WORDS[lang]["queued"].strip()) == 2)
     desk.let_through(1)
     chat.wait("A second answer.")
     chat.prompt(2)
+    assert chat.text.count("» /review a.py") == 2
     told = [line for line in desk.said() if line.get("type") == "user"][1:]
     assert [line["typed"] for line in told] == ["/review a.py"] * 2
     assert all("Review a.py closely." in line["text"] for line in told)

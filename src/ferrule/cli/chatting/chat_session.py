@@ -174,8 +174,8 @@ class ChatAssistant:
 
 RunCommand: TypeAlias = "Callable[[Chat, str], Awaitable[bool]]"
 """Carries out what was said if it is a `/command`, and says whether it was."""
-StopsTurn: TypeAlias = "Callable[[str], bool | None]"
-"""Whether what was said is a command for which a turn has to be stopped; None where it is no command."""
+StopsTurn: TypeAlias = "Callable[[Chat, str], bool | None]"
+"""Whether what was said is a command for which a turn has to be stopped; None where it is for the model."""
 _TICK = 0.08
 _LEFT_BY_SIGNAL = {"SIGTERM": 143, "SIGHUP": 129}
 _CYCLE = ("default", "accept-edits", "plan")
@@ -191,7 +191,7 @@ class Chat:
         person: PersonInput,
         run_command: RunCommand,
         *,
-        stops_turn: StopsTurn = lambda _said: None,
+        stops_turn: StopsTurn = lambda _chat, _said: None,
         model: str = "",
         mode: str = "default",
     ) -> None:
@@ -488,7 +488,7 @@ class Chat:
         """What a line does that is typed while something else runs: a command acts at once, and whatever is for the
         model waits until it reads again.
         """
-        stops = self._stops_turn(line)
+        stops = self._stops_turn(self, line)
         if stops is None and not line.startswith("!"):
             self.queue.append(line)
             self.printer.draw()
@@ -607,6 +607,8 @@ class Chat:
     async def hear(self, said: str) -> UserMessage:
         """What was said as the model gets it: with the files and images that it mentions, and what was done before."""
         own = said.startswith("!")  # a command whose output is among the notes
+        if not own and said not in self.for_model:
+            await self._run_command(self, said)  # one that was queued has words for the model
         expanded = Expanded("") if own else await expand(self.for_model.get(said, said), self.assistant.app.runtime)
         for note in expanded.notes:
             self.say(note, "warned")

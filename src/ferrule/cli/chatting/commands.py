@@ -55,6 +55,8 @@ class Command(NamedTuple):
     choices: Callable[[Chat], Sequence[str]] | None = None
     stops_turn: bool = False
     """Whether a turn that runs is stopped first, because it would work on with what the command changes."""
+    for_model: bool = False
+    """Whether all it has is words for the model, which waits for them as for any line."""
 
 
 def commands() -> Mapping[str, Command]:
@@ -83,7 +85,7 @@ def commands() -> Mapping[str, Command]:
             _effort_choices,
         ),
         "todos": Command(_("Show the model's list of steps."), "", todos_command),
-        "init": Command(_("Have the model write an AGENTS.md for this project."), "", init_command),
+        "init": Command(_("Have the model write an AGENTS.md for this project."), "", init_command, for_model=True),
         "cost": Command(_("Show the tokens and money used so far."), "", _cost),
         "compact": Command(_("Summarise earlier messages."), "", _compact, stops_turn=True),
         "clear": Command(_("Start a new conversation; the old one stays saved."), "", _clear, stops_turn=True),
@@ -106,7 +108,9 @@ def commands() -> Mapping[str, Command]:
 def known_commands(chat: Chat) -> Mapping[str, Command]:
     """The same with those of the project and the user, none of which takes the place of one of ours."""
     custom = chat.assistant.commands.for_user() if chat.begun else ()
-    found = {one.name: Command(one_line(one.about), one_line(one.takes), _custom(one)) for one in custom}
+    found = {
+        one.name: Command(one_line(one.about), one_line(one.takes), _custom(one), for_model=True) for one in custom
+    }
     return {**found, **commands()}
 
 
@@ -120,13 +124,15 @@ def _custom(command: CustomCommand) -> Callable[[Chat, str], Awaitable[None]]:
 _SAME = {"?": "help", "exit": "quit", "q": "quit"}
 
 
-def stops_turn(said: str) -> bool | None:
-    """Whether a turn is stopped before it is carried out; None where it is no command, as a path (`/etc/hosts`)."""
+def stops_turn(chat: Chat, said: str) -> bool | None:
+    """Whether a turn is stopped before it is carried out; None where it is for the model, as a path (`/etc/hosts`)."""
     found = _COMMAND.fullmatch(said)
     if found is None:
         return None
-    command = commands().get(_SAME.get(found["name"], found["name"]))
-    return command is not None and command.stops_turn
+    command = known_commands(chat).get(_SAME.get(found["name"], found["name"]))
+    if command is None:
+        return False
+    return None if command.for_model else command.stops_turn
 
 
 async def run_command(chat: Chat, said: str) -> bool:

@@ -80,7 +80,7 @@ class PlainInput:
         return nullcontext()
 
     def put_back(self, text: str) -> None:
-        """Nothing is typed here while the agent works."""
+        """Whole lines are read: none can be edited once more."""
 
     async def message(self) -> str:
         self._say("> ")

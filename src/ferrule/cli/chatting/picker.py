@@ -62,6 +62,7 @@ def _application(title: str, rows: Sequence[str]) -> Application[int | None]:
     from prompt_toolkit.application import Application
     from prompt_toolkit.buffer import Buffer
     from prompt_toolkit.data_structures import Size
+    from prompt_toolkit.input.defaults import create_input
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
     from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, Layout, VSplit, Window
     from prompt_toolkit.output.vt100 import Vt100_Output
@@ -151,5 +152,6 @@ def _application(title: str, rows: Sequence[str]) -> Application[int | None]:
         key_bindings=keys,
         style=Style.from_dict({"title": "bold", "faint": "ansibrightblack"}),
         erase_when_done=True,
+        input=create_input(),  # that of the editor may still give it an Esc that is meant for the list
         output=Vt100_Output(sys.stdout, size, term=os.environ.get("TERM"), enable_cpr=False),
     )
