@@ -81,9 +81,11 @@ class _Screen(pyte.HistoryScreen):
                 if at + wide > columns:  # a wide character is not cut in two
                     rows.append({})
                     at = 0
+                if (y, x) == (self.cursor.y, self.cursor.x):  # it stays on its character
+                    cursor = (len(rows) - 1, at)
                 rows[-1].update({at + one: line[x + one] for one in range(wide)})
                 x, at = x + wide, at + wide
-            if y == self.cursor.y:
+            if y == self.cursor.y and self.cursor.x >= length:
                 cursor = (len(rows) - 1, min(at, columns - 1))  # behind a full row it waits at the row's end
         while len(rows) > self.lines:
             row = self.buffer.default_factory()  # type: ignore[misc]

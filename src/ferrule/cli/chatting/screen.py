@@ -312,9 +312,11 @@ class LiveScreen:
         above, column = self._cursor
         columns = self._size().columns
         if columns < self._columns and self._wraps_again:
-            from wcwidth import clip
+            from wcwidth import clip, strip_sequences
 
-            rows = [*self._drawn_rows[:above], clip(self._drawn_rows[above], 0, column)]
+            row = self._drawn_rows[above]
+            under = strip_sequences(clip(row, column, self._columns)).rstrip()[:1]  # the cursor goes where it goes
+            rows = [*self._drawn_rows[:above], clip(row, 0, column) + under]
             above = sum(rows_taken(row, columns) for row in rows) - 1
         return "\r" + (f"\x1b[{above}A" if above else "") + "\x1b[J"
 
