@@ -195,7 +195,7 @@ Write an AGENTS.md for this project: what an assistant that works here must know
 README, the build and test settings and the main code first. Cover, each in a few lines: what the project is, how it \
 is laid out, the exact commands that build, test, lint and run it, the conventions of its code, and what to be careful \
 with. Write only what you found in the project, in the language of its documentation, in at most 60 lines. If there is \
-an AGENTS.md or a CLAUDE.md already, keep what is right in it and mend the rest. Then tell the user briefly what you \
+an AGENTS.md or a CLAUDE.md already, keep what is right in it and fix the rest. Then tell the user briefly what you \
 wrote."""
 
 
