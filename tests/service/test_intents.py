@@ -401,7 +401,7 @@ async def test_a_package_adds_a_handler(tmp_path: Path, monkeypatch: pytest.Monk
             handler={"type": "greet", "greeting": "Hi"},
         )  # fmt: skip
         assert (await client.run_intent("greet_them", {"customer": "Ann"})).answer == "Hi, Ann of default!"
-        assert sorted(service.service.intents.handlers) == ["chain", "data", "form", "greet", "query", "tool"]
+        assert sorted(service.service.intents.handlers) == ["chain", "data", "draft", "form", "greet", "query", "tool"]
 
 
 async def test_intents_that_call_intents_end_soon(tmp_path: Path) -> None:
