@@ -213,4 +213,4 @@ def test_without_servers_it_says_so_and_imports_nothing_for_it(tmp_path: Path) -
 
 def test_it_is_told_in_chinese_too(ferrule: Command) -> None:
     write_json(ferrule)
-    assert "mcp theirs: 尚未信任，未启动：" in ferrule("--lang", "zh", "doctor").out
+    assert "mcp theirs：尚未信任，未启动：" in ferrule("--lang", "zh", "doctor").out

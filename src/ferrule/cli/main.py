@@ -33,7 +33,7 @@ COMMANDS = {
     "panel": ("panel", "Look at the record of your own calls in a browser."),
     "plugin": ("plugin", "Install, judge, use and remove plugins."),
     "redo": ("past", "Redo what was undone."),
-    "remote": ("remote", "Try a NATS server, see pools and workers, and configure a real server."),
+    "remote": ("remote", "Try, watch and set up calls on other machines."),
     "roles": ("tenants", "Manage the roles of the service's users."),
     "rules": ("rules", "See and change the permission rules."),
     "run": ("run", "Give the assistant a request and print its answer."),

@@ -8,7 +8,6 @@ import time
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ferrule.agent.saved_sessions import SessionProblem
-from ferrule.agent.system_prompt import git_root
 from ferrule.app.settings import SettingsError
 from ferrule.cli.chatting.call_view import counted, diff_rows
 from ferrule.cli.chatting.event_printer import usage_words
@@ -20,6 +19,7 @@ from ferrule.cli.chatting.session_commands import (
     init_command,
     resume_command,
     rewind_command,
+    say_undone,
     todos_command,
 )
 from ferrule.cli.words import _, localised, said_of
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from ferrule.core.model import Effort
     from ferrule.workspace.snapshots.changes import Group
     from ferrule.workspace.snapshots.history import History
-    from ferrule.workspace.snapshots.undo_report import Report
 
 
 _COMMAND = re.compile(r"/(?P<name>[\w:-]+|\?)(?:\s+(?P<rest>.*))?", re.DOTALL)
@@ -211,14 +210,14 @@ async def _undo(chat: Chat, rest: str) -> None:
     """The last turn that changed something, or the last N of them, or one change."""
     history, session = _history(chat)
     if rest == "call":
-        told(chat, history, await asyncio.to_thread(history.undo, session=session))
+        say_undone(chat, history, await asyncio.to_thread(history.undo, session=session))
         return
     turns = int(rest) if rest.isdecimal() and int(rest) > 0 else 0 if rest else 1
     if not turns:
         chat.say(_("/undo takes a number of turns, or `call`."), "warned")
         return
     report, undone = await asyncio.to_thread(history.undo_turns, session, most=turns)
-    told(chat, history, report)
+    say_undone(chat, history, report)
     if turns > undone > 0 and report.refused is None:
         chat.say(counted(undone, _("Only 1 turn had changes to undo."), _("Only {n} turns had changes to undo.")))
 
@@ -230,7 +229,7 @@ def _undo_choices(_chat: Chat) -> Sequence[str]:
 async def _redo(chat: Chat, _rest: str) -> None:
     """What was undone last, with all of its turn."""
     history, session = _history(chat)
-    told(chat, history, await asyncio.to_thread(history.redo_turn, session))
+    say_undone(chat, history, await asyncio.to_thread(history.redo_turn, session))
 
 
 async def _diff(chat: Chat, rest: str) -> None:
@@ -250,36 +249,6 @@ async def _diff(chat: Chat, rest: str) -> None:
 async def _groups(history: History, session: str) -> list[Group]:
     """The newest first."""
     return await asyncio.to_thread(history.recent, _MOST_GROUPS, session=session)
-
-
-def told(chat: Chat, history: History, report: Report) -> None:
-    """Say what was undone or redone, and let the model know with the next message."""
-    from ferrule.cli.past import (
-        MOST_FILES,
-        undone_files,
-    )  # with the database of changes, which the first prompt need not
-
-    changes = report.changes
-    if changes:
-        words = (
-            counted(len(changes), _("1 change undone:"), _("{n} changes undone:"))
-            if report.undo
-            else counted(len(changes), _("1 change redone:"), _("{n} changes redone:"))
-        )
-        chat.say(words, "good")
-        for row in undone_files(report, history):
-            chat.say(row)
-        verb = "undid" if report.undo else "redid"
-        listed = ", ".join(
-            f"`{history.show(path)}`" for path in dict.fromkeys(one.path for one in changes[:MOST_FILES])
-        )
-        chat.notes_for_model.append(f"The user {verb} your changes to {listed}. Read a file again before you edit it.")
-    elif report.refused is None and not report.uncovered:
-        chat.say(_("Nothing to undo.") if report.undo else _("Nothing to redo."))
-    if report.refused is not None or report.uncovered:
-        chat.say(localised(report.trouble if changes else report.words), "warned")
-    if changes and git_root(chat.assistant.app.runtime.session.workspace) is not None:
-        chat.say(_("Commits and branches stay as they are."), "faint")
 
 
 # /tools, /model, /mode and /effort: what the model may call, which model it is, how much runs without asking, and how

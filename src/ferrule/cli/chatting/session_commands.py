@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.agent.conversation import said_by_user, turn_starts
 from ferrule.agent.saved_sessions import SessionProblem
+from ferrule.agent.system_prompt import git_root
 from ferrule.cli.chatting.answer_lines import AnswerLines
 from ferrule.cli.chatting.call_view import counted, label, todo_rows
 from ferrule.cli.chatting.picker import pick
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from ferrule.cli.chatting.input import PersonInput
     from ferrule.cli.chatting.screen import Screen
     from ferrule.core.model import Message
+    from ferrule.workspace.snapshots.history import History
+    from ferrule.workspace.snapshots.undo_report import Report
 
 
 # /resume and `chat --resume`: one of the saved conversations, chosen by its title and age.
@@ -115,6 +118,33 @@ def _cut_off(messages: Sequence[Message]) -> list[str]:
     ] or [_("The last turn was cut off before an answer.")]
 
 
+def say_undone(chat: Chat, history: History, report: Report) -> None:
+    """Say what was undone or redone, and let the model know with the next message."""
+    from ferrule.cli.past import MOST_FILES, undone_files  # with the database of changes: not before the first prompt
+
+    changes = report.changes
+    if changes:
+        words = (
+            counted(len(changes), _("1 change undone:"), _("{n} changes undone:"))
+            if report.undo
+            else counted(len(changes), _("1 change redone:"), _("{n} changes redone:"))
+        )
+        chat.say(words, "good")
+        for row in undone_files(report, history):
+            chat.say(row)
+        verb = "undid" if report.undo else "redid"
+        listed = ", ".join(
+            f"`{history.show(path)}`" for path in dict.fromkeys(one.path for one in changes[:MOST_FILES])
+        )
+        chat.notes_for_model.append(f"The user {verb} your changes to {listed}. Read a file again before you edit it.")
+    elif report.refused is None and not report.uncovered:
+        chat.say(_("Nothing to undo.") if report.undo else _("Nothing to redo."))
+    if report.refused is not None or report.uncovered:
+        chat.say(localised(report.trouble if changes else report.words), "warned")
+    if changes and git_root(chat.assistant.app.runtime.session.workspace) is not None:
+        chat.say(_("Commits and branches stay as they are."), "faint")
+
+
 # /rewind and /fork: the conversation as it was before a message, and a copy of it.
 
 
@@ -147,11 +177,9 @@ async def rewind_command(chat: Chat, rest: str) -> None:
     if files is None:
         return
     if files:
-        from ferrule.cli.chatting.commands import told
-
         history, session = files_of(chat.assistant.app.runtime.session).history, chat.assistant.id
         report, _turns = await asyncio.to_thread(history.undo_turns, session, since=message.turn)
-        told(chat, history, report)
+        say_undone(chat, history, report)
     said = chat.assistant.rewind(at)
     chat.person.put_back(said)
     chat.say(_("Back to before: {words}").format(words=one_line(said)[:200]), "good")
