@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ from ferrule.core.context import Caller, Session, ToolContext
 from ferrule.core.errors import ErrorKind, MissingExtra, ToolError
 from ferrule.core.function_tool import tool
 from ferrule.pipeline.run import Runtime
-from ferrule.records.telemetry import MetricsRecorder, SpanTracer
+from ferrule.records.telemetry import LineRecord, MetricsRecorder, SpanTracer
 
 if TYPE_CHECKING:
     from ferrule.core.tool import Invocation
@@ -225,3 +226,11 @@ async def test_a_span_and_the_metrics_say_what_a_call_waited(
     (seen,) = collected(reader)["tool.approval.duration"]
     assert seen[0] == {"gen_ai.tool.name": "book"}
     assert seen[1] == (1, pytest.approx(waited, abs=0.05))
+
+
+def test_a_line_of_a_call_fits_every_format() -> None:
+    usual = vars(logging.makeLogRecord({})).keys() - {"message", "asctime"}
+    line = LineRecord("ferrule.calls", logging.INFO, "%s done", ("it",))
+    assert usual <= vars(line).keys()
+    words = " ".join(f"%({name})s" for name in sorted(usual))
+    assert "it" in logging.Formatter(f"%(asctime)s %(message)s {words}").format(line)

@@ -45,18 +45,22 @@ _registry = logging.getLogger("ferrule.registry")
 _UNSAFE = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {0x2028: " ", 0x2029: " "}
 
 
+_UNSAID: dict[str, Any] = {
+    **dict.fromkeys(("pathname", "filename", "module", "funcName", "threadName", "processName"), ""),
+    **dict.fromkeys(("exc_info", "exc_text", "stack_info", "thread", "taskName")),
+    "lineno": 0,
+    "relativeCreated": 0.0,
+    "process": os.getpid(),
+}
+
+
 class LineRecord(logging.LogRecord):
     """A log record for lines that come with every call: it says neither which line of code wrote it nor in which
     thread, because finding that out takes longer than all the rest.
     """
 
-    pathname = filename = module = funcName = ""  # noqa: N815 - logging's own names
-    lineno = 0
-    relativeCreated = 0.0  # noqa: N815
-    exc_info = exc_text = stack_info = thread = threadName = processName = taskName = None  # noqa: N815
-    process = os.getpid()
-
     def __init__(self, name: str, level: int, message: str, args: tuple[Any, ...]) -> None:  # pyright: ignore[reportMissingSuperCall]
+        self.__dict__.update(_UNSAID)  # where formats look for their fields
         self.name = name
         self.levelno = level
         self.levelname = logging.getLevelName(level)
