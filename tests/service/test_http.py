@@ -236,7 +236,7 @@ async def test_the_metrics_are_those_of_the_catalogue_by_tenant(sqlite: str, tmp
         assert 'tool_execution_success_total{tenant="default",tool="add"} 1' in whole
         assert 'tool_execution_failure_total{tenant="other",tool="refuse"} 1' in whole
         assert 'http_requests_total{path="/v1/calls",status="200"} 2' in whole
-        assert "tool_registry_size 12" in whole
+        assert "tool_registry_size 13" in whole
         assert whole.count("# TYPE tool_execution_count_total") == 1
         own = (await (await service.http(secret)).get("/metrics")).text
         assert "default" not in own
