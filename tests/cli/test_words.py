@@ -370,6 +370,6 @@ def test_what_a_model_is_told_stays_english_and_the_person_reads_chinese(ferrule
 def test_explain_is_chinese_throughout(ferrule: Command) -> None:
     done = ferrule("--lang", "zh", "explain", "Bash", '{"command": "rm -rf x; touch y"}')
     assert done.code == 3
-    assert done.out.splitlines()[0] == "Bash: 询问，因为`rm -rf x` 是危险的：它不经询问就删除文件夹及其全部内容"
+    assert done.out.splitlines()[0] == "Bash：询问，因为`rm -rf x` 是危险的：它不经询问就删除文件夹及其全部内容"
     assert not re.search(r"[a-z]+ [a-z]+ [a-z]+", re.sub(r"`[^`]*`", "", done.out)), done.out
     assert not re.search(r"\b(ask|allow|deny|runs|writes?)\b", re.sub(r"`[^`]*`", "", done.out)), done.out

@@ -255,7 +255,7 @@ async def test_what_can_never_work_is_not_stored(tmp_path: Path) -> None:
     assert said == snapshot(
         {
             "no handler of that type": (
-                "`handler.type` must be one of `chain`, `data`, `form`, `query`, `tool`, not 'qurey'."
+                "`handler.type` must be one of `chain`, `data`, `draft`, `form`, `query`, `tool`, not 'qurey'."
             ),
             "an unknown option": (
                 "`handler.filter` means nothing to a handler of type `query`. Did you mean `filters`?"

@@ -27,7 +27,7 @@ WORDS: dict[str, dict[str, Any]] = {
             "You said no, so the folder stays where it is, and I go on with the rest.",
         ],
         "refused": "refused by you: keep the folder",
-        "undone": "1 change undone:",
+        "undone": "2 changes undone:",
         "read": "read 2 lines",
         "edited": "edited (+1 −1)",
         "always": "Always",
@@ -42,7 +42,7 @@ WORDS: dict[str, dict[str, Any]] = {
             "你说了不，所以文件夹留在原处，我继续做其余的事情😀。",
         ],
         "refused": "您已拒绝：keep the folder",
-        "undone": "已撤销 1 处更改：",
+        "undone": "已撤销 2 处更改：",
         "read": "读取了 2 行",
         "edited": "已编辑",
         "always": "总是",
@@ -109,8 +109,10 @@ def test_a_whole_session(desk: Desk, lang: str, columns: int) -> None:
     chat.prompt(4)
     assert not runs("sleep 1000", desk)
 
-    chat.type("/undo 2")
+    chat.type("/undo")  # the last turn that changed something: the stopped one did not
     chat.wait(words["undone"])
+    assert not (desk.workspace / "made-1").exists()
+    assert file.read_text() == "hello\nmoon\n"
     chat.prompt(5)
     chat.type("/undo 9")
     chat.wait(lambda: file.read_text() == "hello\nworld\n")
