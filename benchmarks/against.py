@@ -1,8 +1,8 @@
 """This code against an older commit of it, in one run: `python benchmarks/against.py COMMIT [BENCHMARK …]`.
 
-The commit is checked out into a folder of its own. Each benchmark runs there and here in turn, as each has it, and the
-best round of every row that both have is compared. Exits with 1 when a row is worse by more than 5 %; one that is so
-in the first rounds is given as many rounds again, since a busy machine can only make a row worse.
+The commit is checked out into a folder of its own. Each benchmark runs there and here in turn, as each has it, and
+every row that both have is compared. Exits with 1 when a row is worse by more than 5 %; a benchmark with one that is
+so in the first rounds is given as many rounds again.
 """
 
 from __future__ import annotations
@@ -14,21 +14,24 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from statistics import median
 
 ROOT = Path(__file__).parents[1]
 ROWS = ("overhead", "registry", "records", "search", "files", "shell", "sandbox", "agent", "mcp_echo", "mcp_gateway")
 """Those that print rows; the others count cases, and compare with peers of their own."""
 WORST = 1.05
-MORE_IS_BETTER = ("/s", "MB/s", "calls/s")
+MORE_IS_BETTER = "/s"
+"""How the units end of which more is better."""
 
-Best = dict[str, tuple[float, str]]
+Rows = dict[str, tuple[float, str]]
+"""By name: the figure and its unit."""
 
 
-def run(folder: Path, name: str, best: Best, *, quickly: bool) -> None:
-    """Run a benchmark of a checkout once, and keep the better of each row."""
+def run(folder: Path, name: str, *, quickly: bool) -> Rows:
+    """Run a benchmark of a checkout once."""
     script = folder / "benchmarks" / f"{name}.py"
     if not script.exists():
-        return
+        return {}
     quick = ["--quick"] if quickly and '"--quick"' in script.read_text() else []
     environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
     done = subprocess.run(
@@ -38,39 +41,49 @@ def run(folder: Path, name: str, best: Best, *, quickly: bool) -> None:
     start = done.stdout.find("[\n")
     if start < 0:
         sys.exit(f"{script} printed no rows:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    for row in json.loads(done.stdout[start:]):
-        label, value, unit = row["name"].strip(), float(row["value"]), row["unit"]
-        kept = best.get(label, (value, unit))[0]
-        best[label] = (max(kept, value) if unit in MORE_IS_BETTER else min(kept, value), unit)
+    return {row["name"].strip(): (float(row["value"]), row["unit"]) for row in json.loads(done.stdout[start:])}
 
 
-def ratio(before: tuple[float, str], now: tuple[float, str]) -> float:
-    """Above 1 is worse."""
-    if before[0] <= 0 or now[0] <= 0:  # a difference that vanished in the noise
-        return 1.0 if now[0] <= max(before[0], 0) else float("inf")
-    return before[0] / now[0] if now[1] in MORE_IS_BETTER else now[0] / before[0]
+def ratio(before: float, now: float, unit: str) -> float:
+    """Above 1 is worse; 1 where one of them is a difference that vanished in the noise."""
+    if before <= 0 or now <= 0:
+        return 1.0
+    return before / now if unit.endswith(MORE_IS_BETTER) else now / before
+
+
+def judge(rounds: list[tuple[Rows, Rows]], label: str) -> tuple[float, float, str, float]:
+    """The best before and now, the unit, and the ratio.
+
+    What a busy machine does to a row, and to the bare work that a row is a ratio of, is in some rounds of one of them.
+    So the ratio is the kinder of two: that of both best rounds, and the median of the rounds' own.
+    """
+    pairs = [(before[label][0], now[label][0]) for before, now in rounds]
+    unit = rounds[0][1][label][1]
+    best = max if unit.endswith(MORE_IS_BETTER) else min
+    before, now = best(pair[0] for pair in pairs), best(pair[1] for pair in pairs)
+    return before, now, unit, min(ratio(before, now, unit), median(ratio(*pair, unit) for pair in pairs))
 
 
 def compare(name: str, older: Path, rounds: int, *, quickly: bool) -> list[str]:
     """Print the rows of one benchmark; the labels of those that are worse."""
-    before: Best = {}
-    now: Best = {}
+    done: list[tuple[Rows, Rows]] = []
     worse: list[str] = []
-    for attempt in range(2):
+    shared: list[str] = []
+    for _attempt in range(2):
         for number in range(rounds):
-            for folder, best in ((older, before), (ROOT, now))[:: 1 if number % 2 else -1]:
-                run(folder, name, best, quickly=quickly)
-        worse = [label for label in now if label in before and ratio(before[label], now[label]) > WORST]
-        if not worse or attempt:
+            first, second = (older, ROOT)[:: 1 if number % 2 else -1]
+            rows = {folder: run(folder, name, quickly=quickly) for folder in (first, second)}
+            done.append((rows[older], rows[ROOT]))
+        shared = [label for label in done[0][1] if label in done[0][0]]
+        worse = [label for label in shared if judge(done, label)[-1] > WORST]
+        if not worse:
             break
-    shared = [label for label in now if label in before]
     width = max(map(len, shared), default=0)
-    print(f"\n{name}: {len(shared)} rows in both, {len(now) - len(shared)} only here", flush=True)
+    print(f"\n{name}: {len(shared)} rows in both, {len(done[0][1]) - len(shared)} only here", flush=True)
     for label in shared:
-        unit = now[label][1]
-        mark = "✗" if label in worse else " "
-        figures = f"{before[label][0]:>9.3g} → {now[label][0]:>9.3g} {unit}"
-        print(f"{mark} {label:<{width}}  {figures:<30} {ratio(before[label], now[label]):.2f}", flush=True)
+        before, now, unit, times = judge(done, label)
+        figures = f"{before:>9.3g} → {now:>9.3g} {unit}"
+        print(f"{'✗' if label in worse else ' '} {label:<{width}}  {figures:<30} {times:.2f}", flush=True)
     return [f"{name}: {label}" for label in worse]
 
 

@@ -23,7 +23,7 @@ from ferrule.policy.commands.carried import (
     commands_in,
     started,
 )
-from ferrule.policy.commands.dangers import danger_of_writing, dangers_of, is_secret
+from ferrule.policy.commands.dangers import STARTS_ITSELF, danger_of_writing, dangers_of, is_secret
 from ferrule.policy.commands.parts import Analysis, Danger, Guess, Part, likely_name, names
 from ferrule.policy.commands.words import expansion_end, fields, is_assignment, plain_commands, split
 from ferrule.policy.commands.wrappers import FEEDERS, SHELLS, Unwrapped, unwrap, wraps
@@ -252,7 +252,7 @@ class _Reading:
         self._wrappers: tuple[str, ...] = ()
         self._typed: tuple[str, ...] | None = None
         self._fed = False
-        self._depth = 0
+        self._within: list[str] = []
         self._reads_input: list[int] = []
         self._read: list[str] = []
 
@@ -602,17 +602,19 @@ class _Reading:
                         seen.add(step)
                         ahead.append(step)
             if (first, True) in seen:
-                why = phrase("it starts itself again and again until the machine freezes")
-                self.dangers.append(Danger(_brief(first), why))
+                self.dangers.append(Danger(_brief(first), STARTS_ITSELF))
 
     def _nested(self, script: str) -> None:
-        self._depth += 1
-        if self._depth > DEEPEST_SCRIPT:
+        if script in self._within:
+            self.dangers.append(Danger(_brief(script), STARTS_ITSELF))
+            return
+        if len(self._within) >= DEEPEST_SCRIPT:
             raise ValueError(f"it has more than {DEEPEST_SCRIPT} scripts within scripts")
+        self._within.append(script)
         inherited, self._inherited = self._inherited, self._set
         self.text(script)
         self._inherited = inherited
-        self._depth -= 1
+        self._within.pop()
 
     def _assign(self, assignments: list[str]) -> list[str]:
         """Keep what variables are set to; programs may run those values that hold more than a word."""

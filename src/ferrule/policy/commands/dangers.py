@@ -192,6 +192,8 @@ _OPEN_TO_ALL = re.compile(
 )
 _SET_ID = re.compile(r"[2-7][0-7]{3}|0[2-7][0-7]{3}|.*[+=][rwxXt]*s.*")
 _CLOSED_TO_ALL = re.compile(r"0{1,4}|a?[-=]rwx|a=|ugo=|-rwx|ugo-rwx")
+STARTS_ITSELF = phrase("it starts itself again and again until the machine freezes")
+_OWNER_ALONE = re.compile(r"0?[1-7]00|[go]+-[rwxXst]+|[go]+=")
 _LONGEST_MODE = 64
 
 _PROTECTED: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -485,7 +487,7 @@ def _of_unknown(words: list[str]) -> Iterator[str]:
     if first == "…":
         yield phrase("which program it runs is only known once it runs")
     if first.removeprefix("./") in ("$0", "${0}"):
-        yield phrase("it starts itself again and again until the machine freezes")
+        yield STARTS_ITSELF
     if first.startswith(("$(", "`")) and "/" not in first[-24:].rpartition(")")[2]:
         yield phrase("which program it runs is only known once it runs")
     for name in ("rm", "chmod", "dd"):
@@ -497,6 +499,8 @@ def _of_unknown(words: list[str]) -> Iterator[str]:
 def _of_written(name: str, arguments: list[str]) -> Iterator[str]:
     operands = [word for word in arguments if not word.startswith("-")]
     written: list[str] = []
+    if name == "chmod" and operands and _OWNER_ALONE.fullmatch(operands[0]):
+        return  # whoever closes a file to others changes nothing of what it says
     if name in _WRITES_ALL:
         written = operands
     elif name in _WRITES_LAST:
