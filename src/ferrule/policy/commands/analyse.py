@@ -169,7 +169,7 @@ _NO_FILE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/d
 _INLINE = re.compile(r"-\w*[ceEpr]\w*|--(eval|print|execute|run)\b.*|-exec")
 _DISK = re.compile(r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk/|mapper/|sr|sg|mtd|ubi|vg\w*/|r?disk\d|ada)\w?")
 _MAKES_PROGRAMS = re.compile(r"[gmn]?awk|n?vim?|ex|(?:gcc|g\+\+|clang|clang\+\+|cc|c\+\+|tcc|go|rustc)(?:-[\d.]+)?")
-_LISTS = PRINTERS - names("cat tee head tail sort tac od xxd hexdump gzip base64")
+_LISTS = PRINTERS | {"df", "lsblk"} - names("cat tee head tail sort tac od xxd hexdump gzip base64")
 _CODED = re.compile(r"\\[^n]|%[^%]")
 _ENDLESS = re.compile(r"(?:while\s+(?:true|:|\[\s*1|\(\(\s*1|sleep)|until\s+false|for\s*\(\([^;]*;\s*;)")
 _BETWEEN = re.compile(r"[;&|\n(){}`]+|\$\(")
@@ -582,11 +582,12 @@ class _Reading:
     def _run_file(self, name: str, words: list[str]) -> None:
         """What this very text has written to a file is known when the file is run."""
         places = [words[0]] if "/" in words[0] else words[1:] if name in SHELLS or name in ("source", ".") else []
-        if INTERPRETER.fullmatch(name):
+        runs_code = INTERPRETER.fullmatch(name) or words[:2] == ["go", "run"]
+        if runs_code:
             places = words[1:]
         for place in places:
             script = self._written.get(place.removeprefix("./"))
-            if script is not None and INTERPRETER.fullmatch(name):
+            if script is not None and runs_code:
                 self.dangers += [Danger(_brief(" ".join(words)), why) for why in code_dangers(script)]
             elif script is not None:
                 self._nested(script)

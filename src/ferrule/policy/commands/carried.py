@@ -49,7 +49,7 @@ _BEGINS = re.compile(
 )
 # What in a text starts programs, by the program that reads it; `None` where all of it may be run.
 _ANY_START = re.compile(
-    r"system|exec|popen|subprocess|spawn|shell|`|%x|qx|\brun\(|\bcall\(|\bcmd\(|command\W{0,3}[\"'(:.]"
+    r"system|syscmd|exec|popen|subprocess|spawn|shell|`|%x|qx|\brun\(|\bcall\(|\bcmd\(|command\W{0,3}[\"'(:.]"
     r"|process\w*\W{0,3}[\"'(:.]|!",
     re.IGNORECASE,
 )
@@ -71,7 +71,8 @@ _NAMES_PROGRAM = re.compile(
     r"(.*)"
 )
 _COMMAND_OPTION = re.compile(
-    r"(?:-[cCxEa]|-TT|--(?:command|exec|cmd|run|execute|script-shell|entrypoint)(?:=|(?=$))|scripts\.\w+=)(.*)",
+    r"(?:-[cCxEa]|-TT|-wrapper|--(?:command|exec|cmd|run|execute|filter|script-shell|entrypoint)(?:=|(?=$))"
+    r"|scripts\.\w+=)(.*)",
     re.DOTALL,
 )
 RUNS_DOWNLOAD = phrase("it runs what was downloaded")
@@ -91,6 +92,7 @@ _DESTROYS = re.compile(
     |\bapp\w*\W.{0,99}\bto\ (?:restart|shut\ down)|:\(\)\s*\{""",
     re.VERBOSE,
 )
+_PIECES = re.compile(r"""(["'])\s{0,9}\+\s{0,9}\1""")
 # Two searches for what must both be there: one pattern for both would look again from every first one.
 _FORKS = (
     re.compile(r"(?<![\w\"'])(?:pcntl_)?fork\b(?![\w\"'])"),
@@ -174,6 +176,7 @@ def code_of(arguments: Iterable[str], given: Iterable[str]) -> str:
 
 def code_dangers(code: str) -> Iterator[str]:
     """What in the code that an interpreter is given destroys, takes rights or hands a shell to others."""
+    code = _PIECES.sub("", code)
     if _DESTROYS.search(code):
         yield phrase("the code that it is given removes or destroys things")
     elif any(all(one.search(code) for one in both) for both in (_FORKS, _SPAWNS)):

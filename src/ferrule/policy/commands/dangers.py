@@ -28,7 +28,7 @@ _REMOVES = re.compile(
 _LOSES = re.compile(r"rm|rmi|prune|kill|down|remove")
 _HOST_ACCESS = re.compile(
     r"--privileged|--pid=host|--net(work)?=host|--ipc=host|--userns=host|--cap-add.*|--device.*"
-    r"|--security-opt.*unconfined.*"
+    r"|--security-opt.*unconfined.*|source=/"
 )
 _WIDE_MOUNT = re.compile(
     r"(?:.*(?:source|src)=)?(/|/(etc|root|home|var|usr|boot|proc|sys|dev|var/run/docker\.sock|run/docker\.sock)[^:,]*|~"
@@ -134,19 +134,33 @@ def _kubectl(arguments: list[str]) -> Iterator[str]:
 
 def _cloud(arguments: list[str]) -> Iterator[str]:
     verbs = [word for word in arguments if not word.startswith("-")][:4]
-    flags = ("-destroy", "--delete", "--destroy", "-auto-approve", "--auto-approve")
-    if any(_REMOVES.fullmatch(verb.rpartition(":")[2]) for verb in verbs) or any(word in flags for word in arguments):
+    flags = ("-destroy", "--delete", "--destroy", "-auto-approve", "--auto-approve", "--become")
+    if any(_REMOVES.fullmatch(verb.rpartition(":")[2]) for verb in verbs) or any(
+        word in flags or "state=absent" in word for word in arguments
+    ):
         yield phrase("it removes or changes what runs in the cloud, beyond recovery")
+
+
+_TRIES = {"-s", "--simulate", "--just-print", "--dry-run"}
 
 
 def _packages(arguments: list[str]) -> Iterator[str]:
     """Package managers of the system: all but looking changes the machine."""
     verbs = [word for word in arguments if not word.startswith("-")]
     looks = names("list show search policy depends rdepends showpkg info leaves deps outdated help doctor config")
-    if arguments and (
-        not verbs or verbs[0] not in looks or any(re.match(r"-[oc]\b|--(option|config)", one) for one in arguments)
+    if (
+        arguments
+        and _TRIES.isdisjoint(arguments)
+        and (
+            not verbs or verbs[0] not in looks or any(re.match(r"-[oc]\b|--(option|config)", one) for one in arguments)
+        )
     ):
         yield _INSTALLED
+
+
+def _curl(arguments: list[str]) -> Iterator[str]:
+    if any(re.search(r"(?:docker|podman|containerd|crio)[^/]*\.sock", word) for word in arguments):
+        yield phrase("it gives the container the rights of the whole machine")
 
 
 def _netcat(arguments: list[str]) -> Iterator[str]:
@@ -169,7 +183,7 @@ ELSEWHERE: dict[str, Callable[[list[str]], Iterator[str]]] = {
     **dict.fromkeys(
         names("""
             terraform tofu pulumi aws gcloud gsutil az doctl heroku fly flyctl vercel netlify eksctl ansible vagrant
-            packer serverless sls cdk linode-cli ibmcloud oci s3cmd firebase wrangler supabase railway helm
+            packer serverless sls cdk linode-cli ibmcloud oci s3cmd firebase wrangler supabase railway helm rclone mc
         """),
         _cloud,
     ),
@@ -177,6 +191,7 @@ ELSEWHERE: dict[str, Callable[[list[str]], Iterator[str]]] = {
         names("apt apt-get aptitude yum dnf zypper pacman apk brew port snap flatpak emerge choco winget scoop"),
         _packages,
     ),
+    "curl": _curl,
     **dict.fromkeys(("nc", "ncat", "netcat", "nc.openbsd", "nc.traditional", "socat"), _netcat),
 }
 
@@ -446,7 +461,7 @@ def dangers_of(words: list[str]) -> list[str]:
         return []
     found = list(_by_name(name, arguments))
     found += _of_written(name, arguments)
-    if name not in ("ls", "stat", "file", "test", "[", "echo", "printf") and any(
+    if name not in ("ls", "stat", "file", "test", "[", "echo", "printf", "df", "lsblk", "blkid") and any(
         _RAW.fullmatch(re.sub("^if=", "", one)) for one in arguments
     ):
         found.append(phrase("it reads a whole disk or the memory, bypassing all permissions"))

@@ -264,6 +264,9 @@ def _git(arguments: list[str]) -> Unwrapped:
     return _scripts(scripts, unknown=_any_guess(scripts))
 
 
+_MOST_VALUES = 20
+
+
 def _parallel(arguments: list[str]) -> Unwrapped:
     words: list[str] = []
     for word in arguments:
@@ -274,7 +277,10 @@ def _parallel(arguments: list[str]) -> Unwrapped:
     if len(words) == 1 and " " in words[0]:
         return _scripts(words)
     lists = any(word.startswith(":::") for word in arguments)
-    return Unwrapped([Inner(_filled([*words, Guess("…")], "{"))] if words else [], reads_input=not words and not lists)
+    values = [word for word in arguments[arguments.index(":::") + 1 :] if word != ":::"] if ":::" in arguments else []
+    filled = [[word.replace("{}", value) for word in words] for value in values[:_MOST_VALUES] if words]
+    runs = [_filled([*words, Guess("…")], "{"), *filled] if words else []
+    return Unwrapped([Inner(run) for run in runs], reads_input=not words and not lists)
 
 
 def _executed(arguments: list[str]) -> list[list[str]]:
