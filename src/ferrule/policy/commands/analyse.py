@@ -319,7 +319,7 @@ class _Reading:
             values = node.children_by_field_name("value")
             self._assign([f"{_said(variable)}={_said(value)}" for value in values])
         endless = _ENDLESS.match(_said(node))
-        if endless and re.search(r"[^&>]&(?![&>])\s*(done|\n|;|[)}]|$)|& *done", _said(node)):
+        if endless and re.search(r"[^&>]&(?![&>])\s*(done|\n|;|[)}]|$)|& *done|\bsetsid\s+-", _said(node)):
             self.dangers.append(Danger(_brief(_said(node)), phrase("it may start processes endlessly")))
         children = node.children
         for at, child in enumerate(children):
@@ -467,7 +467,8 @@ class _Reading:
         reads, writes = self._redirect(cut)
         if (reads or writes) and first < len(self.parts):
             self.parts[first] = replace(self.parts[first], reads=reads, writes=writes)
-        said = "\n".join((*self._given, " ".join(words[1:])))
+        lines = words[2:] if words[:2] in (["printf", "%s\\n"], ["printf", "%s\n"]) else [" ".join(words[1:])]
+        said = "\n".join((*self._given, *lines))
         files = [*writes, *(words[1:] if likely_name(words) == "tee" else ())]
         self._written |= {path.removeprefix("./"): said.replace("\\n", "\n") for path in files}
         for found in re.finditer(r"`([^`]*)`", re.sub(r"'[^']*'", "", " ".join(raw for raw in raws if "${" in raw))):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ferrule.core.phrases import phrase
 from ferrule.policy.commands.carried import is_filled_in
 from ferrule.policy.commands.parts import FIND_RUNS, Guess, likely_name, names
+from ferrule.policy.commands.wrappers import SHELLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -460,6 +461,8 @@ def dangers_of(words: list[str]) -> list[str]:
     if len(arguments) == 1 and arguments[0] in _ONLY_TELLS:
         return []
     found = list(_by_name(name, arguments))
+    if name in SHELLS and arguments[:1] in (["$0"], ["${0}"]):
+        found.append(STARTS_ITSELF)
     found += _of_written(name, arguments)
     if name not in ("ls", "stat", "file", "test", "[", "echo", "printf", "df", "lsblk", "blkid") and any(
         _RAW.fullmatch(re.sub("^if=", "", one)) for one in arguments
