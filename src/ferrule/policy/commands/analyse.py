@@ -8,6 +8,7 @@ from bisect import bisect_right
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
+from posixpath import normpath
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
@@ -169,7 +170,8 @@ _NO_FILE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/d
 _INLINE = re.compile(r"-\w*[ceEpr]\w*|--(eval|print|execute|run)\b.*|-exec")
 _DISK = re.compile(r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk/|mapper/|sr|sg|mtd|ubi|vg\w*/|r?disk\d|ada)\w?")
 _MAKES_PROGRAMS = re.compile(r"[gmn]?awk|n?vim?|ex|(?:gcc|g\+\+|clang|clang\+\+|cc|c\+\+|tcc|go|rustc)(?:-[\d.]+)?")
-_LISTS = PRINTERS | {"df", "lsblk"} - names("cat tee head tail sort tac od xxd hexdump gzip base64")
+_LISTS = PRINTERS.union(("df", "lsblk")) - names("cat tee head tail sort tac od xxd hexdump gzip base64")
+_UNBOUNDED = re.compile(r"\bxargs\b.*\s(?:-P\s*|--max-procs[= ])0\b|\bparallel\b.*\s(?:-j\s*|--jobs[= ])0\b")
 _CODED = re.compile(r"\\[^n]|%[^%]")
 _ENDLESS = re.compile(r"(?:while\s+(?:true|:|\[\s*1|\(\(\s*1|sleep)|until\s+false|for\s*\(\([^;]*;\s*;)")
 _BETWEEN = re.compile(r"[;&|\n(){}`]+|\$\(")
@@ -356,6 +358,8 @@ class _Reading:
             )
         self._printed = printed
         first = began[0] if began else 0
+        if any(part.program == "yes" for part in self.parts[first:]) and _UNBOUNDED.search(_said(node)):
+            self.dangers.append(Danger(_brief(_said(node)), phrase("it may start processes endlessly")))
         for index in [index for index in self._reads_input if index >= first]:
             if (said := self._known_output(began, index)) is not None:
                 if self.parts[index].program in SHELLS:
@@ -565,7 +569,9 @@ class _Reading:
         found = [why for one in commands_in(run) for why in dangers_of(one)]
         if name not in PRINTERS and not wraps(name):  # a wrapper that nobody knows
             found += [why for one in bare_commands(words) for why in dangers_of(one)]
-        if _DISK.search(run) or (name not in _LISTS and any(map(_DISK.search, words))):
+        if _DISK.search(run) or (
+            name not in _LISTS and any(_DISK.search(normpath(word) if "/." in word else word) for word in words)
+        ):
             found.append(phrase("it writes straight to a device"))
         if self._given and not found:
             found += dangers_of([name, *self._given]) if name not in PRINTERS else []
@@ -655,10 +661,17 @@ class _Reading:
                     self.hosts += [path.split("/")[3]] if path.count("/") > 3 else []
                 elif not _goes_nowhere(node):
                     (reads if operator.startswith("<") else writes).append(path)
-                    if not operator.startswith("<") and (danger := danger_of_writing(path)):
+                    if not operator.startswith("<") and (danger := danger_of_writing(self._from_here(path))):
                         self.dangers.append(Danger(_said(node), danger))
         self._read += reads
         return tuple(reads), tuple(writes)
+
+    def _from_here(self, path: str) -> str:
+        """A path as it is meant after `cd` into the devices or the kernel's own files."""
+        into = next(
+            (part.words[1] for part in reversed(self.parts) if part.words[:1] == ("cd",) and part.words[1:]), ""
+        )
+        return f"{into}/{path}" if into.startswith(("/dev", "/proc", "/sys")) and path[:1] not in "/~$" else path
 
     def _texts(self, redirects: list[Node]) -> Iterator[str]:
         """What here-documents and here-strings hold."""

@@ -88,7 +88,7 @@ _DESTROYS = re.compile(
     |\bdelete\(.{0,99}["']rf|del_dir_r|delete-?(?:directory|tree)|deleteDir
     |File\.delete|file\ delete\ -|Remove-Item|\bri\ .{0,99}-r
     |(?:Stop|Restart)-Computer|\bkill\W+(?:-?1\W+9|9\W+-1)\b|\brm\(.{0,99}\brecursive|\brm?d\ /s|mkfs
-    |/dev/(?:sd|nvme|vd|mmcblk|port|k?mem)|/proc/sysrq|\breboot\(
+    |/dev/(?:sd|nvme|vd|mmcblk|port|k?mem)|/proc/sysrq|\breboot\(|0xfee1dead
     |\bapp\w*\W.{0,99}\bto\ (?:restart|shut\ down)|:\(\)\s*\{""",
     re.VERBOSE,
 )
@@ -113,7 +113,7 @@ _REACHES = re.compile(r"socket|urllib|requests\.|http\.|https?://|/dev/tcp|fetch
 
 def commands_in(text: str) -> Iterator[list[str]]:
     """The commands that a text may start, each as its words."""
-    text = _ESCAPE.sub(" ", text[:_MOST_CHARACTERS])
+    text = _PIECES.sub("", _ESCAPE.sub(" ", text[:_MOST_CHARACTERS]))
     words = _WORD.findall(text)
     yield from bare_commands(words)
     for begun in list(_BEGINS.finditer(text))[:_MOST_STARTS]:

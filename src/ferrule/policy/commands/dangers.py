@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from posixpath import normpath
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
@@ -474,6 +475,7 @@ def dangers_of(words: list[str]) -> list[str]:
 def danger_of_writing(path: str) -> str:
     """Why writing to this path asks first; empty where it need not."""
     path = re.sub(r"^(\$\{?HOME\}?)(?=/)", "~", path)
+    path = normpath(path).replace("//", "/") if path.startswith("/") else path
     return next((why for pattern, why in _PROTECTED if pattern.fullmatch(path)), "")
 
 

@@ -135,6 +135,8 @@ def _expanded(source: str, values: Mapping[str, str], *, quoted: bool) -> _Piece
         return _Piece("$", quoted=True)
     if (printed := _PRINTS.fullmatch(source)) is not None and "%" not in printed.group(1):
         said = " ".join(word for raw in split(printed.group(1)) for word in fields(raw, values))
+        if "\\" in said and re.search(r"printf|-\w*e", source):
+            said = _ANSI.sub(_ansi_character, said)
         return _Piece(said or source, quoted, known=False)
     name, default = source[1:], None
     if (braced := _DEFAULT.fullmatch(source)) is not None:
