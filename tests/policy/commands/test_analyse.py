@@ -56,6 +56,18 @@ def test_parts_stand_without_their_wrappers_and_know_how_they_were_typed():
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        "! { git push; }", "! if git push; then ls; fi", "! { ! { git push; }; }", "time { git push; }",
+        "time -p { git push; }", "! time { git push; }", "coproc { git push; }", "coproc X { git push; }",
+        "! case x in x) git push;; esac", "! function g { git push; }; g", "time for a in b; do git push; done",
+    ],
+)  # fmt: skip
+def test_what_stands_in_a_group_or_statement_behind_a_mark_is_a_part(command: str):
+    assert ("git", "push") in [part.words for part in analyse(command).parts]
+
+
+@pytest.mark.parametrize(
     ("command", "plain"),
     [
         ("ls -la", True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from bisect import bisect_right
@@ -171,6 +172,9 @@ _INLINE = re.compile(r"-\w*[ceEpr]\w*|--(eval|print|execute|run)\b.*|-exec")
 _DISK = re.compile(r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk/|mapper/|sr|sg|mtd|ubi|vg\w*/|r?disk\d|ada)\w?")
 _MAKES_PROGRAMS = re.compile(r"[gmn]?awk|n?vim?|ex|(?:gcc|g\+\+|clang|clang\+\+|cc|c\+\+|tcc|go|rustc)(?:-[\d.]+)?")
 _LISTS = PRINTERS.union(("df", "lsblk")) - names("cat tee head tail sort tac od xxd hexdump gzip base64")
+_BEGIN_STATEMENTS = frozenset(b"{ if for while until case select function ! time".split())
+_SETS = re.compile(r"\$\{([A-Za-z_]\w*):?=([^{}$`]*)\}")
+_FEEDS_SHELL = re.compile(r">\(\s*(?:sudo\s+)?(?:ba|da|z|k)?sh\s*(?:-s\b.*)?\)")
 _UNBOUNDED = re.compile(r"\bxargs\b.*\s(?:-P\s*|--max-procs[= ])0\b|\bparallel\b.*\s(?:-j\s*|--jobs[= ])0\b")
 _CODED = re.compile(r"\\[^n]|%[^%]")
 _ENDLESS = re.compile(r"(?:while\s+(?:true|:|\[\s*1|\(\(\s*1|sleep)|until\s+false|for\s*\(\([^;]*;\s*;)")
@@ -228,6 +232,28 @@ def _grammar() -> Callable[[bytes], Node]:
     return lambda text: parser.parse(text).root_node
 
 
+def _tree(script: bytes) -> Node:
+    """The grammar's tree. Behind `!` and `time` it takes a group or statement for a command, so these are left out."""
+    for _ in range(DEEPEST_SCRIPT):
+        root = _grammar()(script)
+        marks = list(_misread(root)) if b"!" in script or b"time" in script else []
+        if not marks:
+            return root
+        for start, end in marks:
+            script = script[:start] + b" " * (end - start) + script[end:]
+    return _grammar()(script)
+
+
+def _misread(node: Node) -> Iterator[tuple[int, int]]:
+    """Where a `!` or `time` stands before a word that begins a group or statement."""
+    if node.type in ("negated_command", "command") and len(node.children) > 1:
+        mark, behind = node.children[0], (node.children[1].text or b"").split(maxsplit=1)
+        if mark.text in (b"!", b"time") and behind and behind[0] in _BEGIN_STATEMENTS:
+            yield mark.start_byte, mark.end_byte
+    for child in node.children:
+        yield from _misread(child)
+
+
 # Builtins that take a word for a variable, a number or a prompt, and run what is in its subscript: `x[$(…)]`.
 _EVALUATES = names("test [ [[ printf let declare typeset local export readonly read unset mapfile readarray wait")
 _HOLDS_CODE = re.compile(r"\$\(|`")
@@ -264,7 +290,7 @@ class _Reading:
             raise ValueError(f"it is longer than {MOST_CHARACTERS:,} characters")
         if (hidden := _HIDDEN.search(script)) is not None:
             self.unclear.append(f"it contains the invisible character U+{ord(hidden.group()):04X}")
-        root = _grammar()(script.encode("utf-8", "replace"))
+        root = _tree(script.encode("utf-8", "replace"))
         if root.has_error:
             self.unclear.append("the shell grammar finds an error in it")
         self._visit(root)
@@ -405,6 +431,8 @@ class _Reading:
                     self._substitutions(said)  # the grammar does not always see where these end
                 else:
                     self._inside_statement(child, fed=False)
+                if _FEEDS_SHELL.match(said):
+                    self.dangers.append(Danger(_brief(said), phrase("it runs text that another command makes")))
             elif child.type == "subshell":
                 self._visit(child)
             elif child.type == "heredoc_body":
@@ -459,6 +487,8 @@ class _Reading:
         words = [word for raw in raws[count:] for word in fields(raw, self._values)]
         if words[:1] and words[0] in ("export", "declare", "typeset", "local", "readonly"):
             self._set += self._assign([raw for raw in raws[count + 1 :] if is_assignment(raw)])
+            self._declare(raws[count + 1 :])
+        self._values |= {name: value for name, value in _SETS.findall(" ".join(raws)) if name not in self._values}
         text = _said(node) if node is not None else " ".join(_said(one) for one in cut)
         outer = self._typed
         self._typed = (*assigned, *words) if outer is None else outer
@@ -487,6 +517,8 @@ class _Reading:
         """One program with its words: a simple command, or what a wrapper starts."""
         if len(self._wrappers) > _DEEPEST_WRAPPING:
             raise ValueError(f"it wraps a command more than {_DEEPEST_WRAPPING} times")
+        while words[:1] == ["{"] and not isinstance(words[0], Guess):  # `time -p { …`, `coproc { …`
+            words = words[1:]
         name = likely_name(words)
         if name.startswith("git-"):
             words = ["git", name.removeprefix("git-"), *words[1:]]
@@ -509,6 +541,10 @@ class _Reading:
             defined, _ = self._defining[-1]
             self._starts[defined].add((name, any(beside for _, beside in self._defining)))
         inner = unwrap(words) if words else Unwrapped()
+        if any(word.startswith("BASH_FUNC_") for word in words):
+            self.dangers.append(Danger(_brief(text), phrase("it runs text that is only known at run time")))
+        if name == "coproc" and not SHELLS.isdisjoint(words):
+            self.dangers.append(Danger(_brief(text), phrase("it runs text that another command makes")))
         if inner.unknown:
             self.unclear.append(f"what `{name}` runs is only known once it runs")
             if name in SHELLS or name == "eval":
@@ -569,9 +605,8 @@ class _Reading:
         found = [why for one in commands_in(run) for why in dangers_of(one)]
         if name not in PRINTERS and not wraps(name):  # a wrapper that nobody knows
             found += [why for one in bare_commands(words) for why in dangers_of(one)]
-        if _DISK.search(run) or (
-            name not in _LISTS and any(_DISK.search(normpath(word) if "/." in word else word) for word in words)
-        ):
+        places = [normpath(word) if "/." in word else word for word in map(self._from_here, words)]
+        if _DISK.search(run) or (name not in _LISTS and any(map(_DISK.search, places))):
             found.append(phrase("it writes straight to a device"))
         if self._given and not found:
             found += dangers_of([name, *self._given]) if name not in PRINTERS else []
@@ -592,6 +627,10 @@ class _Reading:
         runs_code = INTERPRETER.fullmatch(name) or words[:2] == ["go", "run"]
         if runs_code:
             places = words[1:]
+        if name in ("npm", "pnpm", "yarn", "bun"):
+            scripts = _package_scripts(self._written.get("package.json", ""))
+            for word in words[1:]:
+                self._nested(scripts.get(word, ""))
         for place in places:
             script = self._written.get(place.removeprefix("./"))
             if script is not None and runs_code:
@@ -637,13 +676,27 @@ class _Reading:
             for word in words:  # where the variable is a number or a prompt later, this runs
                 if _HOLDS_CODE.search(word) and not isinstance(word, Guess):
                     self._substitutions(word)
+            if name.startswith("BASH_ALIASES["):
+                self._nested(" ".join(words))
             name = name.rstrip("+").partition("[")[0]
             between = self._values["IFS"] or " "
             held = self._values[name] = " ".join(words) if name == "IFS" else " ".join(words).replace(between, " ")
+            if name in ("BASH_ENV", "ENV") and held in self._written:
+                self._nested(self._written[held])
             if HOLDS_COMMAND.fullmatch(name):
                 self._look(one, "=", [f"{held} "], runs_input=False)
                 texts.append(held)
         return texts
+
+    def _declare(self, raws: list[str]) -> None:
+        """What `declare` makes of the values that it is given: small or large letters, another variable's value."""
+        flags = {letter for raw in raws if re.match(r"-[a-zA-Z]", raw) for letter in raw[1:]}
+        for name in (raw.partition("=")[0] for raw in raws if is_assignment(raw)):
+            value = self._values.get(name, "")
+            if "n" in flags:
+                self._values[name] = "…"
+            elif "l" in flags or "u" in flags:
+                self._values[name] = value.lower() if "l" in flags else value.upper()
 
     # -- redirections
 
@@ -738,6 +791,15 @@ def _quoted(node: Node) -> Iterator[str]:
 
 def _assignments(node: Node) -> list[Node]:
     return [node] if node.type == "variable_assignment" else [one for one in node.children if one.is_named]
+
+
+def _package_scripts(package: str) -> dict[str, str]:
+    """The commands that a `package.json` names."""
+    try:
+        scripts = json.loads(package)["scripts"].items()
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return {}
+    return {name: script for name, script in scripts if isinstance(script, str)}
 
 
 def _without(node: Node, cut: list[Node]) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 from ferrule.core.phrases import phrase
 from ferrule.policy.commands.parts import Guess, names
@@ -43,8 +44,8 @@ _ESCAPED = re.compile(r"^!.*", re.MULTILINE)  # what many programs hand to a she
 _MOST_CHARACTERS, _MOST_STARTS, _FARTHEST = 64_000, 200, 20
 _RUNS = re.compile(r"g?rm|chmod|dd|mkfs(?:\..+)?|mke2fs|shred|wipefs|sudo|doas|pkexec|setpriv|find")
 _BEGINS = re.compile(
-    r"(?:^|[\"'(!;&|`\n]|\bexec|\bspawn|\bshell|\bsystem|[0-9;{}]e(?=\s))[ \t]{0,9}((?:/\w{1,20}){0,4}/?(?:reboot"
-    r"|poweroff|halt|shutdown|telinit|su|init|chown|crontab|useradd|userdel|usermod|systemctl|pkill|kill|git|mv|curl"
+    r"(?:^|[\"'(!;&|`\n]|\bexec|\bspawn|\bshell|\bsystem|\bsh -c|[0-9;{}]e(?=\s))[ \t]{0,9}((?:/\w{1,20}){0,4}/?(?:"
+    r"reboot|poweroff|halt|shutdown|telinit|su|init|chown|crontab|useradd|userdel|usermod|systemctl|pkill|kill|git|mv|curl"
     r"|wget|rimraf)\b[^\"'`;|&()\n]*)"
 )
 # What in a text starts programs, by the program that reads it; `None` where all of it may be run.
@@ -107,6 +108,13 @@ _OPENS = (
     re.compile(r"\b0?o?[0-7]?[67]{2}[2367]\b|\b(?:438|511)\b|S_I(?:RWXO|WOTH|SUID|SGID)|rwxrwxrwx|[oa]=rwx"),
 )
 _TAKES_RIGHTS = re.compile(r"\bumask\(0\)|\bos\.l?chown\(|\bset[ug]id\b|\$[<>]\s*=\s*0|administrator\ privileges")
+_DECODES = re.compile(
+    r"\bchr\(\d+\)\s*[+.]|sprintf\(.%c|\bpack\(?\s*.H\*|fromCharCode|unhexlify|b(?:16|32|64|85)decode|fromhex|decode64"
+    r"|\batob\(|[\"'](?:base64|hex)[\"']|rot_?13"
+)
+_RUNS_TEXT = re.compile(
+    r"system|\bexec|\beval\b|popen|subprocess|spawn|getattr|Function\(|__import__|\bqx\b", re.IGNORECASE
+)
 _LOADS_CODE = re.compile(r"\b(?:curl|wget)\b[^|\n]{0,200}\|\s{0,9}(?:sudo )?(?:ba|z|da)?sh\b")
 _REACHES = re.compile(r"socket|urllib|requests\.|http\.|https?://|/dev/tcp|fetch\(|Net::HTTP|IO::Socket")
 
@@ -142,6 +150,7 @@ def started(name: str, arguments: list[str], given: list[str], *, runs_input: bo
         return "\n".join((*texts, *_ESCAPED.findall("\n".join((*arguments, *given))[:_MOST_CHARACTERS])))
     starts = next((one for who, one in _STARTS if who.fullmatch(name)), _ANY_START)
     text = code_of(arguments, given if runs_input or not INTERPRETER.fullmatch(name) else ())
+    text = "\n".join((*arguments, *given)) if name in ("sed", "gsed") else text
     return text if starts is None or starts.search(text) else ""
 
 
@@ -171,7 +180,7 @@ def carried(name: str, arguments: list[str], given: list[str], *, runs_input: bo
 
 def code_of(arguments: Iterable[str], given: Iterable[str]) -> str:
     """The arguments that hold more than a word, and the input that is known."""
-    return "\n".join((*filter(_SEVERAL.search, arguments), *given))
+    return normalize("NFKC", "\n".join((*filter(_SEVERAL.search, arguments), *given)))
 
 
 def code_dangers(code: str) -> Iterator[str]:
@@ -185,6 +194,8 @@ def code_dangers(code: str) -> Iterator[str]:
         yield phrase("the code that it is given takes other rights")
     elif _LOADS_CODE.search(code):
         yield RUNS_DOWNLOAD
+    elif _DECODES.search(code) and _RUNS_TEXT.search(code):
+        yield phrase("it runs text that is only known at run time")
     elif re.search(r"dup2|pty\.spawn|/bin/(ba)?sh", code) and _REACHES.search(code):
         yield phrase("the code that it is given hands a shell to another machine")
 

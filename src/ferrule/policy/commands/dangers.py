@@ -501,6 +501,10 @@ def _by_name(name: str, arguments: list[str]) -> Iterator[str]:
         yield phrase("it wipes a whole disk")
 
 
+_MADE_UP = re.compile(r"\$\{(?:!|\w+(?:\[[^]]*\])?(?:[/#%^,@]|:\s?\d))|(?:/[^$]*|[^/$]*)(?:\[\w|\?)")
+"""Names of programs that are put together, or found by a pattern outside the project."""
+
+
 def _of_unknown(words: list[str]) -> Iterator[str]:
     """A program that only the run shows: asked about where its words would be dangerous for one that removes."""
     first = words[0]
@@ -508,7 +512,7 @@ def _of_unknown(words: list[str]) -> Iterator[str]:
         yield phrase("which program it runs is only known once it runs")
     if first.removeprefix("./") in ("$0", "${0}"):
         yield STARTS_ITSELF
-    if first.startswith(("$(", "`")) and "/" not in first[-24:].rpartition(")")[2]:
+    if (first.startswith(("$(", "`")) and "/" not in first[-24:].rpartition(")")[2]) or _MADE_UP.match(first):
         yield phrase("which program it runs is only known once it runs")
     for name in ("rm", "chmod", "dd"):
         known = [word for word in words[1:] if not isinstance(word, Guess)]

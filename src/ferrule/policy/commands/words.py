@@ -138,11 +138,13 @@ def _expanded(source: str, values: Mapping[str, str], *, quoted: bool) -> _Piece
         if "\\" in said and re.search(r"printf|-\w*e", source):
             said = _ANSI.sub(_ansi_character, said)
         return _Piece(said or source, quoted, known=False)
-    name, default = source[1:], None
+    name, default, element = source[1:], None, None
     if (braced := _DEFAULT.fullmatch(source)) is not None:
         name, element, default = braced.groups()
-        quoted = quoted and not element  # `"${all[@]}"` is as many words as there are
+        quoted = quoted and element in (None, "[*]")  # `"${all[@]}"` is as many words as there are
     value = values.get(name)
+    if value is not None and quoted and element == "[*]":
+        value = value.replace(" ", values.get("IFS", " ")[:1])
     if value is None and default is not None:
         value = "".join(fields(default, values))
     return _Piece(source if value is None else value, quoted, known=False)

@@ -215,7 +215,7 @@ def _env(arguments: list[str]) -> Unwrapped:
     while at < len(arguments) and "=" in arguments[at]:
         unknown = unknown or (isinstance(arguments[at], Guess) and "=" not in getattr(arguments[at], "start", ""))
         at += 1
-    words = [*(" ".join(split).split()), *arguments[at:]]
+    words = [*(" ".join(split).replace("\\_", " ").split()), *arguments[at:]]
     return Unwrapped([Inner(words)] if words else [], bool(words), unknown=unknown)
 
 
@@ -231,6 +231,8 @@ def _shell(arguments: list[str]) -> Unwrapped:
     if command:
         scripts = arguments[at : at + 1]
         return _scripts(scripts, unknown=not scripts or _any_guess(scripts), stands=bool(scripts))
+    if "-n" in arguments[:at]:
+        return Unwrapped()
     if isinstance("".join(arguments[at : at + 1]) and arguments[at], Guess) and not arguments[at].startswith("$"):
         return Unwrapped(unknown=True)
     only_tells = arguments[:1] in (["--version"], ["--help"], ["-n"])
