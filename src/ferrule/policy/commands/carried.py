@@ -93,7 +93,7 @@ _DESTROYS = re.compile(
     |\bapp\w*\W.{0,99}\bto\ (?:restart|shut\ down)|:\(\)\s*\{""",
     re.VERBOSE,
 )
-_PIECES = re.compile(r"""(["'])\s{0,9}\+\s{0,9}\1""")
+_PIECES = re.compile(r"""(["'])\s{0,9}[+.]\s{0,9}\1""")
 # Two searches for what must both be there: one pattern for both would look again from every first one.
 _FORKS = (
     re.compile(r"(?<![\w\"'])(?:pcntl_)?fork\b(?![\w\"'])"),

@@ -118,6 +118,8 @@ def _docker(arguments: list[str]) -> Iterator[str]:
         elif re.match(r"-v|--volume|--mount", word) and _WIDE_MOUNT.fullmatch(mount):
             yield phrase("it gives the container folders of the whole machine")
     verbs = [word for word in arguments if not word.startswith("-")]
+    if verbs[:1] == ["rm"] and not any(re.match(r"-\w*[fv]|--(force|volumes)", word) for word in arguments):
+        return  # removes no container that runs, and no volume
     if any(_LOSES.fullmatch(verb) for verb in verbs[: 2 if verbs[:1] != ["compose"] else 4]) and "run" not in verbs[:1]:
         yield phrase("it removes containers, images or their contents")
 
