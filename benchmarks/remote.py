@@ -33,6 +33,8 @@ from ferrule.remote.worker import HERE, PoolWorker, WorkerOptions
 
 AT_ONCE = 64
 LEASE = 10.0
+TEXT = "x" * 300
+BLOCK = 25
 
 
 @tool(kind="readonly")
@@ -90,14 +92,17 @@ class Helper:
         self.process.wait()
 
 
-async def each(work: Any, count: int) -> Time:
-    """Seconds of one, one after the other; other programs can only add to the best."""
-    taken: list[float] = []
-    for _ in range(count):
-        began = perf_counter()
-        await work()
-        taken.append(perf_counter() - began)
-    return Time(min(taken), median(taken))
+async def by_turns(works: dict[str, Any], count: int) -> dict[str, Time]:
+    """Seconds of one of each, some of the one and then of the other: what else the machine does falls on all."""
+    taken: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(count // BLOCK):
+        for name, work in works.items():
+            await asyncio.sleep(0.01)  # until the others have done what they do after an answer
+            for _ in range(BLOCK):
+                began = perf_counter()
+                await work()
+                taken[name].append(perf_counter() - began)
+    return {name: Time(min(times), median(times)) for name, times in taken.items()}
 
 
 async def a_second(work: Any, count: int) -> float:
@@ -161,38 +166,46 @@ async def measure(*, quick: bool) -> list[Row]:
         helpers: list[Helper] = []
         try:
             here = Runtime([echo])
-            in_process = await each(lambda: here.run("echo", {"text": "x"}), count)
             helpers.append(Helper(server.url, key.seed, "", bare=True))
             link = NatsLink(key, LEASE)
             await link.open([server.url], "bench")
-            ask = link.connection.request
-            bare = await each(lambda: ask("bare.echo", b"x" * 300, timeout=5), count)
-            spent = own_cpu() + helpers[0].cpu + cpu_of_process(server.pid)
-            bare_rate = await a_second(lambda: ask("bare.echo", b"x" * 300, timeout=5), count)
-            bare_cpu = (own_cpu() + helpers[0].cpu + cpu_of_process(server.pid) - spent) / count * 1e3
-            rows.append(Row("CPU of a bare request", bare_cpu, "ms", None, "both sides and the server"))
-            await link.close()
             remote = RemoteCalls(server.url, key, pools={"bench": ["*"]}, lease=LEASE)
             runtime = Runtime([echo], remote=remote)
+
+            def bare() -> Any:
+                return link.connection.request("bare.echo", TEXT.encode(), timeout=5)
+
+            def call() -> Any:
+                return runtime.run("echo", {"text": TEXT})
+
+            def cpu() -> list[float]:
+                return [own_cpu(), sum(one.cpu for one in helpers), cpu_of_process(server.pid)]
+
+            spent = sum(cpu())
+            bare_rate = await a_second(bare, 4 * count)
+            bare_cpu = (sum(cpu()) - spent) / (4 * count) * 1e3
+            rows.append(Row("CPU of a bare request", bare_cpu, "ms", None, "both sides and the server"))
             for workers in (1, 2, 4):
                 while len(helpers) - 1 < workers:
                     helpers.append(Helper(server.url, key.seed, "bench"))
-                await runtime.run("echo", {"text": "x"})
-                taken = await each(lambda: runtime.run("echo", {"text": "x"}), count)
-                bar = 5.0 if workers == 1 else None
-                note = f"{taken.best * 1e3:.2f} ms against {bare.best * 1e3:.2f} ms; in process "
-                note += (
-                    f"{in_process.best * 1e6:.0f} µs; medians {taken.median * 1e3:.2f} and {bare.median * 1e3:.2f} ms"
+                for _ in range(20):
+                    await call()
+                taken = await by_turns(
+                    {"bare": bare, "call": call, "here": lambda: here.run("echo", {"text": TEXT})}, count
                 )
-                ratio = taken.best / bare.best
-                rows.append(Row(f"a call, {workers} workers, against a bare request", ratio, "×", bar, note))
-                spent = [own_cpu(), sum(one.cpu for one in helpers), cpu_of_process(server.pid)]
-                rate = await a_second(lambda: runtime.run("echo", {"text": "x"}), count)
+                one, other = taken["call"], taken["bare"]
+                note = f"{one.median * 1e3:.2f} ms against {other.median * 1e3:.2f} ms; best {one.best * 1e3:.2f} and "
+                note += f"{other.best * 1e3:.2f} ms; in process {taken['here'].median * 1e6:.0f} µs"
+                bar = 5.0 if workers == 1 else None
+                name = f"p50 of a call, {workers} workers, against a bare request"
+                rows.append(Row(name, one.median / other.median, "×", bar, note))
+                before = cpu()
+                rate = await a_second(call, count)
                 rows.append(Row(f"calls a second, {workers} workers", rate, "/s", None, f"bare: {bare_rate:,.0f}"))
-                now = [own_cpu(), sum(one.cpu for one in helpers), cpu_of_process(server.pid)]
-                each_ms = [(after - before) / count * 1e3 for before, after in zip(spent, now, strict=True)]
+                each_ms = [(after - was) / count * 1e3 for was, after in zip(before, cpu(), strict=True)]
                 note = "caller {:.2f}, worker {:.2f}, server {:.2f}".format(*each_ms)
                 rows.append(Row(f"CPU a call, {workers} workers", sum(each_ms), "ms", None, note))
+            await link.close()
             await remote.close()
             for one in helpers:
                 one.end()

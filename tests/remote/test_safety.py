@@ -17,12 +17,12 @@ from ferrule import Session, tool
 from ferrule.core.context import Caller
 from ferrule.remote.link import GIVEN_UP, NatsLink, NotReached, RemoteProblem
 from ferrule.remote.server import ServerPlan, ServerUser, plan_users
-from ferrule.remote.wire import Nkey, claims_bucket, new_seed, read_call, read_key, subject_token
+from ferrule.remote.wire import Nkey, claims_bucket, new_seed, read_call, read_key, subject_token, unsigned
 from tests.needs import needs, slow
 from tests.remote.places import Server, calling, working
 
 STARTS: list[str] = []
-MORE_CHANGES = ("arguments", "subject", "stranger", "protocol", "garbage")
+MORE_CHANGES = ("arguments", "subject", "stranger", "protocol", "reply", "key", "garbage")
 
 
 @tool(kind="readonly")
@@ -70,8 +70,9 @@ async def test_a_call_that_was_tampered_with_is_refused(server: Server, pool: st
         listening(server, f"call.{pool}.>") as (link, seen),
     ):
         assert (await runtime.run("mark", {"name": "real"})).success
-        call, subject = read_call(seen[0].data), seen[0].subject
-        call.uid = "f" * 32
+        call, subject = read_call(unsigned(seen[0].data)), seen[0].subject
+        old, call.uid = call.uid, "f" * 32
+        call.reply = call.reply.replace(old, call.uid)
         signing = server.key
         if change == "old":
             call.issued -= call.valid + 10
@@ -79,17 +80,21 @@ async def test_a_call_that_was_tampered_with_is_refused(server: Server, pool: st
             signing = Nkey(new_seed())
         if change == "protocol":
             call.protocol = 99
+        if change == "reply":  # where another caller hears
+            call.reply = call.reply.replace(server.key.public, Nkey(new_seed()).public)
+        if change == "key":  # the claim of another call
+            call.reply = call.reply.replace(call.uid, "e" * 32)
         payload = call.pack()
-        headers = signing.sign(payload)
+        data = signing.sign(payload)
         if change == "signature":
-            headers = signing.sign(payload + b" ")
+            data = signing.sign(payload + b" ")[:-1]
         if change == "arguments":
-            payload = payload.replace(b"real", b"fake")
+            data = data.replace(b"real", b"fake")
         if change == "subject":
             subject = f"call.{pool}.other.mark"
         if change == "garbage":
-            payload = b"\xff{"
-        told = json.loads((await link.connection.request(subject, payload, headers=headers)).data)
+            data = b"\xff{"
+        told = json.loads((await link.connection.request(subject, data)).data)
         assert "error" not in told
         left = 1
         for _ in range(500):

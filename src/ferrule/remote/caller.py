@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
+import os
 from contextlib import suppress
 from fnmatch import fnmatchcase
+from heapq import nsmallest
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -24,7 +25,7 @@ from ferrule.remote.flight import (
     trace_context,
     value_of,
 )
-from ferrule.remote.link import GIVEN_UP, LONGEST_VALID, LOST, NatsLink, NotReached
+from ferrule.remote.link import DONE, GIVEN_UP, LONGEST_VALID, LOST, RUNNING, Claim, NatsLink, NotReached
 from ferrule.remote.roster import Roster, near, pool_counts, real_path
 from ferrule.remote.wire import (
     PIECE,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from ferrule.core.context import Session
     from ferrule.core.tool import Tool
     from ferrule.pipeline.stages import Call
-    from ferrule.remote.link import Claim
     from ferrule.remote.roster import Announcement
     from ferrule.remote.wire import Nkey
 
@@ -57,6 +57,8 @@ _CHECKS_AT_ONCE = 64
 _SENDING = 128
 """Calls that are handed over at once; more would only wait for each other's acknowledgements."""
 _CHECKS_A_ROUND = 2000
+_IDLE_CHECKS_A_ROUND = 200
+"""Of calls that only wait for a worker: the server tells when one takes them, so the more there are, the less each."""
 _FAILED_SECONDS = 2.0
 _DEFERRED = 3
 """How often a silent call is waited for once more because the server takes no changes."""
@@ -113,7 +115,8 @@ class RemoteCalls:
         desk = self._desks.get(loop)
         if desk is None or desk.link.is_closed:
             desk = self._desks[loop] = Desk(self, self.key)
-        await desk.open()
+        if not desk.is_open:
+            await desk.open()
         return desk
 
     async def pool_counts(self) -> dict[str, dict[str, int]]:
@@ -157,7 +160,7 @@ class Desk:
         self.link = NatsLink(key, owner.lease)
         self.roster = Roster(self.link, left=self._worker_left)
         self.flights: dict[str, Flight] = {}
-        self._instance = uuid.uuid4().hex[:12]
+        self._instance = os.urandom(6).hex()
         self._opening = asyncio.Lock()
         self._sending = asyncio.Semaphore(_SENDING)
         self._failed: tuple[float, RemoteProblem] | None = None
@@ -167,12 +170,18 @@ class Desk:
         self._unreached_since: float | None = None
         self._hinted: dict[tuple[str, str], float] = {}
         self._pins: dict[tuple[str, str], str] = {}
+        self._away = 0.0
+        """When the connection was last away: what the server told before that may not have come."""
         self._suspect = False
         """Whether silent calls shall be looked at now: a worker left, or the connection was away."""
 
+    @property
+    def is_open(self) -> bool:
+        return self._round is not None
+
     async def open(self) -> None:
         async with self._opening:
-            if self._round is not None:
+            if self.is_open:
                 return
             owner = self.owner
             if self._failed is not None and monotonic() - self._failed[0] < _FAILED_SECONDS:
@@ -218,7 +227,7 @@ class Desk:
         await self.roster.watch(pool)
         bound = _is_bound(call)
         worker = await self._worker_for(tool, pool, digest, tenant, session, bound=bound)
-        uid = uuid.uuid4().hex
+        uid = os.urandom(16).hex()
         named = subject_token(tool.name)
         subject = near_subject(pool, tenant, worker, named) if worker else f"call.{pool}.{tenant}.{named}"
         arguments = tool.params.dump(invocation.params)
@@ -231,7 +240,7 @@ class Desk:
             digest=digest,
             subject=subject,
             reply=f"reply.{pool}.{tenant}.{self._key.public}.{self._instance}.{uid}",
-            secret=uuid.uuid4().hex,
+            secret=os.urandom(16).hex(),
             pool=pool,
             issued=0.0,
             valid=owner.queue,
@@ -253,12 +262,11 @@ class Desk:
             state=small_values(session.state),
             trace=trace_context(),
         )
-        key = f"{tenant}.{uid}"
         if len(arguments) > PIECE:
-            remote.parked, remote.hashed = await self.link.park(pool, f"{key}.a", arguments), hash_of(arguments)
+            remote.parked, remote.hashed = await self.link.park(pool, f"{remote.key}.a", arguments), hash_of(arguments)
         else:
             remote.arguments = arguments.decode()
-        flight = Flight(remote, key, context, asyncio.get_running_loop())
+        flight = Flight(remote, context, asyncio.get_running_loop())
         self.flights[uid] = flight
         try:
             async with self._sending:
@@ -282,7 +290,7 @@ class Desk:
 
     async def _send(self, flight: Flight, tenant: str) -> None:
         """Publish until the server has it. Where that stays unknown, the claim decides what became of it."""
-        call, payload = flight.call, flight.call.pack()
+        call, payload = flight.call, self._key.sign(flight.call.pack())
         until = monotonic() + 2 * self.link.lease
         await self._hint(call.pool, tenant)
         while True:
@@ -410,9 +418,9 @@ class Desk:
     async def _give_up(self, flight: Flight) -> bool:
         """See to it that nobody starts the call; False where somebody has, or where that cannot be known."""
         try:
-            if await self.link.set_claim(flight.call.pool, flight.key, GIVEN_UP + b"{}", 0) is not None:
+            if await self.link.set_claim(flight.call.pool, flight.call.key, GIVEN_UP + b"{}", 0) is not None:
                 return True
-            found = await self.link.claim(flight.call.pool, flight.key)
+            found = await self.link.claim(flight.call.pool, flight.call.key)
         except NotReached:
             return False
         if found is not None:
@@ -430,33 +438,40 @@ class Desk:
     async def _take(self, message: Any) -> None:
         uid = message.subject.rpartition(".")[2]
         flight = self.flights.get(uid)
+        if flight is not None and (claim := Claim.of(message)) is not None:
+            return await self._changed(flight, claim)
         if flight is None or (told := unseal(flight.call.secret, message.data)) is None:
             if message.reply:
                 await self.link.tell(message.reply, b"ok" if uid == "_" else b"unknown")
-            return
+            return None
         flight.heard = monotonic()
         match told["kind"]:
-            case "started":
-                flight.worker, flight.revision = told["worker"], told["revision"]
             case "beat":
                 flight.worker = told["worker"]
                 await self.link.tell(message.reply, b"ok")
             case "event":
                 self._show(flight, told)
-            case "done":
-                if "parked" in told:
-                    self.spawn(self._finish(flight, told))
-                else:
-                    flight.end(told)
             case "refused":
                 self.spawn(self._refuse(flight, told["message"]))
             case "claimed":  # somebody had it before; what became of it the claim says
-                flight.heard, self._suspect = flight.sent, True
+                flight.worker, flight.heard, self._suspect = told["worker"], flight.sent, True
             case "ask":
                 flight.worker = told["worker"]  # it may ask before it has said that it began
                 self._asked(flight, told)
             case _:
                 logger.warning("A worker said %r, which this version does not know", told["kind"])
+        return None
+
+    async def _changed(self, flight: Flight, claim: Claim) -> None:
+        """The server says that a worker has changed the claim of a call. What we changed ourselves we know."""
+        if claim.state == RUNNING:
+            await self._learn(flight, claim)
+        elif claim.state == DONE:
+            told = unseal(flight.call.secret, claim.data)
+            if told is None or "parked" in told:
+                self.spawn(self._learn(flight, claim))
+            else:
+                flight.end(told)
 
     def _show(self, flight: Flight, told: dict[str, Any]) -> None:
         context = flight.context
@@ -472,7 +487,7 @@ class Desk:
         """Deliver a result, which may lie in pieces."""
         if "parked" in told:
             try:
-                data = await self.link.fetch(flight.call.pool, f"{flight.key}.r", told["parked"], told["hash"])
+                data = await self.link.fetch(flight.call.pool, f"{flight.call.key}.r", told["parked"], told["hash"])
             except RemoteProblem as problem:
                 flight.end({"lost": phrase("Its result did not arrive: {why}.", why=said_by(problem).rstrip("."))})
                 return
@@ -501,12 +516,12 @@ class Desk:
         call, number = flight.call, told["number"]
         try:
             if "parked" in told:
-                data = await self.link.fetch(call.pool, f"{flight.key}.q{number}", told["parked"], told["hash"])
+                data = await self.link.fetch(call.pool, f"{flight.call.key}.q{number}", told["parked"], told["hash"])
                 told = unseal(call.secret, data) or {}
             value = await granted(flight, told["what"], told["with"])
             answer: dict[str, Any] = {"kind": "answer", "number": number, "value": value}
             if len(data := seal(call.secret, answer)) > PIECE:
-                parked = await self.link.park(call.pool, f"{flight.key}.w{number}", data)
+                parked = await self.link.park(call.pool, f"{flight.call.key}.w{number}", data)
                 answer = {"kind": "answer", "number": number, "parked": parked, "hash": hash_of(data)}
         except RemoteProblem as problem:
             answer = {"kind": "answer", "number": number, "error": said_by(problem)}
@@ -516,7 +531,7 @@ class Desk:
     # Silence
 
     def _reconnected(self) -> None:
-        self._suspect = True
+        self._suspect, self._away = True, monotonic()
         self._hinted.clear()
         self.spawn(self.roster.ask_again())
 
@@ -547,20 +562,33 @@ class Desk:
             for one in self.flights.values()
             if now - one.heard > quiet and now - one.checked > quiet and one.told is None
         ]
-        silent.sort(key=lambda one: one.checked)
-        chosen = silent[:_CHECKS_A_ROUND]
+        urgent = [one for one in silent if self._is_urgent(one, now)]
+        chosen = nsmallest(_CHECKS_A_ROUND, urgent, key=_last_checked)
+        if len(chosen) < len(silent):
+            waiting = [one for one in silent if not self._is_urgent(one, now)]
+            chosen += nsmallest(_IDLE_CHECKS_A_ROUND, waiting, key=_last_checked)
         for start in range(0, len(chosen), _CHECKS_AT_ONCE):
             checks = (self._check(one) for one in chosen[start : start + _CHECKS_AT_ONCE])
             for problem in await asyncio.gather(*checks, return_exceptions=True):
                 if isinstance(problem, Exception):
                     logger.error("A remote call could not be looked at", exc_info=problem)
 
+    def _is_urgent(self, flight: Flight, now: float) -> bool:
+        """Whether it runs, is for one worker alone, has waited too long, or may have been told while we were away."""
+        call = flight.call
+        return (
+            flight.worker is not None
+            or call.subject.startswith("near.")
+            or now - flight.sent > call.valid
+            or flight.checked < self._away
+        )
+
     async def _check(self, flight: Flight) -> None:
         """Learn from its claim what became of a silent call, and end it where nothing more will be heard."""
         flight.checked = now = monotonic()
         lease, call = self.link.lease, flight.call
         try:
-            found = await self.link.claim(call.pool, flight.key)
+            found = await self.link.claim(call.pool, flight.call.key)
         except NotReached:
             self._unreached_since = self._unreached_since or now
             if now - self._unreached_since > 2 * lease and now - flight.heard > 2 * lease:
@@ -598,7 +626,7 @@ class Desk:
         """From here on its worker cannot report a result any more."""
         told = to_json({"worker": flight.worker, "tool": flight.call.tool, "call": flight.call.call_id})
         try:
-            if await self.link.set_claim(flight.call.pool, flight.key, LOST + told, revision) is None:
+            if await self.link.set_claim(flight.call.pool, flight.call.key, LOST + told, revision) is None:
                 return
             lost = f"_lost.{flight.call.uid}"
             await self.link.set_claim(flight.call.pool, lost, LOST + told, 0)
@@ -610,6 +638,10 @@ class Desk:
             return
         await self._control(flight, {"kind": "cancel"})
         flight.end({"lost": fell_silent(flight)})
+
+
+def _last_checked(flight: Flight) -> float:
+    return flight.checked
 
 
 def _unreachable(owner: RemoteCalls) -> str:

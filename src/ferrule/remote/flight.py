@@ -32,12 +32,8 @@ _NOT_RUN = phrase("It was not run; the same call may work later.")
 class Flight:
     """A call that was handed over and has no result yet."""
 
-    def __init__(
-        self, call: RemoteCall, key: str, context: ToolContext | None, loop: asyncio.AbstractEventLoop
-    ) -> None:
+    def __init__(self, call: RemoteCall, context: ToolContext | None, loop: asyncio.AbstractEventLoop) -> None:
         self.call = call
-        self.key = key
-        """Of its claim."""
         self.context = context
         self.done: asyncio.Future[dict[str, Any]] = loop.create_future()
         self.told: dict[str, Any] | None = None

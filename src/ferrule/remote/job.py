@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
+import os
 from contextlib import nullcontext, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,6 @@ from ferrule.remote.wire import (
     plain,
     read_result,
     seal,
-    subject_token,
     unseal,
 )
 
@@ -51,7 +50,6 @@ logger = logging.getLogger("ferrule.remote")
 
 _MOST_STATE = 65_536
 _SOON = 0.05
-"""Seconds after which a caller is told that its call runs."""
 
 
 class RemoteJob:
@@ -59,14 +57,14 @@ class RemoteJob:
 
     def __init__(self, link: NatsLink, worker: str, sessions: WorkerSessions, call: RemoteCall, message: Any) -> None:
         self.link, self.worker, self.sessions, self.call, self.message = link, worker, sessions, call, message
-        self.key = f"{subject_token(call.tenant)}.{call.uid}"
-        self.nonce = uuid.uuid4().hex
+        self.nonce = os.urandom(16).hex()
         self.claim = b""
         self.revision = 0
         """Our claim, and which revision it is."""
         self._task: asyncio.Task[ToolResult] | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._stopped = ""
+        self._began = 0.0
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._numbers = 0
         self._events = 0
@@ -80,6 +78,7 @@ class RemoteJob:
         before = dict(session.state)
         loop = asyncio.get_running_loop()
         self._task = start_task(self._carry_out(session), loop)
+        self._began = monotonic()
         begin = loop.call_later(min(_SOON, self.link.lease / 4), self._begin_keeping)
         try:
             if self._stopped:
@@ -124,7 +123,7 @@ class RemoteJob:
         call, link = self.call, self.link
         arguments: Any = call.arguments
         if call.parked:
-            arguments = await link.fetch(call.pool, f"{self.key}.a", call.parked, call.hashed)
+            arguments = await link.fetch(call.pool, f"{self.call.key}.a", call.parked, call.hashed)
         raw = RawCall(call.tool, arguments, id=call.call_id, version=call.version)
         events, listener = None, None
         if call.watched:
@@ -143,14 +142,14 @@ class RemoteJob:
                     await events
 
     async def _finish(self, told: dict[str, Any]) -> None:
-        """Make the result the one outcome of the call, and only then report it."""
+        """Make the result the one outcome of the call: where the claim takes it, the server tells the caller."""
         link, call = self.link, self.call
         payload = seal(call.secret, told)
         if len(payload) > PIECE:
             try:
                 if len(payload) > LARGEST:
                     raise RemoteProblem("too large")
-                pieces = await link.park(call.pool, f"{self.key}.r", payload)
+                pieces = await link.park(call.pool, f"{self.call.key}.r", payload)
                 payload = seal(call.secret, {"kind": "done", "parked": pieces, "hash": hash_of(payload)})
             except RemoteProblem as problem:
                 payload = seal(
@@ -163,19 +162,17 @@ class RemoteJob:
             return
         if revision is None:
             logger.warning("Call %s of %s ended after it was given up; its result is dropped", call.call_id, call.tool)
-        else:
-            await link.tell(call.reply, payload)
         await link.tell(self.message.reply, b"+ACK")
 
     async def _settle(self, value: bytes) -> int | None:
         """End the claim. That takes a while where the servers choose a leader; the caller hears that we are there."""
         link, call = self.link, self.call
         try:
-            return await link.set_claim(call.pool, self.key, value, self.revision)
+            return await link.set_claim(call.pool, self.call.key, value, self.revision)
         except NotReached:
             beating = asyncio.create_task(self._beat())
         try:
-            return await link.settle_claim(call.pool, self.key, value, self.revision, monotonic() + 4 * link.lease)
+            return await link.settle_claim(call.pool, self.call.key, value, self.revision, monotonic() + 4 * link.lease)
         finally:
             beating.cancel()
 
@@ -205,14 +202,13 @@ class RemoteJob:
     # The lease
 
     def _begin_keeping(self) -> None:
-        """Most calls have ended by now: they say nothing but their result."""
+        """Most calls have ended by now, and need no lease."""
         self._keeper = asyncio.create_task(self._keep_lease())
 
     async def _keep_lease(self) -> None:
         """Confirm every quarter of the lease that the call runs; stop it when the server or the caller is gone."""
         lease, link = self.link.lease, self.link
-        confirmed = caller = renewed = monotonic()
-        await self.tell({"kind": "started", "worker": self.worker, "revision": self.revision})
+        confirmed = caller = renewed = self._began
         while True:
             await asyncio.sleep(lease / 4)
             if monotonic() - confirmed > lease:  # we stood still; another worker may have the call by now
@@ -229,7 +225,7 @@ class RemoteJob:
             if monotonic() - renewed > CLAIM_SECONDS / 4:  # the claim must not grow too old while it is in use
                 try:
                     revision = await link.settle_claim(
-                        self.call.pool, self.key, self.claim, self.revision, monotonic() + lease / 4
+                        self.call.pool, self.call.key, self.claim, self.revision, monotonic() + lease / 4
                     )
                 except NotReached:
                     continue
@@ -284,14 +280,14 @@ class RemoteJob:
         }
         try:
             if len(payload := seal(call.secret, {**asked, "what": what, "with": given})) > PIECE:
-                parked = await link.park(call.pool, f"{self.key}.q{number}", payload)
+                parked = await link.park(call.pool, f"{self.call.key}.q{number}", payload)
                 payload = seal(call.secret, {**asked, "parked": parked, "hash": hash_of(payload)})
             while not waiting.done():
                 await link.tell(call.reply, payload)
                 await asyncio.wait({waiting}, timeout=link.lease / 2)
             answer = waiting.result()
             if "parked" in answer:
-                data = await link.fetch(call.pool, f"{self.key}.w{number}", answer["parked"], answer["hash"])
+                data = await link.fetch(call.pool, f"{self.call.key}.w{number}", answer["parked"], answer["hash"])
                 answer = unseal(call.secret, data) or {"error": "what came is not what was sent"}
         except RemoteProblem as problem:
             answer = {"error": str(problem)}

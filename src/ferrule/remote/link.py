@@ -8,13 +8,15 @@ outcome, whatever messages are dropped, doubled or late.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic_core import from_json, to_json
 
 from ferrule.core.errors import MissingExtra
 from ferrule.core.phrases import phrase
@@ -37,6 +39,8 @@ _CONNECT_SECONDS = 5.0
 _PATIENCE = 5.0
 _CLOCK_SECONDS = 60.0
 _BEHIND = 30
+_NOBODY = "503"
+_SAME_KEY = ".".join(f"{{{{wildcard({number})}}}}" for number in (1, 2, 3, 4))
 _WRONG_REVISION = (10071, 10164)
 
 
@@ -54,7 +58,14 @@ class Claim:
 
     @property
     def told(self) -> dict[str, Any]:
-        return json.loads(self.data)
+        return from_json(self.data)
+
+    @classmethod
+    def of(cls, message: Any) -> Claim | None:
+        """The claim in a message of the bucket's; None where it is none."""
+        headers: dict[str, str] = message.headers or {}
+        revision = headers.get("Nats-Sequence")
+        return cls(message.data[:1], message.data[1:], int(revision)) if revision is not None else None
 
 
 class NatsLink:
@@ -64,6 +75,11 @@ class NatsLink:
         self.key = key
         self.lease = lease
         self.connection: Any = None
+        self._errors: type[Exception] = OSError
+        self._inbox = ""
+        self._asked = 0
+        self._answers: dict[str, asyncio.Future[Any]] = {}
+        """Of the requests that wait, by number."""
         self._patience = min(_PATIENCE, lease / 2)
         """Seconds that an answer may take: a busy program reads it late, and one that got lost is asked for again."""
         self._clock: tuple[float, float] | None = None
@@ -84,6 +100,7 @@ class NatsLink:
             from nats.errors import Error
         except ModuleNotFoundError:
             raise MissingExtra("Calling tools on other machines", "remote") from None
+        self._errors = Error
         logging.getLogger("nats").setLevel(logging.CRITICAL)  # each problem is told once, here
         problems: list[Exception] = []
 
@@ -121,6 +138,10 @@ class NatsLink:
             while not connecting.done() and monotonic() < until and not _is_refused(problems):
                 await asyncio.wait({connecting}, timeout=0.1)
             if connecting.done() and connecting.result() is None and (not secure or self._is_encrypted()):
+                self._inbox = f"_INBOX.{self.key.public}.{os.urandom(12).hex()}"
+                await self.connection.subscribe(
+                    f"{self._inbox}.*", cb=self._answered, pending_msgs_limit=-1, pending_bytes_limit=-1
+                )
                 return
             problems.append(TimeoutError("no answer") if not connecting.done() else Error("tls is not offered"))
         except (OSError, Error, ValueError) as error:
@@ -167,27 +188,43 @@ class NatsLink:
     async def ask(
         self, subject: str, payload: bytes = b"", headers: dict[str, str] | None = None, timeout: float = 0.0
     ) -> Any:
-        """A request; raises `NotReached` when nobody answers in time."""
-        import nats.errors
+        """A request; raises `NotReached` when nobody answers in time.
 
+        The client's own `request` does the same in twice the time, and a call waits for three of them.
+        """
+        self._asked += 1
+        number, loop = str(self._asked), asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+        self._answers[number] = answer
+        timer = loop.call_later(timeout or self._patience, _time_is_up, answer)
         try:
-            return await self.connection.request(subject, payload, timeout=timeout or self._patience, headers=headers)
-        except (TimeoutError, nats.errors.Error, OSError) as error:
+            await self.connection.publish(subject, payload, reply=f"{self._inbox}.{number}", headers=headers)
+            message = await answer
+        except (self._errors, OSError) as error:
             raise NotReached(f"{type(error).__name__}: {error}") from None
+        finally:
+            timer.cancel()
+            del self._answers[number]
+        if message is None or (message.headers and message.headers.get("Status") == _NOBODY):
+            raise NotReached("no answer" if message is None else "nobody is there to answer")
+        return message
+
+    async def _answered(self, message: Any) -> None:
+        answer = self._answers.get(message.subject.rpartition(".")[2])
+        if answer is not None and not answer.done():
+            answer.set_result(message)
 
     async def tell(
         self, subject: str, payload: bytes, headers: dict[str, str] | None = None, *, reply: str = ""
     ) -> None:
         """A message that may get lost."""
-        import nats.errors
-
-        with suppress(nats.errors.Error, OSError):
+        with suppress(self._errors, OSError):
             await self.connection.publish(subject, payload, reply=reply, headers=headers)
 
     async def api(self, what: str, body: dict[str, Any] | None = None, timeout: float = 0.0) -> dict[str, Any]:
         """One request of JetStream's interface; an error is in the answer."""
-        payload = json.dumps(body).encode() if body is not None else b""
-        return json.loads((await self.ask(f"$JS.API.{what}", payload, timeout=timeout)).data)
+        payload = to_json(body) if body is not None else b""
+        return from_json((await self.ask(f"$JS.API.{what}", payload, timeout=timeout)).data)
 
     async def now(self, pool: str) -> float:
         """The server's time. Ours may be wrong by hours, and nobody's clock but the server's is looked at."""
@@ -202,9 +239,8 @@ class NatsLink:
         return stamp + monotonic() - at
 
     async def send_call(self, subject: str, uid: str, payload: bytes) -> None:
-        """Hand a call over. Sending it again changes nothing: the server knows its id, and the claim does."""
-        headers = {**self.key.sign(payload), "Nats-Msg-Id": uid}
-        told = json.loads((await self.ask(subject, payload, headers)).data)
+        """Hand a signed call over. Sending it again changes nothing: the server knows its id, and the claim does."""
+        told = from_json((await self.ask(subject, payload, {"Nats-Msg-Id": uid})).data)
         if "error" in told:
             raise RemoteProblem(_refused(told["error"]))
 
@@ -214,12 +250,10 @@ class NatsLink:
         """What the bucket has of a call; it may be a moment old, which a compare-and-set then shows."""
         bucket = claims_bucket(pool)
         message = await self.ask(f"$JS.API.DIRECT.GET.KV_{bucket}.$KV.{bucket}.{key}")
-        headers: dict[str, str] = message.headers or {}
-        if headers.get("Status") == "404" or "Nats-Sequence" not in headers:
-            if headers.get("Status", "404") != "404":
-                raise NotReached(f"the bucket answered {headers.get('Status')}")
-            return None
-        return Claim(message.data[:1], message.data[1:], int(headers["Nats-Sequence"]))
+        found, headers = Claim.of(message), cast("dict[str, str]", message.headers or {})
+        if found is None and headers.get("Status", "404") != "404":
+            raise NotReached(f"the bucket answered {headers['Status']}")
+        return found
 
     async def set_claim(self, pool: str, key: str, value: bytes, last: int) -> int | None:
         """Change a claim that is still at revision `last` (0: that is not there), and give its new revision.
@@ -228,7 +262,7 @@ class NatsLink:
         """
         bucket = claims_bucket(pool)
         headers = {"Nats-Expected-Last-Subject-Sequence": str(last)}
-        told = json.loads((await self.ask(f"$KV.{bucket}.{key}", value, headers)).data)
+        told = from_json((await self.ask(f"$KV.{bucket}.{key}", value, headers)).data)
         if (error := told.get("error")) is None:
             return told["seq"]
         if error.get("err_code") not in _WRONG_REVISION:
@@ -266,7 +300,7 @@ class NatsLink:
         pieces = range(0, len(data), PIECE)
         for number, start in enumerate(pieces):
             answer = await self.ask(f"$KV.{bucket}.{key}.{number}", data[start : start + PIECE], timeout=10)
-            if "error" in (told := json.loads(answer.data)):
+            if "error" in (told := from_json(answer.data)):
                 raise RemoteProblem(_refused(told["error"]))
         return len(pieces)
 
@@ -320,6 +354,8 @@ class NatsLink:
                 "allow_rollup_hdrs": True,
                 "deny_delete": True,
                 "duplicate_window": 120_000_000_000,
+                # A claim that was changed is told to its caller at once, by the server, which knows that it was.
+                "republish": {"src": f"$KV.{bucket}.*.*.*.*", "dest": f"reply.{pool}.{_SAME_KEY}"},
             },
         ]
         for config in wanted:
@@ -328,10 +364,18 @@ class NatsLink:
                 if "error" in told:
                     settings = {**config, "storage": "file", "num_replicas": replicas}
                     told = await self.api(f"STREAM.CREATE.{config['name']}", settings, timeout=10)
+                elif "republish" in config and "republish" not in told["config"]:  # made by an earlier version
+                    settings = {**told["config"], "republish": config["republish"]}
+                    told = await self.api(f"STREAM.UPDATE.{config['name']}", settings, timeout=10)
             except NotReached:
                 raise RemoteProblem(_no_stream(pool)) from None
             if "error" in told:
                 raise RemoteProblem(_refused(told["error"]))
+
+
+def _time_is_up(answer: asyncio.Future[Any]) -> None:
+    if not answer.done():
+        answer.set_result(None)
 
 
 def _trusting(ca: Path | None) -> Any:

@@ -13,7 +13,7 @@ from ferrule.core.errors import DefinitionError
 from ferrule.core.function_tool import RawTool
 from ferrule.core.tool import output_schema_of
 from ferrule.remote.link import NotReached
-from ferrule.remote.wire import RemoteProblem
+from ferrule.remote.wire import RemoteProblem, unsigned
 
 if TYPE_CHECKING:
     from ferrule.core.tool import Tool
@@ -110,9 +110,9 @@ class Following:
         link = self._desk.link
         try:
             answer = await link.ask(f"define.{said.pool}.{said.worker}", f"{name} {digest}".encode())
-            if link.key.verify(answer.data, answer.headers) is None:
+            if link.key.verify(answer.data) is None:
                 return
-            tool = OfferedTool(name, from_json(answer.data), said.pool, digest)
+            tool = OfferedTool(name, from_json(unsigned(answer.data)), said.pool, digest)
             self._registry.register(tool, origin="remote")
         except NotReached:
             self._known.pop((name, digest), None)  # at its next announcement

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import from_json, to_json
 
 from ferrule.remote.link import NotReached
-from ferrule.remote.wire import calls_stream, claims_bucket
+from ferrule.remote.wire import calls_stream, claims_bucket, unsigned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,10 +75,10 @@ class Roster:
             await self._link.tell(f"who.{pool}", b"")
 
     async def _take(self, message: Any) -> None:
-        if self._link.key.verify(message.data, message.headers) is None:
+        if self._link.key.verify(message.data) is None:
             return
         try:
-            said = Announcement(**from_json(message.data))
+            said = Announcement(**from_json(unsigned(message.data)))
         except (TypeError, ValueError):
             return  # of another version
         if message.subject != f"here.{said.pool}.{said.worker}":

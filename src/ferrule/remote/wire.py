@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 
     from ferrule.core.tool import Tool
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Raised when a message means something else than before; a worker refuses what it does not know."""
 PIECE = 400_000
 """Bytes of one message at most; what is longer is parked in the bucket of claims, in pieces."""
 LARGEST = 64_000_000
 """Bytes of arguments or of a result at most."""
+_KEY_LENGTH = 56
+_SIGNED_LENGTH = _KEY_LENGTH + 64
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -92,22 +94,26 @@ class Nkey:
         self.seed = seed
         self._trusted = {one: _verifier(one) for one in (self.public, *trusted)}
 
-    def sign(self, payload: bytes) -> dict[str, str]:
-        """The headers that prove who sent a message."""
-        signature = base64.b64encode(self._pair.sign(payload)).decode()
-        return {"Ferrule-Key": self.public, "Ferrule-Signature": signature}
+    def sign(self, payload: bytes) -> bytes:
+        """A message that proves who sent it: the key, the signature, and what it says."""
+        return self.public.encode() + self._pair.sign(payload) + payload
 
-    def verify(self, payload: bytes, headers: dict[str, str] | None) -> str | None:
+    def verify(self, data: bytes) -> str | None:
         """Whose message it is; None for one that nobody trusted has signed."""
-        who = (headers or {}).get("Ferrule-Key", "")
+        who = data[:_KEY_LENGTH].decode(errors="replace")
         verifier = self._trusted.get(who)
-        if verifier is None or headers is None:
+        if verifier is None:
             return None
         try:
-            verifier.verify(payload, base64.b64decode(headers.get("Ferrule-Signature", "")))
+            verifier.verify(unsigned(data), data[_KEY_LENGTH:_SIGNED_LENGTH])
         except Exception:  # noqa: BLE001 - whatever is wrong with it, it is no proof
             return None
         return who
+
+
+def unsigned(data: bytes) -> bytes:
+    """What a signed message says."""
+    return data[_SIGNED_LENGTH:]
 
 
 def _verifier(public: str) -> Any:
@@ -197,16 +203,18 @@ class RemoteCall:
     trace: dict[str, str] = field(default_factory=dict[str, str])
     protocol: int = PROTOCOL
 
+    @property
+    def key(self) -> str:
+        """Of its claim. The server tells each change of it to the caller, at `reply`."""
+        return self.reply.split(".", 2)[2]
+
     def pack(self) -> bytes:
-        """The call as it is signed and sent; what is as it always is goes without saying."""
-        told = {name: value for name in _NAMES if (value := getattr(self, name)) not in _UNSAID}
-        return to_json(told, inf_nan_mode="strings")
+        """The call as it is signed and sent."""
+        return to_json(self, inf_nan_mode="strings")
 
 
-_NAMES = tuple(one.name for one in fields(RemoteCall))
-_UNSAID: tuple[Any, ...] = (None, "", {})
 _digests: WeakKeyDictionary[Tool[Any], str] = WeakKeyDictionary()
-_KNOWN = frozenset(_NAMES)
+_KNOWN = frozenset(one.name for one in fields(RemoteCall))
 
 
 def read_call(payload: bytes) -> RemoteCall:
@@ -243,15 +251,19 @@ def hash_of(data: bytes) -> str:
 
 def seal(secret: str, document: dict[str, Any]) -> bytes:
     payload = to_json(document, fallback=plainly, inf_nan_mode="strings", bytes_mode="base64")
-    return hmac.digest(secret.encode(), payload, "sha256") + payload
+    return _proof(secret, payload) + payload
 
 
 def unseal(secret: str, data: bytes) -> dict[str, Any] | None:
     """What a message says; None where it does not come from the other end of the call."""
     proof, payload = data[:32], data[32:]
-    if not hmac.compare_digest(proof, hmac.digest(secret.encode(), payload, "sha256")):
+    if not hmac.compare_digest(proof, _proof(secret, payload)):
         return None
     return from_json(payload)
+
+
+def _proof(secret: str, payload: bytes) -> bytes:
+    return hashlib.blake2b(payload, digest_size=32, key=secret.encode()).digest()  # a tenth of what HMAC takes
 
 
 def plain(value: Any) -> Any:

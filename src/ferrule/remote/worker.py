@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import socket
 import uuid
@@ -12,6 +11,8 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import to_json
+
 from ferrule.core.loops import start_task
 from ferrule.core.phrases import phrase
 from ferrule.remote.job import RemoteJob
@@ -19,7 +20,7 @@ from ferrule.remote.link import CLAIM_SECONDS, RUNNING, NotReached
 from ferrule.remote.offers import definition_of
 from ferrule.remote.roster import Announcement, holds, real_path
 from ferrule.remote.sessions import WorkerSessions
-from ferrule.remote.wire import RemoteProblem, calls_stream, digest_of, read_call, seal, subject_token
+from ferrule.remote.wire import RemoteProblem, calls_stream, digest_of, read_call, seal, subject_token, unsigned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -211,7 +212,7 @@ class PoolWorker:
             len(self.running),
             leaving,
         ).pack()
-        await self.link.tell(f"here.{self.pool}.{self.name}", said, self.link.key.sign(said))
+        await self.link.tell(f"here.{self.pool}.{self.name}", self.link.key.sign(said))
 
     async def _asked_who(self, message: Any) -> None:
         if not self._draining:
@@ -221,8 +222,7 @@ class PoolWorker:
         """Describe a tool to a caller that does not have it."""
         for (name, digest), tool in self.offered.items():
             if f"{name} {digest}".encode() == message.data:
-                told = definition_of(tool)
-                await self.link.tell(message.reply, told, self.link.key.sign(told))
+                await self.link.tell(message.reply, self.link.key.sign(definition_of(tool)))
 
     async def _announce_often(self) -> None:
         while True:
@@ -311,7 +311,7 @@ class PoolWorker:
 
     async def _pull(self, source: CallSource, batch: int) -> None:
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{calls_stream(self.pool)}.{source.consumer}"
-        body = json.dumps({"batch": batch, "expires": int(_PULL_SECONDS * 1e9)}).encode()
+        body = to_json({"batch": batch, "expires": int(_PULL_SECONDS * 1e9)})
         await self.link.tell(subject, body, reply=f"{self._inbox}.{source.name}")
 
     async def _take(self, message: Any) -> None:
@@ -413,21 +413,21 @@ class PoolWorker:
         job.claim = self._claim(job.nonce, 1)
         began = monotonic()
         # Asked for until it is known: a claim that was made, and whose answer got lost, would keep all from the call.
-        revision = await self.link.settle_claim(self.pool, job.key, job.claim, 0, began + 2 * lease)
+        revision = await self.link.settle_claim(self.pool, job.call.key, job.claim, 0, began + 2 * lease)
         if revision is None:
-            found = await self.link.known_claim(self.pool, job.key)
+            found = await self.link.known_claim(self.pool, job.call.key)
             revision = await self._again(job, found) if found is not None else None
             if revision is None:
                 return None
         if monotonic() - began > lease / 4:  # the caller may have given it up meanwhile
-            revision = await self.link.settle_claim(self.pool, job.key, job.claim, revision, monotonic() + lease)
+            revision = await self.link.settle_claim(self.pool, job.call.key, job.claim, revision, monotonic() + lease)
             if revision is None:
                 return None
         job.revision = revision
         return job
 
     def _claim(self, nonce: str, tries: int) -> bytes:
-        return RUNNING + json.dumps({"worker": self.name, "nonce": nonce, "tries": tries}).encode()
+        return RUNNING + to_json({"worker": self.name, "nonce": nonce, "tries": tries})
 
     async def _again(self, job: RemoteJob, found: Claim) -> int | None:
         """What to do with a call that was claimed before: the revision of our claim where it is run again."""
@@ -440,30 +440,29 @@ class PoolWorker:
                 await job.tell({"kind": "claimed", "worker": told["worker"]})
             elif told["tries"] < MOST_TRIES:
                 job.claim = self._claim(job.nonce, told["tries"] + 1)
-                return await self.link.set_claim(self.pool, job.key, job.claim, found.revision)
+                return await self.link.set_claim(self.pool, job.call.key, job.claim, found.revision)
             else:
                 job.revision = found.revision
                 await job.give_up(told["tries"])
                 return None
-        elif found.state == b"D":
-            await self.link.tell(call.reply, found.data)  # as it was told before
         await self._acknowledge(job.message)
         return None
 
     async def _verified(self, message: Any) -> RemoteCall | None:
         """The call, where it is one that we may run: signed by somebody we trust, for us, and not too old."""
         try:
-            call = read_call(message.data)
+            call = read_call(unsigned(message.data))
         except ValueError as error:
             await self.link.tell(message.reply, b"+TERM")
             logger.warning("A message that is no call was dropped: %s", error)
             return None
-        if self.link.key.verify(message.data, message.headers) is None:
+        if (who := self.link.key.verify(message.data)) is None:
             raise RemoteProblem("Its caller's key is not among those that the worker trusts (`remote.trusted`).")
-        tenant = subject_token(call.tenant)
-        place = message.subject.split(".")
-        if call.subject != message.subject or call.pool != self.pool or place[1:3] != [self.pool, tenant]:
+        place, answers = [self.pool, subject_token(call.tenant)], call.reply.split(".")
+        if call.subject != message.subject or call.pool != self.pool or message.subject.split(".")[1:3] != place:
             raise RemoteProblem("It was sent to a place that it was not signed for.")
+        if answers != ["reply", *place, who, *answers[4:5], call.uid] or not (answers[4] + call.uid).isalnum():
+            raise RemoteProblem("It wants its answers at a place that is not its caller's.")
         age = await self.link.now(self.pool) - call.issued
         if not -_FUTURE_SECONDS < age <= call.valid:
             raise RemoteProblem("It is too old, or from the future.")
@@ -473,7 +472,7 @@ class PoolWorker:
         """Tell whoever sent it, and drop it."""
         await self.link.tell(message.reply, b"+TERM")
         with suppress(ValueError):
-            call = read_call(message.data)
+            call = read_call(unsigned(message.data))
             if call.reply.startswith(f"reply.{self.pool}."):
                 told = {"kind": "refused", "message": why, "worker": self.name}
                 await self.link.tell(call.reply, seal(call.secret, told))
