@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import time
 from typing import Any
 
 from ferrule.core.call import RawCall
@@ -16,8 +17,6 @@ from ferrule.remote.caller import RemoteCalls
 from ferrule.remote.link import NatsLink
 from ferrule.remote.wire import Nkey
 from tests.remote.worker_program import TOOLS
-
-STEPS = ("hint", "call")
 
 
 def arm(step: str, when: str) -> None:
@@ -48,7 +47,7 @@ async def main(given: dict[str, Any]) -> None:
     runtime = Runtime(TOOLS, remote=remote, policy=RulePolicy(mode="bypass"))
     print("calling", flush=True)
     result = await runtime.run(RawCall(given["tool"], given["arguments"]))
-    print(result.llm_content, flush=True)
+    print(json.dumps({"said": result.llm_content, "data": result.data, "clock": time.time()}), flush=True)
     await remote.close()
 
 

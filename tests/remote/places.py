@@ -87,7 +87,15 @@ class WorkerProcess:
     """A worker in a process of its own, with the tools of `worker_program`; what goes wrong in it `fault` says."""
 
     def __init__(
-        self, server: Server, pool: str, folder: Path, *, url: str = "", lease: float = 1.0, **fault: Any
+        self,
+        server: Server,
+        pool: str,
+        folder: Path,
+        *,
+        url: str = "",
+        lease: float = 1.0,
+        env: dict[str, str] | None = None,
+        **fault: Any,
     ) -> None:
         given = {"pool": pool, "url": url or server.url, "seed": server.key.seed, "lease": lease, **fault}
         self.folder = folder
@@ -97,7 +105,7 @@ class WorkerProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 cwd=folder,
-                env={**os.environ, "PYTHONPATH": str(SOURCE)},
+                env={**os.environ, "PYTHONPATH": str(SOURCE), **(env or {})},
             )
 
     @property
@@ -123,6 +131,21 @@ class WorkerProcess:
         self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
+
+
+def start_caller(
+    server: Server, pool: str, tool: str, arguments: dict[str, Any], *, env: dict[str, str] | None = None, **given: Any
+) -> subprocess.Popen[bytes]:
+    """A caller in a process of its own, which makes one call; `step` and `when` say where it dies."""
+    root = str(SOURCE.parent)
+    given |= {"pool": pool, "url": server.url, "seed": server.key.seed, "tool": tool, "arguments": arguments}
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.remote.caller_program", json.dumps(given)],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": f"{SOURCE}:{root}", **(env or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 class Proxy:

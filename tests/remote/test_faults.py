@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +22,11 @@ from ferrule.core.call import RawCall
 from ferrule.core.result import ToolResult
 from ferrule.pipeline.run import Runtime
 from ferrule.policy.decide import RulePolicy
-from tests.remote.places import SOURCE, Proxy, Server, WorkerProcess, calling
+from ferrule.remote.link import DONE, Claim, NatsLink
+from ferrule.remote.roster import pool_counts
+from ferrule.remote.wire import RemoteCall, read_call, unseal, unsigned
+from tests.needs import needs
+from tests.remote.places import Proxy, Server, WorkerProcess, calling, start_caller
 from tests.remote.worker_program import STEPS, TOOLS
 
 pytestmark = [
@@ -176,15 +180,9 @@ async def test_a_caller_is_killed_at_each_step(
     for step in ("hint", "call"):
         for when in ("before", "after"):
             name = f"{step}-{when}"
-            given = {"pool": pool, "url": server.url, "seed": server.key.seed, "lease": LEASE, "step": step,
-                     "when": when, "tool": "once", "arguments": {"name": name}}  # fmt: skip
-            root = str(SOURCE.parent)
-            done = await asyncio.to_thread(
-                subprocess.run,
-                [sys.executable, "-m", "tests.remote.caller_program", json.dumps(given)],
-                cwd=root, env={**os.environ, "PYTHONPATH": f"{SOURCE}:{root}"}, capture_output=True, check=False,
-            )  # fmt: skip
-            assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+            caller = start_caller(server, pool, "once", {"name": name}, lease=LEASE, step=step, when=when)
+            _, errors = await asyncio.to_thread(caller.communicate)
+            assert caller.returncode == -signal.SIGKILL, errors.decode()
     async with calling(server, pool, list(TOOLS), **FREE) as runtime:
         assert (await runtime.run("once", {"name": "next"})).success
     for name in ("hint-before", "hint-after", "call-before", "call-after"):
@@ -255,16 +253,116 @@ async def test_cancelling_kills_the_process_at_the_worker(
         os.kill(int((tmp_path / "held.pid").read_text()), 0)
 
 
-@pytest.mark.parametrize("shift", [3600.0, -3600.0])
-async def test_a_clock_that_is_an_hour_off_changes_nothing(
-    server: Server, pool: str, tmp_path: Path, workers: list[WorkerProcess], shift: float
+async def test_a_caller_is_killed_while_its_call_runs(
+    server: Server, pool: str, tmp_path: Path, workers: list[WorkerProcess]
 ) -> None:
-    workers.append(WorkerProcess(server, pool, tmp_path, lease=LEASE, clock=shift))
+    """What it started is stopped, and what ends by itself keeps its result; neither starts again, at any worker."""
+    workers += [WorkerProcess(server, pool, tmp_path, lease=LEASE) for _ in range(2)]
     await ready(workers)
-    async with calling(server, pool, list(TOOLS), **FREE) as runtime:
-        results = await both_calls(runtime, "shifted")
-    assert all(one.success for one in results)
-    assert starts(tmp_path, "shifted-once") == 1
+    link, sent = NatsLink(server.key, LEASE), list[RemoteCall]()
+    await link.open([server.url], "listener")
+
+    async def keep(message: Any) -> None:
+        sent.append(read_call(unsigned(message.data)))
+
+    await link.connection.subscribe(f"call.{pool}.>", cb=keep)
+    await link.connection.flush()
+    callers = [
+        start_caller(server, pool, "child", {"name": "long"}, lease=LEASE),
+        start_caller(server, pool, "once", {"name": "short", "seconds": 0.6}, lease=LEASE),
+    ]
+    while not (starts(tmp_path, "long") and starts(tmp_path, "short") and (tmp_path / "long.pid").exists()):
+        await asyncio.sleep(0.02)
+    for caller in callers:
+        caller.kill()
+        caller.communicate()
+    claims: dict[str, Claim | None] = {}
+    for _ in range(1000):
+        claims = {one.tool: await link.claim(pool, one.key) for one in sent}
+        if all(one is not None and one.state == DONE for one in claims.values()):
+            break
+        await asyncio.sleep(0.02)
+    said = {one.tool: unseal(one.secret, claim.data) for one in sent if (claim := claims[one.tool]) is not None}
+    assert said["once"] is not None
+    assert said["child"] is not None
+    assert said["once"]["result"]["llm"] == "did short"
+    assert "`child` did not finish: its caller is gone." in said["child"]["result"]["llm"]
+    assert not Path(f"/proc/{(tmp_path / 'long.pid').read_text()}").exists()
+    await asyncio.sleep(1.5 * LEASE)  # the queue would have given it to the other worker by now
+    assert [starts(tmp_path, name) for name in ("long", "short")] == [1, 1]
+    assert (await pool_counts(link, pool)) == {"pending": 0, "in_flight": 0, "lost": 0}
+    await link.close()
+
+
+SHIFT = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <time.h>
+
+static long shift(void) { return atol(getenv("CLOCK_SHIFT")); }
+
+int clock_gettime(clockid_t id, struct timespec *at) {
+    int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
+    int failed = real(id, at);
+    if (!failed && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE)) at->tv_sec += shift();
+    return failed;
+}
+
+int gettimeofday(struct timeval *at, void *zone) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    at->tv_sec = now.tv_sec;
+    at->tv_usec = now.tv_nsec / 1000;
+    return 0;
+}
+
+time_t time(time_t *at) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (at) *at = now.tv_sec;
+    return now.tv_sec;
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def clock_shift(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What shifts the wall clock of a whole process, whatever in it looks."""
+    needs(shutil.which("cc"), "a C compiler")
+    folder = tmp_path_factory.mktemp("clock")
+    (folder / "shift.c").write_text(SHIFT)
+    command = ["cc", "-shared", "-fPIC", "-o", "shift.so", "shift.c", "-ldl"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return folder / "shift.so"
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+@pytest.mark.parametrize("shifted", ["worker", "caller"])
+async def test_a_clock_that_is_an_hour_off_changes_nothing(
+    server: Server, pool: str, tmp_path: Path, workers: list[WorkerProcess], clock_shift: Path, shifted: str, hours: int
+) -> None:
+    wrong = {"LD_PRELOAD": str(clock_shift), "CLOCK_SHIFT": str(hours * 3600)}
+    workers.append(WorkerProcess(server, pool, tmp_path, lease=LEASE, env=wrong if shifted == "worker" else None))
+    await ready(workers)
+
+    async def call(tool: str, **arguments: Any) -> dict[str, Any]:
+        env = wrong if shifted == "caller" else None
+        caller = start_caller(server, pool, tool, arguments, lease=LEASE, env=env)
+        said, errors = await asyncio.to_thread(caller.communicate)
+        assert caller.returncode == 0, errors.decode()
+        return json.loads(said.splitlines()[-1])
+
+    clocks = await call("now")
+    apart = (clocks["data"] - clocks["clock"]) * (1 if shifted == "worker" else -1)
+    assert abs(apart - hours * 3600) < 60, "the clock is really off"
+    longer = 3 * LEASE  # than any silence that would make it lost
+    said = [
+        one["said"] for one in await asyncio.gather(call("once", name="long", seconds=longer), call("again", name="x"))
+    ]
+    assert said == ["did long", "did x"]
+    assert [starts(tmp_path, name) for name in ("long", "x")] == [1, 1]
 
 
 async def test_calls_that_come_twice_and_in_another_order_start_once(
@@ -272,8 +370,6 @@ async def test_calls_that_come_twice_and_in_another_order_start_once(
 ) -> None:
     workers += [WorkerProcess(server, pool, tmp_path, lease=LEASE) for _ in range(2)]
     await ready(workers)
-    from ferrule.remote.link import NatsLink
-
     seen: list[Any] = []
     link = NatsLink(server.key, LEASE)
     await link.open([server.url], "listener")

@@ -74,7 +74,13 @@ def child(name: str, context: ToolContext) -> str:
     return "ended"
 
 
-TOOLS = [once, again, die, die_once, child]
+@tool(kind="readonly")
+def now() -> float:
+    """Say what time it is by this machine's clock. Use this to see how far it is off."""
+    return time.time()
+
+
+TOOLS = [once, again, die, die_once, child, now]
 STEPS = ("there", "claim", "finish", "ack")
 """What a worker sends for one call, in order; each is a step at which something can go wrong."""
 
@@ -123,14 +129,7 @@ def arm(fault: str, step: str, when: str, server_pid: int) -> None:
     NatsLink.ask, NatsLink.tell = striking_ask, striking_tell  # type: ignore[method-assign]
 
 
-def shift_clock(seconds: float) -> None:
-    clock = time.time
-    time.time = lambda: clock() + seconds  # type: ignore[assignment]
-
-
 async def main(given: dict[str, Any]) -> None:
-    if given.get("clock"):
-        shift_clock(given["clock"])
     if given.get("fault"):
         arm(given["fault"], given["step"], given["when"], given.get("server_pid", 0))
     stop = asyncio.Event()

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from contextlib import nullcontext, suppress
+from functools import lru_cache
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -155,6 +156,8 @@ class RemoteJob:
                 payload = seal(
                     call.secret, {"kind": "done", "result": pack_result(self._too_large(len(payload), problem))}
                 )
+        if not call.idempotent:  # nobody else may run it, whatever becomes of this: one message to the server, not two
+            await link.tell(self.message.reply, b"+ACK")
         try:
             revision = await self._settle(DONE + payload)
         except NotReached:
@@ -162,7 +165,8 @@ class RemoteJob:
             return
         if revision is None:
             logger.warning("Call %s of %s ended after it was given up; its result is dropped", call.call_id, call.tool)
-        await link.tell(self.message.reply, b"+ACK")
+        if call.idempotent:
+            await link.tell(self.message.reply, b"+ACK")
 
     async def _settle(self, value: bytes) -> int | None:
         """End the claim. That takes a while where the servers choose a leader; the caller hears that we are there."""
@@ -333,6 +337,11 @@ class RemoteJob:
 _CANCELLED = phrase("it was cancelled")
 
 
+@lru_cache(100)
+def _authorised(reason: str) -> str:
+    return phrase("the caller authorised it: {reason}", reason=reason)
+
+
 class _CallersWord:
     """What our own policy denies is denied; about the rest the caller's stages have decided."""
 
@@ -343,8 +352,7 @@ class _CallersWord:
         decision = self._own.decide(invocation, session)
         if decision.verdict == Verdict.DENY:
             return decision
-        reason = phrase("the caller authorised it: {reason}", reason=self._call.reason)
-        return Decision(Verdict.ALLOW, reason, decision.rule, tentative=self._call.tentative)
+        return Decision(Verdict.ALLOW, _authorised(self._call.reason), decision.rule, tentative=self._call.tentative)
 
     def remember(self, invocation: Invocation, session: Session) -> None:
         """What is always allowed the caller knows."""

@@ -233,12 +233,11 @@ def read_call(payload: bytes) -> RemoteCall:
 
 def digest_of(tool: Tool[Any]) -> str:
     """What tells one definition of a tool from another: its name, version and schema."""
-    if offered := getattr(tool, "offered_digest", ""):
-        return offered
     if known := _digests.get(tool):
         return known
     told = json.dumps([tool.name, tool.version, tool.input_schema], sort_keys=True, default=str)
-    _digests[tool] = digest = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
+    own = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
+    _digests[tool] = digest = getattr(tool, "offered_digest", "") or own
     return digest
 
 
