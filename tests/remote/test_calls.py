@@ -8,15 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import BaseModel
 
 from ferrule import Runtime, Session, ToolContext, tool
 from ferrule.core.call import RawCall
 from ferrule.core.context import Caller
+from ferrule.core.elicitation import Elicited, current_elicitor, set_elicitor
 from ferrule.core.errors import ToolError
 from ferrule.core.events import Done, Partial, Progress
 from ferrule.core.result import Attachment, Output
-from tests.remote.places import Server, calling, working
+from ferrule.records.telemetry import SpanTracer
+from ferrule.remote.worker import HERE
+from tests.remote.places import Server, calling, calls_to, working
 
 
 class Point(BaseModel):
@@ -205,3 +211,105 @@ async def test_the_caller_is_known_there(server: Server, pool: str) -> None:
     async with working(server, pool, [who]), calling(server, pool, [who], session=session) as runtime:
         result = await runtime.run(RawCall("who", {}, id="c1"))
     assert result.data == ["Ümläut & co.", "ada", "boss", "c1"]
+
+
+async def test_the_trace_goes_on_at_the_worker(server: Server, pool: str) -> None:
+    """O1: the span of the tool there is below the span of its call here, and so is what the tool does."""
+    here, there = InMemorySpanExporter(), InMemorySpanExporter()
+
+    def tracing(exporter: InMemorySpanExporter) -> TracerProvider:
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(exporter))
+        return provider
+
+    at_worker = tracing(there)
+
+    @tool(kind="readonly")
+    def inside() -> str:
+        """Do something in a span. Use this to be seen."""
+        with at_worker.get_tracer("test").start_as_current_span("inner"):
+            return ""
+
+    worker = Runtime([inside], remote=HERE, tracer=SpanTracer(at_worker))
+    remote = calls_to(server, pool)
+    runtime = Runtime([inside], remote=remote, tracer=SpanTracer(tracing(here)))
+    async with working(server, pool, [inside], runtime=worker):
+        assert (await runtime.run("inside", {})).success
+        await remote.close()
+    (outer,), (inner, span) = here.get_finished_spans(), there.get_finished_spans()
+    assert (outer.name, span.name, inner.name) == ("execute_tool inside", "execute_tool inside", "inner")
+    for below, above in ((span, outer), (inner, span)):
+        assert below.parent is not None
+        assert above.context is not None
+        assert below.parent.span_id == above.context.span_id
+        assert below.parent.trace_id == above.context.trace_id
+    assert span.parent is not None
+    assert span.parent.is_remote, "it came over the wire"
+
+
+class Form:
+    """Somebody at the caller who fills in what is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Any]] = []
+
+    async def elicit(self, message: str, schema: Any, *, server: str = "", url: str = "") -> Elicited:
+        self.asked.append((message, schema))
+        return Elicited("accept", {"name": "Ada"})
+
+
+@tool(kind="readonly")
+async def ask_name() -> str:
+    """Ask for a name. Use this to know it."""
+    elicitor = current_elicitor()
+    assert elicitor is not None
+    told = await elicitor.elicit("Who are you?", {"type": "object", "properties": {"name": {"type": "string"}}})
+    return f"{told.action}: {told.content.get('name', told.why)}"
+
+
+@tool(kind="readonly")
+async def ask_model(context: ToolContext) -> str:
+    """Ask the model. Use this to be told."""
+    return await context.model_adapter.complete("How are you?")
+
+
+async def test_what_a_tool_asks_is_asked_where_its_call_was_made(server: Server, pool: str) -> None:
+    class Model:
+        async def complete(self, prompt: str) -> str:
+            return f"{prompt} Fine."
+
+    form, session = Form(), Session()
+    asks = [ask_name, ask_model]
+    async with working(server, pool, asks), calling(server, pool, asks, session=session) as runtime:
+        assert (await runtime.run("ask_name", {})).llm_content == "decline: approval isn't available here"
+        told = await runtime.run("ask_model", {})
+        assert told.llm_content == "Error (execution_error): This tool asks a model, and the session has none."
+        set_elicitor(form)
+        try:
+            assert (await runtime.run("ask_name", {})).llm_content == "accept: Ada"
+        finally:
+            set_elicitor(None)
+        session.model_adapter = Model()  # from now on there is one
+        assert (await runtime.run("ask_model", {})).llm_content == "How are you? Fine."
+    assert form.asked == [("Who are you?", {"type": "object", "properties": {"name": {"type": "string"}}})]
+
+
+async def test_a_tool_calls_one_of_another_pool(server: Server, pool: str) -> None:
+    @tool(kind="readonly")
+    async def relay(context: ToolContext) -> str:
+        """Have another machine add. Use this to pass it on."""
+        context.progress(1, 2, "asking")
+        told = await context.call("add", {"first": 40})
+        return f"{told.llm_content} by way of {context.call_id}"
+
+    routes = {pool: ["relay"], f"{pool}-2": ["add"]}
+    async with (
+        working(server, pool, [relay]),
+        working(server, f"{pool}-2", TOOLS),
+        calling(server, pool, [relay, *TOOLS], pools=routes) as runtime,
+    ):
+        events = [event async for event in runtime.stream(RawCall("relay", {}, id="outer"))]
+    assert [(one.call_id, one.message) for one in events if isinstance(one, Progress)] == [("outer", "asking")]
+    ended = events[-1]
+    assert isinstance(ended, Done)
+    assert ended.result.llm_content == "42 by way of outer"

@@ -66,18 +66,12 @@ class WorkerSessions:
         kept = self._kept.get(key)
         if kept is None:
             own = self.runtime.session
-            session = Session(
-                workspace=workspace,
-                caller=caller,
-                environment=own.environment,
-                config={**own.config, **call.config},
-                id=call.session,
-                model=call.model,
-            )
+            session = Session(workspace=workspace, caller=caller, environment=own.environment, id=call.session)
             kept = self._kept[key] = KeptSession(session)
-            session.model_adapter = kept if call.asks_model else None
         kept.jobs.append(job)
         session = kept.session
+        session.config = {**self.runtime.session.config, **call.config}  # these may change between two calls
+        session.model, session.model_adapter = call.model, kept if call.asks_model else None
         if session.caller != caller:
             session = copy(session)  # the same state under another of the user's roles
             session.caller = caller
