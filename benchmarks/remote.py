@@ -11,11 +11,13 @@ import asyncio
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
 import uuid
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -24,6 +26,8 @@ from typing import Any
 from _measure import Row, Time, report
 from ferrule import Runtime, tool
 from ferrule.core.call import RawCall
+from ferrule.core.events import Partial
+from ferrule.pipeline.stages import Limits
 from ferrule.remote.caller import RemoteCalls
 from ferrule.remote.link import NatsLink
 from ferrule.remote.roster import pool_counts
@@ -43,6 +47,27 @@ async def echo(text: str) -> str:
     return text
 
 
+@tool(kind="readonly")
+async def ticks(count: int) -> Any:
+    """Stream the time. Use this to measure how late it comes."""
+    for _ in range(count):
+        await asyncio.sleep(0.005)
+        yield f"{perf_counter()} "
+
+
+RELEASED = asyncio.Event()
+
+
+@tool(kind="readonly")
+async def hold() -> str:
+    """Keep a worker busy until it is released. Use this to let calls queue."""
+    await RELEASED.wait()
+    return ""
+
+
+TOOLS = [echo, ticks, hold]
+
+
 async def serve(given: dict[str, Any]) -> None:
     """A worker, or what answers the bare requests, in a process of its own."""
     link = NatsLink(Nkey(given["seed"]), LEASE)
@@ -56,8 +81,9 @@ async def serve(given: dict[str, Any]) -> None:
         await link.connection.flush()
         print("ready", flush=True)
         await asyncio.Event().wait()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, RELEASED.set)
     options = WorkerOptions(given["pool"], concurrency=AT_ONCE)
-    await PoolWorker(link, Runtime([echo], remote=HERE), [echo], options).serve(
+    await PoolWorker(link, Runtime(TOOLS, remote=HERE), TOOLS, options).serve(
         asyncio.Event(), lambda: print("ready", flush=True)
     )
 
@@ -131,32 +157,66 @@ def own_cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-async def drained(url: str, key: Nkey, many: int) -> tuple[float, float, float]:
-    """CPU milliseconds of caller and worker for each of so many queued calls; the worker's memory; the lag at first."""
+@dataclass(slots=True)
+class Drained:
+    """What so many calls came to that all waited in the server before the first was begun."""
+
+    call: float
+    """CPU milliseconds of caller, worker and server, for each."""
+    taken: float
+    """Those from when the worker began."""
+    worker: float
+    """Megabytes of the worker afterwards."""
+    most: float
+    """Megabytes of the caller at most."""
+
+
+async def drained(url: str, key: Nkey, server: int, many: int) -> Drained:
+    """Hand calls to a worker that is busy, and let it go on when all of them wait."""
     pool = f"q{uuid.uuid4().hex[:8]}"
     helper = Helper(url, key.seed, pool)
     remote = RemoteCalls(url, key, pools={pool: ["*"]}, lease=LEASE, queue=1200)
-    runtime = Runtime([echo], remote=remote)
+    runtime = Runtime(TOOLS, remote=remote, limits=Limits(timeout=1200))
+
+    def spent() -> float:
+        return own_cpu() + helper.cpu + cpu_of_process(server)
+
     try:
         await runtime.run("echo", {"text": "x"})
-        began, helpers = own_cpu(), helper.cpu
+        held = [asyncio.create_task(runtime.run("hold", {})) for _ in range(AT_ONCE)]
+        await _pending(remote, pool, 0)
+        began = spent()
         going = [asyncio.create_task(_one(runtime, number)) for number in range(many)]
-        lag = await _lag(remote, pool)
-        await asyncio.gather(*going)
-        spent = own_cpu() - began + helper.cpu - helpers
-        return spent / many * 1e3, helper.megabytes, lag
+        await _pending(remote, pool, many)
+        queued = spent()
+        helper.process.send_signal(signal.SIGUSR1)
+        await asyncio.gather(*held, *going)
+        ended = spent()
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        return Drained((ended - began) / many * 1e3, (ended - queued) / many * 1e3, helper.megabytes, most)
     finally:
         await remote.close()
         helper.end()
 
 
-async def _lag(remote: RemoteCalls, pool: str) -> int:
-    """How many calls wait in the server while they are handed over."""
+async def _pending(remote: RemoteCalls, pool: str, many: int) -> None:
+    """Until so many calls wait in the server, and the worker's places are taken."""
     desk = await remote.desk()
-    while True:
-        await asyncio.sleep(0.5)
+    counts: dict[str, int] = {}
+    while (counts.get("in_flight"), counts.get("pending")) != (AT_ONCE, many):
+        await asyncio.sleep(0.2)
         with suppress(RemoteProblem):
-            return (await pool_counts(desk.link, pool))["pending"]
+            counts = await pool_counts(desk.link, pool)
+
+
+async def stream_lag(runtime: Runtime, count: int) -> float:
+    """Seconds from when a tool shows something to when the caller has it, p50."""
+    late: list[float] = []
+    async for event in runtime.stream(RawCall("ticks", {"count": count})):
+        if isinstance(event, Partial):
+            late.append(perf_counter() - float(str(event.content)))
+    assert len(late) == count
+    return median(late)
 
 
 async def _one(runtime: Runtime, number: int) -> None:
@@ -178,7 +238,7 @@ async def measure(*, quick: bool) -> list[Row]:
             link = NatsLink(key, LEASE)
             await link.open([server.url], "bench")
             remote = RemoteCalls(server.url, key, pools={"bench": ["*"]}, lease=LEASE)
-            runtime = Runtime([echo], remote=remote)
+            runtime = Runtime(TOOLS, remote=remote)
 
             def bare() -> Any:
                 return link.connection.request("bare.echo", TEXT.encode(), timeout=5)
@@ -217,20 +277,28 @@ async def measure(*, quick: bool) -> list[Row]:
                 each_ms = [(after - was) / count * 1e3 for was, after in zip(before, cpu(), strict=True)]
                 note = "caller {:.2f}, worker {:.2f}, server {:.2f}".format(*each_ms)
                 rows.append(Row(f"CPU a call, {workers} workers", sum(each_ms), "ms", None, note))
+            lag = await stream_lag(runtime, count // 4)
+            rows.append(Row("how late streamed output comes, p50", lag * 1e3, "ms"))
             await link.close()
             await remote.close()
             for one in helpers:
                 one.end()
             few, many = (200, 4000) if quick else (1000, 100_000)
-            small, _, _ = await drained(server.url, key, few)
-            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            large, memory, lag = await drained(server.url, key, many)
-            after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            note = f"CPU of caller and worker: {large:.2f} ms against {small:.2f} ms; {lag:,} waited at first"
-            rows.append(Row(f"a call of {many:,} queued, against one of {few:,}", large / small, "×", 1.5, note))
-            rows.append(Row("the worker's memory after them", memory, "MB", 150.0))
-            kept = (after - before) * 1024 / many
-            rows.append(Row("the caller's memory for each queued call", kept, "KB", 40.0, f"{after:.0f} MB in all"))
+            small = await drained(server.url, key, server.pid, few)
+            large = await drained(server.url, key, server.pid, many)
+            note = f"CPU of caller, worker and server: {large.call:.2f} ms against {small.call:.2f} ms"
+            rows.append(
+                Row(f"a call of {many:,} queued, against one of {few:,}", large.call / small.call, "×", 1.5, note)
+            )
+            note = f"{large.taken:.2f} ms against {small.taken:.2f} ms"
+            rows.append(Row("the same from when the worker takes them", large.taken / small.taken, "×", 1.5, note))
+            rows.append(
+                Row("the worker's memory after them", large.worker, "MB", 150.0, f"{small.worker:.0f} MB before")
+            )
+            kept = (large.most - small.most) * 1024 / (many - few)
+            rows.append(
+                Row("the caller's memory for each queued call", kept, "KB", 40.0, f"{large.most:.0f} MB in all")
+            )
         finally:
             for one in helpers:
                 one.end()
