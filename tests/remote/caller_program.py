@@ -35,6 +35,8 @@ def arm(step: str, when: str) -> None:
     async def striking_tell(self: NatsLink, subject: str, *more: Any, **named: Any) -> None:
         strike(subject, "before")
         await tell(self, subject, *more, **named)
+        if when == "after":
+            await self.connection.flush()
         strike(subject, "after")
 
     NatsLink.ask, NatsLink.tell = striking_ask, striking_tell  # type: ignore[method-assign]

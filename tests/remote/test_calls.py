@@ -21,6 +21,7 @@ from ferrule.core.errors import ToolError
 from ferrule.core.events import Done, Partial, Progress
 from ferrule.core.result import Attachment, Output
 from ferrule.records.telemetry import SpanTracer
+from ferrule.remote.link import NatsLink
 from ferrule.remote.worker import HERE
 from tests.remote.places import Server, calling, calls_to, working
 
@@ -313,3 +314,21 @@ async def test_a_tool_calls_one_of_another_pool(server: Server, pool: str) -> No
     ended = events[-1]
     assert isinstance(ended, Done)
     assert ended.result.llm_content == "42 by way of outer"
+
+
+async def test_a_call_that_got_lost_on_its_way_is_sent_again(
+    server: Server, pool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dropped: list[str] = []
+    tell = NatsLink.tell
+
+    async def forgetful(self: NatsLink, subject: str, *more: Any, **named: Any) -> None:
+        if subject.startswith("call.") and not dropped:
+            dropped.append(subject)
+        else:
+            await tell(self, subject, *more, **named)
+
+    monkeypatch.setattr(NatsLink, "tell", forgetful)
+    async with working(server, pool, TOOLS), calling(server, pool, TOOLS) as runtime:
+        assert (await runtime.run("add", {"first": 1})).data == 3
+    assert dropped == [f"call.{pool}._.add"]

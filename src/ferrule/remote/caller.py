@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ferrule.remote")
 
+_AT_ONCE = 0.2
+"""Seconds in which a free worker takes a call; where none does, it is made sure that the server has it."""
 _CHECKS_AT_ONCE = 64
 _SENDING = 128
 """Calls that are handed over at once; more would only wait for each other's acknowledgements."""
@@ -170,6 +172,8 @@ class Desk:
         self._unreached_since: float | None = None
         self._hinted: dict[tuple[str, str], float] = {}
         self._pins: dict[tuple[str, str], str] = {}
+        self._untaken: set[str] = set()
+        """Calls that no worker is known to have."""
         self._away = 0.0
         """When the connection was last away: what the server told before that may not have come."""
         self._suspect = False
@@ -289,10 +293,29 @@ class Desk:
                 await asyncio.sleep(0.1)
 
     async def _send(self, flight: Flight, tenant: str) -> None:
-        """Publish until the server has it. Where that stays unknown, the claim decides what became of it."""
+        """Publish a call. Where none waits before it, its claim tells sooner than the server that it has arrived."""
         call, payload = flight.call, self._key.sign(flight.call.pack())
-        until = monotonic() + 2 * self.link.lease
         await self._hint(call.pool, tenant)
+        self._untaken.add(call.uid)
+        if len(self._untaken) > 1:
+            return await self._hand_over(flight, payload)
+        await self.link.tell(call.subject, payload, {"Nats-Msg-Id": call.uid})
+        asyncio.get_running_loop().call_later(_AT_ONCE, self._make_sure, flight, payload)
+        return None
+
+    def _make_sure(self, flight: Flight, payload: bytes) -> None:
+        if flight.call.uid in self._untaken and flight.told is None:
+            self.spawn(self._hand_over_later(flight, payload))
+
+    async def _hand_over_later(self, flight: Flight, payload: bytes) -> None:
+        try:
+            await self._hand_over(flight, payload)
+        except RemoteProblem as problem:
+            flight.end({"refused": said_by(problem)})
+
+    async def _hand_over(self, flight: Flight, payload: bytes) -> None:
+        """Publish until the server has it. Where that stays unknown, the claim decides what became of it."""
+        call, until = flight.call, monotonic() + 2 * self.link.lease
         while True:
             try:
                 return await self.link.send_call(call.subject, call.uid, payload)
@@ -394,6 +417,7 @@ class Desk:
 
     def land(self, flight: Flight) -> None:
         self.flights.pop(flight.call.uid, None)
+        self._untaken.discard(flight.call.uid)
         for task in flight.asked.values():
             task.cancel()
 
@@ -464,6 +488,7 @@ class Desk:
 
     async def _changed(self, flight: Flight, claim: Claim) -> None:
         """The server says that a worker has changed the claim of a call. What we changed ourselves we know."""
+        self._untaken.discard(flight.call.uid)
         if claim.state == RUNNING:
             await self._learn(flight, claim)
         elif claim.state == DONE:
