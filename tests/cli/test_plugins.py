@@ -221,6 +221,25 @@ def test_an_update_shows_what_is_different_and_can_be_refused(ferrule: Command) 
     assert ferrule("call", "mcp__wordy__count_words", '{"text": "a"}').out == "1\n"
 
 
+def test_an_update_keeps_what_the_user_added_and_drops_what_it_no_longer_asks_for(ferrule: Command) -> None:
+    folder = ferrule.folder / "wheels"
+    first = wordy(folder, needs={"hosts": ["old.example"]})
+    ferrule("plugin", "install", str(first), "--host", "mine.example", "--folder", "/srv", "--yes")
+    done = ferrule("plugin", "install", str(wordy(folder, version="1.1")), "--yes")
+    assert "  Network: -old.example\n" in done.err
+    grants = json.loads(ferrule("plugin", "list", "--json").out)[0]["grants"]
+    assert (grants["hosts"], grants["folders"]) == (["mine.example"], ["/srv"])
+
+
+def test_a_newer_version_of_one_that_was_never_agreed_to_shows_the_whole_screen(ferrule: Command) -> None:
+    """Differences from what nobody has agreed to would hide what it asked for all along."""
+    folder, needs = ferrule.folder / "wheels", {"hosts": ["evil.example"]}
+    assert "is installed and disabled" in ferrule("plugin", "install", str(wordy(folder, needs=needs))).out
+    done = ferrule("plugin", "install", str(wordy(folder, version="1.1", needs=needs)), "--yes")
+    assert "  Network: evil.example\n" in done.err
+    assert "  Publisher: Ada\n" in done.err
+
+
 # Attacks
 
 

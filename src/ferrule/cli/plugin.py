@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +15,27 @@ from ferrule.cli.options import PlainError, json_option, warn, workspace_option
 from ferrule.cli.output import cut, print_table, write, write_json
 from ferrule.cli.words import _, localised
 from ferrule.core.errors import ToolError
-from ferrule.plugins.lock import PluginGrants, changing_lock, granted, must_find, read_lock
+from ferrule.plugins.consent import (
+    NotAgreed,
+    PluginWishes,
+    disable_plugin,
+    enable_plugin,
+    found_plugin,
+    install_staged,
+    is_newest,
+    kinds_of,
+    packages_of,
+    remove_plugin,
+    secrets_of,
+)
+from ferrule.plugins.lock import must_find, read_lock
 from ferrule.policy.shown_text import shown_row
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
-    from ferrule.mcp_client.remote_tool import Definition
-    from ferrule.plugins.install import FoundPlugin, StagedPlugin
+    from ferrule.plugins.consent import PluginQuestion, ToolChange
+    from ferrule.plugins.install import StagedPlugin
     from ferrule.plugins.lock import LockedPlugin
 
 
@@ -83,9 +94,9 @@ def _with_grants(command: Any) -> Any:
     return command
 
 
-def _screen(plugin: LockedPlugin, grants: PluginGrants, near: Sequence[str]) -> list[str]:
+def _screen(plugin: LockedPlugin, near: Sequence[str]) -> list[str]:
     """All that a user should know before they agree, on one screen."""
-    manifest = plugin.manifest
+    manifest, grants = plugin.manifest, plugin.grants
     lines = [f"{plugin.name} {manifest.version}", *([f"  {shown_row(manifest.summary)}"] if manifest.summary else [])]
 
     def add(label: str, text: str) -> None:
@@ -98,17 +109,15 @@ def _screen(plugin: LockedPlugin, grants: PluginGrants, near: Sequence[str]) -> 
     add(_("From:"), shown_row(plugin.source))
     if near:
         add(_("Warning:"), _("its name resembles {names}").format(names=", ".join(near)))
-    tools = [f"{one.name} ({one.kind})" for one in manifest.tools]
     unknown = _("not declared; each call asks until you allow the tool")
-    add(_("Tools:"), ", ".join(tools) or unknown)
+    add(_("Tools:"), ", ".join(kinds_of(plugin)) or unknown)
     nothing = _("none")
     add(_("Network:"), ", ".join(grants.hosts) or nothing)
     add(_("Folders:"), ", ".join(grants.folders) or nothing)
-    add(_("Secrets:"), ", ".join(one.partition("=")[0] for one in grants.secrets) or nothing)
+    add(_("Secrets:"), ", ".join(secrets_of(plugin)) or nothing)
     if manifest.needs.programs:
         add(_("Programs:"), ", ".join(manifest.needs.programs))
-    packages = [f"{one.name} {one.version}" for one in plugin.packages]
-    add(_("Packages:"), _summed(packages) or nothing)
+    add(_("Packages:"), _summed(packages_of(plugin)) or nothing)
     if manifest.runtime == "remote":
         add(_("Address:"), _("{url}: it runs elsewhere and sees what its tools are given").format(url=manifest.url))
     return lines
@@ -120,160 +129,71 @@ def _summed(packages: list[str]) -> str:
     return shown if more <= 0 else _("{shown} and {more} more").format(shown=shown, more=more)
 
 
-def _agrees(lines: Sequence[str], question: str, *, yes: bool) -> bool | None:
-    """The user's answer; None where nobody can be asked."""
-    for line in lines:
-        write(line, err=True)
-    if yes:
-        return True
-    return confirmed(question) if at_a_terminal() else None
-
-
-def _grants_for(
-    plugin: LockedPlugin,
-    hosts: Sequence[str],
-    folders: Sequence[str],
-    secrets: Sequence[str],
-    before: LockedPlugin | None,
-) -> PluginGrants:
-    """What it asks for, and what the user adds to it now."""
-    from ferrule.process.sandbox.proxy import AllowedHosts, BadHost
-
-    asked = granted(plugin.manifest.needs)
-    dropped = {*before.manifest.needs.secrets} - {*asked.secrets} if before is not None else set[str]()
-    given = [one for one in plugin.grants.secrets if one.partition("=")[0] not in dropped]
-    places = {one.partition("=")[0]: one for one in (*asked.secrets, *given, *secrets)}
-    try:
-        AllowedHosts(hosts)
-    except BadHost as error:
-        raise click.UsageError(_("--host: {error}").format(error=error)) from None
-    return PluginGrants(
-        (*dict.fromkeys((*asked.hosts, *hosts)),),
-        (*dict.fromkeys((*asked.folders, *folders)),),
-        tuple(places.values()),
-    )
-
-
-def _settings_for(plugin: LockedPlugin, given: Sequence[str]) -> dict[str, str]:
-    found = dict(plugin.settings)
-    for one in given:
-        name, between, value = one.partition("=")
-        if "${" in value:
-            raise click.UsageError(_("--set {given}: a secret is given with --secret.").format(given=one))
-        if not between or name not in plugin.manifest.settings:
-            known = ", ".join(plugin.manifest.settings) or _("none")
-            raise click.UsageError(
-                _("--set {given}: its settings are {known}, each as NAME=VALUE.").format(given=one, known=known)
-            )
-        found[name] = value
-    return found
-
-
-def _enable(
-    plugin: LockedPlugin,
-    workspace: Path,
-    *,
-    hosts: Sequence[str] = (),
-    folders: Sequence[str] = (),
-    secrets: Sequence[str] = (),
-    settings: Sequence[str] = (),
-    arguments: Sequence[str] = (),
-    yes: bool = False,
-    before: LockedPlugin | None = None,
-) -> bool | None:
-    """Ask, start it once in its box to see its tools, and let it be used; None where nobody can be asked."""
-    from ferrule.plugins.isolated import listed_tools, remember_definitions, require_as_declared
-
-    grants = _grants_for(plugin, hosts, folders, secrets, before)
-    plugin = replace(
-        plugin,
-        grants=grants,
-        settings=_settings_for(plugin, settings),
-        arguments=tuple(arguments) or plugin.arguments,
-        enabled=False,
-    )
-    lines = _screen(plugin, grants, _near(plugin)) if before is None else _differences(before, plugin)
-    answer = _agrees(lines, _("Use it? [y/N] "), yes=yes)
-    if not answer:
-        return answer
-    offered = listed_tools(plugin, workspace)
-    require_as_declared(plugin, offered)
-    if before is not None or {one.name for one in offered} != {one.name for one in plugin.manifest.tools}:
-        changed = _tool_lines(before, offered)
-        if changed and not _agrees(changed, _("Use these tools? [y/N] "), yes=yes):
-            return False
-    remember_definitions(plugin, offered)
-    today = datetime.now(UTC).date().isoformat()
-    digests = {one.name: one.digest for one in offered}
-    with changing_lock() as plugins:
-        plugins[plugin.name] = replace(plugin, enabled=True, definitions=digests, agreed=today)
-    words = _("{name} {version} is enabled. Tools: {tools}")
-    tools = _summed([f"mcp__{plugin.name}__{one.name}" for one in offered])
-    write(words.format(name=plugin.name, version=plugin.manifest.version, tools=tools))
-    return True
-
-
-def _near(plugin: LockedPlugin) -> list[str]:
-    from ferrule.plugins.offers import near_names
-
-    return near_names(plugin.manifest.name, [one.manifest.name for one in read_lock().values()])
-
-
-def _tool_lines(before: LockedPlugin | None, offered: Sequence[Definition]) -> list[str]:
-    """What is new or different in what models read of its tools."""
-    from ferrule.plugins.isolated import known_definitions
-
-    known = known_definitions(before) if before is not None else {}
-    lines: list[str] = []
-    for one in offered:
-        was = known.get(one.name)
-        if was is not None and was.digest == one.digest:
-            continue
-        sign = "+" if was is None else "~"
-        about = cut(shown_row(one.description.partition("\n")[0]), _MOST_OF_DESCRIPTION)
-        lines.append(f"  {sign} {shown_row(one.name)}: {about}")
-        if was is not None and was.description != one.description:
-            from difflib import unified_diff
-
-            diff = unified_diff(was.description.splitlines(), one.description.splitlines(), lineterm="", n=1)
-            lines += [f"      {shown_row(line)}" for line in list(diff)[2:42]]
-    now = {one.name for one in offered}
-    lines += [f"  - {shown_row(name)}" for name in known if name not in now]
-    return [_("Tools:"), *lines] if lines else []
-
-
-def _differences(before: LockedPlugin, plugin: LockedPlugin) -> list[str]:
-    """What an update changes of all that was agreed to."""
-    lines = [f"{plugin.name} {before.manifest.version} -> {plugin.manifest.version}"]
-    for label, text in _changes(before, plugin):
-        lines.append(f"  {label} {text}")
-    if plugin.grants.beyond(before.grants):
+def _question_lines(question: PluginQuestion) -> list[str]:
+    if question.about == "tools":
+        return [_("Tools:"), *(line for one in question.tools for line in _tool_lines(one))]
+    if question.before is None:
+        return _screen(question.plugin, question.near)
+    labels = {
+        "publisher": _("Publisher:"), "proof": _("Proof:"), "source": _("From:"), "tools": _("Tools:"),
+        "hosts": _("Network:"), "folders": _("Folders:"), "secrets": _("Secrets:"), "programs": _("Programs:"),
+        "packages": _("Packages:"),
+    }  # fmt: skip
+    plugin = question.plugin
+    lines = [f"{plugin.name} {question.before.manifest.version} -> {plugin.manifest.version}"]
+    for one in question.changes:
+        listed = [f"-{shown_row(gone)}" for gone in one.gone] + [f"+{shown_row(came)}" for came in one.came]
+        lines.append(f"  {labels[one.part]} {_summed(listed)}")
+    if question.widens:
         lines.append("  " + _("It wants more than you granted before."))
     return lines
 
 
-def _changes(before: LockedPlugin, plugin: LockedPlugin) -> list[tuple[str, str]]:
-    was, now = before.manifest, plugin.manifest
-    pairs = [
-        (_("Publisher:"), [was.publisher], [now.publisher]),
-        (_("Proof:"), [before.proof], [plugin.proof]),
-        (_("From:"), [before.source], [plugin.source]),
-        (_("Tools:"), [f"{one.name} ({one.kind})" for one in was.tools],
-         [f"{one.name} ({one.kind})" for one in now.tools]),
-        (_("Network:"), before.grants.hosts, plugin.grants.hosts),
-        (_("Folders:"), before.grants.folders, plugin.grants.folders),
-        (_("Secrets:"), before.grants.secrets, plugin.grants.secrets),
-        (_("Programs:"), was.needs.programs, now.needs.programs),
-        (_("Packages:"), [f"{one.name} {one.version}" for one in before.packages],
-         [f"{one.name} {one.version}" for one in plugin.packages]),
-    ]  # fmt: skip
-    found: list[tuple[str, str]] = []
-    for label, old, new in pairs:
-        gone = [f"-{one}" for one in old if one not in new]
-        came = [f"+{one}" for one in new if one not in old]
-        if gone or came:
-            found.append((label, _summed([shown_row(one) for one in (*gone, *came)])))
-    return found
+def _tool_lines(change: ToolChange) -> list[str]:
+    """What is new or different in what models read of a tool."""
+    if change.how == "gone":
+        return [f"  - {shown_row(change.name)}"]
+    about = cut(shown_row(change.description.partition("\n")[0]), _MOST_OF_DESCRIPTION)
+    first = f"  {'+' if change.how == 'new' else '~'} {shown_row(change.name)}: {about}"
+    return [first, *(f"      {shown_row(line)}" for line in change.diff)]
+
+
+def _asker(*, yes: bool) -> Callable[[PluginQuestion], bool | None]:
+    """Shows a question, and gives the user's answer; None where nobody can be asked."""
+
+    def agrees(question: PluginQuestion) -> bool | None:
+        for line in _question_lines(question):
+            write(line, err=True)
+        if yes:
+            return True
+        words = _("Use these tools? [y/N] ") if question.about == "tools" else _("Use it? [y/N] ")
+        if at_a_terminal():
+            return confirmed(words)
+        return False if question.about == "tools" else None
+
+    return agrees
+
+
+def _wishes(
+    hosts: Sequence[str],
+    folders: Sequence[str],
+    secrets: Sequence[str],
+    settings: Sequence[str],
+    arguments: Sequence[str],
+) -> PluginWishes:
+    chosen: dict[str, str] = {}
+    for one in settings:
+        name, between, value = one.partition("=")
+        if not between:
+            raise click.UsageError(_("--set {given}: write it as NAME=VALUE.").format(given=one))
+        chosen[name] = value
+    return PluginWishes(hosts, folders, secrets, chosen, arguments)
+
+
+def _say_enabled(plugin: LockedPlugin) -> None:
+    words = _("{name} {version} is enabled. Tools: {tools}")
+    tools = _summed([f"mcp__{plugin.name}__{one}" for one in plugin.definitions])
+    write(words.format(name=plugin.name, version=plugin.manifest.version, tools=tools))
 
 
 # Commands
@@ -294,67 +214,53 @@ def _changes(before: LockedPlugin, plugin: LockedPlugin) -> list[tuple[str, str]
 def install_command(source: str, market: str | None, no_enable: bool, workspace: Path, **given: Any) -> None:
     from ferrule.plugins.install import fetched
 
-    with _told(), _found(source, market) as found, fetched(found) as staged:
-        _put_to_use(staged, workspace, no_enable=no_enable, **given)
+    with _told(), found_plugin(source, market, warn) as found, fetched(found) as staged:
+        _put_to_use(staged, workspace, enable=not no_enable, **given)
 
 
-def _put_to_use(staged: StagedPlugin, workspace: Path, *, no_enable: bool, **given: Any) -> None:
-    plugin = staged.put()
-    before = staged.before
+def _put_to_use(staged: StagedPlugin, workspace: Path, *, enable: bool, yes: bool, **given: Any) -> None:
+    name = staged.plugin.name
     try:
-        agreed = None if no_enable else _enable(plugin, workspace.resolve(), before=before, **given)
-    except BaseException:
-        staged.take_back()
-        raise
-    if agreed is False:
-        staged.take_back()
-        raise PlainError(_("{name} was not installed.").format(name=plugin.name))
-    if agreed is None and before is not None and not no_enable:
-        staged.take_back()
+        plugin = install_staged(staged, workspace.resolve(), _wishes(**given), _asker(yes=yes), enable=enable)
+    except NotAgreed as answer:
+        before = staged.before
+        if answer.refused or before is None:
+            raise PlainError(_("{name} was not installed.").format(name=name)) from None
         raise PlainError(
             _("There is no terminal to ask at, so {name} stays at {version}. To agree beforehand, add --yes.").format(
-                name=plugin.name, version=before.manifest.version
+                name=name, version=before.manifest.version
             )
-        )
-    if agreed is None:
+        ) from None
+    if plugin.enabled:
+        _say_enabled(plugin)
+    else:
         words = _("{name} {version} is installed and disabled. To use it: ferrule plugin enable {name}")
-        write(words.format(name=plugin.name, version=plugin.manifest.version))
-
-
-@contextmanager
-def _found(source: str, market: str | None) -> Generator[FoundPlugin]:
-    """What is to be installed, with its file downloaded for as long as the block runs."""
-    from ferrule.plugins.install import find_local, find_offered
-
-    found = None if market else find_local(source)
-    if found is not None:
-        yield found
-        return
-    with find_offered(source, market, warn) as offered:
-        yield offered
+        write(words.format(name=name, version=plugin.manifest.version))
 
 
 @plugin_command.command("enable", help=_("Look at what the plugin NAME is and asks for, and let it be used."))
 @_with_grants
 @workspace_option
 @click.argument("name")
-def enable_command(name: str, workspace: Path, **given: Any) -> None:
-    with _told():
-        plugin = must_find(read_lock(), name)
-        agreed = _enable(plugin, workspace.resolve(), **given)
-    if agreed is None:
-        raise PlainError(
-            _("There is no terminal to ask at, so {name} stays disabled. To agree, add --yes.").format(name=name)
+def enable_command(name: str, workspace: Path, yes: bool, **given: Any) -> None:
+    try:
+        with _told():
+            plugin = enable_plugin(name, workspace.resolve(), _wishes(**given), _asker(yes=yes))
+    except NotAgreed as answer:
+        words = (
+            _("{name} stays disabled.")
+            if answer.refused
+            else _("There is no terminal to ask at, so {name} stays disabled. To agree, add --yes.")
         )
-    if not agreed:
-        raise PlainError(_("{name} stays disabled.").format(name=name))
+        raise PlainError(words.format(name=name)) from None
+    _say_enabled(plugin)
 
 
 @plugin_command.command("disable", help=_("Do not use the plugin NAME any more; it stays installed."))
 @click.argument("name")
 def disable_command(name: str) -> None:
-    with _told(), changing_lock() as plugins:
-        plugins[name] = replace(must_find(plugins, name), enabled=False)
+    with _told():
+        disable_plugin(name)
     write(_("{name} is disabled.").format(name=name))
 
 
@@ -386,7 +292,7 @@ def show_command(name: str, as_json: bool) -> None:
     if as_json:
         write_json({**_document(plugin), "usage": used})
         return
-    for line in _screen(plugin, plugin.grants, []):
+    for line in _screen(plugin, []):
         write(line)
     state = _("enabled, agreed to on {day}").format(day=plugin.agreed) if plugin.enabled else _("disabled")
     write(f"  {_('State:')} {state}")
@@ -429,26 +335,20 @@ def update_command(name: str | None, workspace: Path, **given: Any) -> None:
         chosen = [must_find(plugins, name)] if name else list(plugins.values())
         for plugin in chosen:
             source, market = newest_source(plugin)
-            with _found(source, market) as found, fetched(found) as staged:
-                same = staged.plugin.tree == plugin.tree and staged.plugin.manifest == plugin.manifest
-                if same:
+            with found_plugin(source, market, warn) as found, fetched(found) as staged:
+                if is_newest(plugin, staged):
                     write(
                         _("{name} {version} is the newest.").format(name=plugin.name, version=plugin.manifest.version)
                     )
                 else:
-                    _put_to_use(staged, workspace, no_enable=not plugin.enabled, **given)
+                    _put_to_use(staged, workspace, enable=plugin.enabled, **given)
 
 
 @plugin_command.command("remove", help=_("Remove the plugin NAME and everything that belongs to it."))
 @click.argument("name")
 def remove_command(name: str) -> None:
-    from ferrule.plugins.install import remove
-    from ferrule.plugins.isolated import forget
-
     with _told():
-        plugin = must_find(read_lock(), name)
-        forget(plugin)
-        remove(plugin)
+        remove_plugin(name)
     write(_("{name} was removed.").format(name=name))
 
 

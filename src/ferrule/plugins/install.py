@@ -257,20 +257,25 @@ class StagedPlugin:
     making: Path
     before: LockedPlugin | None = None
 
+    def merged(self, before: LockedPlugin | None) -> LockedPlugin:
+        """With what an earlier one was granted and set to, which counts once it is agreed to. Raises `PluginError`
+        where that one is another plugin.
+        """
+        self.before = before
+        if before is None:
+            return self.plugin
+        if _origin(before) != _origin(self.plugin):
+            raise PluginError(
+                phrase("There is another plugin `{name}` already, from {source}.", name=before.name,
+                       source=before.source),
+                suggestion=phrase("Remove it first: ferrule plugin remove {name}", name=before.name),
+            )  # fmt: skip
+        return replace(self.plugin, grants=before.grants, settings=before.settings, arguments=before.arguments)
+
     def put(self) -> LockedPlugin:
-        """Install it, disabled; what of an earlier one was granted and set is kept, and counts once it is agreed to."""
+        """Install it, disabled."""
         with changing_lock() as plugins:
-            self.before = before = plugins.get(self.plugin.name)
-            if before is not None and _origin(before) != _origin(self.plugin):
-                raise PluginError(
-                    phrase("There is another plugin `{name}` already, from {source}.", name=before.name,
-                           source=before.source),
-                    suggestion=phrase("Remove it first: ferrule plugin remove {name}", name=before.name),
-                )  # fmt: skip
-            if before is not None:
-                self.plugin = replace(
-                    self.plugin, grants=before.grants, settings=before.settings, arguments=before.arguments
-                )
+            self.plugin = self.merged(plugins.get(self.plugin.name))
             plugin, old = self.plugin, self.making / "old"
             plugin.folder.mkdir(exist_ok=True, mode=0o700)
             plugin.home.mkdir(exist_ok=True, mode=0o700)
