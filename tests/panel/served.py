@@ -12,7 +12,7 @@ from tests.service.serving import TOOLS, Running, running
 
 
 @asynccontextmanager
-async def shown(folder: Path, *, tools: tuple[Any, ...] = TOOLS, **settings: Any) -> AsyncGenerator[Running]:
-    """A service with its panel."""
+async def shown(folder: Path, *, tools: tuple[Any, ...] | None = TOOLS, **settings: Any) -> AsyncGenerator[Running]:
+    """A service with its panel; without `tools`, with those that any service has."""
     async with running(f"sqlite:///{folder / 's.db'}", folder, tools=tools, pages=panel_of, **settings) as service:
         yield service

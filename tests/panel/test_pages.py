@@ -192,7 +192,7 @@ async def test_own_records_open_with_the_printed_address_once(tmp_path: Path, pa
     with AuditLog(log) as recorder:
         runtime = Runtime(Registry([add]), recorders=[recorder])
         await runtime.run(RawCall("add", {"a": 1, "b": 2}))
-    panel, sign_in = local_panel(log)
+    panel, sign_in = local_panel(log, tmp_path)
     transport: Any = httpx2.ASGITransport(app=panel)
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:1") as client:
         assert (await client.get(path)).status_code in (303, 401)

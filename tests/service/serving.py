@@ -133,7 +133,7 @@ class Running:
 
 @asynccontextmanager
 async def running(
-    store: str, folder: Path, *, tools: tuple[Any, ...] = TOOLS, permissions: PermissionSettings | None = None,
+    store: str, folder: Path, *, tools: tuple[Any, ...] | None = TOOLS, permissions: PermissionSettings | None = None,
     key: str = "", telemetry: Any = None, model: Model | None = None, models: dict[str, Any] | None = None,
     remote: RemoteSettings | None = None, pages: Any = None, **settings: Any,
 ) -> AsyncGenerator[Running]:  # fmt: skip
@@ -146,7 +146,8 @@ async def running(
         service=chosen, permissions=permissions or PermissionSettings(), remote=remote or RemoteSettings()
     )
     service = Service(
-        everything, folder, tools=Registry(tools), telemetry=telemetry, model=model, entities=models,
+        everything, folder, tools=Registry(tools) if tools is not None else None, telemetry=telemetry, model=model,
+        entities=models,
     )  # fmt: skip
     listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     until = asyncio.Event()

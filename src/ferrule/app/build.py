@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.app.mcp_servers import build_servers
+from ferrule.app.mcp_servers import build_servers, plugin_servers
 from ferrule.app.settings import (
     PROJECT_FILE,
     RuleTable,
@@ -27,6 +27,7 @@ from ferrule.registry.registry import Registry
 from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Awaitable, Callable, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
@@ -68,7 +69,9 @@ class Tools:
         return [*self.skipped, *(self.folders.broken if self.folders is not None else ())]
 
 
-def build_tools(settings: Settings, workspace: Path, ports: Ports | None = None) -> Tools:
+def build_tools(
+    settings: Settings, workspace: Path, ports: Ports | None = None, *, plugins_come: bool = False
+) -> Tools:  # fmt: skip
     """Built-ins, installed plugins, the settings' folders, and what is known of the MCP servers, in one registry.
 
     No server is started here: `tools.servers` does that when it is asked to, or when one of its tools is called.
@@ -103,7 +106,8 @@ def build_tools(settings: Settings, workspace: Path, ports: Ports | None = None)
                 tools.folders.load()
     toolbox, tools.notes = found_tools(accounts_of(settings, workspace))
     registry.register_many(toolbox, origin="builtin")
-    tools.servers, notes = build_servers(settings, workspace, registry, added_folders(settings, workspace), ports)
+    folders = added_folders(settings, workspace)
+    tools.servers, notes = build_servers(settings, workspace, registry, folders, ports, may_come=plugins_come)
     tools.notes += notes
     for name in settings.tools.disabled:
         if name in registry:
@@ -306,13 +310,17 @@ class App:
         single_call: bool = False,
         ports: Ports | None = None,
         remote: RemoteRunner | None = None,
+        plugins_come: bool = False,
     ) -> None:
+        """With `plugins_come`, `follow_plugins` takes those in that are enabled while it runs, and lets others go."""
         from ferrule.core.context import Environment, Session
         from ferrule.pipeline.run import Runtime
         from ferrule.pipeline.stages import Limits
 
         self.settings = settings
-        self.tools = build_tools(settings, workspace, ports)
+        self.tools = build_tools(settings, workspace, ports, plugins_come=plugins_come)
+        self._workspace = workspace
+        self._looking: asyncio.Lock | None = None
         self._single_call = single_call
         built = build_policy(settings, workspace, self.tools)
         self.notes = [*built.notes, *self.tools.notes]
@@ -391,6 +399,19 @@ class App:
                 await self.__aexit__(type(error), error, None)
                 raise
         return self
+
+    async def follow_plugins(self) -> None:
+        """Have the tools of the plugins that are enabled now."""
+        import asyncio
+
+        if self.tools.servers is None:
+            return
+        self._looking = self._looking or asyncio.Lock()
+        async with self._looking:  # who read the lock last has the last word
+            plugins, notes = await asyncio.to_thread(plugin_servers, self._workspace)
+            for note in notes:
+                logger.warning("%s", note)
+            await self.tools.servers.follow(plugins)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

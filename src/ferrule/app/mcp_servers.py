@@ -268,12 +268,21 @@ def without_wrong_servers(settings: Settings) -> tuple[Settings, list[str]]:
 
 
 def build_servers(
-    settings: Settings, workspace: Path, registry: Registry, folders: tuple[Path, ...], ports: Ports | None = None
+    settings: Settings,
+    workspace: Path,
+    registry: Registry,
+    folders: tuple[Path, ...],
+    ports: Ports | None = None,
+    *,
+    may_come: bool = False,
 ) -> tuple[Servers | None, list[str]]:
-    """The servers that may be started, with the tools that are known of them registered; and what is to be said."""
+    """The servers that may be started, with the tools that are known of them registered; and what is to be said.
+
+    None where there are none, unless some `may_come` later.
+    """
     known = known_servers(settings, workspace)
-    plugins, of_plugins = _plugins(workspace)
-    if not known.servers and not plugins:
+    plugins, of_plugins = plugin_servers(workspace)
+    if not known.servers and not plugins and not may_come:
         return None, [*known.problems, *known.left_out, *of_plugins]
     from ferrule.mcp_client.servers import Servers
 
@@ -306,7 +315,7 @@ def build_servers(
     return servers, notes
 
 
-def _plugins(workspace: Path) -> tuple[list[AgreedServer], list[str]]:
+def plugin_servers(workspace: Path) -> tuple[list[AgreedServer], list[str]]:
     """The servers of installed plugins; in most starts there are none, and nothing is imported then."""
     if not (data_folder() / "plugins" / "plugins.lock").exists():
         return [], []

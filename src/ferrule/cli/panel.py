@@ -37,7 +37,7 @@ def panel_command(file: Path | None, port: int) -> None:
         raise click.UsageError(_("There is no audit log at {path} yet; the first call creates it.").format(path=path))
     try:
         AuditReader(path)
-        panel, sign_in = local_panel(path)
+        panel, sign_in = local_panel(path, Path().resolve())
 
         def greet(url: str) -> None:
             write(_("Open {url} (Ctrl-C stops it)").format(url=f"{url}/open/{sign_in.token}"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
@@ -256,6 +256,8 @@ class AgreedServer:
     """Found out at each start; raises `ToolError` where it cannot be started."""
     tokens: Path
     """The folder for what signing in to it gives, which goes with the plugin."""
+    agreement: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """All that was agreed to: with another one it is another server."""
 
     @property
     def identity(self) -> str:

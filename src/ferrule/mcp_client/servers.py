@@ -89,9 +89,12 @@ class Servers:
             if (known := self._store.load(config)) is not None:
                 self._join(config.name, known)
         for one in agreed:
-            self.joined[one.name] = Joined(one, partial(self._make, one.name, one.config, one.tokens))
-            self._join(one.name, ToolListing(list(one.known), []))
-            self.joined[one.name].listed = len(one.known) == len(one.digests)
+            self._join_agreed(one)
+
+    def _join_agreed(self, one: AgreedServer) -> None:
+        self.joined[one.name] = Joined(one, partial(self._make, one.name, one.config, one.tokens))
+        self._join(one.name, ToolListing(list(one.known), []))
+        self.joined[one.name].listed = len(one.known) == len(one.digests)
 
     @cached_property
     def approvals(self) -> Approvals:
@@ -148,6 +151,26 @@ class Servers:
         running = [one.made for one in self.joined.values() if one.made is not None]
         await asyncio.gather(*(one.close() for one in running), return_exceptions=True)
 
+    async def follow(self, agreed: Iterable[AgreedServer]) -> None:
+        """Have these that the user agreed to, and no others. One that was agreed to otherwise ends, with its tools."""
+        import asyncio
+
+        wanted = {one.name: one for one in agreed}
+        ended: list[RemoteServer] = []
+        for name, one in list(self.joined.items()):
+            if not isinstance(one.source, AgreedServer):
+                wanted.pop(name, None)  # one of the settings has its name
+            elif name in wanted and wanted[name].agreement == one.source.agreement:
+                del wanted[name]
+            else:
+                for tool in one.tools.values():
+                    self._registry.unregister(tool.name)
+                del self.joined[name]
+                ended += [one.made] if one.made is not None else []
+        for one in wanted.values():
+            self._join_agreed(one)
+        await asyncio.gather(*(one.close() for one in ended), return_exceptions=True)
+
     def forget(self, config: ServerConfig) -> None:
         """Whatever was kept of a server."""
         self._store.forget(config)
@@ -160,6 +183,8 @@ class Servers:
             await server.start()
 
     def _hear(self, name: str, listing: ToolListing) -> None:
+        if name not in self.joined:
+            return  # it is about to end
         self._join(name, listing)
         if isinstance(source := self.joined[name].source, AgreedServer):
             return  # what was agreed to is kept with the agreement
@@ -170,7 +195,7 @@ class Servers:
 
     def _check_call(self, name: str, tool: RemoteTool) -> None:
         """Leave was given for the tool as it was known then; starting its server may have shown that it changed."""
-        now = self.joined[name].tools.get(tool.definition.name)
+        now = self.joined[name].tools.get(tool.definition.name) if name in self.joined else None
         if now is None or now.definition.digest != tool.definition.digest:
             from ferrule.mcp_client.failures import changed_meanwhile
 

@@ -1,7 +1,7 @@
-"""`ferrule panel`: one person's own records in a browser, read from the local audit log, on this machine alone.
+"""`ferrule panel`: one person's own records and plugins in a browser, on this machine alone.
 
-The pages are those of the service. In place of its API stands a small one over the audit log, which answers in the same
-form what can be answered from there: nothing can be changed, approved or called.
+The pages are those of the service. In place of its API stands a small one over the local audit log, which answers in
+the same form what can be answered from there: nothing can be approved or called, and nothing changed but plugins.
 """
 
 from __future__ import annotations
@@ -15,22 +15,28 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 import uvicorn
+from pydantic import ValidationError
 from starlette.responses import Response, StreamingResponse
 
 from ferrule.app.listening import ENDS, is_local, listen, url_of, with_head_limit
+from ferrule.core.errors import MissingExtra, ToolError
 from ferrule.core.loops import no_more_on_signal, on_signal
-from ferrule.panel import calls, records
+from ferrule.panel import calls, plugins, records
 from ferrule.panel.app import SESSION, SESSION_SECONDS, Panel, PanelPage, back_to, keep
+from ferrule.plugins import plugin_documents
+from ferrule.plugins.plugin_documents import ActionProblem, perform, problem_in
 from ferrule.records.reader import AuditReader
 from ferrule.records.row import OWN_KINDS
 from ferrule.records.verification import verify
 from ferrule.service.documents import shown_time
+from ferrule.service.plugin_routes import PluginAgreement, PluginEnable, PluginInstall, language_in
 from ferrule.service.statistics import PERIODS, CallFigures, add_duration, statistics_document, step_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator, Mapping
     from pathlib import Path
 
+    from pydantic import BaseModel
     from starlette.types import Receive, Scope, Send
 
     from ferrule.panel.app import PanelRequest
@@ -47,8 +53,9 @@ _MOST_NESTED = 500
 class LocalRecords:
     """Answers as the service's API does, from the audit log at a path, to whoever has the secret."""
 
-    def __init__(self, path: Path, secret: str) -> None:
+    def __init__(self, path: Path, secret: str, workspace: Path) -> None:
         self._path = path
+        self._workspace = workspace
         self._credential = f"Bearer {secret}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,6 +63,8 @@ class LocalRecords:
         parts = scope["path"].strip("/").split("/")[1:]
         if not secrets.compare_digest(dict(scope["headers"]).get(b"authorization", b""), self._credential):
             response: Response = _problem(401, "no_key", "Open the address that `ferrule panel` printed.")
+        elif parts[:1] in (["plugins"], ["offers"]):
+            response = await self._of_plugins(scope, receive, parts, query)
         elif scope["method"] != "GET":
             response = _problem(405, "conflict", "These are records; nothing can be changed.")
         elif parts == ["events"]:
@@ -71,7 +80,7 @@ class LocalRecords:
             case ["me"]:
                 document: Any = {
                     "tenant": "", "user": str(self._path), "roles": [], "scopes": ["calls", "admin"], "key": "local",
-                    "operator": False, "areas": ["audit"],
+                    "operator": False, "areas": ["audit", "plugins"],
                 }  # fmt: skip
             case ["calls"]:
                 document = self._calls(query)
@@ -91,6 +100,48 @@ class LocalRecords:
                 document = None
         if document is None:
             return _problem(404, "not_found", "There is no such record.")
+        return Response(json.dumps(document), media_type="application/json")
+
+    async def _of_plugins(
+        self, scope: Scope, receive: Receive, parts: list[str], query: Mapping[str, str]
+    ) -> Response:  # fmt: skip
+        """The service's endpoints for plugins, for the one who owns this machine's."""
+        language = language_in(dict(scope["headers"]).get(b"accept-language", b"").decode("latin-1"))
+        here = str(self._workspace)
+
+        def body(form: type[BaseModel]) -> dict[str, Any]:
+            return form.model_validate_json(sent).model_dump()
+
+        sent = (await receive()).get("body", b"")
+        try:
+            match [scope["method"], *parts]:
+                case ["GET", "plugins"]:
+                    document: Any = await asyncio.to_thread(plugin_documents.list_plugins)
+                case ["GET", "plugins", name]:
+                    document = await asyncio.to_thread(plugin_documents.show_plugin, name)
+                case ["GET", "offers"]:
+                    document = await perform("search", language, words=query.get("q", ""))
+                case ["POST", "plugins"]:
+                    document = await perform("install", language, **body(PluginInstall), workspace=here)
+                case ["POST", "plugins", name, "enable"]:
+                    document = await perform("enable", language, name=name, **body(PluginEnable), workspace=here)
+                case ["POST", "plugins", name, "update"]:
+                    document = await perform("update", language, name=name, **body(PluginAgreement), workspace=here)
+                case ["POST", "plugins", name, "disable"]:
+                    document = await asyncio.to_thread(plugin_documents.disable, name)
+                case ["POST", "plugins", name, "verify"]:
+                    document = await perform("verify", language, name=name)
+                case ["DELETE", "plugins", name]:
+                    document = await perform("remove", language, name=name)
+                case _:
+                    return _problem(404, "not_found", "There is no such page.")
+        except ValidationError as error:
+            return _problem(422, "invalid", error.errors()[0]["msg"])
+        except (ToolError, MissingExtra) as error:
+            problem = problem_in(language, error)
+            return _problem(422, "plugin", problem.message, problem.suggestion)
+        except ActionProblem as problem:
+            return _problem(422, "plugin", problem.message, problem.suggestion)
         return Response(json.dumps(document), media_type="application/json")
 
     def _reader(self) -> AuditReader:
@@ -195,8 +246,9 @@ class LocalRecords:
         return rows[0].seq if rows else 0
 
 
-def _problem(status: int, code: str, detail: str) -> Response:
-    return Response(json.dumps({"code": code, "detail": detail}), status, media_type="application/problem+json")
+def _problem(status: int, code: str, detail: str, suggestion: str = "") -> Response:
+    document = {"code": code, "detail": detail, "suggestion": suggestion}
+    return Response(json.dumps(document), status, media_type="application/problem+json")
 
 
 def _call(row: AuditRow) -> dict[str, Any]:
@@ -275,12 +327,12 @@ class LocalSignIn:
         return not is_local(host.strip("[]"))
 
 
-def local_panel(path: Path) -> tuple[Panel, LocalSignIn]:
+def local_panel(path: Path, workspace: Path) -> tuple[Panel, LocalSignIn]:
     """The panel over the audit log at a path, and what opens it."""
     kept = ("/", "/events", "/calls/{id}")
-    pages = (*(one for one in calls.PAGES if one.path in kept), *records.PAGES)
+    pages = (*(one for one in calls.PAGES if one.path in kept), *records.PAGES, *plugins.PAGES)
     sign_in = LocalSignIn()
-    return Panel(LocalRecords(path, sign_in.session), sign_in, pages), sign_in
+    return Panel(LocalRecords(path, sign_in.session, workspace), sign_in, pages), sign_in
 
 
 async def serve_local(

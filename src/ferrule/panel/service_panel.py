@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ferrule.panel import administration, calls, records, tools
+from ferrule.panel import administration, calls, plugins, records, tools
 from ferrule.panel.app import Panel
 from ferrule.panel.sign_in import ServiceSignIn
 
@@ -18,5 +18,5 @@ if TYPE_CHECKING:
 
 def panel_of(settings: ServiceSettings) -> Callable[[ASGIApp], ASGIApp]:
     """Puts the panel in front of a service's API."""
-    pages = (*calls.PAGES, *tools.PAGES, *records.PAGES, *administration.PAGES)
+    pages = (*calls.PAGES, *tools.PAGES, *records.PAGES, *plugins.PAGES, *administration.PAGES)
     return lambda api: Panel(api, ServiceSignIn(api, settings), pages)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from ferrule.policy.shown_text import shown_row
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -36,7 +38,9 @@ MARKS = {
     "expired": "−", "lost": "?",
 }  # fmt: skip
 """A state is never told by its colour alone."""
-KINDS = {"readonly": _("reads"), "write": _("changes"), "execute": _("runs commands")}
+KINDS = {
+    "readonly": _("reads"), "write": _("changes"), "execute": _("runs commands"), "unknown": _("asks each time"),
+}  # fmt: skip
 EVENTS = {
     "call.created": _("created"), "call.awaiting_approval": _("waiting for approval"), "call.started": _("started"),
     "call.progress": _("progress"), "call.output": _("output"), "call.succeeded": _("succeeded"),
@@ -160,7 +164,7 @@ def templates(language: str) -> Environment:
 
     filters: dict[str, Callable[..., Any]] = {
         "json": shown_json, "moment": shown_moment, "seconds": shown_seconds, "diff": diff_lines,
-        "state": in_words(STATES), "kind": in_words(KINDS), "event": in_words(EVENTS),
+        "state": in_words(STATES), "kind": in_words(KINDS), "event": in_words(EVENTS), "row": shown_row,
     }  # fmt: skip
     functions: dict[str, Any] = {"mark": _mark, "is_diff": looks_like_diff, "between": seconds_between}
     made.filters.update(filters)

@@ -61,7 +61,7 @@ def _agreed(name: str, plugin: Mapping[str, Any], workspace: Path) -> AgreedServ
     offered = [Definition(payloads[one]) for one in digests if isinstance(payloads.get(one), dict)]
     known = [one for one in offered if digests.get(one.payload.get("name", "")) == one.digest]
     config = partial(_config, name, digests, workspace)
-    return AgreedServer(name, digests, known, kinds, config, plugins_folder() / name / TOKENS)
+    return AgreedServer(name, digests, known, kinds, config, plugins_folder() / name / TOKENS, plugin)
 
 
 def _config(name: str, digests: Mapping[str, str], workspace: Path) -> ServerConfig:

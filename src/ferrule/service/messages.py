@@ -21,7 +21,7 @@ ADMIN = "Admin"
 """The name that rules about administration have in front of their brackets."""
 AREAS = (
     "tenants", "users", "roles", "keys", "tools", "calls", "audit", "usage", "metrics", "approve own", "approve others",
-    "intents", "cache", "drafts",
+    "intents", "cache", "drafts", "plugins",
 )  # fmt: skip
 """What stands in the brackets: `Admin(keys)`, `Admin(approve *)`; `Admin` alone is all of it."""
 SCOPES: tuple[Scope, ...] = ("tools", "calls", "approvals", "admin")

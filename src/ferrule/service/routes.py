@@ -45,6 +45,7 @@ from ferrule.service.messages import (
     ToolList,
     ToolSwitch,
 )
+from ferrule.service.plugin_routes import PLUGIN_ENDPOINTS
 from ferrule.service.reports import REPORTS
 
 if TYPE_CHECKING:
@@ -306,7 +307,8 @@ async def show_identity(request: ServiceRequest) -> Response:
         {
             "tenant": who.tenant, "user": who.user, "roles": list(who.role_names), "scopes": sorted(who.scopes),
             "key": who.key, "operator": who.operator,
-            "areas": [area for area in AREAS if request.allowed.may(area)],
+            # Plugins are everyone's, and managed by the operator alone.
+            "areas": [area for area in AREAS if request.allowed.may(area) and (area != "plugins" or who.operator)],
         }
     )  # fmt: skip
 
@@ -404,6 +406,7 @@ ENDPOINTS: tuple[ApiRoute, ...] = (
     *INTENT_ENDPOINTS,
     *REPORTS,
     *ADMINISTRATION,
+    *PLUGIN_ENDPOINTS,
     ApiRoute("GET", "/metrics", show_metrics, "Metrics for Prometheus.", "admin", "metrics", None,
              {200: "text/plain"}),
     ApiRoute("GET", "/healthz", show_health, "Whether the process runs.", answers={200: "application/json"}),

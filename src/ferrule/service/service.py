@@ -20,6 +20,7 @@ from ferrule.app.settings import AuditSettings, EntitySettings, tool_folders, wi
 from ferrule.core.context import Environment
 from ferrule.core.errors import MissingExtra
 from ferrule.pipeline.stages import Limits
+from ferrule.plugins.plugin_files import lock_file
 from ferrule.policy import RulePolicy
 from ferrule.records import LogRecorder, log_registry
 from ferrule.service.access import Access
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferrule.service")
 
 _LOOK_FOR_SCHEMA = 1.0
+_LOOK_FOR_PLUGINS = 1.0
 _STOP_SECONDS = 5.0
 
 
@@ -91,7 +93,7 @@ class Service:
         shared = settings if settings.service.share_accounts else without_accounts(settings)
         # Files of drafts would run in this process for every tenant: here a draft is one tenant's, and runs in a box.
         without = replace(shared, audit=AuditSettings(enabled=False), tools=replace(shared.tools, drafts=False))
-        self._app = App(without, folder)
+        self._app = App(without, folder, plugins_come=True)
         self.tools = tools if tools is not None else self._app.tools.registry
         self.database = Database(database_url(self.settings))
         if telemetry is None and provider_is_set():
@@ -104,7 +106,9 @@ class Service:
         self._waiting_for_schema: asyncio.Task[None] | None = None
         self._lock: _InstanceLock | None = None
         self._all_settings = settings
-        self._folder = folder
+        self.folder = folder
+        """Where relative paths of the settings start, and the workspace of plugins."""
+        self._following: asyncio.Task[None] | None = None
         self.tokens: OidcTokens | None = None
         """Who the tokens of the configured issuer speak for; None where there is none."""
         self._mcp: Any = None  # an `McpEndpoint`, which knows of the service and not the other way round
@@ -241,14 +245,31 @@ class Service:
         self.database.listen(hear)
         await self.upkeep.start()
         self.webhooks.start()
+        self._following = loop.create_task(self._follow_lock())
         self.ready = True
+
+    async def follow_plugins(self) -> None:
+        """Have the tools of the plugins that are enabled now."""
+        await self._app.follow_plugins()
+
+    async def _follow_lock(self) -> None:
+        """Take in what another instance, or `ferrule plugin` on this machine, changed."""
+        seen = _stamp(lock_file())
+        while True:
+            await asyncio.sleep(_LOOK_FOR_PLUGINS)
+            if (now := _stamp(lock_file())) != seen:
+                seen = now
+                try:
+                    await self.follow_plugins()
+                except Exception:
+                    logger.exception("The plugins could not be looked at again")
 
     def _policy_options(self) -> dict[str, Any]:
         settings, tools = self._all_settings, self._app.tools
         return {
             "dangerous": settings.permissions.dangerous,
-            "own_files": own_files(self._folder),
-            "tool_folders": [folder.resolve() for folder in tool_folders(settings, self._folder)],
+            "own_files": own_files(self.folder),
+            "tool_folders": [folder.resolve() for folder in tool_folders(settings, self.folder)],
             "doubts": tools.servers.approvals if tools.servers is not None else None,
         }
 
@@ -257,7 +278,7 @@ class Service:
         settings = self._all_settings
         return Environment(
             hard_links=settings.files.hard_links,
-            guarded=guarded_folders(settings, self._folder),
+            guarded=guarded_folders(settings, self.folder),
             sandbox=sandbox_choice(settings, workspace),
         )
 
@@ -268,7 +289,7 @@ class Service:
         tools = self._app.tools
         joined = tools.servers.joined if tools.servers is not None else {}
         listed: list[dict[str, Any]] = []
-        for known in known_servers(self._all_settings, self._folder).servers:
+        for known in known_servers(self._all_settings, self.folder).servers:
             config = known.config
             address = config.command[0] if config.command else (urlsplit(config.url).hostname or "")
             listed.append({"name": config.name, "kind": "mcp", "address": address, "trusted": known.trusted})
@@ -346,6 +367,9 @@ class Service:
         if self._waiting_for_schema is not None:
             self._waiting_for_schema.cancel()
             await asyncio.wait({self._waiting_for_schema})
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.wait({self._following})
         if self.ready:
             await self.drain()
             await self.close_mcp()
@@ -364,6 +388,15 @@ class Service:
         await asyncio.to_thread(self.database.close)
         if self._lock is not None:
             self._lock.release()
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    """Another one once the file was replaced."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 class _InstanceLock:

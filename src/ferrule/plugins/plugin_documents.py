@@ -1,0 +1,291 @@
+"""What `ferrule plugin` and `ferrule market` do, for programs: JSON in and out, and a yes names its question.
+
+The service's API and the panel are made of it. What installs or starts a plugin takes long, and code of strangers is
+near: that runs in a process of its own (`perform`), which ends when whoever wanted it is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gettext
+import json
+import os
+import signal
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import ferrule
+from ferrule.core.errors import ErrorKind, MissingExtra, ToolError
+from ferrule.core.phrases import phrase, said_by, translated
+from ferrule.plugins.consent import (
+    NotAgreed,
+    PluginWishes,
+    added_grants,
+    disable_plugin,
+    enable_plugin,
+    found_plugin,
+    install_staged,
+    is_newest,
+    near_plugins,
+    remove_plugin,
+    secrets_of,
+)
+from ferrule.plugins.lock import must_find, read_lock
+from ferrule.plugins.plugin_files import plugins_folder, withdrawn_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ferrule.plugins.consent import PluginQuestion
+    from ferrule.plugins.lock import LockedPlugin
+
+_SECONDS = 1_800
+_SECONDS_TO_END = 5.0
+_MOST_OFFERS = 200
+
+
+# Documents
+
+
+def plugin_document(plugin: LockedPlugin) -> dict[str, Any]:
+    """What there is to know of an installed plugin. Where its secrets are kept is not in it."""
+    manifest = plugin.manifest
+    gone = withdrawn_names(plugin.market).get(plugin.offered, "") if plugin.market else ""
+    return {
+        "name": plugin.name, "version": manifest.version, "summary": manifest.summary,
+        "publisher": manifest.publisher, "proof": plugin.proof, "published": plugin.published,
+        "source": plugin.source, "market": plugin.market, "address": manifest.url, "withdrawn": gone,
+        "enabled": plugin.enabled, "installed": plugin.installed, "agreed": plugin.agreed,
+        "tools": [one.model_dump() for one in manifest.tools],
+        "tool_names": [f"mcp__{plugin.name}__{one}" for one in plugin.definitions],
+        "hosts": plugin.grants.hosts, "folders": plugin.grants.folders, "secrets": secrets_of(plugin),
+        "programs": manifest.needs.programs, "added_hosts": added_grants(plugin).hosts,
+        "packages": [{"name": one.name, "version": one.version, "hashes": one.hashes} for one in plugin.packages],
+        "settings": [
+            {"name": name, "summary": one.summary, "value": plugin.settings.get(name, one.default or "")}
+            for name, one in manifest.settings.items()
+        ],
+    }  # fmt: skip
+
+
+def _question_document(question: PluginQuestion) -> dict[str, Any]:
+    return {
+        "about": question.about,
+        "digest": question.digest,
+        "plugin": plugin_document(question.plugin),
+        "before": question.before.manifest.version if question.before is not None else "",
+        "near": question.near,
+        "changes": [asdict(one) for one in question.changes],
+        "widens": question.widens,
+        "tools": [{key: value for key, value in asdict(one).items() if key != "digest"} for one in question.tools],
+    }
+
+
+def _answer(
+    plugin: LockedPlugin | None, question: PluginQuestion | None = None, notes: list[str] | None = None
+) -> dict[str, Any]:
+    return {
+        "plugin": plugin_document(plugin) if plugin is not None else None,
+        "question": _question_document(question) if question is not None else None,
+        "notes": notes or [],
+    }
+
+
+# Quick ones
+
+
+def list_plugins() -> dict[str, Any]:
+    return {"plugins": [plugin_document(one) for one in read_lock().values()]}
+
+
+def show_plugin(name: str) -> dict[str, Any]:
+    plugin = must_find(read_lock(), name)
+    return {**plugin_document(plugin), "near": near_plugins(plugin)}
+
+
+def disable(name: str) -> dict[str, Any]:
+    return plugin_document(disable_plugin(name))
+
+
+# Those that take long
+
+
+def _install(source: str, market: str, agreed: list[str], workspace: str) -> dict[str, Any]:
+    """Install it, disabled; in place of one that is used, once its user has agreed to the difference."""
+    from ferrule.plugins.install import fetched
+
+    notes: list[str] = []
+    with found_plugin(source, market or None, notes.append, files=False) as found, fetched(found) as staged:
+        before = read_lock().get(staged.plugin.name)
+        if before is not None and is_newest(before, staged):
+            return _answer(before, notes=notes)
+        enable = before is not None and before.enabled
+        try:
+            plugin = install_staged(staged, Path(workspace), PluginWishes(), _agreed_to(agreed), enable=enable)
+        except NotAgreed as answer:
+            return _answer(before, answer.question, notes)
+        return _answer(plugin, notes=notes)
+
+
+def _update(name: str, agreed: list[str], workspace: str) -> dict[str, Any]:
+    from ferrule.plugins.install import newest_source
+
+    plugin = must_find(read_lock(), name)
+    source, market = newest_source(plugin)
+    if market is None and not source.startswith(("pypi:", "npm:")):
+        raise ToolError(
+            phrase("`{name}` was installed from a file, so there is nowhere to look for a newer one.", name=name),
+            suggestion=phrase("On the machine itself: ferrule plugin install FILE"),
+        )
+    return _install(source, market or "", agreed, workspace)
+
+
+def _enable(
+    name: str, agreed: list[str], hosts: list[str] | None, settings: dict[str, str], workspace: str
+) -> dict[str, Any]:
+    plugin = must_find(read_lock(), name)
+    added = added_grants(plugin)
+    wishes = PluginWishes(added.hosts if hosts is None else hosts, added.folders, settings=settings)
+    try:
+        return _answer(enable_plugin(name, Path(workspace), wishes, _agreed_to(agreed)))
+    except NotAgreed as answer:
+        return _answer(plugin, answer.question)
+
+
+def _agreed_to(digests: list[str]) -> Callable[[PluginQuestion], bool | None]:
+    return lambda question: True if question.digest in digests else None
+
+
+def _remove(name: str) -> dict[str, Any]:
+    remove_plugin(name)
+    return {}
+
+
+def _verify(name: str) -> dict[str, Any]:
+    from ferrule.plugins.installed_files import is_intact
+
+    plugin = must_find(read_lock(), name)
+    return {"name": name, "intact": is_intact(plugin), "again": plugin.again}
+
+
+def _search(words: str) -> dict[str, Any]:
+    from ferrule.plugins.market import markets
+    from ferrule.plugins.offers import find_offers
+
+    notes: list[str] = []
+    found = find_offers(words, note=notes.append)
+    offers = [
+        {
+            "name": one.name, "version": one.version, "market": one.market, "summary": one.summary,
+            "publisher": one.publisher, "proof": one.proof, "kinds": one.kinds, **one.needs.model_dump(),
+            "published": one.published_at.date().isoformat() if one.published_at else "",
+            "reviewed": one.reviewed.date().isoformat() if one.reviewed else "",
+        }
+        for one in found[:_MOST_OFFERS]
+    ]  # fmt: skip
+    if len(found) > _MOST_OFFERS:
+        notes.append(phrase("There are more; the first {count} are shown.", count=_MOST_OFFERS))
+    return {"offers": offers, "notes": notes, "markets": [one.name for one in markets()]}
+
+
+_ACTIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
+    "install": _install, "update": _update, "enable": _enable, "remove": _remove, "verify": _verify, "search": _search,
+}  # fmt: skip
+
+
+# In a process of its own
+
+
+class ActionProblem(Exception):  # noqa: N818 - reads as what it says
+    """Why something was not done, in the language that was asked for."""
+
+    def __init__(self, message: str, suggestion: str, kind: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.suggestion = suggestion
+        self.kind = kind
+
+
+def problem_in(language: str, error: ToolError | MissingExtra) -> ActionProblem:
+    """An error of the layers below in the words of whoever asked."""
+    said = words_in(language)
+    if isinstance(error, MissingExtra):
+        return ActionProblem(translated(said_by(error), said), "", ErrorKind.EXECUTION)
+    return ActionProblem(translated(error.message, said), translated(error.suggestion or "", said), error.kind)
+
+
+def words_in(language: str) -> Callable[[str], str]:
+    """The catalogue of all phrases, which is that of the command line."""
+    folder = Path(ferrule.__file__).parent / "cli" / "locale"
+    return gettext.translation("ferrule", folder, [language], fallback=True).gettext
+
+
+async def perform(action: str, language: str, **given: Any) -> dict[str, Any]:
+    """Do something that takes long, without holding anybody up; raises `ActionProblem`."""
+    plugins_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-P", "-m", __name__, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL, start_new_session=True, cwd=plugins_folder(), limit=1 << 26,
+    )  # fmt: skip
+    assert child.stdin is not None  # noqa: S101 - a pipe was asked for
+    assert child.stdout is not None  # noqa: S101
+    try:
+        child.stdin.write(json.dumps({"action": action, "language": language, "given": given}).encode() + b"\n")
+        async with asyncio.timeout(_SECONDS):
+            line = await child.stdout.readline()
+    except TimeoutError:
+        line = b""
+    finally:
+        child.stdin.close()  # it ends when nobody waits for it any more
+        await _ended(child)
+    answer: dict[str, Any] = json.loads(line) if line.endswith(b"\n") else {}
+    if "done" in answer:
+        return answer["done"]
+    ended = phrase("The program that works on plugins ended without an answer.")
+    problem = answer.get("problem") or [translated(ended, words_in(language)), "", ErrorKind.EXECUTION]
+    raise ActionProblem(*problem)
+
+
+async def _ended(child: asyncio.subprocess.Process) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_SECONDS_TO_END):
+            await child.wait()
+    with suppress(ProcessLookupError):  # with whatever it started
+        os.killpg(child.pid, signal.SIGKILL)
+    await child.wait()
+
+
+def _main() -> None:
+    """One action from standard input, whose end means that nobody waits for it."""
+    import _thread
+    import threading
+
+    asked: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a library prints is no answer
+
+    def watch() -> None:
+        sys.stdin.buffer.read()
+        _thread.interrupt_main()
+
+    threading.Thread(target=watch, daemon=True).start()
+    language = asked["language"]
+    try:
+        done = _ACTIONS[asked["action"]](**asked["given"])
+        if "notes" in done:
+            done["notes"] = [translated(note, words_in(language)) for note in done["notes"]]
+        answer: dict[str, Any] = {"done": done}
+    except (ToolError, MissingExtra) as error:
+        problem = problem_in(language, error)
+        answer = {"problem": [problem.message, problem.suggestion, problem.kind]}
+    except KeyboardInterrupt:
+        return
+    with answers:
+        answers.write(json.dumps(answer).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,279 @@
+"""The endpoints for plugins and markets: what `ferrule plugin` does on the service's machine, for the operator.
+
+A plugin is of all tenants, so that `Admin(plugins)` counts in the operator's tenant alone. Nothing is used without a
+yes to what it is: an answer with a `question` has done nothing, and the same request with the question's `digest` among
+`agreed` is that yes. Folders, secrets and files of the machine are granted on the machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+from starlette.responses import Response
+
+from ferrule.core.errors import ErrorKind, MissingExtra, ToolError
+from ferrule.plugins import plugin_documents
+from ferrule.plugins.plugin_documents import ActionProblem, perform, problem_in
+from ferrule.service.http import ApiRoute, Parameter, RequestProblem, json_response
+from ferrule.service.messages import Received, Sent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ferrule.service.http import ServiceRequest
+
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+PluginSource = Annotated[str, StringConstraints(min_length=1, max_length=300)]
+Host = Annotated[str, StringConstraints(min_length=1, max_length=300)]
+ShortValue = Annotated[str, StringConstraints(max_length=2_000)]
+
+
+class PluginAgreement(Sent):
+    agreed: list[Digest] = Field([], max_length=10, description="Digests of the questions that the user said yes to.")
+
+
+class PluginInstall(PluginAgreement):
+    source: PluginSource = Field(description="`NAME` or `NAME==VERSION` of a market, `pypi:PACKAGE` or `npm:PACKAGE`.")
+    market: str = Field("", max_length=30)
+
+
+class PluginEnable(PluginAgreement):
+    hosts: list[Host] | None = Field(
+        None, max_length=100, description="Besides those that it asks for; by default those that it had."
+    )
+    settings: dict[str, ShortValue] = Field({}, max_length=100)
+
+
+class DeclaredTool(Received):
+    name: str
+    kind: str
+    summary: str
+
+
+class InstalledPackage(Received):
+    name: str
+    version: str
+    hashes: list[str]
+
+
+class PluginSettingValue(Received):
+    name: str
+    summary: str
+    value: str
+
+
+class PluginRecord(Received):
+    """An installed plugin, with what it may have."""
+
+    name: str
+    version: str
+    summary: str
+    publisher: str
+    proof: str
+    published: str
+    source: str
+    market: str
+    address: str = Field(description="Of one that runs elsewhere.")
+    withdrawn: str = Field(description="Why its market withdrew it; empty where it did not.")
+    enabled: bool
+    installed: str
+    agreed: str
+    tools: list[DeclaredTool]
+    tool_names: list[str] = Field(description="What its tools are called here, once it was agreed to.")
+    hosts: list[str]
+    folders: list[str]
+    secrets: list[str]
+    programs: list[str]
+    added_hosts: list[str]
+    packages: list[InstalledPackage]
+    settings: list[PluginSettingValue]
+    near: list[str] = Field([], description="Names that its own could be mistaken for.")
+
+
+class PluginList(Received):
+    plugins: list[PluginRecord]
+
+
+class PluginDifference(Received):
+    part: str
+    gone: list[str]
+    came: list[str]
+
+
+class ToolDifference(Received):
+    name: str
+    how: Literal["new", "changed", "gone"]
+    description: str
+    diff: list[str]
+
+
+class PluginQuestionRecord(Received):
+    """What the user is asked: to use a plugin, an update of it, or tools that it did not declare or that changed."""
+
+    about: Literal["plugin", "update", "tools"]
+    digest: str = Field(description="The same request with this among `agreed` says yes.")
+    plugin: PluginRecord
+    before: str
+    near: list[str]
+    changes: list[PluginDifference]
+    widens: bool
+    tools: list[ToolDifference]
+
+
+class PluginAnswer(Received):
+    """With a question nothing was done; without one it was."""
+
+    plugin: PluginRecord | None
+    question: PluginQuestionRecord | None
+    notes: list[str]
+
+
+class PluginVerification(Received):
+    name: str
+    intact: bool
+    again: str = Field(description="What to install to have it once more.")
+
+
+class OfferRecord(Received):
+    name: str
+    version: str
+    market: str
+    summary: str
+    publisher: str
+    proof: str
+    published: str
+    reviewed: str
+    kinds: dict[str, str]
+    hosts: list[str]
+    folders: list[str]
+    secrets: list[str]
+    programs: list[str]
+
+
+class OfferList(Received):
+    offers: list[OfferRecord]
+    notes: list[str]
+    markets: list[str]
+
+
+def language_in(header: str | None) -> str:
+    """The language of an error's words: Chinese where that is asked for first, else English."""
+    return "zh" if (header or "").lower().startswith("zh") else "en"
+
+
+def _language(request: ServiceRequest) -> str:
+    return language_in(request.header(b"accept-language"))
+
+
+def _require_operator(request: ServiceRequest) -> None:
+    if not request.principal.operator:
+        raise RequestProblem(403, "forbidden", "Only administrators of the operator's tenant manage plugins.")
+
+
+def _refused(problem: ActionProblem) -> RequestProblem:
+    status = 404 if problem.kind == ErrorKind.NOT_FOUND else 422
+    return RequestProblem(status, "plugin", problem.message, suggestion=problem.suggestion or None)
+
+
+async def _quickly(request: ServiceRequest, work: Callable[..., Any], *given: Any) -> Any:
+    _require_operator(request)
+    try:
+        return await asyncio.to_thread(work, *given)
+    except (ToolError, MissingExtra) as error:
+        raise _refused(problem_in(_language(request), error)) from None
+
+
+async def _performed(request: ServiceRequest, action: str, **given: Any) -> Response:
+    """Done in a process of its own; a change is there for everyone before the answer is."""
+    if "name" in given:
+        await _known(request)
+    _require_operator(request)
+    try:
+        done = await perform(action, _language(request), **given)
+    except ActionProblem as problem:
+        raise _refused(problem) from None
+    if action not in ("verify", "search"):
+        await request.service.follow_plugins()
+    return json_response(done)
+
+
+async def _known(request: ServiceRequest) -> str:
+    name = request.path["name"]
+    listed: dict[str, Any] = await _quickly(request, plugin_documents.list_plugins)
+    if not any(one["name"] == name for one in listed["plugins"]):
+        raise RequestProblem(404, "not_found", f"There is no plugin `{name}`.")
+    return name
+
+
+async def list_plugins(request: ServiceRequest) -> Response:
+    return json_response(await _quickly(request, plugin_documents.list_plugins))
+
+
+async def show_plugin(request: ServiceRequest) -> Response:
+    return json_response(await _quickly(request, plugin_documents.show_plugin, await _known(request)))
+
+
+async def install_plugin(request: ServiceRequest) -> Response:
+    said: PluginInstall = request.body
+    return await _performed(request, "install", **said.model_dump(), workspace=str(request.service.folder))
+
+
+async def update_plugin(request: ServiceRequest) -> Response:
+    said: PluginAgreement = request.body
+    folder = str(request.service.folder)
+    return await _performed(request, "update", name=request.path["name"], agreed=said.agreed, workspace=folder)
+
+
+async def enable_plugin(request: ServiceRequest) -> Response:
+    said: PluginEnable = request.body
+    name, folder = request.path["name"], str(request.service.folder)
+    return await _performed(request, "enable", name=name, **said.model_dump(), workspace=folder)
+
+
+async def disable_plugin(request: ServiceRequest) -> Response:
+    done = await _quickly(request, plugin_documents.disable, await _known(request))
+    await request.service.follow_plugins()
+    return json_response(done)
+
+
+async def verify_plugin(request: ServiceRequest) -> Response:
+    return await _performed(request, "verify", name=request.path["name"])
+
+
+async def remove_plugin(request: ServiceRequest) -> Response:
+    await _performed(request, "remove", name=request.path["name"])
+    return Response(status_code=204)
+
+
+async def search_offers(request: ServiceRequest) -> Response:
+    return await _performed(request, "search", words=request.query.get("q", "")[:300])
+
+
+_LANGUAGE = Parameter("Accept-Language", "`zh` has errors in Chinese.", where="header")
+_WORDS = Parameter("q", "Only plugins that have all these words in name, summary, publisher or tools.")
+_AREA = "admin", "plugins"
+
+PLUGIN_ENDPOINTS: tuple[ApiRoute, ...] = (
+    ApiRoute("GET", "/v1/plugins", list_plugins, "List the installed plugins.", *_AREA, None, {200: PluginList},
+             (_LANGUAGE,), (422,)),
+    ApiRoute("POST", "/v1/plugins", install_plugin,
+             "Install a plugin, disabled; or another version of one, once that was agreed to.", *_AREA, PluginInstall,
+             {200: PluginAnswer}, (_LANGUAGE,), (404, 422)),
+    ApiRoute("GET", "/v1/plugins/{name}", show_plugin, "Show an installed plugin.", *_AREA, None, {200: PluginRecord},
+             (_LANGUAGE,), (404, 422)),
+    ApiRoute("DELETE", "/v1/plugins/{name}", remove_plugin, "Remove a plugin with all that belongs to it.", *_AREA,
+             None, {204: None}, (_LANGUAGE,), (404, 422)),
+    ApiRoute("POST", "/v1/plugins/{name}/enable", enable_plugin, "Use a plugin, once it was agreed to.", *_AREA,
+             PluginEnable, {200: PluginAnswer}, (_LANGUAGE,), (404, 422)),
+    ApiRoute("POST", "/v1/plugins/{name}/disable", disable_plugin, "Use a plugin no more.", *_AREA, None,
+             {200: PluginRecord}, (_LANGUAGE,), (404, 422)),
+    ApiRoute("POST", "/v1/plugins/{name}/update", update_plugin,
+             "Bring a plugin to its newest version, once the difference was agreed to.", *_AREA, PluginAgreement,
+             {200: PluginAnswer}, (_LANGUAGE,), (404, 422)),
+    ApiRoute("POST", "/v1/plugins/{name}/verify", verify_plugin, "Compare its files with what was installed.", *_AREA,
+             None, {200: PluginVerification}, (_LANGUAGE,), (404, 422)),
+    ApiRoute("GET", "/v1/offers", search_offers, "Search the markets for plugins.", *_AREA, None, {200: OfferList},
+             (_WORDS, _LANGUAGE), (404, 422)),
+)  # fmt: skip
