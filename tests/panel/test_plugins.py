@@ -122,7 +122,7 @@ async def test_what_goes_wrong_is_said_as_on_the_command_line_in_the_readers_lan
         assert (await install("wordy==9"))[1] == "`wordy` has no version 9 in acme. It has 1.0."
         # No file of the service's machine is looked at, whatever its name.
         wheel = next((tmp_path / "dist").glob("*.whl"))
-        assert await install(str(wheel)) == (404, f"No market offers `{wheel}`. Look for it: ferrule market search")
+        assert await install(str(wheel)) == (404, f"No market offers `{wheel}`. Did you mean `wordy`?")
         assert (await install("pypi:-r /etc/passwd"))[1] == "`-r /etc/passwd` is not a package name."
         # Somebody changes the file on the market's server.
         (published,) = (tmp_path / "site/files").rglob("*.whl")

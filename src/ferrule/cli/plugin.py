@@ -15,15 +15,18 @@ from ferrule.cli.options import PlainError, json_option, warn, workspace_option
 from ferrule.cli.output import cut, print_table, write, write_json
 from ferrule.cli.words import _, localised
 from ferrule.core.errors import ToolError
+from ferrule.mcp_client.remote_tool import tool_name
 from ferrule.plugins.consent import (
     NotAgreed,
     PluginWishes,
+    as_asked,
     disable_plugin,
     enable_plugin,
     found_plugin,
     install_staged,
     is_newest,
     kinds_of,
+    near_plugins,
     packages_of,
     remove_plugin,
     secrets_of,
@@ -192,7 +195,7 @@ def _wishes(
 
 def _say_enabled(plugin: LockedPlugin) -> None:
     words = _("{name} {version} is enabled. Tools: {tools}")
-    tools = _summed([f"mcp__{plugin.name}__{one}" for one in plugin.definitions])
+    tools = _summed([tool_name(plugin.name, one) for one in plugin.definitions])
     write(words.format(name=plugin.name, version=plugin.manifest.version, tools=tools))
 
 
@@ -292,7 +295,7 @@ def show_command(name: str, as_json: bool) -> None:
     if as_json:
         write_json({**_document(plugin), "usage": used})
         return
-    for line in _screen(plugin, []):
+    for line in _screen(as_asked(plugin), near_plugins(plugin)):
         write(line)
     state = _("enabled, agreed to on {day}").format(day=plugin.agreed) if plugin.enabled else _("disabled")
     write(f"  {_('State:')} {state}")
@@ -311,8 +314,8 @@ def _usage(plugin: LockedPlugin) -> list[tuple[str, int, int]]:
     log = audit_path(load_settings(Path()).settings)
     if not log.exists():
         return []
-    prefix = f"mcp__{plugin.name}__"
-    return [(one.tool, one.count, one.failure) for one in statistics_of(log) if one.tool.startswith(prefix)]
+    own = {tool_name(plugin.name, one) for one in plugin.definitions}
+    return [(one.tool, one.count, one.failure) for one in statistics_of(log) if one.tool in own]
 
 
 def _document(plugin: LockedPlugin) -> dict[str, Any]:

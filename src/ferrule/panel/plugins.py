@@ -51,7 +51,7 @@ async def _show(
     used = []
     if request.may("calls"):
         figures = await request.api.ask("GET", "/v1/statistics", {"period": "month", "by": "tool"})
-        used = [one for one in figures["names"] if one["name"].startswith(f"mcp__{name}__")]
+        used = [one for one in figures["names"] if one["name"] in plugin["tool_names"]]
     return request.render("plugin.html", status, plugin=plugin, used=used, problem=problem, done=done)
 
 

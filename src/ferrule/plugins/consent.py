@@ -249,6 +249,11 @@ def near_plugins(plugin: LockedPlugin) -> list[str]:
 # What it is given
 
 
+def as_asked(plugin: LockedPlugin) -> LockedPlugin:
+    """For a look at one that nobody has agreed to yet: with all that it asks for, where it has nothing so far."""
+    return plugin if plugin.agreed else replace(plugin, grants=granted(plugin.manifest.needs))
+
+
 def _grants_for(plugin: LockedPlugin, wishes: PluginWishes, before: LockedPlugin | None) -> PluginGrants:
     """What it asks for, and what the user adds to it now. An update keeps what they added before."""
     from ferrule.process.sandbox.proxy import AllowedHosts, BadHost

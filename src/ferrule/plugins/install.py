@@ -330,6 +330,7 @@ def _packages(found: FoundPlugin, program: Path) -> tuple[Manifest, tuple[Locked
     if manifest.runtime == "remote":
         return manifest, ()
     if manifest.runtime == "ferrule" and found.file is not None:
+        _require_bounded(found.file)
         own = _kept(found.file, program)
         packages = _python_packages(program, wheel_requirements(found.file), [own])
         return manifest, (own, *packages)
@@ -586,13 +587,22 @@ def _locked_by_npm(program: Path) -> tuple[LockedPackage, ...]:
 # Bundles
 
 
+def _require_bounded(file: Path) -> None:
+    """By what the archive says of itself: no installer unpacks more of a member than that."""
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+    if len(members) > _MOST_MEMBERS:
+        raise PluginError(phrase("`{file}` holds too many files.", file=file.name))
+    if sum(one.file_size for one in members) > _MOST_UNPACKED:
+        raise PluginError(phrase("`{file}` is too large when unpacked.", file=file.name))
+
+
 def _unpack(file: Path, folder: Path) -> None:
     """What a bundle holds, where it says so and nowhere else; links and special files are refused."""
     folder.mkdir()
+    _require_bounded(file)
     left = _MOST_UNPACKED
     with zipfile.ZipFile(file) as members:
-        if len(members.infolist()) > _MOST_MEMBERS:
-            raise PluginError(phrase("`{file}` holds too many files.", file=file.name))
         for one in members.infolist():
             mode = one.external_attr >> 16
             target = folder / one.filename

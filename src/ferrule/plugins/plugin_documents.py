@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, Any
 import ferrule
 from ferrule.core.errors import ErrorKind, MissingExtra, ToolError
 from ferrule.core.phrases import phrase, said_by, translated
+from ferrule.mcp_client.remote_tool import tool_name
 from ferrule.plugins.consent import (
     NotAgreed,
     PluginWishes,
     added_grants,
+    as_asked,
     disable_plugin,
     enable_plugin,
     found_plugin,
@@ -60,7 +62,7 @@ def plugin_document(plugin: LockedPlugin) -> dict[str, Any]:
         "source": plugin.source, "market": plugin.market, "address": manifest.url, "withdrawn": gone,
         "enabled": plugin.enabled, "installed": plugin.installed, "agreed": plugin.agreed,
         "tools": [one.model_dump() for one in manifest.tools],
-        "tool_names": [f"mcp__{plugin.name}__{one}" for one in plugin.definitions],
+        "tool_names": [tool_name(plugin.name, one) for one in plugin.definitions],
         "hosts": plugin.grants.hosts, "folders": plugin.grants.folders, "secrets": secrets_of(plugin),
         "programs": manifest.needs.programs, "added_hosts": added_grants(plugin).hosts,
         "packages": [{"name": one.name, "version": one.version, "hashes": one.hashes} for one in plugin.packages],
@@ -98,12 +100,12 @@ def _answer(
 
 
 def list_plugins() -> dict[str, Any]:
-    return {"plugins": [plugin_document(one) for one in read_lock().values()]}
+    return {"plugins": [plugin_document(as_asked(one)) for one in read_lock().values()]}
 
 
 def show_plugin(name: str) -> dict[str, Any]:
     plugin = must_find(read_lock(), name)
-    return {**plugin_document(plugin), "near": near_plugins(plugin)}
+    return {**plugin_document(as_asked(plugin)), "near": near_plugins(plugin)}
 
 
 def disable(name: str) -> dict[str, Any]:
