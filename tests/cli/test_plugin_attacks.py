@@ -277,6 +277,20 @@ def test_archives_that_cannot_be_unpacked_are_refused_in_words(place: Path) -> N
         assert not (place / "data/plugins/clock").exists(), members
 
 
+def test_a_small_wheel_does_not_fill_the_disk(place: Path) -> None:
+    """Its megabytes would become gigabytes when they are installed; what it says of its sizes is enough to know."""
+    wheel = wordy(place / "own")
+    with zipfile.ZipFile(wheel, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("wordy/zeros.bin", b"")
+    data = bytearray(wheel.read_bytes())
+    at = data.rindex(b"PK\x01\x02")  # the last entry of the directory, whose size says three gigabytes
+    data[at + 24 : at + 28] = (3 << 30).to_bytes(4, "little")
+    wheel.write_bytes(data)
+    with pytest.raises(PluginError, match="too large when unpacked"):
+        install(wheel)
+    assert not (place / "data/plugins/wordy").exists()
+
+
 def test_a_damaged_member_is_refused_in_words(place: Path) -> None:
     file = make_mcpb(place / "x", {"name": "clock", "version": "1"})
     with zipfile.ZipFile(file, "a") as archive:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import shutil
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ import pytest
 from ferrule.panel.local import local_panel
 from ferrule.plugins.lock import read_lock
 from ferrule.plugins.plugin_documents import ActionProblem, perform
+from ferrule.plugins.plugin_files import market_folder
 from ferrule.records import AuditLog
 from tests.needs import needs
 from tests.panel.market import market_with
 from tests.panel.served import shown
 from tests.panel.test_pages import OWN, browsing, token_on
+from tests.plugins.market_site import raw
 from tests.plugins.wheels import COUNT, make_wheel, wordy
 
 pytestmark = pytest.mark.slow
@@ -271,3 +274,32 @@ async def test_own_plugins_are_managed_in_ones_own_panel(tmp_path: Path) -> None
         wrong = await send("/plugins", source="/etc/passwd.whl")
         assert (wrong.status_code, "No market offers" in wrong.text) == (422, True)
         assert (await client.post("/plugins", data={"source": "wordy"})).status_code == 403
+
+
+async def test_a_service_that_ends_does_not_wait_for_what_is_being_installed(tmp_path: Path) -> None:
+    """A market whose server never answers: neither the service nor anything that it started stays."""
+
+    def mute(connection: Any) -> None:
+        connection.recv(1)  # until the other side goes away
+
+    with raw(mute) as url:
+        async with market_with(tmp_path, wordy) as market:
+            source = json.loads((market_folder() / "acme/source.json").read_bytes())
+            (market_folder() / "acme/source.json").write_text(json.dumps({**source, "url": url}))
+            async with shown(tmp_path, tools=None) as service:
+                http = await service.http()
+                asking = asyncio.create_task(http.post("/v1/plugins", json={"source": "wordy"}))
+                while not left_running(tmp_path):
+                    await asyncio.sleep(0.05)
+                async with asyncio.timeout(5):  # others are served meanwhile
+                    assert (await http.get("/v1/plugins")).status_code == 200
+                began = asyncio.get_running_loop().time()
+            assert asyncio.get_running_loop().time() - began < 30
+            assert market.site.exists()
+            with suppress(httpx2.HTTPError):
+                await asking
+    for _ in range(100):
+        if not left_running(tmp_path):
+            return
+        await asyncio.sleep(0.1)
+    assert left_running(tmp_path) == []

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 _SECONDS = 1_800
 _SECONDS_TO_END = 5.0
 _MOST_OFFERS = 200
+_MOST_LINE = 2_000
 
 
 # Documents
@@ -82,8 +83,19 @@ def _question_document(question: PluginQuestion) -> dict[str, Any]:
         "near": question.near,
         "changes": [asdict(one) for one in question.changes],
         "widens": question.widens,
-        "tools": [{key: value for key, value in asdict(one).items() if key != "digest"} for one in question.tools],
-    }
+        "tools": [
+            {
+                "name": one.name[:_MOST_LINE], "how": one.how, "description": _bounded(one.description),
+                "diff": [_bounded(line) for line in one.diff],
+            }
+            for one in question.tools
+        ],
+    }  # fmt: skip
+
+
+def _bounded(text: str) -> str:
+    """As much as somebody reads; the digest of the question is over all of it."""
+    return text if len(text) <= _MOST_LINE else f"{text[:_MOST_LINE]} …"
 
 
 def _answer(
