@@ -17,7 +17,7 @@ from acp.helpers import (
 )
 from acp.schema import FileEditToolCallContent, PermissionOption, PlanEntry, ToolCallLocation, ToolCallUpdate
 
-from ferrule.agent.calling import TODO
+from ferrule.agent.agent_events import TODO
 from ferrule.agent.conversation import said_by_user
 from ferrule.core.model import AssistantMessage, ToolResults
 from ferrule.core.phrases import joined, phrase

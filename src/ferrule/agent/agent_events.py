@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from ferrule.core.model import AssistantMessage
 
 
+CALLING = "calling `{tool}`"
+"""The pattern of a call that says nothing better of itself."""
+TODO = "TodoWrite"
+"""The tool whose steps are shown below its row. Its module imports pydantic, which the first prompt does without."""
+
+
 @dataclass(slots=True, frozen=True)
 class TurnStarted:
     """The user said something, and the agent begins."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from string import Formatter
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.agent.agent_events import CallAsked
+from ferrule.agent.agent_events import CALLING, CallAsked
 from ferrule.agent.conversation import Hearing, cancelled
 from ferrule.core.errors import ErrorKind, Stopped, ToolError
 from ferrule.core.events import Done, Partial, Pending, Progress
@@ -233,9 +233,6 @@ class Calling:
 # What a call does, said to the person while it runs: «reading `a.py`».
 
 
-CALLING = "calling `{tool}`"
-TODO = "TodoWrite"
-"""The tool whose steps are shown below its row. Its module imports pydantic, which the first prompt does without."""
 _MOST_SHOWN = 120
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ferrule.agent.calling import TODO
+from ferrule.agent.agent_events import TODO
 from ferrule.core.access import NOTHING
 from ferrule.core.model import AssistantMessage
 from ferrule.core.phrases import phrase

@@ -17,12 +17,12 @@ from ferrule.cli.options import (
     assistant_options,
     permission_options,
     recorded_code,
+    resumed_session,
     sandbox_options,
     settings_for,
     warn_of_freedom,
     workspace_option,
 )
-from ferrule.cli.run import resumed_session
 from ferrule.cli.words import LANGUAGES, _, as_error, said_of
 from ferrule.core.errors import MissingExtra
 

@@ -19,11 +19,12 @@ import click
 from ferrule.app.settings import Loaded, load_settings, organisation_settings_file
 from ferrule.cli.completion import complete_models, complete_sessions
 from ferrule.cli.output import document_promised, own_stdout, promise_json, write
-from ferrule.cli.words import _, as_error, as_warning, localised, speak_english
+from ferrule.cli.words import _, as_error, as_warning, localised, said_of, speak_english
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ferrule.app.assistant import Resumed
     from ferrule.app.build import App, Tools
     from ferrule.app.settings import Settings
 
@@ -383,3 +384,25 @@ def _read() -> str:
             _("Standard input has more than {most} bytes; name a file instead.").format(most=MOST_BYTES)
         )
     return given.decode("utf-8-sig", "replace")
+
+
+def resumed_session(workspace: Path, go_on: bool, resume: str | None, *, forks: bool = False) -> Resumed | None:
+    """The session that the flags name; a usage error where there is none."""
+    if not go_on and resume is None:
+        return None
+    if go_on and resume is not None:
+        raise click.UsageError(_("Use either --continue or --resume, not both."))
+    from ferrule.agent.saved_sessions import SessionProblem
+    from ferrule.app.assistant import resume as resume_session
+
+    if resume == "":
+        raise click.UsageError(
+            _("--resume needs an ID here; at a terminal, `ferrule chat --resume` lists the sessions.")
+        )
+    try:
+        resumed = resume_session(workspace, resume, forks=forks)
+    except SessionProblem as problem:
+        raise click.UsageError(said_of(problem)) from None
+    if resumed is None:
+        raise click.UsageError(_("There is no session in this folder to continue."))
+    return resumed

@@ -25,6 +25,7 @@ from ferrule.cli.options import (
     promise,
     recorded_code,
     report_broken,
+    resumed_session,
     sandbox_options,
     settings_for,
     warn,
@@ -203,28 +204,6 @@ class _Stopping(SignalExit):
 
         on_signal("SIGINT", stop)
         self.watch(stop)
-
-
-def resumed_session(workspace: Path, go_on: bool, resume: str | None, *, forks: bool = False) -> Resumed | None:
-    """The session that the flags name; a usage error where there is none."""
-    if not go_on and resume is None:
-        return None
-    if go_on and resume is not None:
-        raise click.UsageError(_("Use either --continue or --resume, not both."))
-    from ferrule.agent.saved_sessions import SessionProblem
-    from ferrule.app.assistant import resume as resume_session
-
-    if resume == "":
-        raise click.UsageError(
-            _("--resume needs an ID here; at a terminal, `ferrule chat --resume` lists the sessions.")
-        )
-    try:
-        resumed = resume_session(workspace, resume, forks=forks)
-    except SessionProblem as problem:
-        raise click.UsageError(said_of(problem)) from None
-    if resumed is None:
-        raise click.UsageError(_("There is no session in this folder to continue."))
-    return resumed
 
 
 # What `ferrule run` writes of a turn: its answer in words, one JSON document, or one JSON line for each event.

@@ -11,15 +11,12 @@ import random
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ferrule.core.model import ModelError, ModelFault
 from ferrule.core.phrases import Phrase, glued, joined, phrase
 from ferrule.core.secrets import REDACTED, redact_text
-from ferrule.dialects.payload import an_item, items, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,6 +54,8 @@ class Endpoint:
         """Whether it is this machine, which no proxy reaches."""
         if self.host == "localhost":
             return True
+        from ipaddress import ip_address
+
         try:
             return ip_address(self.host).is_loopback
         except ValueError:
@@ -111,6 +110,8 @@ def wait_asked(headers: Mapping[str, str], body: bytes = b"", now: datetime | No
         if seconds is not None:
             return seconds * unit
     if written := headers.get("retry-after"):
+        from email.utils import parsedate_to_datetime
+
         try:
             when = parsedate_to_datetime(written)
         except ValueError:
@@ -135,6 +136,8 @@ def _from_body(body: bytes) -> float | None:
         loaded: Any = json.loads(body)
     except (ValueError, RecursionError):
         return None
+    from ferrule.dialects.payload import an_item, items, words
+
     first = next(iter(items(loaded)), an_item(loaded))  # Gemini's own stream wraps even its errors
     for detail in items(an_item(first.get("error")).get("details")):
         delay = words(detail.get("retryDelay"))
@@ -209,6 +212,8 @@ class Faults:
         """The error in a body or a stream that began as a success."""
         raw = json.dumps(error, default=str).encode()
         said, code = self._said(raw)
+        from ferrule.dialects.payload import an_item
+
         item = an_item(error)
         item = an_item(item.get("error")) or item
         number = item.get("code") or item.get("status")
@@ -442,6 +447,8 @@ class Faults:
         except (ValueError, RecursionError):
             text = body[:4096].decode("utf-8", "replace")
             return ("", "") if text.lstrip()[:1] == "<" else (self._short(text), "")
+        from ferrule.dialects.payload import an_item, items, words
+
         item = next(iter(items(loaded)), an_item(loaded))  # Gemini's own stream wraps even its errors
         error = item.get("error")
         if isinstance(error, str):

@@ -214,15 +214,24 @@ def test_steps_copy_and_export(desk: Desk, lang: str, columns: int, rows: int) -
     assert "[x] read it" in text
 
 
-def test_nothing_of_this_is_imported_before_the_first_prompt() -> None:
-    parts = (
-        "ferrule.cli.chat",
-        *(f"ferrule.cli.chatting.{one}" for one in ("chat_session", "commands", "prompt_input")),
+def test_nothing_heavy_is_imported_before_the_first_prompt(desk: Desk) -> None:
+    """Tools, rules, questions and the database of changes come after it."""
+    late = (
+        "pydantic", "yaml", "acp", "sqlite3", "httpx2", "ferrule.agent.custom_commands", "ferrule.agent.todo_tool",
+        "ferrule.app.build", "ferrule.cli.ask", "ferrule.cli.run", "ferrule.pipeline", "ferrule.policy",
+        "ferrule.process", "ferrule.registry", "ferrule.workspace.files",
+    )  # fmt: skip
+    program = desk.folder / "first_prompt.py"
+    program.write_text(
+        "import os, sys, ferrule.cli.chat\ndef load_parts():\n"
+        f"    print('LATE', [one for one in {late} if one in sys.modules], flush=True)\n    os._exit(0)\n"
+        "ferrule.cli.chat._load_parts = load_parts\nfrom ferrule.cli.main import main\nmain()\n"
     )
-    late = ("pydantic", "yaml", "acp", "ferrule.agent.custom_commands", "ferrule.agent.todo_tool")
-    code = f"import sys, {', '.join(parts)}; print([one for one in {late} if one in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    key = {"ANTHROPIC_API_KEY": "not-a-key", "PYTHONNOUSERSITE": "1"}  # no warm start, which has imported everything
+    command = [sys.executable, str(program), "chat", "--model", "anthropic/claude-sonnet-4-5"]
+    chat = desk.start(command, columns=80, rows=24, rewraps=False, environment=key)
+    assert chat.ended() == 0
+    assert "LATE []" in chat.text
 
 
 def test_init_gives_the_model_its_task_and_the_file_is_written_by_the_rules(desk: Desk) -> None:

@@ -9,12 +9,11 @@ import json
 from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.agent.calling import CALLING, TODO
+from ferrule.agent.agent_events import CALLING, TODO
 from ferrule.cli.chatting.screen import cut, kept, one_line, visible, wrapped
 from ferrule.cli.output import attachment_words
 from ferrule.cli.words import _, localised
 from ferrule.core.errors import ErrorKind
-from ferrule.process.output import StreamCleaner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -105,6 +104,8 @@ class OutputTail:
     """Takes output in pieces, escape sequences and all, and gives safe lines."""
 
     def __init__(self) -> None:
+        from ferrule.process.output import StreamCleaner
+
         self._cleaner = StreamCleaner()
         self._first: list[str] = []
         self._last: deque[str] = deque(maxlen=_LAST)

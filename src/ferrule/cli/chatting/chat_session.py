@@ -7,6 +7,7 @@ import logging
 import uuid
 from collections import deque
 from contextlib import aclosing, suppress
+from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,9 +21,7 @@ from ferrule.cli.chatting.editor_rows import typed_rows
 from ferrule.cli.chatting.event_printer import EventPrinter, money
 from ferrule.cli.chatting.input import Interrupts
 from ferrule.cli.chatting.mentions import Expanded, expand
-from ferrule.cli.chatting.questions import QuestionPlace
 from ferrule.cli.chatting.screen import LiveScreen, cut, kept, visible, wrapped
-from ferrule.cli.server_talk.questions import ServerQuestions
 from ferrule.cli.words import _
 from ferrule.core.errors import ToolError
 from ferrule.core.loops import on_signal
@@ -35,7 +34,9 @@ if TYPE_CHECKING:
     from ferrule.app.assistant import Resumed
     from ferrule.app.build import App
     from ferrule.cli.chatting.input import PersonInput
+    from ferrule.cli.chatting.questions import QuestionPlace
     from ferrule.cli.chatting.screen import Screen
+    from ferrule.cli.server_talk.questions import ServerQuestions
     from ferrule.core.model import Model
     from ferrule.core.result import Attachment
     from ferrule.mcp_client.remote_server import RemoteServer
@@ -227,9 +228,6 @@ class Chat:
         self._context_left: int | None = None
         self._interrupts = Interrupts()
         self._working = False
-        self.place = QuestionPlace(screen, self.printer, person, working=lambda: self._working)
-        self.questions = ServerQuestions(self.place)
-        """What MCP servers ask of the person."""
         self._said_broken: list[BrokenModule] = []
         self._begun = False
         self._signing_in: asyncio.Task[None] | None = None
@@ -241,6 +239,20 @@ class Chat:
         if self._assistant is None:
             raise RuntimeError("The conversation has not begun.")
         return self._assistant
+
+    @cached_property
+    def place(self) -> QuestionPlace:
+        """Where questions are asked; loaded with the tools, after the first prompt."""
+        from ferrule.cli.chatting.questions import QuestionPlace
+
+        return QuestionPlace(self.screen, self.printer, self.person, working=lambda: self._working)
+
+    @cached_property
+    def questions(self) -> ServerQuestions:
+        """What MCP servers ask of the user."""
+        from ferrule.cli.server_talk.questions import ServerQuestions
+
+        return ServerQuestions(self.place)
 
     @property
     def begun(self) -> bool:

@@ -27,10 +27,6 @@ from ferrule.core.errors import MissingExtra, ToolError
 from ferrule.core.model import ModelError
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined
-from ferrule.core.tool import description_of
-from ferrule.pipeline.authorise import Mode
-from ferrule.workspace.files import files_of
-from ferrule.workspace.snapshots.changes import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -202,6 +198,8 @@ _MOST_LINES = 500
 
 
 def _history(chat: Chat) -> tuple[History, str]:
+    from ferrule.workspace.files import files_of
+
     session = chat.assistant.app.runtime.session
     return files_of(session).history, session.id
 
@@ -234,6 +232,8 @@ async def _redo(chat: Chat, _rest: str) -> None:
 
 async def _diff(chat: Chat, rest: str) -> None:
     """All that this conversation changed and that still stands, or one change."""
+    from ferrule.workspace.snapshots.changes import Phase
+
     history, session = _history(chat)
     if rest.isdecimal():
         text = await asyncio.to_thread(history.diff, int(rest))
@@ -257,6 +257,8 @@ async def _groups(history: History, session: str) -> list[Group]:
 
 async def _tools(chat: Chat, _rest: str) -> None:
     """Each with its kind, as the mode leaves them."""
+    from ferrule.core.tool import description_of
+
     shown = chat.assistant.agent.tools.tools()
     widest = max((len(tool.name) for tool in shown), default=0)
     for tool in sorted(shown, key=lambda one: one.name.lower()):
@@ -273,6 +275,8 @@ async def _model(chat: Chat, rest: str) -> None:
 
 def modes() -> dict[str, str]:
     """The permission modes, with a line about each."""
+    from ferrule.pipeline.authorise import Mode
+
     return {
         Mode.DEFAULT: _("reading runs, the rest asks"),
         Mode.PLAN: _("only reading runs; the rest is refused"),
@@ -283,7 +287,7 @@ def modes() -> dict[str, str]:
 
 
 def _mode_choices(_chat: Chat) -> Sequence[str]:
-    return [mode.value for mode in Mode]
+    return list(modes())
 
 
 async def _mode(chat: Chat, rest: str) -> None:

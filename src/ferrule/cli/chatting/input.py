@@ -15,8 +15,6 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from ferrule.cli.ask import forget_what_was_typed
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -93,6 +91,8 @@ class PlainInput:
         return line
 
     async def answer(self) -> str:
+        from ferrule.cli.ask import forget_what_was_typed
+
         forget_what_was_typed()
         self._rest = ""
         self._say("? ")

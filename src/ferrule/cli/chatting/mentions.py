@@ -14,7 +14,6 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from ferrule.cli.words import _, localised
-from ferrule.core.call import RawCall
 from ferrule.core.errors import ToolError
 from ferrule.core.nearest import edits
 
@@ -131,7 +130,7 @@ async def expand(text: str, runtime: Runtime) -> Expanded:
         if (runtime.session.directory / name).is_dir():
             parts.append(f"`{name}` is a folder.")
             continue
-        result = await runtime.run(RawCall("Read", {"file_path": name}))
+        result = await runtime.run("Read", {"file_path": name})
         if not result.success:
             why = localised(result.error.message) if result.error is not None else result.display_content
             expanded.notes.append(_("@{name} was not attached: {why}").format(name=name, why=why))

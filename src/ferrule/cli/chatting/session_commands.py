@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.agent.conversation import said_by_user, turn_starts
 from ferrule.agent.saved_sessions import SessionProblem
-from ferrule.agent.system_prompt import git_root
 from ferrule.cli.chatting.answer_lines import AnswerLines
 from ferrule.cli.chatting.call_view import counted, label, todo_rows
 from ferrule.cli.chatting.picker import pick
@@ -21,8 +20,6 @@ from ferrule.cli.chatting.screen import one_line
 from ferrule.cli.words import _, localised
 from ferrule.core.errors import ErrorKind
 from ferrule.core.model import AssistantMessage, ToolResults, UserMessage
-from ferrule.core.secrets import redact_text
-from ferrule.workspace.files import files_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,6 +117,7 @@ def _cut_off(messages: Sequence[Message]) -> list[str]:
 
 def say_undone(chat: Chat, history: History, report: Report) -> None:
     """Say what was undone or redone, and let the model know with the next message."""
+    from ferrule.agent.system_prompt import git_root
     from ferrule.cli.past import MOST_FILES, undone_files  # with the database of changes: not before the first prompt
 
     changes = report.changes
@@ -177,6 +175,8 @@ async def rewind_command(chat: Chat, rest: str) -> None:
     if files is None:
         return
     if files:
+        from ferrule.workspace.files import files_of
+
         history, session = files_of(chat.assistant.app.runtime.session).history, chat.assistant.id
         report, _turns = await asyncio.to_thread(history.undo_turns, session, since=message.turn)
         say_undone(chat, history, report)
@@ -191,6 +191,8 @@ async def _with_files(chat: Chat, turn: int, words: Sequence[str]) -> bool | Non
     """Whether files go back too; None where the user wants nothing after all. Only asked where something changed."""
     if "keep" in words or "files" in words:
         return "files" in words
+    from ferrule.workspace.files import files_of
+
     history, session = files_of(chat.assistant.app.runtime.session).history, chat.assistant.id
     if not chat.person.by_person or not await asyncio.to_thread(history.changed_since, session, turn):
         return False
@@ -289,6 +291,8 @@ def _write_new(path: Path, text: str) -> None:
 
 def exported(messages: Sequence[Message]) -> str:
     """What was said, called and found, without the secrets that can be recognised in it."""
+    from ferrule.core.secrets import redact_text
+
     parts: list[str] = []
     user, assistant = _("User"), _("Assistant")
     for message in messages:
