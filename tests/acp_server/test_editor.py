@@ -1,10 +1,12 @@
-"""The official client library drives `ferrule acp` as an editor would (issue 21, must-show 3; M1, P4, P9, P11)."""
+"""The official client libraries drive `ferrule acp` as an editor would (issue 21, must-show 3; M1, P4, P9, P11)."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -24,7 +26,11 @@ from acp.schema import (
     ToolCallUpdate,
 )
 
+from tests.needs import needs
+
 BUSY = 120.0
+ROOT = Path(__file__).parents[2]
+PEERS = Path(os.environ.get("MCP_NODE_TOOLS") or ROOT / ".venv" / "node-tools") / "servers"
 
 
 class Editor:
@@ -150,6 +156,54 @@ async def test_an_edit_a_refused_command_and_an_undo(place: Place) -> None:
         assert "1 change undone." in editor.text()
         await agent.prompt(session_id=session, prompt=[text_block("/redo")])
         assert file.read_text() == "hello\nmoon\n"
+
+
+SDK = PEERS / "node_modules/@agentclientprotocol/sdk/dist/v1/stable/acp.js"
+
+
+@pytest.mark.slow
+def test_the_same_from_the_typescript_library(place: Place) -> None:
+    """P4, P9, P11: an editor that isn't ours, in another language."""
+    node = PEERS / "node" if (PEERS / "node").exists() else shutil.which("node")
+    needs(SDK.exists() and node, "the official TypeScript library (scripts/mcp-peers)")
+    file = place.workspace / "a.txt"
+    file.write_text("hello\nworld\n")
+    (place.workspace / "build").mkdir()
+    replies = [calls("I read.", READ), calls("", EDIT), calls("", ("Bash", {"command": "rm -rf build"})), "Done."]
+    script = place.folder / "script.json"
+    script.write_text(json.dumps(replies))
+
+    def session(*prompts: str) -> dict[str, Any]:
+        command = [sys.executable, "-m", "ferrule", "acp", "--model", f"scripted:{script}"]
+        plan = {
+            "sdk": str(SDK), "command": command, "cwd": str(place.workspace), "answers": ["once", "no"],
+            "prompts": prompts,
+        }  # fmt: skip
+        done = subprocess.run(
+            [str(node), str(Path(__file__).with_name("editor.mjs")), json.dumps(plan)], cwd=place.folder,
+            env={**os.environ, **place.environment}, capture_output=True, text=True, timeout=BUSY, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        seen: dict[str, Any] = json.loads(done.stdout)
+        return seen
+
+    seen = session("change it")
+    assert (seen["ended"], seen["code"]) == (["end_turn"], 0)
+    assert file.read_text() == "hello\nmoon\n"
+    assert (place.workspace / "build").is_dir()
+    [edit, command] = seen["asked"]
+    [diff] = [one for one in edit["toolCall"]["content"] if one["type"] == "diff"]
+    assert (diff["oldText"], diff["newText"]) == ("hello\nworld\n", "hello\nmoon\n")
+    assert command["toolCall"]["kind"] == "execute"
+    states = [one["status"] for one in seen["updates"] if one.get("status") in ("completed", "failed")]
+    assert states == ["completed", "completed", "failed"]
+
+    file.write_text("hello\nworld\n")
+    seen = session("change it", "/undo")
+    assert seen["ended"] == ["end_turn", "end_turn"]
+    assert file.read_text() == "hello\nworld\n"
+    said = "".join(one["content"]["text"] for one in seen["updates"] if one["sessionUpdate"] == "agent_message_chunk")
+    assert "1 change undone." in said
 
 
 async def test_a_session_is_listed_loaded_with_all_that_was_said_and_forked(place: Place) -> None:
