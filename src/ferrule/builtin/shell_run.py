@@ -31,7 +31,7 @@ from ferrule.builtin.session_shells import (
 from ferrule.core.access import WRITES_ANYTHING, writes
 from ferrule.core.call import Barrier, CallInfo, Effects
 from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import joined, phrase
+from ferrule.core.phrases import glued, joined, phrase
 from ferrule.core.problems import Problem
 from ferrule.core.result import ErrorInfo, ToolResult
 from ferrule.workspace.changing import origin_of
@@ -658,7 +658,7 @@ def not_kept(context: ToolContext, ended: Ended, told: Told) -> ToolResult:
         return _failed(context, ended, told, error, phrase("not kept"))
     approval = told.refused
     assert approval is not None  # noqa: S101 - whoever calls this has looked
-    would = "\n".join(f"- {line}" for line in _effect_lines(told))
+    would = joined("\n", [glued("- ", line) for line in _effect_lines(told)])
     error = ErrorInfo(
         ErrorKind.PERMISSION,
         phrase(

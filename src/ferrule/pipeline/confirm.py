@@ -121,6 +121,7 @@ async def confirm(call: Call, policy: Policy, asking: Asking) -> None:
     What the user takes to answer is not the call's time, nor that of the tool that made the call.
     """
     if asking.asker is None:
+        await foreseen(call.invocation, call.session)  # what must fail anyway says so, and not that approval is missing
         raise _nobody_to_ask(call, policy)
     record, began = call.record, perf_counter()
     try:
@@ -172,7 +173,8 @@ async def confirm_effects(call: Call, effects: Effects, policy: Policy, asking: 
         return Approval(False, decision.reason, refused=not decision.tentative)
     offer = _offer(invocation, policy, session)
     if asking.asker is None:
-        return Approval(False, joined(", ", [decision.reason, _NOBODY]), _what_helps(invocation, offer, policy))
+        why = phrase("{reason}, and approval isn't available here", reason=decision.reason)
+        return Approval(False, why, _what_helps(invocation, offer, policy))
     with call.context.asking_person() if call.context is not None else nullcontext():
         async with asking.turn():
             left_out = f"… the changes of {effects.left_out:,} more files are not shown\n" if effects.left_out else ""
@@ -259,7 +261,6 @@ def _question(invocation: Invocation, decision: Decision, offer: Offer | None) -
     return Question(invocation, decision.reason, offer.rule, warning, offer.covers, offer.not_covers, offer.rules)
 
 
-_NOBODY = phrase("and approval isn't available here")
 _MANY = 500
 _SAID_NO = phrase("the user denied it")
 

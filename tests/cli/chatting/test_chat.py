@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.cli.chatting.conftest import calls
+from tests.cli.mcp_peer import PATIENT
 from tests.cli.terminal import CTRL_C, CTRL_D
 from tests.needs import slow
+from tests.warm_start import run_warm
 
 if TYPE_CHECKING:
     from tests.cli.chatting.conftest import Desk
@@ -314,6 +316,31 @@ def test_a_pipe_gives_words_and_never_leave(desk: Desk) -> None:
     assert "[refused] Bash touch x" in done.stdout
     assert "\x1b" not in done.stdout
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("lang", "wrong", "missing", "plan"),
+    [
+        ("en", "`a.txt` has not been read yet.", "and approval isn't available here", "not available in plan mode"),
+        slow("zh", "还没有读取 `a.txt`。", "，而这里无法请求批准", "在计划模式下不可用"),
+    ],
+)
+def test_in_a_pipe_an_edit_that_must_fail_says_why_and_others_that_nobody_can_approve(
+    desk: Desk, lang: str, wrong: str, missing: str, plan: str
+) -> None:
+    file = desk.file("a.txt", "one\n")
+    edit = ("Edit", {"file_path": "a.txt", "old_string": "two", "new_string": "three"})
+    read = calls("", ("Read", {"file_path": "a.txt"}))
+    again = ("Edit", {"file_path": "a.txt", "old_string": "one", "new_string": "three"})
+    model = desk.script(calls("", edit), read, calls("", edit, again, ("Bash", {"command": "touch x"})), "Done.")
+    command = [PATIENT, "chat", "--lang", lang, "--model", model]
+    done = run_warm(command, desk.workspace, desk.environment, stdin="go\n", timeout=300)
+    assert wrong in done.out
+    assert done.out.count(missing) == 2
+    assert file.read_text() == "one\n"
+    done = run_warm([*command, "--mode", "plan"], desk.workspace, desk.environment, stdin="go\n", timeout=300)
+    assert done.out.count(plan) == 4
+    assert missing not in done.out
 
 
 @pytest.mark.slow

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from tests.cli.terminal import CTRL_C, CTRL_D, ESCAPE
 from tests.needs import slow
 
 from ferrule.agent.agent_events import Ending
+from ferrule.testing import ScriptedModel
 
 if TYPE_CHECKING:
     from tests.cli.chatting.conftest import Desk, Room
@@ -32,11 +35,15 @@ WORDS = {
         "plan": "only reading runs; the rest is refused", "queued": "(queued", "stopped": "Stopped.",
         "thinking": "thinking…", "later": "To continue later", "nothing": "Nothing to undo.",
         "refused": "refused by you: use git rm instead", "none": "There is no command `/mod`.",
+        "not sent": "Not sent: `/review a.py`.", "failed": "It failed.", "nothing used": "Nothing used yet.",
+        "cleared": "Started a new conversation.", "back": "Back to before",
     },
     "zh": {
         "rewind": "回到哪条消息之前？",
         "plan": "只", "queued": "（已排队", "stopped": "已停止。", "thinking": "思考中…", "later": "以后继续",
         "nothing": "没有可撤销的内容", "refused": "您已拒绝：use git rm instead", "none": "没有命令 `/mod`",
+        "not sent": "未发送：`/review a.py`。", "failed": "失败", "nothing used": "还没有使用",
+        "cleared": "新对话已开始", "back": "已回到此消息之前",
     },
 }  # fmt: skip
 
@@ -135,6 +142,61 @@ def test_queued_lines_are_shown_recalled_and_come_back_to_the_prompt_after_a_sto
     chat.press("\x05\r" if key == ESCAPE else "\r")
     chat.wait("Fine.")
     assert said_by_user(desk) == ["go", "first line\n第二行\nthird one"]
+
+
+@everywhere
+def test_a_command_among_queued_lines_stays_a_command(desk: Desk, lang: str, columns: int, rows: int) -> None:
+    """One that acts at once is not queued; one with words for the model is not mixed with other lines by a stop."""
+    desk.file(".claude/commands/review.md", "Review $1 closely.\n")
+    chat = working(desk, [NEVER, "Fine.", "Reviewed."], lang=lang, columns=columns, rows=rows)
+    for line in ("first line", "/review a.py", "/cost", "/etc/hosts is wrong"):
+        chat.type(line)
+    chat.wait(WORDS[lang]["nothing used"])
+    chat.wait(f"» /etc/hosts is wrong {WORDS[lang]['queued']}")
+    chat.press(ESCAPE)
+    chat.wait(WORDS[lang]["not sent"])
+    chat.wait(lambda: chat.visible.endswith("\n› first line\n… /etc/hosts is wrong"))
+    chat.press("\r")
+    chat.wait("Fine.")
+    chat.prompt()
+    chat.press(UP * 5)  # over the two lines that were sent, the last queued one, and /cost
+    chat.wait(lambda: chat.visible.endswith("\n› /review a.py"))
+    chat.press("\r")
+    chat.wait("Reviewed.")
+    chat.prompt()
+    assert said_by_user(desk)[1] == "first line\n/etc/hosts is wrong"
+    assert "Review a.py closely." in said_by_user(desk)[2]
+
+
+@everywhere
+def test_lines_queued_in_a_turn_that_fails_come_back_to_the_prompt(
+    desk: Desk, lang: str, columns: int, rows: int
+) -> None:
+    error = {"fault": "key", "message": "The key was refused.", "suggestion": "Check the key."}
+    chat = working(desk, [{"error": error, "wait": 2.0}, "Fine."], lang=lang, columns=columns, rows=rows)
+    chat.type("one")
+    chat.press("half")
+    chat.wait(WORDS[lang]["failed"])
+    chat.wait(lambda: chat.visible.endswith("\n› one\n… half"))
+    chat.press("\x1b> done\r")
+    chat.wait("Fine.")
+    assert said_by_user(desk) == ["go", "one\nhalf done"]
+
+
+@everywhere
+def test_ctrl_c_twice_quits_also_where_queued_lines_came_back(desk: Desk, lang: str, columns: int, rows: int) -> None:
+    chat = working(desk, [NEVER], lang=lang, columns=columns, rows=rows)
+    chat.type("still to say")
+    chat.wait(WORDS[lang]["queued"])
+    chat.press(CTRL_C)
+    chat.press(CTRL_C)
+    assert chat.ended() == 0
+    assert WORDS[lang]["later"] in chat.text
+    assert said_by_user(desk) == ["go"]
+    again = desk.chat(["Fine."], "--lang", lang, columns=columns, rows=rows)
+    again.prompt(1)
+    again.press(UP)
+    again.wait(lambda: again.visible.endswith("\n› still to say"))
 
 
 def gated(desk: Desk, *arguments: str, columns: int, rows: int) -> Terminal:
@@ -249,6 +311,51 @@ def test_a_status_line_has_the_mode_the_model_what_is_left_and_the_cost(
     assert "$0.0123" in status
     assert "100" not in status
     assert "%" in status
+
+
+@everywhere
+def test_what_is_left_of_the_context_follows_rewind_and_clear(desk: Desk, lang: str, columns: int, rows: int) -> None:
+    answers = [
+        {"text": f"Answer {number}.", "usage": {"input_tokens": 20_000 * number, "output_tokens": 100}}
+        for number in (1, 2)
+    ]
+    chat = desk.chat([*answers, answers[0]], "--lang", lang, columns=columns, rows=rows)
+    chat.prompt(1)
+
+    def left() -> int:
+        status = next(row for row in reversed(chat.visible.split("\n")) if row.startswith("  default · "))
+        return int(re.findall(r"(\d+)\s*%", status)[0])
+
+    for number in (1, 2):
+        chat.type("go")
+        chat.wait(f"Answer {number}.")
+        chat.prompt(number + 1)
+        assert left() == 100 - round(100 * (20_000 * number + 100) / 73_600)
+    chat.type("/rewind 1 keep")
+    chat.wait(WORDS[lang]["back"])
+    chat.wait(lambda: chat.visible.endswith("\n› go"))
+    assert left() > 95
+    chat.press("\r")
+    chat.wait(lambda: chat.text.count("Answer 1.") == 2)
+    chat.prompt(5)
+    assert left() == 73
+    chat.type("/clear")
+    chat.wait(WORDS[lang]["cleared"])
+    chat.prompt(6)
+    assert left() > 95
+
+
+async def test_what_is_left_of_the_context_grows_when_messages_are_summarised(room: Room) -> None:
+    async with room.open(*["many words " * 200] * 6, "A summary.") as chat:
+        model = chat.assistant.agent.model
+        assert isinstance(model, ScriptedModel)
+        model.context_tokens = 8_000
+        for _turn in range(6):
+            await chat._turn("go")
+        before = chat._context_left or 0
+        await chat._heard(asyncio.ensure_future(asyncio.sleep(0, chat.assistant)), "/compact")
+        assert "Earlier messages were summarised" in room.said()
+        assert (chat._context_left or 0) > before + 10
 
 
 @everywhere

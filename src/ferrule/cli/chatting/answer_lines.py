@@ -116,6 +116,8 @@ _RULE_LINE = re.compile(r"\s{0,3}([-*_])\s*(?:\1\s*){2,}")
 _QUOTE = re.compile(r"\s{0,3}>\s?(?P<text>.*)")
 _TABLE = re.compile(r"\s*\|.*\|\s*")
 _DEEPEST = 8
+_SHOWN = 6_000
+"""Characters of an unfinished line; it is laid out again many times a second."""
 
 
 class AnswerLines:
@@ -135,8 +137,11 @@ class AnswerLines:
 
     @property
     def unfinished(self) -> str:
-        """What is known of the line that is still being written, and of a table, in safe plain text."""
-        return visible("\n".join([*self._table, *([self._line] if self._line else [])]))
+        """What is known of the line that is still being written, and of a table, in safe plain text; of a very long
+        one its end, from the same place for a while, so that its rows stay where they are.
+        """
+        line = self._line[max(0, len(self._line) - _SHOWN) // 1_000 * 1_000 :]
+        return visible("\n".join([*self._table[-_SHOWN // 100 :], *([line] if line else [])]))
 
     def feed(self, text: str, width: int) -> list[str]:
         """The rows that are final by now."""

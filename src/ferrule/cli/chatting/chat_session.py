@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import uuid
 from collections import deque
 from contextlib import aclosing, suppress
@@ -11,7 +12,7 @@ from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ferrule.agent.agent_events import Ending, TurnEnded
+from ferrule.agent.agent_events import Answered, Ending, TurnEnded
 from ferrule.agent.conversation import Conversation, said_by_user
 from ferrule.agent.saved_sessions import SavedSession, SessionProblem, listed
 from ferrule.app.assistant import build_assistant, model_for, resume
@@ -21,7 +22,7 @@ from ferrule.cli.chatting.editor_rows import typed_rows
 from ferrule.cli.chatting.event_printer import EventPrinter, money
 from ferrule.cli.chatting.input import Interrupts
 from ferrule.cli.chatting.mentions import Expanded, expand
-from ferrule.cli.chatting.screen import LiveScreen, cut, kept, visible, wrapped
+from ferrule.cli.chatting.screen import LiveScreen, cut, kept, one_line, visible, wrapped
 from ferrule.cli.words import _
 from ferrule.core.errors import ToolError
 from ferrule.core.loops import on_signal
@@ -177,6 +178,7 @@ RunCommand: TypeAlias = "Callable[[Chat, str], Awaitable[bool]]"
 """Carries out what was said if it is a `/command`, and says whether it was."""
 StopsTurn: TypeAlias = "Callable[[Chat, str], bool | None]"
 """Whether what was said is a command for which a turn has to be stopped; None where it is for the model."""
+_COMMAND = re.compile(r"/[\w:-]+(?!\S)")
 _TICK = 0.08
 _LEFT_BY_SIGNAL = {"SIGTERM": 143, "SIGHUP": 129}
 _CYCLE = ("default", "accept-edits", "plan")
@@ -479,7 +481,9 @@ class Chat:
         await self._begin(opening)
         if said.startswith("!"):
             await self._own_command(said[1:].strip())
-        elif not await self._run_command(self, said):
+        elif await self._run_command(self, said):
+            self._measure_context()  # it may have made the conversation another one
+        else:
             await self._sign_in()
             self._say_broken()
             await self._turn(said)
@@ -528,6 +532,7 @@ class Chat:
             else:
                 async with self._one_command:
                     was_command = await self._run_command(self, line)
+                self._measure_context()
                 if not was_command:  # it has words for the model after all
                     self.queue.append(line)
                     self.printer.draw()
@@ -594,7 +599,9 @@ class Chat:
             async with aclosing(agent.run(message.text, message.attachments, typed=said)) as events:
                 async for event in events:
                     self.printer.handle(event)
-                    if isinstance(event, TurnEnded):
+                    if isinstance(event, Answered):
+                        self._measure_context()
+                    elif isinstance(event, TurnEnded):
                         ending = event.ending
         finally:
             self._working = False
@@ -613,8 +620,13 @@ class Chat:
         self.queue.clear()
         if ending is Ending.DONE:
             self.queue.extend(lines)
-        elif lines:
-            self.person.put_back("\n".join(lines))
+            return
+        apart = [line for line in lines if _COMMAND.match(line)] if len(lines) > 1 else []
+        if apart:  # among other lines it would be no command any more; the history has it
+            listed = _(", ").join(f"`{one_line(line)}`" for line in apart)
+            self.say(_("Not sent: {lines}. Press Up for it.").format(lines=listed), "warned")
+        if text := "\n".join(line for line in lines if line not in apart):
+            self.person.put_back(text)
 
     async def hear(self, said: str) -> UserMessage:
         """What was said as the model gets it: with the files and images that it mentions, and what was done before."""
@@ -647,6 +659,11 @@ class Chat:
             self._leave(0)
         else:
             self.stop()
+
+    @property
+    def just_stopped(self) -> bool:
+        """Whether Ctrl-C came a moment ago: another one quits, whatever has come back to the prompt."""
+        return self._interrupts.recent
 
     def stop(self) -> None:
         """Esc: end what runs, the turn or the user's own commands; at the prompt there is nothing."""

@@ -162,3 +162,8 @@ class Interrupts:
         """Note one more, and say whether it came so soon after the one before that it means to leave."""
         last, self._last = self._last, self._now()
         return last is not None and self._last - last <= SECONDS
+
+    @property
+    def recent(self) -> bool:
+        """Whether one came so shortly ago that the next means to leave."""
+        return self._last is not None and self._now() - self._last <= SECONDS

@@ -340,7 +340,7 @@ class PromptInput:
                 self.interrupt()
             elif self._waiting is None or self._waiting.done():
                 self._chat().interrupted()
-            elif event.current_buffer.text:
+            elif event.current_buffer.text and not self._chat().just_stopped:
                 event.current_buffer.reset()  # away with the line; an empty one is what Ctrl-C leaves by
             else:
                 self.interrupt()
