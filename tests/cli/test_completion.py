@@ -1,12 +1,17 @@
-"""Shell completion: what a real bash offers, and what installing it writes (M2)."""
+"""Shell completion: what real shells offer, and what installing it writes (M2)."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.cli.terminal import Terminal
+from tests.needs import needs
 
 if TYPE_CHECKING:
     from .conftest import Command
@@ -58,6 +63,38 @@ def test_installing_keeps_every_other_byte_and_uninstalling_gives_them_back(ferr
     assert ferrule.process("completion", "uninstall", **home).out == "Removed.\n"
     assert startup.read_bytes() == before
     assert ferrule.process("completion", "uninstall", **home).out == "It was not installed.\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_new_shell_completes_commands_options_and_tools(ferrule: Command, shell: str) -> None:
+    """The shell itself, at a terminal, after `ferrule completion install` and nothing else."""
+    needs(shutil.which(shell), shell)
+    programs = ferrule.folder / "bin"
+    programs.mkdir()
+    program = programs / "ferrule"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ferrule "$@"\n')
+    program.chmod(0o755)
+    (ferrule.folder / ".config/fish").mkdir(parents=True)
+    (ferrule.folder / ".config/fish/config.fish").write_text("function fish_prompt; echo -n 'ready$ '; end\n")
+    for startup in (".bashrc", ".zshrc"):
+        (ferrule.folder / startup).write_text("PS1='ready$ '\n")
+    environment = {
+        **ferrule.environment, "HOME": str(ferrule.folder), "PATH": f"{programs}:{os.environ['PATH']}", "TERM": "xterm",
+        "XDG_CONFIG_HOME": "", "XDG_RUNTIME_DIR": str(ferrule.folder),
+        "ZDOTDIR": str(ferrule.folder), "SHELL": f"/bin/{shell}",
+    }  # fmt: skip
+    subprocess.run([str(program), "completion", "install"], env=environment, check=True, capture_output=True)
+    start = ["bash", "--noprofile", "-i"] if shell == "bash" else [shell, "-i"]
+    with Terminal(start, ferrule.workspace, environment, columns=100, rows=30) as terminal:
+        terminal.wait("ready$")
+        for typed, completed in (
+            ("ferrule comp\t", "ferrule completion"), ("unins\t", "ferrule completion uninstall"),
+            ("\x15ferrule call Multi\t", "ferrule call MultiEdit"),
+            ("\x15ferrule chat --mode p\t", "ferrule chat --mode plan"),
+        ):  # fmt: skip
+            terminal.press(typed)
+            terminal.wait(lambda row=f"ready$ {completed}": row in terminal.visible.split("\n"))
 
 
 def test_a_shell_that_is_not_known_is_named(ferrule: Command) -> None:
