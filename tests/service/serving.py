@@ -135,7 +135,7 @@ class Running:
 async def running(
     store: str, folder: Path, *, tools: tuple[Any, ...] | None = TOOLS, permissions: PermissionSettings | None = None,
     key: str = "", telemetry: Any = None, model: Model | None = None, models: dict[str, Any] | None = None,
-    remote: RemoteSettings | None = None, pages: Any = None, **settings: Any,
+    remote: RemoteSettings | None = None, pages: Any = None, mcp_servers: dict[str, Any] | None = None, **settings: Any,
 ) -> AsyncGenerator[Running]:  # fmt: skip
     """An instance on a port of its own, until the end of the block; it is drained as by SIGTERM. `pages` makes what
     stands in front of the API, from the settings.
@@ -143,8 +143,9 @@ async def running(
     options: dict[str, Any] = {"drain_seconds": 0, **settings}
     chosen = ServiceSettings(database=store, workspace_root=folder / "workspaces", **options)
     everything = Settings(
-        service=chosen, permissions=permissions or PermissionSettings(), remote=remote or RemoteSettings()
-    )
+        service=chosen, permissions=permissions or PermissionSettings(), remote=remote or RemoteSettings(),
+        mcp_servers=mcp_servers or {},
+    )  # fmt: skip
     service = Service(
         everything, folder, tools=Registry(tools) if tools is not None else None, telemetry=telemetry, model=model,
         entities=models,

@@ -125,9 +125,20 @@ async def test_an_approval_shows_what_the_call_would_change(store: str, tmp_path
         await http.post("/v1/calls", json=asked, headers={"Prefer": "respond-async"})
         (waiting,) = await admin.approvals()
         assert "+hello" in waiting.preview
+        assert "/dev/null" in waiting.preview
         assert str(tmp_path) not in waiting.preview
+        # Whoever decides sees all of it: no line of a file cuts the rest off or is written in other words.
+        lines = [
+            "Traceback (most recent call last):",
+            *(f"line number {number}" for number in range(300)),
+            "#!/usr/bin/env x",
+        ]
+        asked = {"tool": "Write", "arguments": {"file_path": "b.txt", "content": "\n".join(lines)}}
+        call = (await http.post("/v1/calls", json=asked, headers={"Prefer": "respond-async"})).json()["id"]
+        (long,) = [one for one in await admin.approvals() if one.call == call]
+        assert [line[1:] for line in long.preview.splitlines() if line.startswith("+")][1:] == lines
         # What must fail asks nobody.
         asked = {"tool": "Edit", "arguments": {"file_path": "none.txt", "old_string": "x", "new_string": "y"}}
         answer = (await http.post("/v1/calls", json=asked)).json()
         assert answer["status"] == "failed"
-        assert len(await admin.approvals()) == 1
+        assert len(await admin.approvals()) == 2

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ferrule.policy.shown_text import shown_row
+from ferrule.policy.shown_text import shown, shown_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -64,7 +64,13 @@ PROBLEMS = {
 def shown_json(value: Any) -> str:
     """A value as a reader wants it: text as it is, all else as indented JSON; bounded."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}\n…"
+    left = len(text) - _MOST_SHOWN
+    return text if left <= 0 else f"{text[:_MOST_SHOWN]}\n… (+{left:,})"
+
+
+def shown_visibly(value: Any) -> str:
+    """What somebody decides on, with whatever would hide or turn round in it made visible."""
+    return shown(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def shown_moment(value: str | float | None) -> str:
@@ -163,8 +169,9 @@ def templates(language: str) -> Environment:
         return lambda one: words.gettext(table[one]) if one in table else one
 
     filters: dict[str, Callable[..., Any]] = {
-        "json": shown_json, "moment": shown_moment, "seconds": shown_seconds, "diff": diff_lines,
-        "state": in_words(STATES), "kind": in_words(KINDS), "event": in_words(EVENTS), "row": shown_row,
+        "json": shown_json, "visible": shown_visibly, "moment": shown_moment, "seconds": shown_seconds,
+        "diff": diff_lines, "state": in_words(STATES), "kind": in_words(KINDS), "event": in_words(EVENTS),
+        "row": shown_row,
     }  # fmt: skip
     functions: dict[str, Any] = {"mark": _mark, "is_diff": looks_like_diff, "between": seconds_between}
     made.filters.update(filters)

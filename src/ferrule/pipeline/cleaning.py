@@ -48,12 +48,20 @@ def clean_text(text: str, workspace: Path | None = None, added: Sequence[Path] =
     return cleaned
 
 
+def relative_paths(text: str, workspace: Path) -> str:
+    """Text with paths inside the workspace as a tool would be given them, and nothing else of it changed: whoever
+    decides on what it says must see all of it.
+    """
+    for root in _names_of(workspace) if workspace.name else ():
+        text = _relative_to(root, text)
+    return text
+
+
 def _clean(text: str, workspace: Path | None, added: Sequence[Path]) -> str:
     text = _without_traceback(text[: 20 * _MOST])
     text = redact_text(text)
-    if workspace is not None and workspace.name:
-        for root in _names_of(workspace):
-            text = _relative_to(root, text)
+    if workspace is not None:
+        text = relative_paths(text, workspace)
     roots = [root for folder in added for root in _names_of(folder)]
     for number, root in enumerate(roots):
         # A tool is given such a path as it stands, so it must be readable as it stands.

@@ -35,6 +35,7 @@ class SourceKind(StrEnum):
     ENVIRONMENT = "environment"
     FLAG = "flag"
     PROGRAM = "program"
+    ROLE = "role"
     SESSION = "session"
     BUILT_IN = "built-in"
 
@@ -46,6 +47,7 @@ _WITHOUT_FILE = {
     SourceKind.ENVIRONMENT: phrase("the environment"),
     SourceKind.FLAG: phrase("the command line"),
     SourceKind.PROGRAM: phrase("the program"),
+    SourceKind.ROLE: phrase("the user's roles"),
     SourceKind.SESSION: phrase('an earlier "always" in this session'),
     SourceKind.BUILT_IN: phrase("Ferrule itself"),
 }

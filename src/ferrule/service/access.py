@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.pipeline.authorise import Mode, Verdict
 from ferrule.plugins.drafts import DRAFT_TOOL
 from ferrule.policy import RulePolicy
-from ferrule.policy.rules import RuleSet, parse_rules
+from ferrule.policy.rules import RuleSet, Source, SourceKind, parse_rules
 from ferrule.registry.registry import RegistryEntry, View
 from ferrule.service.messages import ADMIN
 
@@ -168,8 +168,8 @@ class Access:
 def _rules_of(principal: Principal) -> Iterable[Rule]:
     for role in principal.roles:
         for verdict, texts in ((Verdict.ALLOW, role.allow), (Verdict.ASK, role.ask), (Verdict.DENY, role.deny)):
-            yield from parse_rules(texts, verdict)
-    yield from parse_rules(principal.always, Verdict.ALLOW)
+            yield from parse_rules(texts, verdict, Source(SourceKind.ROLE))
+    yield from parse_rules(principal.always, Verdict.ALLOW, Source(SourceKind.USER))
 
 
 def _mode(principal: Principal, operator: Mode) -> Mode:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sqlalchemy import delete, insert, select, update
 
 from ferrule.core.errors import ErrorKind
-from ferrule.pipeline.cleaning import clean_text
+from ferrule.pipeline.cleaning import clean_text, relative_paths
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.plugins.drafts import DRAFT_TOOL
 from ferrule.records.redact import redact_text
@@ -447,7 +447,7 @@ def said_in_question(
         "warning": clean_text(warning, workspace) if warning else None, "rule": relative(rule),
         "rules": [relative(one) for one in rules], "covers": clean_text(covers, workspace),
         "not_covers": clean_text(not_covers, workspace), "effects": effects,
-        "preview": _bounded(clean_text(preview, workspace)),
+        "preview": _bounded(relative_paths(preview, workspace)),
     }  # fmt: skip
 
 
