@@ -49,7 +49,7 @@ class Visitor:
         await self.page.goto(f"{self.url}/sign-in")
         await self.page.fill("#key", key)
         await self.page.press("#key", "Enter")
-        await self.page.wait_for_selector("#calls")
+        await self.page.wait_for_selector("#calls", state="attached")
 
     async def open(self, path: str) -> None:
         await self.page.goto(self.url + path)
@@ -65,7 +65,8 @@ class Visitor:
 
     async def picture(self, name: str) -> None:
         PICTURES.mkdir(parents=True, exist_ok=True)
-        await self.page.screenshot(path=PICTURES / f"{name}.png", full_page=False)
+        # Hiding the caret, as it does otherwise, leaves styles on the fields that the page's own policy forbids.
+        await self.page.screenshot(path=PICTURES / f"{name}.png", caret="initial")
 
 
 @asynccontextmanager

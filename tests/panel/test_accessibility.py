@@ -1,4 +1,4 @@
-"""The panel for everybody: no fault that axe-core finds, in both themes; on a phone; with the keyboard alone."""
+"""The panel for everybody: no fault that axe-core finds, in both themes; on a phone; with the keyboard alone (O3)."""
 
 from __future__ import annotations
 
@@ -10,27 +10,34 @@ import pytest
 from playwright.async_api import Page
 
 from tests.panel.browser import Visitor, chromium, visitor
-from tests.panel.served import shown
-from tests.service.serving import Running
+from tests.panel.served import lively, peopled, shown, start
 
 pytestmark = pytest.mark.slow
 
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
-
-
-async def paths_of(service: Running) -> list[str]:
-    """Every page there is, with something on it."""
-    client, http = await service.client(), await service.http()
-    await client.call("add", {"a": 1, "b": 2})
-    await client.call("refuse", {})
-    done = (await client.calls()).calls[0].id
-    asked = {"tool": "note", "arguments": {"text": "x"}}
-    call = (await http.post("/v1/calls", json=asked, headers={"Prefer": "respond-async"})).json()
-    return [
-        "/", "/?status=failed", f"/calls/{done}", f"/calls/{call['id']}", "/approvals", "/tools", "/tools/add",
-        "/statistics", "/audit?verify=1", "/audit/row/1", "/admin/tenants?edit=default", "/admin/users?edit=admin",
-        "/admin/roles?edit=admin", "/admin/keys", "/admin/intents", "/admin/servers", "/calls/none",
-    ]  # fmt: skip
+CONTROLS = """() => {
+    for (const one of document.querySelectorAll('details')) one.open = true;
+    const kinds = 'a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex="0"]';
+    window.controls = () => [...document.querySelectorAll(kinds)].filter(one => one.checkVisibility() && !one.disabled);
+    window.activated = new Set();
+    const note = event => {
+        window.activated.add(controls().indexOf(event.target.closest(kinds)));
+        if (event.type === 'click') { event.preventDefault(); event.stopImmediatePropagation(); }
+    };
+    for (const kind of ['click', 'input']) addEventListener(kind, note, true);
+    document.activeElement.blur();
+    const kind = one => one.options && one.options.length < 2 ? 'no choice' : one.type || one.tagName.toLowerCase();
+    return controls().map(one => [one.outerHTML.slice(0, 120), kind(one)]);
+}"""
+FOCUSED = """() => {
+    const one = document.activeElement;
+    return [controls().indexOf(one), getComputedStyle(one).outlineStyle !== 'none'];
+}"""
+KEYS = {
+    "a": "Enter", "submit": "Enter", "button": "Space", "summary": "Space", "checkbox": "Space", "text": "x",
+    "search": "x", "password": "x", "textarea": "x", "select-one": "ArrowDown",
+}  # fmt: skip
+"""What somebody presses on a control; what only scrolls needs no key."""
 
 
 async def violations(page: Page) -> list[str]:
@@ -43,27 +50,61 @@ async def violations(page: Page) -> list[str]:
     ]
 
 
-async def test_axe_finds_nothing_in_either_theme_and_nothing_is_wider_than_a_phone(tmp_path: Path) -> None:
-    async with shown(tmp_path) as service, chromium() as browser:
-        paths = await paths_of(service)
-        for scheme, width in (("light", 1100), ("dark", 380)):
-            me = await visitor(
-                browser, service.url, color_scheme=scheme, viewport={"width": width, "height": 760},
-                reduced_motion="reduce",
-            )  # fmt: skip
-            await me.open("/sign-in")
-            found = await violations(me.page)
-            await me.sign_in(service.key)
-            for path in paths:
-                await me.open(path)
-                found += await violations(me.page)
-                if width == 380:
-                    wide = await me.page.evaluate("document.documentElement.scrollWidth")
-                    assert wide <= 380, (path, wide)
-                    if path in ("/", "/approvals"):
-                        await me.picture(f"phone-{path.strip('/') or 'calls'}")
-            assert found == []
-            assert me.faults == []
+@pytest.mark.parametrize(
+    ("theme", "width", "language"),
+    [("light", 1280, "en-GB"), ("dark", 1280, "zh-CN"), ("light", 380, "zh-CN"), ("dark", 380, "en-GB")],
+)
+async def test_axe_finds_nothing_on_any_page_and_nothing_is_wider_than_the_window(
+    tmp_path: Path, theme: str, width: int, language: str
+) -> None:
+    """O3."""
+    async with lively(tmp_path) as service, chromium() as browser:
+        paths = await peopled(service)
+        me = await visitor(
+            browser, service.url, color_scheme=theme, viewport={"width": width, "height": 760}, locale=language,
+            reduced_motion="reduce",
+        )  # fmt: skip
+        await me.open("/sign-in")
+        found = await violations(me.page)
+        await me.sign_in(service.key)
+        for path in paths:
+            await me.open(path)
+            found += await violations(me.page)
+            wide = await me.page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= width, (path, wide)
+            if path in ("/", "/approvals") and width == 380:
+                await me.picture(f"phone-{path.strip('/') or 'calls'}-{language[:2]}")
+        assert found == []
+        assert me.faults == []
+
+
+async def test_every_control_of_every_page_is_reached_with_tab_and_obeys_a_key(tmp_path: Path) -> None:
+    """O3."""
+    async with lively(tmp_path) as service, chromium() as browser:
+        paths = await peopled(service)
+        me = await visitor(browser, service.url)
+        await me.sign_in(service.key)
+        for path in paths:
+            await me.open(path)
+            if "/calls/" not in path and path.partition("?")[0] in ("/", "/approvals"):
+                await me.page.wait_for_load_state("networkidle")
+            controls = await me.page.evaluate(CONTROLS)
+            reached: set[int] = set()
+            for _ in range(len(controls) + 5):
+                await me.page.keyboard.press("Tab")
+                at, is_seen = await me.page.evaluate(FOCUSED)
+                if at < 0 or at in reached:
+                    continue
+                assert is_seen, f"{path}: nobody sees that {controls[at][0]} has the focus"
+                reached.add(at)
+                if key := KEYS.get(controls[at][1]):
+                    await me.page.keyboard.press(key)
+            missed = [text for at, (text, _) in enumerate(controls) if at not in reached]
+            assert missed == [], path
+            obeyed = set(await me.page.evaluate("[...activated]"))
+            deaf = [text for at, (text, kind) in enumerate(controls) if kind in KEYS and at not in obeyed]
+            assert deaf == [], path
+        assert me.faults == []
 
 
 async def reach(me: Visitor, selector: str) -> None:
@@ -75,17 +116,16 @@ async def reach(me: Visitor, selector: str) -> None:
     raise AssertionError(f"{selector} cannot be reached with Tab on {me.page.url}")
 
 
-async def test_everything_can_be_done_with_the_keyboard_alone(tmp_path: Path) -> None:
+async def test_a_morning_with_the_keyboard_alone(tmp_path: Path) -> None:
+    """O3."""
     async with shown(tmp_path) as service, chromium() as browser:
         me = await visitor(browser, service.url)
-        http = await service.http()
         await me.open("/sign-in")
         await reach(me, "#key")
         await me.page.keyboard.type(service.key)
         await me.page.keyboard.press("Enter")
         await me.page.wait_for_selector("#calls")
-        asked = {"tool": "note", "arguments": {"text": "keys"}}
-        call = (await http.post("/v1/calls", json=asked, headers={"Prefer": "respond-async"})).json()["id"]
+        call = await start(service, "note", text="keys")
         await reach(me, "nav a[href='/approvals']")
         await me.page.keyboard.press("Enter")
         card = f"article[data-call='{call}']"
@@ -94,16 +134,17 @@ async def test_everything_can_be_done_with_the_keyboard_alone(tmp_path: Path) ->
         assert await me.page.evaluate("selector => document.activeElement.matches(selector)", card)
         await me.page.keyboard.press("a")
         await me.see("approved", card)
-        running = {"tool": "rest", "arguments": {"seconds": 3000}}
-        call = (await http.post("/v1/calls", json=running, headers={"Prefer": "respond-async"})).json()["id"]
+        call = await start(service, "rest", seconds=3000)
         await me.open(f"/calls/{call}")
         await reach(me, "button.danger")
         await me.page.keyboard.press("Enter")
         await me.see("cancelled", "h1")
-        for path, selector in (
-            ("/tools/add", "section button.primary"), ("/audit", "button[name=verify]"), ("/statistics", "#by"),
-            ("/admin/keys", "button.danger"), ("/admin/roles", "#tester button.primary"), ("/", "#pause"),
-        ):  # fmt: skip
-            await me.open(path)
-            await reach(me, selector)
+        # What a form answers is where the keyboard goes on, not at the top of the page.
+        await me.open("/admin/roles")
+        await reach(me, "#testtool")
+        await me.page.keyboard.type("note")
+        await reach(me, "#tester button.primary")
+        await me.page.keyboard.press("Enter")
+        await me.page.wait_for_selector("[role=alert]")
+        assert await me.page.evaluate("document.activeElement.id") == "main"
         assert me.faults == []

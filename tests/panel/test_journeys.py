@@ -6,12 +6,12 @@ import asyncio
 import re
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 import pytest
+from playwright.async_api import Route
 
 from tests.panel.browser import Visitor, chromium, visitor
-from tests.panel.served import shown
+from tests.panel.served import shown, start
 from tests.service.serving import Running
 
 pytestmark = pytest.mark.slow
@@ -22,12 +22,6 @@ WORDS: dict[str, dict[str, str]] = {
     "zh": {"calls": "调用", "cancelled": "已取消", "approved": "已批准", "denied": "已拒绝", "intact": "链完好",
            "broken": "第 2 行验证失败", "revoked": "已吊销", "first": "已有其他人"},
 }  # fmt: skip
-
-
-async def start(service: Running, tool: str, **arguments: Any) -> str:
-    http = await service.http()
-    body = {"tool": tool, "arguments": arguments}
-    return (await http.post("/v1/calls", json=body, headers={"Prefer": "respond-async"})).json()["id"]
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -90,11 +84,22 @@ async def decide_from_two_browsers(service: Running, me: Visitor, other: Visitor
     await me.page.wait_for_selector(card)
     await other.page.wait_for_selector(card)
     # Both decide at once: the one that comes second hears it, and both see the same in the end.
+    both = asyncio.Barrier(2)
+
+    async def together(route: Route) -> None:
+        if route.request.method == "POST":
+            await both.wait()
+        await route.continue_()
+
+    for one in (me, other):
+        await one.page.route("**/approvals/*", together)
     await asyncio.gather(me.page.click(f"{card} button[value=approve]"), other.page.click(f"{card} button[value=deny]"))
     for one in (me, other):
         await one.page.wait_for_selector(f"{card}:not([data-status=pending])")
     seen = {await one.page.get_attribute(card, "data-status") for one in (me, other)}
     assert len(seen) == 1
+    for one in (me, other):
+        await one.page.unroute("**/approvals/*")
     # With the keyboard alone, and a reason.
     second = await start(service, "note", text="two")
     card = f"article[data-call='{second}']"

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.panel.browser import chromium, visitor
+from tests.panel.browser import Visitor, chromium, visitor
 from tests.panel.served import shown
 
 pytestmark = pytest.mark.slow
@@ -22,6 +22,8 @@ SECONDS = float(os.environ.get("FERRULE_STREAM_SECONDS", "8"))
 """A minute shows the same, and takes one."""
 CALLS_A_SECOND = 67
 """Each tells of three events: that it was created, began and ended."""
+MOST_GROWTH = 2_000_000
+"""Bytes that the page's heap may grow by, after its garbage was collected, over the whole flood."""
 LISTED = "[...document.querySelectorAll('#rows tr')].map(row => [row.dataset.call, row.dataset.status])"
 
 
@@ -67,6 +69,16 @@ async def relaying(url: str) -> AsyncGenerator[tuple[Relay, str]]:
         relay.cut()
 
 
+async def kept(me: Visitor) -> tuple[int, int]:
+    """Bytes of the page's heap that are in use and its nodes, once its garbage has been collected."""
+    tools = await me.context.new_cdp_session(me.page)
+    await tools.send("HeapProfiler.collectGarbage")
+    used = (await tools.send("Runtime.getHeapUsage"))["usedSize"]
+    nodes = (await tools.send("Memory.getDOMCounters"))["nodes"]
+    await tools.detach()
+    return int(used), int(nodes)
+
+
 async def test_a_flood_is_shown_as_it_is_and_a_cut_connection_loses_nothing(tmp_path: Path) -> None:
     async with shown(tmp_path) as service, chromium() as browser, relaying(service.url) as (relay, url):
         me = await visitor(browser, url)
@@ -75,8 +87,9 @@ async def test_a_flood_is_shown_as_it_is_and_a_cut_connection_loses_nothing(tmp_
         await me.sign_in(service.key)
         await me.page.wait_for_function("() => document.querySelector('#connection').textContent === 'live'")
         http = await service.http()
+        before: tuple[int, int] | None = None
         began, made, slowest, largest, cuts = monotonic(), 0, 0.0, 0, 0
-        while (now := monotonic() - began) < SECONDS:
+        while (now := monotonic() - began) < SECONDS or cuts < 2:
             due = int(now * CALLS_A_SECOND) - made
             sent = [http.post("/v1/calls", json={"tool": "add", "arguments": {"a": 1, "b": 2}}) for _ in range(due)]
             assert all(answer.status_code == 200 for answer in await asyncio.gather(*sent))
@@ -84,7 +97,9 @@ async def test_a_flood_is_shown_as_it_is_and_a_cut_connection_loses_nothing(tmp_
             asked = monotonic()
             largest = max(largest, await me.page.evaluate("document.querySelectorAll('#rows tr').length"))
             slowest = max(slowest, monotonic() - asked)
-            if cuts < 2 and now > SECONDS * (cuts + 1) / 3:
+            if before is None and made > 2 * CALLS_A_SECOND:  # once the list is full
+                before = await kept(me)
+            if cuts < 2 and now > SECONDS * (cuts + 1) / 3 and await me.text("#connection") == "live":
                 cuts += 1
                 relay.refusing = cuts == 2  # once for a moment, once for longer than events are kept at this rate
                 relay.cut()
@@ -102,6 +117,11 @@ async def test_a_flood_is_shown_as_it_is_and_a_cut_connection_loses_nothing(tmp_
         await me.page.wait_for_function(f"wanted => JSON.stringify({LISTED}) === wanted", arg=wanted)
         assert cuts == 2
         assert len(streams) >= 3  # it connected again after each
+        after = await kept(me)
+        assert before is not None
+        assert after[0] - before[0] < MOST_GROWTH, (before, after)
+        assert after[1] < 2 * before[1], (before, after)
+        print(f"{made} calls: {before} then {after}, slowest answer {slowest:.2f} s")
         assert largest <= 50 + CALLS_A_SECOND  # between two looks at what is too many
         # The page is asked a question while it works through the flood; on an idle machine that takes milliseconds.
         assert slowest < 5.0

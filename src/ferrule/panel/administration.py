@@ -269,7 +269,7 @@ async def change_section(request: PanelRequest) -> Response:
 
 
 PAGES = (
-    PanelPage("GET", "/admin", show_first, _("Administration"), "admin"),
+    PanelPage("GET", "/admin", show_first, _("Administration"), "admin", tuple(area for *_rest, area in _SECTIONS)),
     PanelPage("GET", "/admin/{section}", show_section),
     PanelPage("POST", "/admin/{section}", change_section),
 )

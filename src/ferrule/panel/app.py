@@ -12,7 +12,7 @@ import logging
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from starlette.routing import compile_path
@@ -101,9 +101,9 @@ class PanelRequest:
             line.strip() for key, value in self.fields if key == name for line in value.splitlines() if line.strip()
         ]
 
-    def may(self, scope: str, area: str | None = None) -> bool:
-        """Whether the API would let the user in there; what it decides is what counts."""
-        return scope in self.me.get("scopes", ()) and (area is None or area in self.me.get("areas", ()))
+    def may(self, scope: str, *areas: str) -> bool:
+        """Whether the API would let the user in there, or into one of the areas; what it decides is what counts."""
+        return scope in self.me.get("scopes", ()) and (not areas or not set(areas).isdisjoint(self.me.get("areas", ())))
 
     @property
     def form_token(self) -> str:
@@ -124,7 +124,7 @@ class PanelRequest:
         return [
             (one.path, self.translated(one.title), self._is_in(one.path))
             for one in self.pages
-            if one.title and self.may(one.scope, one.area)
+            if one.title and self.may(one.scope, *one.areas)
         ]
 
     def _is_in(self, path: str) -> bool:
@@ -166,14 +166,14 @@ class PanelRequest:
 
 @dataclass(slots=True, frozen=True)
 class PanelPage:
-    """One method on one path. One with a title stands in the navigation, for whoever has the scope and the area."""
+    """One method on one path. One with a title stands in the navigation, for whoever has the scope and an area."""
 
     method: str
     path: str
     handler: Callable[[PanelRequest], Awaitable[Response | Forward]]
     title: str = ""
     scope: str = ""
-    area: str | None = None
+    areas: tuple[str, ...] = ()
     open: bool = False
     """Whether it is for those who have not signed in."""
 
@@ -311,6 +311,8 @@ def static_file(name: str) -> Response:
 
 def to_sign_in(request: PanelRequest) -> Response:
     place = request.path if request.method == "GET" else "/"
+    if request.method == "GET" and request.query:
+        place += f"?{urlencode(request.query)}"
     url = "/sign-in" if place == "/" else f"/sign-in?next={quote(place)}"
     if request.header(b"hx-request"):
         return Response(status_code=200, headers={"HX-Redirect": url})

@@ -72,7 +72,7 @@ async def export(request: PanelRequest) -> Forward:
 
 PAGES = (
     PanelPage("GET", "/statistics", show_statistics, _("Statistics"), "calls"),
-    PanelPage("GET", "/audit", show_audit, _("Audit"), "admin", "audit"),
+    PanelPage("GET", "/audit", show_audit, _("Audit"), "admin", ("audit",)),
     PanelPage("GET", "/audit/export", export),
     PanelPage("GET", "/audit/row/{seq}", show_row),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gettext
 import json
+import re
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 LANGUAGES = ("en", "zh")
 HERE = Path(__file__).parent
 _MOST_SHOWN = 200_000
+_TURNING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Characters that turn the direction of the text after them, and are not seen themselves."""
 
 
 def _(message: str) -> str:
@@ -62,8 +65,9 @@ PROBLEMS = {
 
 
 def shown_json(value: Any) -> str:
-    """A value as a reader wants it: text as it is, all else as indented JSON; bounded."""
+    """A value as a reader wants it: text as it is, all else as indented JSON; bounded, and in one direction."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+    text = _TURNING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     left = len(text) - _MOST_SHOWN
     return text if left <= 0 else f"{text[:_MOST_SHOWN]}\n… (+{left:,})"
 

@@ -7,7 +7,8 @@
   const KINDS = ["created", "awaiting_approval", "started", ...FINAL].map((one) => `call.${one}`);
   const MARKS = { queued: "○", awaiting_approval: "◐", running: "◔", succeeded: "✓", failed: "✕", cancelled: "−", expired: "−", lost: "?" };
   const MOST_WAITING = 2000, MOST_OUTPUT = 200000, MOST_EVENTS = 500;
-  let stream = null, timer = null;
+  const AGAIN = 3000;
+  let stream = null, timer = null, again = null;
 
   const find = (selector, within = document) => within.querySelector(selector);
   const say = (text) => { const place = find("#said"); if (place) place.textContent = text; };
@@ -15,8 +16,28 @@
   function stop() {
     if (stream) stream.close();
     clearTimeout(timer);
-    stream = timer = null;
+    clearTimeout(again);
+    stream = timer = again = null;
   }
+
+  const signedOut = (answer) => answer.redirected && new URL(answer.url).pathname === "/sign-in";
+
+  // Browsers connect again after a cut, but not after an answer that is no stream: the session has ended, or the service
+  // is away for a moment. `resume` runs once the page can be had again.
+  function whenClosed(resume) {
+    if (!stream || stream.readyState !== EventSource.CLOSED) return;
+    clearTimeout(again);
+    again = setTimeout(async () => {
+      try {
+        const answer = await fetch(location.href);
+        if (signedOut(answer)) { location.reload(); return; }
+        if (answer.ok) { resume(); return; }
+      } catch { /* not yet */ }
+      whenClosed(resume);
+    }, AGAIN);
+  }
+
+  const replaceMain = () => htmx.ajax("GET", location.pathname + location.search, { target: "#main", select: "#main", swap: "outerHTML" });
 
   // The list of calls. A row is known by its call, so that nothing is there twice; whatever may have been missed is
   // fetched again as a whole.
@@ -25,7 +46,7 @@
     const filters = JSON.parse(table.dataset.filters), kinds = JSON.parse(table.dataset.kinds);
     const states = JSON.parse(table.dataset.states), most = Number(table.dataset.most);
     const rows = new Map();
-    let waiting = [], paused = false, fetching = false, stale = false;
+    let waiting = [], paused = pause !== null && pause.getAttribute("aria-pressed") === "true", fetching = false, stale = false;
 
     const learn = () => { rows.clear(); for (const row of body.rows) rows.set(row.dataset.call, row); };
     const show = (word) => { if (shown) shown.textContent = shown.dataset[word]; };
@@ -35,11 +56,17 @@
       fetching = true; stale = false;
       try {
         const answer = await fetch(location.pathname + location.search, { headers: { Accept: "text/html" } });
-        if (answer.redirected && new URL(answer.url).pathname === "/sign-in") { location.reload(); return; }
+        if (signedOut(answer)) { location.reload(); return; }
         if (answer.ok && !paused) {
           const page = new DOMParser().parseFromString(await answer.text(), "text/html");
           const fresh = page.querySelector("#rows");
-          if (fresh) { body.replaceChildren(...fresh.children); learn(); }
+          if (fresh) {
+            const held = document.activeElement.closest("#rows tr");
+            body.replaceChildren(...fresh.children);
+            learn();
+            const row = held && rows.get(held.dataset.call);
+            if (row) find("a", row).focus({ preventScroll: true });
+          }
         }
       } catch { stale = true; }
       fetching = false;
@@ -110,7 +137,7 @@
     stream = new EventSource("/events");
     let first = true;
     stream.onopen = () => { show(paused ? "paused" : "on"); if (first) { first = false; refetch(); } };
-    stream.onerror = () => show("off");
+    stream.onerror = () => { show("off"); whenClosed(begin); };
     for (const kind of [...KINDS, "approval.decided"]) stream.addEventListener(kind, hear);
     stream.addEventListener("reset", () => { waiting = []; if (paused) stale = true; else refetch(); });
     if (pause) {
@@ -155,16 +182,17 @@
       } else if (FINAL.has(event.type.slice(5))) {
         stop();
         say(place.dataset.said);
-        htmx.ajax("GET", location.pathname, { target: "#main", select: "#main", swap: "outerHTML" });
+        replaceMain();
       } else {
         add(event);
         if (event.type === "call.awaiting_approval" || event.type === "approval.decided") {
           stop();
-          htmx.ajax("GET", location.pathname, { target: "#main", select: "#main", swap: "outerHTML" });
+          replaceMain();
         }
       }
     }
     stream = new EventSource(`/calls/${encodeURIComponent(call)}/events?after=${last}`);
+    stream.onerror = () => whenClosed(replaceMain);
     for (const kind of [...KINDS, "call.progress", "call.output", "approval.decided", "approval.expired"]) stream.addEventListener(kind, hear);
   }
 
@@ -176,8 +204,14 @@
       notify.hidden = false;
       notify.onclick = async () => { await Notification.requestPermission(); notify.hidden = true; };
     }
+    const shown = find("#connection"), coming = new Set();
     const count = () => { const none = find("#none"); if (none) none.hidden = inbox.children.length > 0; };
     async function refresh(id) {
+      if (coming.has(id)) return;
+      coming.add(id);
+      try { await fetchCard(id); } finally { coming.delete(id); }
+    }
+    async function fetchCard(id) {
       const card = known(id);
       const focused = card && card.contains(document.activeElement);
       const place = `/approvals/${encodeURIComponent(id)}`, select = `#approval-${id}`;
@@ -194,15 +228,21 @@
       }
     }
     stream = new EventSource("/events");
-    let first = true;
-    const refetch = () => htmx.ajax("GET", location.pathname + location.search, { target: "#main", select: "#main", swap: "outerHTML" });
-    stream.onopen = async () => {
-      if (!first) return;
-      first = false;
-      const answer = await fetch(location.pathname + location.search);  // what came before the stream was open
+    // What came, or was decided, while there was no stream. A reason that somebody is writing stays as it is.
+    async function catchUp() {
+      const answer = await fetch(location.pathname + location.search);
+      if (signedOut(answer)) { location.reload(); return; }
+      if (!answer.ok) return;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      for (const card of page.querySelectorAll("#inbox .card")) if (!known(card.dataset.approval)) await refresh(card.dataset.approval);
+      const there = new Set([...page.querySelectorAll("#inbox .card")].map((card) => card.dataset.approval));
+      for (const id of there) if (!known(id)) await refresh(id);
+      for (const card of inbox.querySelectorAll(".card[data-status=pending]")) if (!there.has(card.dataset.approval)) await refresh(card.dataset.approval);
+    }
+    stream.onopen = async () => {
+      await catchUp();
+      if (shown) shown.textContent = shown.dataset.on;
     };
+    stream.onerror = () => { if (shown) shown.textContent = shown.dataset.off; whenClosed(begin); };
     stream.addEventListener("call.awaiting_approval", (message) => {
       const event = JSON.parse(message.data);
       if (known(event.data.approval)) return;
@@ -215,7 +255,7 @@
       if (card && card.dataset.status === "pending") refresh(card.dataset.approval);
     };
     for (const kind of ["approval.decided", "approval.expired", "call.cancelled", "call.expired"]) stream.addEventListener(kind, settled);
-    stream.addEventListener("reset", refetch);
+    stream.addEventListener("reset", catchUp);
   }
 
   function move(step) {
@@ -237,6 +277,23 @@
       const button = find(`button[value=${event.key === "a" ? "approve" : "deny"}]`, card);
       if (button) { event.preventDefault(); button.click(); }
     }
+  });
+
+  // A form that is on its way is not sent again by a second click, and one that could not be sent says so.
+  document.addEventListener("submit", (event) => {
+    if (event.target.dataset.sent) { event.preventDefault(); event.stopImmediatePropagation(); }
+    else if (event.target.method === "post") event.target.dataset.sent = "yes";
+  }, true);
+  document.addEventListener("htmx:finally:request", (event) => { if (event.target.dataset) delete event.target.dataset.sent; });
+  document.addEventListener("htmx:error", (event) => {
+    const form = event.target.closest && event.target.closest("form");
+    if (!form) return;
+    const problem = document.createElement("p");
+    problem.className = "problem";
+    problem.setAttribute("role", "alert");
+    problem.textContent = find("#said").dataset.unsent;
+    for (const old of form.querySelectorAll(".problem[role=alert]")) old.remove();
+    form.prepend(problem);
   });
 
   // Charts: lines differ by their dashes, so that no colour is needed to tell them apart.
@@ -272,10 +329,15 @@
   }
   document.addEventListener("htmx:after:swap", () => {
     look();
-    if (find("[data-inbox]") && document.activeElement === document.body) move(1);
+    if (document.activeElement !== document.body) return;
+    if (find("[data-inbox]")) move(1);
+    else main.focus({ preventScroll: true });
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   addEventListener("pagehide", stop);
-  addEventListener("pageshow", (event) => { if (event.persisted) begin(); });
+  addEventListener("pageshow", (event) => {
+    for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+    if (event.persisted) begin();
+  });
   look();
 })();

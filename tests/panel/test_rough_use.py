@@ -1,0 +1,214 @@
+"""The panel when things go wrong: sessions that end, networks that fail, a store that is gone, names without end."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Route
+
+from ferrule import tool
+from tests.panel.browser import chromium, visitor
+from tests.panel.served import shown, start
+from tests.panel.test_accessibility import violations
+from tests.panel.test_pages import browsing, token_on
+
+PAGES = (
+    "/", "/approvals", "/tools", "/statistics", "/audit?verify=1", "/admin/tenants", "/admin/users", "/admin/roles",
+    "/admin/keys", "/admin/intents", "/admin/servers",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+async def test_a_session_that_ends_leads_to_sign_in_and_back_to_the_same_page(tmp_path: Path) -> None:
+    async with shown(tmp_path) as service, chromium() as browser:
+        admin = await service.client()
+        made = await admin.create_key("admin", scopes=["tools", "calls", "approvals", "admin"])
+        me = await visitor(browser, service.url)
+        await me.sign_in(made.secret)
+        second = await me.context.new_page()  # two tabs of one session
+        await second.goto(f"{service.url}/?tool=add&status=failed")
+        await start(service, "note", text="x")
+        await me.open("/approvals")
+        await me.page.wait_for_selector("#inbox .card")
+        await admin.revoke_key(made.id)
+        # A decision under a session that has ended decides nothing.
+        await me.page.click("#inbox button[value=approve]")
+        await me.page.wait_for_selector("#key")
+        assert [one.status for one in await admin.approvals()] == ["pending"]
+        # The other tab finds out by itself once its stream ends, or with the next click.
+        await second.click("form.filters button >> nth=0")
+        await second.wait_for_selector("#key")
+        await second.fill("#key", service.key)
+        await second.press("#key", "Enter")
+        await second.wait_for_selector("#calls")
+        assert await second.input_value("#tool") == "add"
+        assert await second.input_value("#status") == "failed"
+        assert me.faults == []
+
+
+@pytest.mark.slow
+async def test_two_clicks_on_a_slow_network_are_one_decision_and_none_is_lost_silently(tmp_path: Path) -> None:
+    async with shown(tmp_path) as service, chromium() as browser:
+        me = await visitor(browser, service.url)
+        await me.sign_in(service.key)
+        call = await start(service, "note", text="x")
+        await me.open("/approvals")
+        card = f"article[data-call='{call}']"
+        sent: list[str] = []
+        answers = asyncio.Event()
+
+        async def slowly(route: Route) -> None:
+            if route.request.method == "POST":
+                sent.append(route.request.url)
+                await answers.wait()
+            await route.continue_()
+
+        await me.page.route("**/approvals/*", slowly)
+        await me.page.dblclick(f"{card} button[value=approve]")
+        await me.page.focus(card)
+        await me.page.keyboard.press("a")
+        answers.set()
+        await me.see("approved", card)
+        assert len(sent) == 1
+        await me.page.unroute("**/approvals/*")
+        # Where it cannot be sent at all, the card says so, and the next click sends it.
+        call = await start(service, "note", text="y")
+        card = f"article[data-call='{call}']"
+        await me.page.wait_for_selector(card)
+        await me.page.route("**/approvals/*", lambda route: route.abort() if route.request.method == "POST" else None)
+        await me.page.fill(f"{card} input[name=reason]", "enough")
+        await me.page.click(f"{card} button[value=deny]")
+        await me.see("could not be sent", f"{card} [role=alert]")
+        await me.page.unroute("**/approvals/*")
+        await me.page.click(f"{card} button[value=deny]")
+        await me.see("denied", card)
+        await me.see("enough", card)
+
+
+@pytest.mark.slow
+async def test_a_stream_that_is_refused_for_a_while_comes_back_by_itself(tmp_path: Path) -> None:
+    """Behind a proxy, a service that restarts answers 502: browsers never ask for such a stream again."""
+    async with shown(tmp_path) as service, chromium() as browser:
+        me = await visitor(browser, service.url)
+        await me.page.route("**/events", lambda route: route.fulfill(status=502, body="bad gateway"))
+        await me.sign_in(service.key)
+        live = "word => document.querySelector('#connection').textContent === word"
+        await me.page.wait_for_function(live, arg="not connected")
+        call = await start(service, "add", a=1, b=2)
+        await me.page.unroute("**/events")
+        await me.page.wait_for_selector(f"tr[data-call='{call}']")
+        await me.page.wait_for_function(live, arg="live")
+        await me.page.route("**/events", lambda route: route.fulfill(status=502, body="bad gateway"))
+        await me.open("/approvals")
+        await me.page.wait_for_function(live, arg="not connected")
+        waiting = await start(service, "note", text="while away")
+        await me.page.unroute("**/events")
+        await me.page.wait_for_selector(f"article[data-call='{waiting}']")
+        await me.page.wait_for_function(live, arg="live")
+        assert await me.page.locator("#inbox .card").count() == 1
+
+
+@pytest.mark.slow
+async def test_going_back_to_a_form_and_sending_something_else_is_another_call(tmp_path: Path) -> None:
+    async with shown(tmp_path) as service, chromium() as browser:
+        me = await visitor(browser, service.url)
+        await me.sign_in(service.key)
+        await me.open("/tools/add")
+        for a, total in (("1", "3"), ("40", "42")):
+            await me.page.fill("[name='argument.a']", a)
+            await me.page.fill("[name='argument.b']", "2")
+            await me.page.click("form.stack button.primary")
+            await me.page.wait_for_url("**/calls/*")
+            await me.page.wait_for_selector("#call:not([data-follow])")
+            await me.see(total, "pre")
+            await me.page.go_back()
+            await me.page.wait_for_selector("[name='argument.a']")
+        assert len((await (await service.client()).calls()).calls) == 2
+        assert me.faults == []
+
+
+@pytest.mark.slow
+async def test_a_new_service_and_one_without_tools_say_so_on_every_page(tmp_path: Path) -> None:
+    async with shown(tmp_path, tools=()) as service, chromium() as browser:
+        me = await visitor(browser, service.url, viewport={"width": 380, "height": 760})
+        await me.sign_in(service.key)
+        await me.see("No calls yet.")
+        for path in PAGES:
+            await me.open(path)
+            assert await violations(me.page) == []
+        await me.open("/audit")
+        await me.see("Nothing is on record yet.")
+        await me.open("/approvals")
+        await me.see("Nothing is waiting for a decision.")
+        assert me.faults == []
+
+
+@pytest.mark.slow
+async def test_names_of_two_hundred_letters_and_text_of_any_direction_fit_a_phone(tmp_path: Path) -> None:
+    long, right = "x" * 200, "שלום " * 30 + "\u202eevil" + "漢字" * 60
+
+    @tool(name="y" * 64, kind="write")
+    def named(text: str) -> str:
+        """Do it."""
+        return text
+
+    async with shown(tmp_path, tools=(named,)) as service, chromium() as browser:
+        admin, http = await service.client(), await service.http()
+        for name in (long, right[:200]):
+            await http.post("/v1/calls", json={"tool": name, "arguments": {"a": right}, "metadata": {}})
+        await start(service, "y" * 64, text=right + long)
+        await admin.create_key("admin", name="k" * 100)
+        await http.put(f"/v1/roles/{'r' * 60}", json={"allow": [f"Bash({long})"]})
+        await http.patch("/v1/tenants/default", json={"display_name": right[:100]})
+        me = await visitor(browser, service.url, viewport={"width": 380, "height": 760})
+        await me.sign_in(service.key)
+        calls = [f"/calls/{one.id}" for one in (await admin.calls()).calls]
+        for path in (*PAGES, *calls, f"/tools/{'y' * 64}", "/audit/row/1", f"/?tool={long}"):
+            await me.open(path)
+            assert await me.page.evaluate("document.documentElement.scrollWidth") <= 380, path
+        assert me.faults == []
+
+
+async def test_another_tenant_gets_nothing_from_ids_that_it_learnt(tmp_path: Path) -> None:
+    async with shown(tmp_path) as service:
+        admin = await service.client()
+        await admin.call("add", {"a": 1, "b": 2})
+        running, waiting = await start(service, "rest", seconds=3000), await start(service, "note", text="mine")
+        (approval,) = await admin.approvals()
+        (key,) = [one for one in await admin.keys() if one.name == "first start"]
+        _, elsewhere = await service.tenant("mallory")
+        async with browsing(service, elsewhere) as client:
+            token = await token_on(client, "/admin/users")
+            for path in (f"/calls/{running}", f"/calls/{running}/events", f"/approvals/{approval.id}"):
+                assert (await client.get(path)).status_code == 404, path
+            decided = {"token": token, "decision": "approve", "args_hash": approval.args_hash}
+            assert (await client.post(f"/approvals/{approval.id}", data=decided)).status_code == 404
+            assert (await client.post(f"/calls/{running}/cancel", data={"token": token})).status_code == 404
+            for do in ("revoke", "rotate"):
+                form = {"token": token, "do": do, "id": key.id}
+                assert (await client.post("/admin/keys", data=form)).status_code == 404
+            for page in ("/", "/approvals", "/audit", "/statistics", "/admin/users", "/admin/keys"):
+                text = (await client.get(page)).text
+                assert running not in text
+                assert waiting not in text
+                assert "mine" not in text
+        assert [one.status for one in await admin.approvals()] == ["pending"]
+        assert (await admin.get_call(running)).status == "running"
+
+
+async def test_a_store_that_fails_is_named_and_its_inside_stays_inside(tmp_path: Path) -> None:
+    async with shown(tmp_path) as service, browsing(service) as client:
+        assert (await client.get("/")).status_code == 200
+        with sqlite3.connect(tmp_path / "s.db", timeout=60) as store:
+            store.execute("ALTER TABLE calls RENAME TO calls_gone")
+        answer = await client.get("/")
+        assert answer.status_code == 503
+        assert "The store cannot be reached. Try again." in answer.text
+        assert "sqlite" not in answer.text.lower()
+        assert str(tmp_path) not in answer.text
+        with sqlite3.connect(tmp_path / "s.db", timeout=60) as store:
+            store.execute("ALTER TABLE calls_gone RENAME TO calls")
+        assert (await client.get("/")).status_code == 200
