@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from ferrule import Output, ToolContext, ToolError, tool
@@ -67,6 +67,21 @@ def test_the_corpus_has_forty() -> None:
     assert len(set(PAYLOADS)) == 40
 
 
+async def administer(http: httpx2.AsyncClient, number: int, payload: str) -> None:
+    """Put a payload into every field of what is administered that takes any text."""
+    parameters = {"type": "object", "properties": {"payload": {"type": "string", "description": payload}}}
+    intent = {"description": payload, "name": payload[:100], "handler": {"type": "tool", "tool": "hostile"}}
+    for method, place, body in (
+        ("POST", "/v1/keys", {"user": "admin", "name": payload[:100]}),
+        ("POST", "/v1/tenants", {"name": f"t{number}", "display_name": payload[:100]}),
+        ("PUT", f"/v1/roles/r{number}", {"allow": [f"Bash(echo {payload})"]}),
+        ("PUT", f"/v1/intents/i{number}", {**intent, "parameters": parameters}),
+    ):
+        answer = await http.request(method, place, json=body)
+        # A rule that cannot be parsed is refused in words of its own, which are on the page of the form below.
+        assert answer.status_code < 300 or (place.startswith("/v1/roles") and answer.status_code == 422), answer.text
+
+
 async def test_stored_script_never_runs(tmp_path: Path) -> None:
     async with shown(tmp_path, tools=(hostile, failing, note, *described())) as service, chromium() as browser:
         client, http = await service.client(), await service.http()
@@ -83,17 +98,8 @@ async def test_stored_script_never_runs(tmp_path: Path) -> None:
                 await client.deny(waiting, reason=payload)
                 seen.append(f"/calls/{call}")
             seen.append(f"/tools/described_{number}")
-        await client.create_key("admin", name=ALL.replace("\n", " ")[:100])
-        await http.patch("/v1/tenants/default", json={"display_name": PAYLOADS[0]})
-        await http.put("/v1/roles/odd", json={"allow": [f"Bash(echo {PAYLOADS[2]})"]})
-        intent: dict[str, Any] = {
-            "description": ALL[:1900],
-            "name": PAYLOADS[0],
-            "handler": {"type": "tool", "tool": "hostile"},
-        }
-        intent["parameters"] = {"type": "object", "properties": {"payload": {"type": "string", "description": ALL}}}
-        await http.put("/v1/intents/odd", content=json.dumps(intent), headers={"Content-Type": "application/json"})
-        seen += ["/admin/keys", "/admin/tenants", "/admin/roles?edit=odd", "/admin/intents", "/tools/hostile"]
+            await administer(http, number, payload)
+        seen += ["/admin/keys", "/admin/tenants", "/admin/roles?edit=r2", "/admin/intents", "/tools/hostile"]
         seen += [f"/audit/row/{number}" for number in range(1, 40)]
         seen += [f"/?tool={payload}" for payload in PAYLOADS[:3]]
         seen += [f"/audit?q={payload}" for payload in PAYLOADS[:3]]
@@ -104,6 +110,14 @@ async def test_stored_script_never_runs(tmp_path: Path) -> None:
             await me.page.goto(service.url + path.replace("#", "%23"), wait_until="load")
             assert await me.page.evaluate("window.ran === undefined"), path
             assert me.faults == [], path
+        # What a form says back, with what is wrong with it.
+        for field in ("#testtool", "#testarguments", "#testroles"):
+            await me.open("/admin/roles")
+            await me.page.fill("#testtool", "hostile")
+            await me.page.fill(field, ALL)
+            await me.page.click("#tester button.primary")
+            await me.page.wait_for_selector("[role=alert]")
+            assert await me.page.evaluate("window.ran === undefined"), field
         # And what comes while a page is open.
         await me.open("/")
         await me.page.wait_for_function("() => document.querySelector('#connection').textContent !== ''")
