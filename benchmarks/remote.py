@@ -38,7 +38,8 @@ from ferrule.remote.worker import HERE, PoolWorker, WorkerOptions
 AT_ONCE = 64
 LEASE = 10.0
 TEXT = "x" * 300
-BLOCK = 25
+BLOCK = 0.04
+LEAST = 9
 
 
 @tool(kind="readonly")
@@ -118,18 +119,18 @@ class Helper:
         self.process.wait()
 
 
-async def by_turns(works: dict[str, Any], count: int) -> dict[str, Time]:
-    """The p50 of each, in blocks that take turns: that of its calmest block, and that of all.
+async def by_turns(works: dict[str, Any], rounds: int) -> dict[str, Time]:
+    """The p50 of each, in blocks of the same time that take turns: that of its calmest block, and that of all.
 
     Other programs on the machine can only add to a block, so the calmest says most of the work itself.
     """
     taken: dict[str, list[list[float]]] = {name: [] for name in works}
-    for _ in range(count // BLOCK):
+    for _ in range(rounds):
         for name, work in works.items():
             await asyncio.sleep(0.01)  # until the others have done what they do after an answer
             block: list[float] = []
-            for _ in range(BLOCK):
-                began = perf_counter()
+            until = perf_counter() + BLOCK
+            while (began := perf_counter()) < until or len(block) < LEAST:
                 await work()
                 block.append(perf_counter() - began)
             taken[name].append(block)
@@ -259,7 +260,7 @@ async def measure(*, quick: bool) -> list[Row]:
                 for _ in range(20):
                     await call()
                 taken = await by_turns(
-                    {"bare": bare, "call": call, "here": lambda: here.run("echo", {"text": TEXT})}, count
+                    {"bare": bare, "call": call, "here": lambda: here.run("echo", {"text": TEXT})}, count // 10
                 )
                 one, other = taken["call"], taken["bare"]
                 note = f"{one.best * 1e3:.2f} ms against {other.best * 1e3:.2f} ms; in process "

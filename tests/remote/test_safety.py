@@ -17,7 +17,7 @@ from ferrule import Session, tool
 from ferrule.core.context import Caller
 from ferrule.remote.link import GIVEN_UP, NatsLink, NotReached, RemoteProblem
 from ferrule.remote.server import ServerPlan, ServerUser, plan_users
-from ferrule.remote.wire import Nkey, claims_bucket, new_seed, read_call, read_key, subject_token, unsigned
+from ferrule.remote.wire import Nkey, claims_bucket, new_seed, read_call, read_key, seal, subject_token, unsigned
 from tests.needs import needs, slow
 from tests.remote.places import Server, calling, working
 
@@ -126,6 +126,34 @@ async def test_a_caller_whose_key_the_worker_does_not_trust_is_told(server: Serv
         assert "Its caller's key is not among those that the worker trusts (`remote.trusted`)." in told
     finally:
         own.stop()
+
+
+async def test_a_result_that_somebody_else_made_up_is_not_believed(server: Server, pool: str) -> None:
+    going, began = asyncio.Event(), asyncio.Event()
+
+    @tool(kind="readonly")
+    async def slowly() -> str:
+        """Take a while. Use this to wait."""
+        began.set()
+        await going.wait()
+        return "true"
+
+    async with (
+        working(server, pool, [slowly]),
+        calling(server, pool, [slowly]) as runtime,
+        listening(server, f"call.{pool}.>") as (link, seen),
+    ):
+        call = asyncio.create_task(runtime.run("slowly", {}))
+        await began.wait()
+        where = read_call(unsigned(seen[0].data))
+        for state in (b"D", b"L", b"G"):
+            for said in (b"{}", seal("another secret", {"kind": "done", "result": {}})):
+                await link.connection.publish(where.reply, state + said, headers={"Nats-Sequence": "7"})
+        await link.connection.flush()
+        await asyncio.sleep(0.05)
+        assert not call.done()
+        going.set()
+        assert (await call).llm_content == "true"
 
 
 def certificate(folder: Path) -> tuple[str, str, str]:

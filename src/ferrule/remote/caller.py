@@ -293,7 +293,7 @@ class Desk:
                 await asyncio.sleep(0.1)
 
     async def _send(self, flight: Flight, tenant: str) -> None:
-        """Publish a call. Where none waits before it, its claim tells sooner than the server that it has arrived."""
+        """Publish a call. Where no other waits, no acknowledgement is asked for: the claim comes as soon."""
         call, payload = flight.call, self._key.sign(flight.call.pack())
         await self._hint(call.pool, tenant)
         self._untaken.add(call.uid)
@@ -493,8 +493,10 @@ class Desk:
             await self._learn(flight, claim)
         elif claim.state == DONE:
             told = unseal(flight.call.secret, claim.data)
-            if told is None or "parked" in told:
-                self.spawn(self._learn(flight, claim))
+            if told is None:
+                self._suspect = True  # no worker of ours said that; the bucket knows
+            elif "parked" in told:
+                self.spawn(self._finish(flight, told))
             else:
                 flight.end(told)
 
