@@ -443,6 +443,7 @@ Suggestion: Fix it and call draft_tool again with the whole code.\
         ("os.mkdir('made'); return name", "changed `made`"),
         ("os.chmod('notes.txt', 0o700); return name", "changed `notes.txt`"),
         ("os.symlink('/etc', 'made'); return name", "changed `made`"),
+        ("os.utime('notes.txt', (1, 1)); return name", "changed `notes.txt`"),
         ("os.open('made', os.O_CREAT); os._exit(0)", "try_it"),
         ("os.open('made', os.O_CREAT); os.close(3); return name", "try_it"),
         ("atexit.register(lambda: open('made', 'w').close()); return name", "changed `made`"),

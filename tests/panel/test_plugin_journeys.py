@@ -12,11 +12,11 @@ from tests.panel.browser import chromium, visitor
 from tests.panel.market import market_with
 from tests.panel.served import shown
 from tests.panel.test_accessibility import violations
-from tests.panel.test_plugins import NEWER, no_registries  # noqa: F401 - a fixture
+from tests.panel.test_plugins import NEWER
 from tests.panel.test_scripts_never_run import ALL, PAYLOADS
 from tests.plugins.wheels import COUNT, make_wheel, wordy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_registries")]
 
 WORDS: dict[str, dict[str, str]] = {
     "en": {"use": "Use wordy 1.0?", "disabled": "It is installed and disabled.", "enabled": "It is enabled.",

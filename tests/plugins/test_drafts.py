@@ -49,6 +49,11 @@ def test_examples_are_plain_data(listed: str) -> None:
         ("os.environ['X']", "environment variables: `os.environ` in line 4"),
         ("print('https://me@api.example.org/x')", "network: `api.example.org` in line 4"),
         ("import subprocess", "programs: `subprocess` in line 4"),
+        ("from os import remove as take; take(text)", "file changes: `os.remove` in line 4"),
+        ("import os as o; o.system(text)", "programs: `os.system` in line 4"),
+        ("os.open(text, 1)", "file changes: `os.open` in line 4"),
+        ("os.kill(1, 9)", "other processes: `os.kill` in line 4"),
+        ("import sqlite3", "files of databases: `sqlite3` in line 4"),
     ],
 )
 def test_what_its_code_could_do_is_named_with_its_line(body: str, could: str) -> None:

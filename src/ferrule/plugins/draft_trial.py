@@ -38,6 +38,9 @@ _CHANGES = frozenset(
         "os.chmod",
         "os.link",
         "os.symlink",
+        "os.utime",
+        "os.chown",
+        "os.setxattr",
         "shutil.rmtree",
     }
 )
@@ -229,7 +232,8 @@ class _Watch:
     def __init__(self) -> None:
         self._found: dict[str, dict[str, None]] = {}
         self._listens = False
-        own = (*(one for one in sys.path if one), sys.prefix, sys.base_prefix, str(Path.cwd()), tempfile.gettempdir())
+        self._workspace = os.path.realpath(Path.cwd())
+        own = (*(one for one in sys.path if one), sys.prefix, sys.base_prefix, self._workspace, tempfile.gettempdir())
         self._known = (*map(os.path.realpath, own), *_OF_THE_SYSTEM)
 
     @contextlib.contextmanager
@@ -256,13 +260,17 @@ class _Watch:
         if event == "open" and isinstance(given[0], str | bytes):
             path, flags = os.path.realpath(os.fsdecode(given[0])), int(given[2] or 0)
             changes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-            if changes and not self._lies_in(path, (tempfile.gettempdir(), "/dev", "/proc")):
+            if changes and not self._is_scratch(path, "/dev", "/proc"):
                 self._note("files", path)
             elif not changes and not self._lies_in(path, self._known):
                 self._note("reads", path)
+        elif event == "sqlite3.connect" and isinstance(given[0], str | bytes):  # its own code opens the file
+            path = os.path.realpath(os.fsdecode(given[0]).removeprefix("file:").partition("?")[0])
+            if not self._lies_in(path, self._known):
+                self._note("reads", path)
         elif event in _CHANGES:
             path = os.path.realpath(os.fsdecode(given[0]))
-            if not self._lies_in(path, (tempfile.gettempdir(),)):
+            if not self._is_scratch(path):
                 self._note("files", path)
         elif event == "socket.getaddrinfo":
             self._note("hosts", str(given[0]))
@@ -271,6 +279,10 @@ class _Watch:
         elif event in _PROGRAMS:
             started = given[0] if event != "subprocess.Popen" or given[0] else given[1][0]
             self._note("programs", os.fsdecode(started) if isinstance(started, bytes) else str(started))
+
+    def _is_scratch(self, path: str, *folders: str) -> bool:
+        """A temporary file is no change; one of a workspace that itself lies among those is."""
+        return self._lies_in(path, (tempfile.gettempdir(), *folders)) and not self._lies_in(path, (self._workspace,))
 
     def _lies_in(self, path: str, folders: tuple[str, ...]) -> bool:
         return any(path == folder or path.startswith(f"{folder}/") for folder in folders)

@@ -289,6 +289,7 @@ _MODULES = {
                 "smtplib", "imaplib", "poplib", "telnetlib", "xmlrpc", "websockets", "urllib3"},
     "programs": {"subprocess", "pty", "multiprocessing"},
     "native code": {"ctypes", "cffi"},
+    "files of databases": {"sqlite3", "dbm", "shelve"},
     "code made at run time": {"importlib", "runpy", "pickle", "marshal"},
 }  # fmt: skip
 _CALLS = {
@@ -298,11 +299,23 @@ _CALLS = {
     "environment variables": {"os.getenv", "os.environ"},
     "file changes": {"os.remove", "os.unlink", "os.rename", "os.replace", "os.mkdir", "os.makedirs", "os.rmdir",
                      "os.chmod", "os.truncate", "shutil.rmtree", "shutil.move", "shutil.copy", "shutil.copyfile",
-                     "shutil.copytree"},
+                     "shutil.copytree", "os.open", "os.utime", "os.chown", "os.link", "os.symlink", "os.setxattr"},
+    "other processes": {"os.kill", "os.killpg"},
 }  # fmt: skip
 _CHANGING_METHODS = frozenset(
     {"write_text", "write_bytes", "unlink", "rmdir", "mkdir", "touch", "symlink_to", "hardlink_to", "chmod"}
 )
+
+
+def _imported_names(tree: ast.Module) -> dict[str, str]:
+    """What names of the file stand for: `from os import remove as take` makes `take` mean `os.remove`."""
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update({one.asname: one.name for one in node.names if one.asname})
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.update({one.asname or one.name: f"{node.module}.{one.name}" for one in node.names})
+    return found
 
 
 def _abilities(tree: ast.Module) -> list[str]:
@@ -315,9 +328,11 @@ def _abilities(tree: ast.Module) -> list[str]:
         for what, modules in _MODULES.items():
             if name in modules or name.partition(".")[0] in modules:
                 note(what, name, node.lineno)
+    meant = _imported_names(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute | ast.Name):
-            dotted = _dotted(node)
+            head, dot, rest = _dotted(node).partition(".")
+            dotted = f"{meant.get(head, head)}{dot}{rest}"
             for what, calls in _CALLS.items():
                 if dotted in calls or (
                     what == "programs" and dotted.startswith(("os.exec", "os.spawn", "os.posix_sp"))
