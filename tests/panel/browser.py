@@ -6,9 +6,11 @@ import os
 import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from tests.needs import needs
@@ -66,7 +68,9 @@ class Visitor:
     async def picture(self, name: str) -> None:
         PICTURES.mkdir(parents=True, exist_ok=True)
         # Hiding the caret, as it does otherwise, leaves styles on the fields that the page's own policy forbids.
-        await self.page.screenshot(path=PICTURES / f"{name}.png", caret="initial")
+        taken = Image.open(BytesIO(await self.page.screenshot(caret="initial"))).convert("RGB")
+        # Few colours, as a page has: a third of the bytes.
+        taken.quantize(64, dither=Image.Dither.NONE).save(PICTURES / f"{name}.png", optimize=True)
 
 
 @asynccontextmanager

@@ -104,6 +104,7 @@ async def set_up_roles(service: Running, me: Visitor, words: dict[str, str]) -> 
         await me.page.fill(f"#test-{verdict}", "note")
         await send(me, tester)
         await me.see(words[verdict], "#verdict")
+        assert await me.page.evaluate("document.querySelector('#verdict').getBoundingClientRect().top") >= 0  # in view
     await me.picture(f"admin-roles-{'zh' if words['on'] != 'on' else 'en'}")
     assert (await admin.calls()).calls == []
     # A role, with a rule that cannot work first.

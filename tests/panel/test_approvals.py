@@ -53,6 +53,8 @@ async def test_a_card_shows_what_would_run_and_change_who_asked_and_what_always_
         assert "It covers: touch " in command
         assert "It does not cover: touch-" in command
         assert "create done" in command
+        await me.page.eval_on_selector(cards["Bash"], "card => card.scrollIntoView()")
+        await me.picture("approvals-en")
         await me.page.click(f"{cards['Bash']} button[value=always]")
         await me.see("approved", cards["Bash"])
         admin = await service.client()

@@ -107,7 +107,7 @@ async def decide_from_two_browsers(service: Running, me: Visitor, other: Visitor
     await me.page.fill(f"{card} input[name=reason]", "not today")
     await me.page.focus(card)
     await me.page.eval_on_selector(card, "card => card.scrollIntoView()")
-    await me.picture(f"approvals-{words['language']}")
+    await me.picture(f"deny-{words['language']}")
     await me.page.keyboard.press("d")
     await me.see(words["denied"], card)
     await other.see(words["denied"], card)  # without a click there

@@ -152,7 +152,9 @@ async def decide(request: PanelRequest) -> Response:
         if refused.status not in (403, 409):
             raise
         words = request.translated(PROBLEMS.get(refused.code, PROBLEMS["conflict"]))
-        return await _one(request, approval, refused.status, f"{words} {refused.detail}")
+        # The card itself says what was decided, and by whom.
+        detail = "" if refused.code in ("decided", "expired") else f" {refused.detail}"
+        return await _one(request, approval, refused.status, words + detail)
     return await _one(request, approval)
 
 

@@ -329,6 +329,8 @@
   }
   document.addEventListener("htmx:after:swap", () => {
     look();
+    const answer = find("[role=alert], .good, .verdict", main);
+    if (answer) answer.scrollIntoView({ block: "nearest" });
     if (document.activeElement !== document.body) return;
     if (find("[data-inbox]")) move(1);
     else main.focus({ preventScroll: true });
