@@ -96,7 +96,7 @@ def test_the_unfinished_line_is_known_and_can_be_dropped() -> None:
 
 
 def test_of_a_very_long_line_only_the_end_is_laid_out_again() -> None:
-    lines = AnswerLines(lambda _style, text: text, styled=True)
+    lines = AnswerLines(Paint(False), styled=True)
     lines.feed("word " * 40_000 + "the end", 80)
     assert len(lines.unfinished) <= 7_000
     assert lines.unfinished.endswith("word the end")

@@ -178,6 +178,9 @@ def test_a_session_that_was_killed_says_what_was_cut_off(desk: Desk, lang: str, 
         desk, [calls("", ("Bash", {"command": "echo run$((40+2)); sleep 600"}))], lang=lang, columns=columns, rows=rows
     ) as terminal:
         terminal.prompt()
+        terminal.type("!echo beside")  # a note of ours goes along with the next message
+        terminal.wait("\n  beside")
+        terminal.prompt()
         terminal.type("wait for it")
         terminal.wait("run42")  # killed before, it would leave the trial of its sandbox behind
         terminal.wait(lambda: any(one.get("type") == "assistant" for one in desk.said()))
@@ -187,6 +190,7 @@ def test_a_session_that_was_killed_says_what_was_cut_off(desk: Desk, lang: str, 
         terminal.wait("› wait for it")
         terminal.wait(words["cut"])
         terminal.wait(words["resumed"])
+        assert "beside" not in terminal.text
 
 
 @everywhere
@@ -234,9 +238,12 @@ def test_nothing_heavy_is_imported_before_the_first_prompt(desk: Desk) -> None:
     assert "LATE []" in chat.text
 
 
-def test_init_gives_the_model_its_task_and_the_file_is_written_by_the_rules(desk: Desk) -> None:
+@everywhere
+def test_init_gives_the_model_its_task_and_the_file_is_written_by_the_rules(
+    desk: Desk, lang: str, columns: int, rows: int
+) -> None:
     replies = [calls("", ("Write", {"file_path": "AGENTS.md", "content": "# Shop\n"})), "Written."]
-    with start(desk, replies, lang="en", columns=80, rows=24) as terminal:
+    with start(desk, replies, lang=lang, columns=columns, rows=rows) as terminal:
         terminal.prompt()
         terminal.type("/init in English")
         terminal.wait("Written.")
@@ -246,13 +253,14 @@ def test_init_gives_the_model_its_task_and_the_file_is_written_by_the_rules(desk
     assert (desk.workspace / "AGENTS.md").read_text() == "# Shop\n"
 
 
-def test_web_tools_are_listed_once_a_host_is_allowed(desk: Desk) -> None:
+@everywhere
+def test_web_tools_are_listed_once_a_host_is_allowed(desk: Desk, lang: str, columns: int, rows: int) -> None:
     for more, listed in (
         ((), False),
         (("--allow-host", "example.org"), True),
         (("--allow", "WebFetch(domain:a.org)"), True),
     ):
-        with start(desk, [], *more, lang="en", columns=80, rows=50) as terminal:
+        with start(desk, [], *more, lang=lang, columns=columns, rows=rows) as terminal:
             terminal.prompt()
             terminal.type("/tools")
             terminal.wait("  Write ")

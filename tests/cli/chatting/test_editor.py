@@ -11,6 +11,7 @@ from tests.cli.chatting.conftest import calls
 from tests.cli.chatting.test_while_it_works import everywhere, said_by_user
 from tests.cli.mcp_peer import PATIENT
 from tests.cli.terminal import CTRL_C, CTRL_D
+from tests.needs import slow
 from tests.workspace.pictures import PNG
 
 if TYPE_CHECKING:
@@ -207,10 +208,16 @@ def test_effort_is_chosen_and_shown(desk: Desk, lang: str, columns: int, rows: i
     chat.wait({"en": "There is no effort `wild`.", "zh": "没有思考程度 `wild`。"}[lang])
 
 
-@pytest.mark.parametrize(("notify", "rung"), [("bell", b"\a"), ("desktop", b"\x1b]9;Ferrule is waiting for you\x1b\\")])
-def test_who_waited_long_is_called_when_it_asks_and_when_it_ends(desk: Desk, notify: str, rung: bytes) -> None:
+@everywhere
+@pytest.mark.parametrize("notify", ["bell", slow("desktop")])
+def test_who_waited_long_is_called_when_it_asks_and_when_it_ends(
+    desk: Desk, lang: str, columns: int, rows: int, notify: str
+) -> None:
+    words = {"en": "Ferrule is waiting for you", "zh": "Ferrule 正在等您"}[lang]
+    rung = b"\a" if notify == "bell" else f"\x1b]9;{words}\x1b\\".encode()
     desk.settings.write_text(f'[assistant]\nnotify = "{notify}"\nnotify_seconds = 0.2\n')
-    chat = desk.chat([{**calls("", ("Bash", {"command": "touch x"})), "wait": 0.3}, {"text": "Done.", "wait": 0.3}])
+    replies = [{**calls("", ("Bash", {"command": "touch x"})), "wait": 0.3}, {"text": "Done.", "wait": 0.3}]
+    chat = desk.chat(replies, "--lang", lang, columns=columns, rows=rows)
     chat.prompt(1)
     assert rung not in chat.written
     chat.type("go")
@@ -256,6 +263,30 @@ def test_a_code_block_begins_with_its_code(desk: Desk, lang: str, columns: int, 
     chat.prompt(2)
     assert "\nLook:\n\n    x = 1\n\nDone.\n" in chat.text
     assert "python" not in chat.text
+
+
+@everywhere
+def test_commands_are_completed_however_fast_somebody_types(desk: Desk, lang: str, columns: int, rows: int) -> None:
+    """Tab and Enter need not wait for the list; the beginning of one name is enough, that of several is not."""
+    desk.file("notes.txt", "one\n")
+    chat = desk.chat(["Fine."], "--lang", lang, columns=columns, rows=rows)
+    chat.prompt(1)
+    chat.press("\r\r/eff\t\r")
+    chat.wait("› /effort")
+    chat.wait(lambda: "\n  › default " in chat.text)
+    chat.prompt(2)
+    chat.press("/cos\r")
+    chat.wait("› /cost")
+    chat.prompt(3)
+    chat.press("/to\r")
+    chat.wait({"en": "Did you mean `/tools`, `/todos`?", "zh": "您是指 `/tools`、`/todos` 吗？"}[lang])
+    chat.prompt(4)
+    assert "\n›\n" not in chat.text  # an empty line is nothing
+    chat.press("see @no\t")
+    chat.wait(lambda: "› see @notes.txt" in chat.visible)
+    chat.press("\r\r")
+    chat.wait("Fine.")
+    assert said_by_user(desk)[0].startswith("see @notes.txt")
 
 
 @pytest.mark.slow

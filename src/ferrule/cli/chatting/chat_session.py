@@ -263,9 +263,9 @@ class Chat:
 
     # Saying things
 
-    def say(self, text: str, style: str = "") -> None:
-        """Words of ours, safe and wrapped."""
-        rows = wrapped(visible(text), self.screen.width, "  ")
+    def say(self, text: str, style: str = "", *, hang: int = 0) -> None:
+        """Words of ours, safe and wrapped; rows after the first begin so many columns further right."""
+        rows = wrapped(visible(text), self.screen.width, "  ", " " * (2 + hang))
         self.screen.write([self.screen.paint(style, row) if style else row for row in rows])
 
     def rows(self, rows: list[str]) -> None:

@@ -141,8 +141,9 @@ async def run_command(chat: Chat, said: str) -> bool:
     name = _SAME.get(found["name"], found["name"])
     command = known.get(name)
     if command is None:
-        close = nearest(name, known, most=1)
-        hint = _("Did you mean `/{name}`?").format(name=close[0]) if close else _("`/help` lists them.")
+        close = [one for one in known if one.startswith(name)][:3] or nearest(name, known, most=1)
+        hint = _("Did you mean {names}?").format(names=_(", ").join(f"`/{one}`" for one in close))
+        hint = hint if close else _("`/help` lists them.")
         chat.say(_("There is no command `/{name}`.").format(name=name) + f" {hint}", "warned")
         return True
     try:
@@ -174,7 +175,7 @@ async def _help(chat: Chat, _rest: str) -> None:
             chat.say(_("From files of yours and of this project:"))
         head = f"/{name} {command.takes}".rstrip()
         line = _("{what}: {why}").format(what=head, why=command.about)
-        chat.say(line if narrow else f"{ljust(head, widest)}{command.about}")
+        chat.say(line if narrow else f"{ljust(head, widest)}{command.about}", hang=2 if narrow else widest)
     chat.say("")
     for line in (
         _("@FILE attaches a file, Ctrl-V the image in the clipboard. !COMMAND runs a command as you."),
@@ -299,7 +300,7 @@ async def _mode(chat: Chat, rest: str) -> None:
         chat.say(_("There is no mode `{name}`.").format(name=rest), "warned")
     for name, about in known.items():
         mark = "›" if name == chat.mode else " "
-        chat.say(f"{mark} {name:<13}{about}")
+        chat.say(f"{mark} {name:<13}{about}", hang=15 if chat.screen.width >= 60 else 4)
 
 
 def _efforts() -> dict[str, str]:

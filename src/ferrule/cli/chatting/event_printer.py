@@ -145,7 +145,7 @@ class EventPrinter:
             _("∴ Thought for {seconds} s ({lines}).").format(seconds=seconds, lines=count),
             _("Ctrl-O shows it."),
         )
-        row = f"{words} {key}" if self._screen.live else words
+        row = _("{said} {key}").format(said=words, key=key) if self._screen.live else words
         rows = wrapped(row, self._screen.width, "", "  ")
         self._put("thinking", [self._screen.paint("faint", one) for one in rows])
 

@@ -19,7 +19,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit.application import Application, get_app
-from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.buffer import Buffer, CompletionState
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
@@ -110,11 +110,15 @@ class PromptInput:
     def __init__(self, screen: LiveScreen, chat: Callable[[], Chat], history: Path | None) -> None:
         self._screen = screen
         self._chat = chat
+        self._completer = ChatCompleter(chat)
+        self._tabbed: Document | None = None
+        """Where Tab was pressed before there was a list to choose from."""
         self._message = Buffer(
             multiline=True,
-            completer=ChatCompleter(chat),
+            completer=self._completer,
             complete_while_typing=Condition(_completes),
             history=_history(history),
+            on_completions_changed=self._listed,
         )
         self._answer = Buffer(multiline=True, history=InMemoryHistory())
         self._search = SearchBufferControl()
@@ -289,11 +293,45 @@ class PromptInput:
             return
         buffer.append_to_history()
         buffer.reset()
+        if not text.strip():
+            return
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(text)  # from here on there is no prompt
             self._chat().echo(text)
-        elif text.strip():
+        else:
             self._chat().take(text.strip())
+
+    # Choosing from the list
+
+    def _tab(self) -> None:
+        """The next of the list. Commands need no disk: they are there at once, however fast somebody types."""
+        buffer = self._message
+        if buffer.complete_state is None or not buffer.complete_state.completions:
+            found = self._commands()
+            if not found:
+                self._tabbed = buffer.document
+                buffer.start_completion(insert_common_part=True)
+                return
+            if len(found) == 1:
+                buffer.apply_completion(found[0])
+                return
+            buffer.complete_state = CompletionState(buffer.document, found)
+        buffer.complete_next()
+
+    def _listed(self, buffer: Buffer) -> None:
+        state = buffer.complete_state
+        if state is not None and state.completions and state.original_document == self._tabbed:
+            self._tabbed = None
+            buffer.complete_next()
+
+    def _commands(self) -> list[Completion]:
+        return list(self._completer.get_completions(self._message.document, CompleteEvent()))
+
+    def _complete_command(self) -> None:
+        """The beginning of one command's name is that command."""
+        found, typed = self._commands(), _COMMAND.fullmatch(self._message.text)
+        if typed and typed["name"] and typed["name"] not in known_commands(self._chat()) and len(found) == 1:
+            self._message.apply_completion(found[0])
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
@@ -310,13 +348,21 @@ class PromptInput:
         @on("enter", filter=~searching)
         def _enter(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
-            if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
-                buffer.complete_state = None  # it chose from the list; the next one sends
-            elif buffer.document.current_line.endswith("\\") and buffer.document.is_cursor_at_the_end:
+            chosen = buffer.complete_state is not None and buffer.complete_state.current_completion is not None
+            buffer.complete_state = None
+            if chosen and (not buffer.text.startswith("/") or _MENTION.search(buffer.document.text_before_cursor)):
+                return  # it chose a file; the next one sends
+            if buffer.document.current_line.endswith("\\") and buffer.document.is_cursor_at_the_end:
                 buffer.delete_before_cursor()
                 buffer.insert_text("\n")
-            else:
-                self._send(buffer)
+                return
+            if buffer is self._message:
+                self._complete_command()
+            self._send(buffer)
+
+        @on("tab", filter=typing & ~searching)
+        def _next(_event: KeyPressEvent) -> None:
+            self._tab()
 
         @on("escape", "enter")
         def _break_line(event: KeyPressEvent) -> None:
