@@ -442,7 +442,24 @@ def test_esc_at_a_question_denies_and_stops_the_turn(desk: Desk, lang: str, colu
     chat.press(ESCAPE)
     chat.wait(WORDS[lang]["stopped"])
     chat.prompt(2)
+    assert "they stopped" not in chat.text  # words for the model
     assert not (desk.workspace / "x").exists()
+
+
+@everywhere
+def test_a_question_taller_than_the_window_ends_with_what_it_is_about(
+    desk: Desk, lang: str, columns: int, rows: int
+) -> None:
+    """P4: nobody should have to scroll back to see which file it is."""
+    write = ("Write", {"file_path": "tall.txt", "content": "line\n" * 40})
+    chat = desk.chat([calls("", write), "Fine."], "--lang", lang, columns=columns, rows=rows)
+    chat.prompt(1)
+    chat.type("go")
+    chat.question()
+    assert "tall.txt" in re.sub(r"\s", "", chat.visible)
+    assert chat.text.count("    +line") == 40
+    chat.type("y")
+    chat.wait("Fine.")
 
 
 @pytest.mark.slow

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 _INDENT = "  "
+_MOST = 200
+_STOPPED = "they stopped the turn"  # for the model; the user sees that it stopped
 
 
 class QuestionPlace:
@@ -120,7 +122,8 @@ class ChatAsker:
                 answer = await self._answered(question)
                 if view is not None:
                     view.shown_diff = bool(question.preview)
-                    view.refused_because = one_line(answer.reason) if answer.choice is Choice.NO else None
+                    reason = "" if answer.reason == _STOPPED else one_line(answer.reason)
+                    view.refused_because = reason if answer.choice is Choice.NO else None
         return answer
 
     async def _answered(self, question: Question) -> Answer:
@@ -130,14 +133,15 @@ class ChatAsker:
             typed = ""
         except KeyboardInterrupt:
             self._interrupt()
-            return Answer(Choice.NO, "they stopped the turn")
+            return Answer(Choice.NO, _STOPPED)
         return understood(typed, question, tell=lambda words: self._screen.write(wrapped(words, self._screen.width)))
 
     def _rows(self, question: Question) -> list[str]:
         screen, paint = self._screen, self._screen.paint
         rows: list[str] = []
-        told = False
-        for line in lines_of(question):
+        told, lines = False, lines_of(question)
+        about = next((line.words for line in lines if line.of_the_call), "")
+        for line in lines:
             if told and not line.of_the_call:
                 rows += self._change(question)
                 told = False
@@ -151,7 +155,10 @@ class ChatAsker:
                 rows += wrapped(line.words, screen.width, "", _INDENT)
         if told:
             rows += self._change(question)
-        return [*rows, *wrapped(choices_of(question).strip(), screen.width)]
+        choices = wrapped(choices_of(question).strip(), screen.width)
+        if screen.live and len(rows) + len(choices) >= screen.height:  # what it is about has left the window
+            rows += [paint("strong", row) for row in kept(one_line(about[:_MOST]), screen.width, _INDENT)]
+        return [*rows, *choices]
 
     def _change(self, question: Question) -> list[str]:
         return diff_rows(localised(question.preview), self._screen, DIFF_LINES) if question.preview else []
