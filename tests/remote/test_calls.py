@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -332,3 +333,13 @@ async def test_a_call_that_got_lost_on_its_way_is_sent_again(
     async with working(server, pool, TOOLS), calling(server, pool, TOOLS) as runtime:
         assert (await runtime.run("add", {"first": 1})).data == 3
     assert dropped == [f"call.{pool}._.add"]
+
+
+@pytest.mark.slow
+async def test_a_caller_that_stood_still_reads_the_answer_before_it_gives_up(server: Server, pool: str) -> None:
+    async with working(server, pool, TOOLS, lease=1.0), calling(server, pool, TOOLS, lease=1.0) as runtime:
+        assert (await runtime.run("add", {"first": 1})).success
+        calls = [asyncio.create_task(runtime.run("add", {"first": number})) for number in range(5)]
+        await asyncio.sleep(0)
+        time.sleep(2.5)  # longer than it waits for the server
+        assert [one.data for one in await asyncio.gather(*calls)] == [2, 3, 4, 5, 6]

@@ -196,7 +196,8 @@ class NatsLink:
         number, loop = str(self._asked), asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
         self._answers[number] = answer
-        timer = loop.call_later(timeout or self._patience, _time_is_up, answer)
+        patience = timeout or self._patience
+        timer = loop.call_later(patience, _time_is_up, answer, loop.time() + patience, patience)
         try:
             await self.connection.publish(subject, payload, reply=f"{self._inbox}.{number}", headers=headers)
             message = await answer
@@ -373,8 +374,13 @@ class NatsLink:
                 raise RemoteProblem(_refused(told["error"]))
 
 
-def _time_is_up(answer: asyncio.Future[Any]) -> None:
-    if not answer.done():
+def _time_is_up(answer: asyncio.Future[Any], due: float, patience: float) -> None:
+    if answer.done():
+        return
+    loop = answer.get_loop()
+    if loop.time() - due > patience / 10:  # the program stood still, and the answer may lie there unread
+        loop.call_later(patience / 2, _time_is_up, answer, loop.time() + patience / 2, patience)
+    else:
         answer.set_result(None)
 
 
