@@ -35,7 +35,7 @@ FOCUSED = """() => {
 }"""
 KEYS = {
     "a": "Enter", "submit": "Enter", "button": "Space", "summary": "Space", "checkbox": "Space", "text": "x",
-    "search": "x", "password": "x", "textarea": "x", "select-one": "ArrowDown",
+    "search": "x", "password": "x", "textarea": "x", "select-one": "ArrowDown ArrowUp",
 }  # fmt: skip
 """What somebody presses on a control; what only scrolls needs no key."""
 
@@ -97,7 +97,7 @@ async def test_every_control_of_every_page_is_reached_with_tab_and_obeys_a_key(t
                     continue
                 assert is_seen, f"{path}: nobody sees that {controls[at][0]} has the focus"
                 reached.add(at)
-                if key := KEYS.get(controls[at][1]):
+                for key in KEYS.get(controls[at][1], "").split():
                     await me.page.keyboard.press(key)
             missed = [text for at, (text, _) in enumerate(controls) if at not in reached]
             assert missed == [], path
