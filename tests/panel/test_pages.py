@@ -101,6 +101,9 @@ async def test_everybody_sees_what_the_api_shows_them_and_no_more(tmp_path: Path
         bob = (await admin.create_key("bob")).secret
         _, elsewhere = await service.tenant("acme")
         reader = (await admin.create_key("admin", scopes=["tools"])).secret
+        async with browsing(service) as client:  # the operator is offered every part
+            offered = re.findall(r'<a href="(/\w*)"', (await client.get("/")).text)
+            assert offered == ["/", "/approvals", "/tools", "/statistics", "/audit", "/plugins", "/admin"]
         async with browsing(service, bob) as client:
             assert mine not in (await client.get("/")).text
             assert (await client.get(f"/calls/{mine}")).status_code == 404

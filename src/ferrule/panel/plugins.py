@@ -126,7 +126,7 @@ def _words(refused: ApiProblem) -> str:
 
 
 PAGES = (
-    PanelPage("GET", "/plugins", show_plugins, _("Plugins"), "admin", "plugins"),
+    PanelPage("GET", "/plugins", show_plugins, _("Plugins"), "admin", ("plugins",)),
     PanelPage("POST", "/plugins", install_plugin),
     PanelPage("GET", "/plugins/{name}", show_plugin),
     PanelPage("POST", "/plugins/{name}", change_plugin),
