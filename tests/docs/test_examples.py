@@ -74,6 +74,15 @@ def test_python_examples_print_what_the_page_shows(page: Path, tmp_path: Path, m
         monkeypatch.setenv("FERRULE_DATA", str(tmp_path / "data"))
     module: dict[str, object] = {"__name__": "example"}
     monkeypatch.setitem(sys.modules, "example", type(sys)("example"))
+    try:
+        run_blocks(page, module)
+    finally:
+        for left in [one for one in module.values() if isinstance(one, subprocess.Popen)]:
+            left.kill()  # where an example failed before the one that ends it
+            left.wait()
+
+
+def run_blocks(page: Path, module: dict[str, object]) -> None:
     blocks = examples(page)
     for position, example in enumerate(blocks):
         if example.language != "python" or (FILE.match(example.text) and page in of_language("console")):
