@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ferrule.cli.serve import LogLines
 from ferrule.service.database import Database
 from ferrule.service.directory import hash_secret
 from ferrule.service.tables import HEAD, key_hashes
@@ -90,3 +93,25 @@ def test_without_a_database_the_next_step_is_said(ferrule: Command, tmp_path: Pa
     assert away.code == 2
     assert away.err.startswith("Error: The schema could not be brought up to date: ")
     assert "Traceback" not in away.err
+
+
+def test_whoever_stops_reading_the_log_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a service whose standard error is a full pipe answers nobody any more."""
+    monkeypatch.setattr("ferrule.cli.serve._CLOSE_SECONDS", 0.1)
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "r", encoding="utf-8") as reader, os.fdopen(writing, "w", encoding="utf-8") as full:
+        monkeypatch.setattr("sys.stderr", full)
+        lines = LogLines()
+        for number in range(3_000):
+            lines.write(f"{number} {'x' * 200}")
+        assert lines.close() is False
+        with ThreadPoolExecutor(1) as pool:
+            read = pool.submit(reader.read)
+            lines.write("the end")
+            monkeypatch.setattr("ferrule.cli.serve._CLOSE_SECONDS", 60.0)
+            assert lines.close() is True
+            full.close()
+            said = read.result(60)
+    assert said.startswith("0 xx")
+    assert "lines are missing here: nobody was reading." in said
+    assert said.endswith(("the end\n", "nobody was reading.\n"))

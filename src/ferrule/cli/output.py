@@ -153,6 +153,20 @@ def write(text: str, *, err: bool = False, end: str = "\n") -> None:
     stream.flush()
 
 
+def write_past_buffers(text: str) -> None:
+    """A line of standard error from a thread that may wait for its reader for ever, and then holds no lock."""
+    stream = sys.stderr
+    if stream is None:  # pyright: ignore[reportUnnecessaryComparison] - it is None when the caller closed it
+        return
+    line = f"{for_stream(text, stream)}\n"
+    try:
+        descriptor = stream.fileno()
+    except (OSError, ValueError):  # no file at all
+        stream.write(line)
+    else:
+        _OwnOutput(descriptor, stream.encoding, stream.errors or "strict").write(line)
+
+
 # JSON
 
 

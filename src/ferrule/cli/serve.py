@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections import deque
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ferrule.cli.options import PlainError, settings_for, warn
-from ferrule.cli.output import write
+from ferrule.cli.output import write, write_past_buffers
 from ferrule.cli.words import _, said_of
 from ferrule.core.errors import MissingExtra
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from ferrule.service.service import Service
 
 _WRITE_SECONDS = 0.2
+_CLOSE_SECONDS = 2.0
+_MOST_TEXTS = 1_000
 _NEEDED = (
     "sqlalchemy",
     "alembic",
@@ -88,7 +91,6 @@ def serve_command(
             )  # fmt: skip
     except (DatabaseProblem, UnsafePlace, ValueError) as error:
         raise PlainError(said_of(error)) from None
-    write(_("Stopped."), err=True)
 
 
 @serve_command.command("migrate", help=_("Bring the database's schema up to date; instances wait for it."))
@@ -134,12 +136,53 @@ def _greet(service: Service, host: str, port: int) -> None:
     write(_("Or open {url} in a browser, and sign in with the key.").format(url=url), err=True)
 
 
+class LogLines:
+    """Standard error, written by a thread of its own: whoever stops reading it holds nobody up."""
+
+    def __init__(self) -> None:
+        self._texts: deque[str] = deque()
+        self._lost = 0
+        self._news = threading.Event()
+        self._ended = False
+        self._thread = threading.Thread(target=self._write_on, name="ferrule-log", daemon=True)
+        self._thread.start()
+
+    def write(self, text: str) -> None:
+        if len(self._texts) < _MOST_TEXTS:
+            self._texts.append(text)
+        else:
+            self._lost += text.count("\n") + 1
+        self._news.set()
+
+    def close(self) -> bool:
+        """Whether all is written, and nobody waits for a reader."""
+        self._ended = True
+        self._news.set()
+        self._thread.join(_CLOSE_SECONDS)
+        return not self._thread.is_alive()
+
+    def _write_on(self) -> None:
+        while not self._ended or self._texts:
+            self._news.wait()
+            self._news.clear()
+            while self._texts:
+                text = self._texts.popleft()
+                if self._lost:
+                    lost, self._lost = self._lost, 0
+                    text += "\n" + _("{n} lines are missing here: nobody was reading.").format(n=f"{lost:,}")
+                with suppress(OSError, ValueError):  # standard error is closed
+                    write_past_buffers(text)
+
+
 class ServiceLines(logging.Handler):
     """What the service logs, safe for a terminal: a line may quote whatever a client sent."""
 
+    def __init__(self, lines: LogLines) -> None:
+        super().__init__()
+        self._lines = lines
+
     def emit(self, record: logging.LogRecord) -> None:
-        with suppress(OSError, ValueError):  # standard error is closed
-            write(self.format(record), err=True)
+        self._lines.write(self.format(record))
 
 
 _BY_THE_THOUSAND = ("ferrule.calls", "ferrule.access")
@@ -148,8 +191,9 @@ _BY_THE_THOUSAND = ("ferrule.calls", "ferrule.access")
 class AccessLines(logging.Handler):
     """Lines that come by the thousand: written together, a few times a second."""
 
-    def __init__(self) -> None:
+    def __init__(self, lines: LogLines) -> None:
         super().__init__()
+        self._written = lines
         self._lines: deque[logging.LogRecord] = deque()
         self._waiting = False
         self._second = (0, "")
@@ -179,30 +223,35 @@ class AccessLines(logging.Handler):
     def flush(self) -> None:
         self._waiting = False
         if lines := [self.format(self._lines.popleft()) for _ in range(len(self._lines))]:
-            with suppress(OSError, ValueError):  # standard error is closed
-                write("\n".join(lines), err=True)
+            self._written.write("\n".join(lines))
 
 
 @contextmanager
 def _lines_on_stderr() -> Generator[None]:
-    """Lines of the service and of each request, where nobody has set up logging. All are written by the end, and
-    logging is as it was.
+    """Lines of the service and of each request, where nobody has set up logging. All are written by the end, if anyone
+    reads them, and logging is as it was.
     """
-    with ExitStack() as undoing:
-        many = AccessLines()  # one for both, so that lines stay in order
-        lines = {"ferrule.service": ServiceLines(), **dict.fromkeys(_BY_THE_THOUSAND, many)}
-        for name, handler in lines.items() if not logging.getLogger().handlers else ():
-            handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-            handler.addFilter(_is_for_operators)
-            logger = logging.getLogger(name)
-            undoing.callback(setattr, logger, "propagate", logger.propagate)
-            undoing.callback(logger.setLevel, logger.level)
-            undoing.callback(logger.removeHandler, handler)
-            logger.addHandler(handler)
-            logger.setLevel(logging.INFO)
-            logger.propagate = False
-        undoing.callback(many.flush)  # what was asked last stands before the end
-        yield
+    written = LogLines()
+    try:
+        with ExitStack() as undoing:
+            many = AccessLines(written)  # one for both, so that lines stay in order
+            lines = {"ferrule.service": ServiceLines(written), **dict.fromkeys(_BY_THE_THOUSAND, many)}
+            for name, handler in lines.items() if not logging.getLogger().handlers else ():
+                handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+                handler.addFilter(_is_for_operators)
+                logger = logging.getLogger(name)
+                undoing.callback(setattr, logger, "propagate", logger.propagate)
+                undoing.callback(logger.setLevel, logger.level)
+                undoing.callback(logger.removeHandler, handler)
+                logger.addHandler(handler)
+                logger.setLevel(logging.INFO)
+                logger.propagate = False
+            undoing.callback(many.flush)  # what was asked last stands before the end
+            yield
+    finally:
+        is_read = written.close()
+    if is_read:
+        write(_("Stopped."), err=True)
 
 
 def _is_for_operators(record: logging.LogRecord) -> bool:
