@@ -13,6 +13,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
@@ -378,8 +379,8 @@ def _time_is_up(answer: asyncio.Future[Any], due: float, patience: float) -> Non
     if answer.done():
         return
     loop = answer.get_loop()
-    if loop.time() - due > patience / 10:  # the program stood still, and the answer may lie there unread
-        loop.call_later(patience / 2, _time_is_up, answer, loop.time() + patience / 2, patience)
+    if loop.time() - due > patience / 2:  # the program stood still, and the answer may lie there unread
+        loop.call_later(patience / 2, _time_is_up, answer, inf, patience)  # this once
     else:
         answer.set_result(None)
 
