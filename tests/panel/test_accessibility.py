@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,9 @@ import axe_playwright_python  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 from playwright.async_api import Page
 
+from ferrule import RawCall, Runtime, tool
+from ferrule.panel.local import local_panel, serve_local
+from ferrule.records import AuditLog
 from tests.panel.browser import Visitor, chromium, visitor
 from tests.panel.served import lively, peopled, shown, start
 
@@ -76,6 +80,45 @@ async def test_axe_finds_nothing_on_any_page_and_nothing_is_wider_than_the_windo
                 await me.picture(f"phone-{path.strip('/') or 'calls'}-{language[:2]}")
         assert found == []
         assert me.faults == []
+
+
+@tool(kind="readonly")
+def double(number: int) -> int:
+    """Double a number."""
+    return 2 * number
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 380), ("dark", 1280)])
+async def test_axe_finds_nothing_on_the_pages_of_own_records(tmp_path: Path, theme: Any, width: int) -> None:
+    """O3: what `ferrule panel` shows, the locked door included."""
+    with AuditLog(tmp_path / "audit.db") as recorder:
+        runtime = Runtime([double], recorders=[recorder])
+        for given in ('{"number": 7}', '{"name": 1}'):
+            await runtime.run(RawCall("double", given))
+    panel, sign_in = local_panel(tmp_path / "audit.db", tmp_path)
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    end = asyncio.Event()
+    serving = asyncio.create_task(serve_local(panel, 0, address.set_result, end))
+    async with chromium() as browser:
+        me = await visitor(browser, await address, color_scheme=theme, viewport={"width": width, "height": 760})
+        found: list[str] = []
+        for path in (
+            "/sign-in",
+            f"/open/{sign_in.token}",
+            "/",
+            "/calls/1",
+            "/calls/2",
+            "/audit",
+            "/statistics",
+            "/plugins",
+        ):
+            await me.open(path)
+            found += await violations(me.page)
+            assert await me.page.evaluate("document.documentElement.scrollWidth") <= width, path
+        assert found == []
+        assert me.faults == []
+    end.set()
+    await serving
 
 
 async def test_every_control_of_every_page_is_reached_with_tab_and_obeys_a_key(tmp_path: Path) -> None:
