@@ -17,7 +17,7 @@ from ferrule.records.database import AuditError
 
 @click.command(
     "panel",
-    help=_("Look at the record of your own calls in a browser, on this machine alone."),
+    help=_("Look at the record of your own calls, and manage plugins, in a browser on this machine alone."),
     epilog=_("`ferrule serve` has a panel for many users, at its own address."),
 )
 @click.option(
