@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ferrule.cli.serve import LogLines
+from ferrule.cli.serve import LogWriter
 from ferrule.service.database import Database
 from ferrule.service.directory import hash_secret
 from ferrule.service.tables import HEAD, key_hashes
@@ -101,7 +101,7 @@ def test_whoever_stops_reading_the_log_holds_nobody_up(monkeypatch: pytest.Monke
     reading, writing = os.pipe()
     with os.fdopen(reading, "r", encoding="utf-8") as reader, os.fdopen(writing, "w", encoding="utf-8") as full:
         monkeypatch.setattr("sys.stderr", full)
-        lines = LogLines()
+        lines = LogWriter()
         for number in range(3_000):
             lines.write(f"{number} {'x' * 200}")
         assert lines.close() is False

@@ -195,9 +195,9 @@ async def _open(settings: Settings, name: str, reconnected: Any = None) -> NatsL
 def _show_lines() -> None:
     """What a worker has to say, where nobody has set up logging."""
     if not logging.getLogger().handlers:
-        from ferrule.cli.serve import LogLines, ServiceLines
+        from ferrule.cli.serve import LogWriter, ServiceLines
 
-        handler = ServiceLines(LogLines())
+        handler = ServiceLines(LogWriter())
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         logger = logging.getLogger("ferrule.remote")
         logger.addHandler(handler)

@@ -136,7 +136,7 @@ def _greet(service: Service, host: str, port: int) -> None:
     write(_("Or open {url} in a browser, and sign in with the key.").format(url=url), err=True)
 
 
-class LogLines:
+class LogWriter:
     """Standard error, written by a thread of its own: whoever stops reading it holds nobody up."""
 
     def __init__(self) -> None:
@@ -177,7 +177,7 @@ class LogLines:
 class ServiceLines(logging.Handler):
     """What the service logs, safe for a terminal: a line may quote whatever a client sent."""
 
-    def __init__(self, lines: LogLines) -> None:
+    def __init__(self, lines: LogWriter) -> None:
         super().__init__()
         self._lines = lines
 
@@ -191,7 +191,7 @@ _BY_THE_THOUSAND = ("ferrule.calls", "ferrule.access")
 class AccessLines(logging.Handler):
     """Lines that come by the thousand: written together, a few times a second."""
 
-    def __init__(self, lines: LogLines) -> None:
+    def __init__(self, lines: LogWriter) -> None:
         super().__init__()
         self._written = lines
         self._lines: deque[logging.LogRecord] = deque()
@@ -231,7 +231,7 @@ def _lines_on_stderr() -> Generator[None]:
     """Lines of the service and of each request, where nobody has set up logging. All are written by the end, if anyone
     reads them, and logging is as it was.
     """
-    written = LogLines()
+    written = LogWriter()
     try:
         with ExitStack() as undoing:
             many = AccessLines(written)  # one for both, so that lines stay in order
