@@ -166,6 +166,7 @@ def run_here(arguments: list[str], folder: Path, environment: dict[str, str], st
             after.callback(signal.signal, number, signal.getsignal(number))
         for name in ("ferrule.mcp", "ferrule.dialects", "ferrule.plugins"):
             after.callback(logging.getLogger(name).setLevel, logging.getLogger(name).level)
+            logging.getLogger(name).setLevel(logging.NOTSET)  # as in a process of its own
         code: Any = 0
         try:
             main()
