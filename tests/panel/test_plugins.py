@@ -214,6 +214,14 @@ async def test_whoever_goes_away_leaves_nothing_running(tmp_path: Path) -> None:
             await perform("enable", "en", **{**given, "name": "slwo"}, agreed=[])
 
 
+async def test_what_broke_where_long_work_is_done_stands_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ActionProblem) as refused:
+        await perform("polish", "zh")
+    assert refused.value.suggestion == "日志中记录了它的输出。"
+    assert "polish of a plugin ended without an answer" in caplog.text
+    assert "KeyError: 'polish'" in caplog.text
+
+
 @asynccontextmanager
 async def own_panel(folder: Path) -> AsyncGenerator[httpx2.AsyncClient]:
     """A browser on `ferrule panel`."""

@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import gettext
 import json
+import logging
 import os
 import signal
 import sys
+import tempfile
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import ferrule
 from ferrule.core.errors import ErrorKind, MissingExtra, ToolError
@@ -48,6 +50,9 @@ _SECONDS = 1_800
 _SECONDS_TO_END = 5.0
 _MOST_OFFERS = 200
 _MOST_LINE = 2_000
+_MOST_SAID = 10_000
+
+logger = logging.getLogger("ferrule.plugins")
 
 
 # Documents
@@ -240,27 +245,39 @@ def words_in(language: str) -> Callable[[str], str]:
 async def perform(action: str, language: str, **given: Any) -> dict[str, Any]:
     """Do something that takes long, without holding anybody up; raises `ActionProblem`."""
     plugins_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", __name__, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL, start_new_session=True, cwd=plugins_folder(), limit=1 << 26,
-    )  # fmt: skip
-    assert child.stdin is not None  # noqa: S101 - a pipe was asked for
-    assert child.stdout is not None  # noqa: S101
-    try:
-        child.stdin.write(json.dumps({"action": action, "language": language, "given": given}).encode() + b"\n")
-        async with asyncio.timeout(_SECONDS):
-            line = await child.stdout.readline()
-    except TimeoutError:
-        line = b""
-    finally:
-        child.stdin.close()  # it ends when nobody waits for it any more
-        await _ended(child)
+    asked = json.dumps({"action": action, "language": language, "given": given}).encode() + b"\n"
+    with tempfile.TemporaryFile() as said:
+        line = await _line_of_child(asked, said)
+        if not line.endswith(b"\n"):
+            said.seek(max(said.seek(0, os.SEEK_END) - _MOST_SAID, 0))
+            logger.error("%s of a plugin ended without an answer:\n%s", action, said.read().decode(errors="replace"))
     answer: dict[str, Any] = json.loads(line) if line.endswith(b"\n") else {}
     if "done" in answer:
         return answer["done"]
     ended = phrase("The program that works on plugins ended without an answer.")
-    problem = answer.get("problem") or [translated(ended, words_in(language)), "", ErrorKind.EXECUTION]
+    look = phrase("The log says what it wrote.")
+    said_here = words_in(language)
+    problem = answer.get("problem") or [translated(ended, said_here), translated(look, said_here), ErrorKind.EXECUTION]
     raise ActionProblem(*problem)
+
+
+async def _line_of_child(asked: bytes, said: IO[bytes]) -> bytes:
+    """The child's answer; not a whole line where it ended without one, or took too long."""
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-P", "-m", __name__, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        stderr=said, start_new_session=True, cwd=plugins_folder(), limit=1 << 26,
+    )  # fmt: skip
+    assert child.stdin is not None  # noqa: S101 - a pipe was asked for
+    assert child.stdout is not None  # noqa: S101
+    try:
+        child.stdin.write(asked)
+        async with asyncio.timeout(_SECONDS):
+            return await child.stdout.readline()
+    except TimeoutError:
+        return b""
+    finally:
+        child.stdin.close()  # it ends when nobody waits for it any more
+        await _ended(child)
 
 
 async def _ended(child: asyncio.subprocess.Process) -> None:
