@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from ferrule.core.errors import ErrorKind, MissingExtra, ToolError
 from ferrule.plugins import plugin_documents
+from ferrule.plugins.lock import read_lock
 from ferrule.plugins.plugin_documents import ActionProblem, perform, problem_in
 from ferrule.service.http import ApiRoute, Parameter, RequestProblem, json_response
 from ferrule.service.messages import Received, Sent
@@ -201,8 +202,7 @@ async def _performed(request: ServiceRequest, action: str, **given: Any) -> Resp
 
 async def _known(request: ServiceRequest) -> str:
     name = request.path["name"]
-    listed: dict[str, Any] = await _quickly(request, plugin_documents.list_plugins)
-    if not any(one["name"] == name for one in listed["plugins"]):
+    if name not in await _quickly(request, read_lock):
         raise RequestProblem(404, "not_found", f"There is no plugin `{name}`.")
     return name
 
