@@ -33,7 +33,7 @@ def run(folder: Path, name: str, *, quickly: bool) -> Rows:
     if not script.exists():
         return {}
     quick = ["--quick"] if quickly and '"--quick"' in script.read_text() else []
-    environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
+    environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": ""}
     done = subprocess.run(
         [sys.executable, str(script), "--json", *quick],
         cwd=folder, env=environment, capture_output=True, text=True, check=False,
