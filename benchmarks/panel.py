@@ -14,16 +14,25 @@ import sqlite3
 import statistics
 import sys
 import tempfile
+from contextlib import AsyncExitStack
 from pathlib import Path
 from time import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.panel.browser import Visitor
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
-VISITS = 7
+VISITS = 15
+PAUSE = 0.5
 PAGE = 50
 """Calls that fill the first page: with more there is no more to paint."""
 PAINT = """() => new Promise(found => new PerformanceObserver(list => found(
     list.getEntriesByName('first-contentful-paint')[0].startTime)).observe({type: 'paint', buffered: true}))"""
+SENT = "performance.getEntriesByType('navigation')[0].responseEnd"
 
 
 def fill(store: Path, calls: int) -> None:
@@ -50,32 +59,45 @@ def fill(store: Path, calls: int) -> None:
         connection.executemany(f"INSERT INTO calls VALUES ({', '.join('?' * len(names))})", rows)
 
 
-async def measured(calls: int) -> tuple[float, float]:
-    """Milliseconds until the first paint, and until the whole page has come."""
+async def measured(amounts: Sequence[int]) -> list[tuple[float, float]]:
+    """Milliseconds until the first paint, and until the whole page has come, of a service with so many calls each.
+
+    They take turns, each after a pause: what a page still does after its paint is not the next one's.
+    """
     from tests.panel.browser import chromium, visitor
     from tests.panel.served import shown
 
-    folder = Path(tempfile.mkdtemp())
-    os.environ["FERRULE_DATA"], os.environ["FERRULE_CONFIG"] = str(folder / "data"), "/dev/null"
+    folders = [Path(tempfile.mkdtemp()) for _ in amounts]
     try:
-        async with shown(folder) as service, chromium() as browser:
-            if calls:
-                await asyncio.to_thread(fill, folder / "s.db", calls)
-            me = await visitor(browser, service.url)
-            await me.sign_in(service.key)
-            painted, loaded = [], []
+        async with AsyncExitStack() as open_:
+            browser = await open_.enter_async_context(chromium())
+            visitors: list[Visitor] = []
+            for folder, calls in zip(folders, amounts, strict=True):
+                os.environ["FERRULE_DATA"], os.environ["FERRULE_CONFIG"] = str(folder / "data"), "/dev/null"
+                service = await open_.enter_async_context(shown(folder))
+                if calls:
+                    await asyncio.to_thread(fill, folder / "s.db", calls)
+                visitors.append(await visitor(browser, service.url))
+                await visitors[-1].sign_in(service.key)
+            painted: list[list[float]] = [[] for _ in amounts]
+            sent: list[list[float]] = [[] for _ in amounts]
             for _ in range(VISITS):
-                await me.open("/")
-                painted.append(await me.page.evaluate(PAINT))
-                loaded.append(await me.page.evaluate("performance.getEntriesByType('navigation')[0].responseEnd"))
-            return statistics.median(painted), statistics.median(loaded)
+                for at, me in enumerate(visitors):
+                    await asyncio.sleep(PAUSE)
+                    await me.open("/")
+                    painted[at].append(await me.page.evaluate(PAINT))
+                    sent[at].append(await me.page.evaluate(SENT))
+            return [
+                (statistics.median(one), statistics.median(other)) for one, other in zip(painted, sent, strict=True)
+            ]
     finally:
-        shutil.rmtree(folder)
+        for folder in folders:
+            shutil.rmtree(folder)
 
 
 async def main() -> None:
     calls = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    empty, page, full = await measured(0), await measured(PAGE), await measured(calls)
+    empty, page, full = await measured([0, PAGE, calls])
     for at, what in enumerate(("first paint", "page sent  ")):
         print(
             f"{what}: empty {empty[at]:.0f} ms, {PAGE} calls {page[at]:.0f} ms, {calls:,} calls {full[at]:.0f} ms; "
