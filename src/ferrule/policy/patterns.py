@@ -25,8 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
-from ferrule.policy.commands.carried import PRINTERS
-from ferrule.policy.commands.parts import Guess, names
+from ferrule.policy.commands.parts import PRINTERS, Guess, names
 from ferrule.policy.commands.wrappers import wraps
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from ferrule.core.phrases import phrase
 from ferrule.policy.commands.carried import (
     HOLDS_COMMAND,
     INTERPRETER,
-    PRINTERS,
     RUNS_DOWNLOAD,
     bare_commands,
     carried,
@@ -27,7 +26,7 @@ from ferrule.policy.commands.carried import (
 )
 from ferrule.policy.commands.dangers import STARTS_ITSELF, danger_of_writing, dangers_of, is_secret
 from ferrule.policy.commands.network import reaches
-from ferrule.policy.commands.parts import Analysis, Danger, Guess, Part, likely_name, names
+from ferrule.policy.commands.parts import PRINTERS, Analysis, Danger, Guess, Part, likely_name, names
 from ferrule.policy.commands.words import expansion_end, fields, is_assignment, plain_commands, split
 from ferrule.policy.commands.wrappers import FEEDERS, SHELLS, Unwrapped, unwrap, wraps
 
@@ -54,7 +53,9 @@ _LISTS = PRINTERS.union(("df", "lsblk")) - names("cat tee head tail sort tac od 
 _BEGIN_STATEMENTS = frozenset(b"{ if for while until case select function ! time".split())
 _SETS = re.compile(r"\$\{([A-Za-z_]\w*):?=([^{}$`]*)\}")
 _FEEDS_SHELL = re.compile(r">\(\s*(?:sudo\s+)?(?:ba|da|z|k)?sh\s*(?:-s\b.*)?\)")
-_UNBOUNDED = re.compile(r"\bxargs\b.*\s(?:-P\s*|--max-procs[= ])0\b|\bparallel\b.*\s(?:-j\s*|--jobs[= ])0\b")
+_UNBOUNDED = re.compile(
+    r"\bxargs\b.{0,200}\s(?:-P\s*|--max-procs[= ])0\b|\bparallel\b.{0,200}\s(?:-j\s*|--jobs[= ])0\b"
+)
 _CODED = re.compile(r"\\[^n]|%[^%]")
 _ENDLESS = re.compile(r"(?:while\s+(?:true|:|\[\s*1|\(\(\s*1|sleep)|until\s+false|for\s*\(\([^;]*;\s*;)")
 _BETWEEN = re.compile(r"[;&|\n(){}`]+|\$\(")
@@ -157,6 +158,7 @@ class _Reading:
         self._inherited: list[str] = []  # and those of what it is started by
         self._printed: list[str] = []  # what the earlier commands of a pipeline print
         self._wrappers: tuple[str, ...] = ()
+        self._into = ""  # where the last `cd` went
         self._typed: tuple[str, ...] | None = None
         self._fed = False
         self._within: list[str] = []
@@ -471,6 +473,8 @@ class _Reading:
         given = carried(likely_name(words), words[1:], self._given, runs_input=runs_input)
         texts = tuple(filter(None, (given, *self._set)))
         self.parts.append(Part(_brief(text), tuple(words), typed, self._wrappers, literal, fed, carries=texts))
+        if words[:1] == ["cd"] and words[1:]:
+            self._into = words[1]
         certain, hosts = reaches(words)
         self.hosts += hosts
         if certain and not self.network:
@@ -600,10 +604,8 @@ class _Reading:
 
     def _from_here(self, path: str) -> str:
         """A path as it is meant after `cd` into the devices or the kernel's own files."""
-        into = next(
-            (part.words[1] for part in reversed(self.parts) if part.words[:1] == ("cd",) and part.words[1:]), ""
-        )
-        return f"{into}/{path}" if into.startswith(("/dev", "/proc", "/sys")) and path[:1] not in "/~$" else path
+        special = self._into.startswith(("/dev", "/proc", "/sys"))
+        return f"{self._into}/{path}" if special and path[:1] not in "/~$" else path
 
     def _texts(self, redirects: list[Node]) -> Iterator[str]:
         """What here-documents and here-strings hold."""

@@ -14,18 +14,11 @@ from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from ferrule.core.phrases import phrase
-from ferrule.policy.commands.parts import Guess, names
+from ferrule.policy.commands.parts import PRINTERS, Guess, names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-PRINTERS = names("""
-    echo printf cat tac tee head tail nl rev wc sort uniq cut tr paste comm column fold fmt grep egrep fgrep zgrep rg
-    ag ack jq yq less more diff cmp git gh glab hub man info whatis apropos which whereis type hash help ls stat file
-    touch mkdir cd test [ [[ : true false read unset export declare typeset local readonly notify-send say patch base64
-    base32 xxd od hexdump sha256sum sha1sum md5sum cksum gzip gunzip bzip2 xz iconv code open xdg-open
-""")
-"""These show, compare or keep the texts that they are given; only an option can name a program for them to run."""
 INTERPRETER = re.compile(
     "(?:{})-?[0-9.]*(?:\\.exe)?".format(
         "|".join(

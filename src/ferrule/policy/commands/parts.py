@@ -18,6 +18,15 @@ def names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+PRINTERS = names("""
+    echo printf cat tac tee head tail nl rev wc sort uniq cut tr paste comm column fold fmt grep egrep fgrep zgrep rg
+    ag ack jq yq less more diff cmp git gh glab hub man info whatis apropos which whereis type hash help ls stat file
+    touch mkdir cd test [ [[ : true false read unset export declare typeset local readonly notify-send say patch base64
+    base32 xxd od hexdump sha256sum sha1sum md5sum cksum gzip gunzip bzip2 xz iconv code open xdg-open
+""")
+"""These show, compare or keep the texts that they are given; only an option can name a program for them to run."""
+
+
 class Guess(str):
     """A word that is only known once the command runs; as text, what it most likely is."""
 
