@@ -12,12 +12,12 @@ from inline_snapshot import snapshot
 from ferrule.app.build import App
 from ferrule.app.mcp_servers import (
     KnownServers,
-    ServerFile,
     known_servers,
     trust_records,
     trust_server,
     without_wrong_servers,
 )
+from ferrule.app.server_files import ServerFile
 from ferrule.app.settings import SettingsError, load_settings
 from ferrule.core.call import RawCall
 from ferrule.core.result import ToolResult

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ferrule.app.mcp_servers import ServerFile, ServerJson
+from ferrule.app.server_files import ServerFile, ServerJson
 from ferrule.app.settings import SettingsError
 
 BEFORE = '# mine\nlang = "en"  # of course\n\n[limits]\ntimeout = 30\n'

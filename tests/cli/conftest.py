@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import logging
@@ -167,6 +168,8 @@ def run_here(arguments: list[str], folder: Path, environment: dict[str, str], st
         for name in ("ferrule.mcp", "ferrule.dialects", "ferrule.plugins"):
             after.callback(logging.getLogger(name).setLevel, logging.getLogger(name).level)
             logging.getLogger(name).setLevel(logging.NOTSET)  # as in a process of its own
+        after.callback(gc.set_threshold, *gc.get_threshold())
+        after.callback(gc.callbacks.__setitem__, slice(None), list(gc.callbacks))
         code: Any = 0
         try:
             main()

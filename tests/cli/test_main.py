@@ -6,6 +6,7 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -99,3 +100,30 @@ def test_a_terminal_without_the_characters_fails_no_command(ferrule: Command, pl
     done = ferrule.from_cold("--lang", "zh", "tools", **plain)
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("\\u540d\\u79f0 ")
+
+
+SET_ASIDE = """
+import gc, sys, weakref
+usual = gc.get_threshold()
+sys.argv = ["ferrule", "tools", "--help"]
+from ferrule.cli.main import main
+try:
+    main()
+except SystemExit:
+    pass
+class Ring:
+    def __init__(self):
+        self.itself = self
+late = [Ring() for _ in range(200_000)]
+assert gc.get_threshold() == usual, gc.get_threshold()
+assert gc.get_freeze_count() > 10_000, gc.get_freeze_count()
+gone = weakref.ref(late[-1])
+late.clear()
+more = [Ring() for _ in range(10_000)]
+assert gone() is None
+"""
+
+
+def test_garbage_is_looked_for_as_usual_once_a_command_has_begun() -> None:
+    done = subprocess.run([sys.executable, "-c", SET_ASIDE], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -7,23 +7,15 @@ command changed waits again.
 
 from __future__ import annotations
 
-import json
-import os
-import secrets
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from ferrule.app.settings import SettingsError, SourcedServer, is_trusted, user_settings_file
-from ferrule.core.phrases import phrase, said_by
-from ferrule.policy.patterns import RuleError
-from ferrule.policy.rule_file import SettingsDocument
-from ferrule.workspace.confined import read_given
+from ferrule.core.phrases import phrase
 from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from pathlib import Path
 
     from ferrule.app.settings import McpServerSettings, Settings
     from ferrule.mcp_client.remote_tool import AgreedServer
@@ -31,167 +23,6 @@ if TYPE_CHECKING:
     from ferrule.mcp_client.servers import Servers
     from ferrule.mcp_client.trust_records import TrustRecords
     from ferrule.registry.registry import Registry
-
-
-# Changes the MCP servers in a settings file or a `.mcp.json`, and nothing else in it.
-
-
-_SERVERS, _TRUSTED = "mcp_servers", "trusted_mcp_servers"
-
-
-class ServerFile(SettingsDocument):
-    """A `ferrule.toml` whose servers, or tables of another `section`, can be added to, taken from and trusted."""
-
-    def add(self, name: str, table: Mapping[str, Any], section: str = _SERVERS) -> bool:
-        """Put a server in, in place of one that has its name; whether there was one."""
-        import tomlkit
-
-        with _as_settings_error():
-            document = self.document()
-            servers: Any = document.setdefault(section, tomlkit.table(is_super_table=True))
-            replaced = name in servers
-            made = tomlkit.table()
-            for key, value in table.items():
-                made[key] = value
-            servers[name] = made
-            self.write(document)
-            return replaced
-
-    def remove(self, name: str, section: str = _SERVERS) -> bool:
-        """Take a server out; False when it was not there."""
-        with _as_settings_error():
-            document = self.document()
-            servers: Any = cast("Any", document).get(section)
-            if servers is None or name not in servers:
-                return False
-            del servers[name]
-            if not servers:
-                del document[section]
-            self.write(document)
-            return True
-
-    def trust(self, fingerprint: str) -> None:
-        """Remember the person's word for a workspace's server as it is now."""
-        import tomlkit
-
-        with _as_settings_error():
-            document = self.document()
-            listed: Any = cast("Any", document).get(_TRUSTED)
-            if listed is None:
-                # Before the first table, where it would be taken for one of that table's keys.
-                listed = tomlkit.array()
-                values = {**document.unwrap(), _TRUSTED: [fingerprint]}
-                listed.append(fingerprint)
-                document = _with_key_first(document, listed)
-                if document.unwrap() != values:
-                    raise RuleError(
-                        phrase(
-                            "{path} cannot be edited without losing its formatting. Nothing was changed.",
-                            path=self.path,
-                        )
-                    )
-            elif fingerprint in listed:
-                return
-            else:
-                listed.append(fingerprint)
-            self.write(document)
-
-    def distrust(self, fingerprints: set[str]) -> bool:
-        """Take the person's word back; whether any of it stood here."""
-        with _as_settings_error():
-            document = self.document()
-            listed: Any = cast("Any", document).get(_TRUSTED, ())
-            places = [at for at, one in enumerate(listed) if one in fingerprints]
-            if not places:
-                return False
-            for at in reversed(places):
-                del listed[at]
-            if not listed:
-                del document[_TRUSTED]
-            self.write(document)
-            return True
-
-
-class ServerJson:
-    """A workspace's `.mcp.json`. Its form has no comments to keep; keys of other programs stay.
-
-    A link in its place is followed inside the workspace alone: one that leads out would have the person change a file
-    that they never named, such as another agent's settings.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = Path(os.path.realpath(path))
-        self._leads_out = not self.path.is_relative_to(os.path.realpath(path.parent))
-        self._named = path
-
-    def add(self, name: str, table: Mapping[str, Any]) -> bool:
-        document = self._read()
-        servers = document.setdefault("mcpServers", {})
-        replaced = name in servers
-        servers[name] = dict(table)
-        self._write(document)
-        return replaced
-
-    def remove(self, name: str) -> bool:
-        document = self._read()
-        if name not in document.get("mcpServers", {}):
-            return False
-        del document["mcpServers"][name]
-        self._write(document)
-        return True
-
-    def _read(self) -> dict[str, Any]:
-        try:
-            found: Any = json.loads(read_given(self.path))
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, RecursionError) as error:
-            raise SettingsError(
-                phrase("{path} could not be read: {error}. Nothing was changed.", path=self.path, error=error)
-            ) from None
-        if not isinstance(found, dict) or not isinstance(cast("dict[str, Any]", found).get("mcpServers", {}), dict):
-            raise SettingsError(phrase('{path} has no "mcpServers" object. Nothing was changed.', path=self.path))
-        return cast("dict[str, Any]", found)
-
-    def _write(self, document: dict[str, Any]) -> None:
-        if self._leads_out:
-            raise SettingsError(
-                phrase(
-                    "{named} is a link that leads out of the workspace, to {path}. Nothing was changed.",
-                    named=self._named,
-                    path=self.path,
-                )
-            )
-        temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}")
-        try:
-            temporary.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            if self.path.exists():  # who may read it stays as it was
-                temporary.chmod(self.path.stat().st_mode & 0o7777)
-            temporary.replace(self.path)
-        except OSError as error:
-            with suppress(OSError):
-                temporary.unlink()
-            raise SettingsError(
-                phrase("{path} could not be written: {why}.", path=self.path, why=error.strerror)
-            ) from None
-
-
-def _with_key_first(document: Any, listed: Any) -> Any:
-    import tomlkit
-
-    text = document.as_string()
-    head = tomlkit.document()
-    head[_TRUSTED] = listed
-    return tomlkit.parse(f"{head.as_string()}\n{text}" if text else head.as_string())
-
-
-class _as_settings_error:  # noqa: N801 - reads as what it does
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, RuleError):
-            raise SettingsError(said_by(error)) from None
 
 
 MCP_JSON = ".mcp.json"
@@ -326,12 +157,16 @@ def plugin_servers(workspace: Path) -> tuple[list[AgreedServer], list[str]]:
 
 def trust_server(config: ServerConfig) -> None:
     """The person's word for a workspace's server as it is now, and what it was when they gave it."""
+    from ferrule.app.server_files import ServerFile
+
     ServerFile(user_settings_file()).trust(config.fingerprint)
     trust_records().remember(config)
 
 
 def distrust_server(identity: str, fingerprints: set[str]) -> bool:
     """Take back the person's word for a workspace's server, as it is and as it was; whether they had given it."""
+    from ferrule.app.server_files import ServerFile
+
     records = trust_records()
     was_trusted = ServerFile(user_settings_file()).distrust(fingerprints | records.given(identity))
     records.forget(identity)

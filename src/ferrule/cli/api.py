@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ferrule.app.mcp_servers import ServerFile
+from ferrule.app.server_files import ServerFile
 from ferrule.app.settings import accounts_of, user_settings_file
 from ferrule.cli.options import PlainError, json_option, settings_for, warn, workspace_option
 from ferrule.cli.output import print_table, write, write_json

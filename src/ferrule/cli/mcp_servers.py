@@ -11,14 +11,13 @@ import click
 
 from ferrule.app.mcp_servers import (
     MCP_JSON,
-    ServerFile,
-    ServerJson,
     distrust_server,
     known_servers,
     mcp_folder,
     trust_records,
     trust_server,
 )
+from ferrule.app.server_files import ServerFile, ServerJson
 from ferrule.app.settings import (
     SettingsError,
     added_folders,

@@ -47,15 +47,15 @@ _FOR_TESTS = frozenset({
     "test", "tests", "testing", "testdata", "test_data", "test-data", "__tests__", "spec", "specs", "e2e", "fixtures",
     "example", "examples", "mocks",
 })  # fmt: skip
-_HOLDS_SECRET = re.compile(
+_HOLDS_SECRET = (
     rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File|"
     rb"_auth(?:token)?\s*=|_password\s*=|npmauth(?:token|ident)\s*:|"
     rb"\"(?:auth|private_key|client_secret|refresh_token|[a-z_]*access_key)\"\s*:|"
     rb"://[^\s/:@]{0,80}:[^\s/@]{1,200}@|"
     rb"^(?:\xef\xbb\xbf)?[ \t]*(?:export )?\w{0,80}?(?:secret|token|passw|pwd|key|credential|auth(?!ors?\b|or_)|_dsn|"
-    rb"(?:database|db|redis|mongo|postgres|mysql|amqp|broker)\w{0,20}_ur[il])\w{0,80}\s*=\s*[^\s#]",
-    re.IGNORECASE | re.MULTILINE,
+    rb"(?:database|db|redis|mongo|postgres|mysql|amqp|broker)\w{0,20}_ur[il])\w{0,80}\s*=\s*[^\s#]"
 )
+"""Compiled when it is first needed, since that takes longer than all else here together."""
 _BARE_KEY = re.compile(rb"\s*[\w+/=.-]{16,}\s*")
 _MOST_READ = 1 << 20
 
@@ -142,7 +142,8 @@ def looks_secret(path: str) -> bool:
 def _holds_secret(path: str, *version: int) -> bool:
     with open(path, "rb", opener=_opened) as file:
         content = file.read(_MOST_READ)
-    return bool(_HOLDS_SECRET.search(content) or (path.lower().endswith(".key") and _BARE_KEY.fullmatch(content)))
+    found = re.search(_HOLDS_SECRET, content, re.IGNORECASE | re.MULTILINE)
+    return bool(found or (path.lower().endswith(".key") and _BARE_KEY.fullmatch(content)))
 
 
 def _opened(path: str, flags: int) -> int:

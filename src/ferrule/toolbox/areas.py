@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 class Area:
     """A part of the toolbox: which packages it needs, the tools it has for some accounts, and how those are tried."""
 
-    __slots__ = ("extra", "home", "modules", "name", "needs", "of_accounts")
+    __slots__ = ("extra", "home", "modules", "name", "needs", "only_for")
 
     def __init__(
-        self, name: str, home: str, extra: str, modules: tuple[str, ...], needs: str = "", *, of_accounts: bool = False
+        self, name: str, home: str, extra: str, modules: tuple[str, ...], needs: str = "", *, only_for: str = ""
     ) -> None:
         self.name = name
         self.home = home
@@ -29,8 +29,8 @@ class Area:
         self.modules = modules
         self.needs = needs
         """What it needs to have tools at all, for a person."""
-        self.of_accounts = of_accounts
-        """Whether it has tools for accounts alone, so that without any it need not be imported."""
+        self.only_for = only_for
+        """The accounts without which it has no tools, and need not be imported."""
 
     @property
     def missing(self) -> list[str]:
@@ -39,7 +39,7 @@ class Area:
 
     def tools(self, accounts: Accounts) -> list[Tool[Any]]:
         """Its tools: none where they would have nothing to work on. Imports what it needs."""
-        if self.of_accounts and not getattr(accounts, self.name):
+        if self.only_for and not getattr(accounts, self.only_for):
             return []
         return import_module(self.home).tools(accounts)
 
@@ -62,6 +62,7 @@ AREAS: tuple[Area, ...] = (
         "notes",
         ("markdown_it", "yaml"),
         phrase("a workspace with `.obsidian` in it, or `[notes] vaults` in the settings"),
+        only_for="vaults",
     ),
     # SQLite comes with Python; a database whose driver is missing says so when it is used.
     Area("databases", "ferrule.toolbox.databases.tools", "databases", (), phrase("a database in the settings")),
@@ -72,7 +73,7 @@ AREAS: tuple[Area, ...] = (
         "mail",
         ("imap_tools", "aiosmtplib"),
         phrase("an account in `[mail.NAME]`"),
-        of_accounts=True,
+        only_for="mail",
     ),
     Area(
         "calendars",
@@ -80,7 +81,7 @@ AREAS: tuple[Area, ...] = (
         "calendar",
         ("defusedxml", "httpx2", "icalendar", "recurring_ical_events"),
         phrase("an account in `[calendars.NAME]`"),
-        of_accounts=True,
+        only_for="calendars",
     ),
 )
 

@@ -49,9 +49,7 @@ _UNLINKABLE = re.compile(r"[\[\]#^|\\:]")
 
 
 def tools(accounts: Accounts) -> list[Tool[Any]]:
-    """The four tools where there is a vault; `accounts.vaults` names it, the workspace itself too where it is one."""
-    if not accounts.vaults:
-        return []
+    """The four tools, for vaults: `accounts.vaults` names them, the workspace itself too where it is one."""
     return [make(accounts.vaults) for make in (_find_notes, _read_note, _edit_note, _move_note)]
 
 

@@ -18,7 +18,6 @@ from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.function_tool import tool
 from ferrule.core.phrases import phrase
 from ferrule.toolbox.accounts import AccountCheck, Secrets
-from ferrule.toolbox.apis import api_tools, check_apis
 from ferrule.toolbox.http_answer import (
     MOST_SHOWN,
     HttpAnswer,
@@ -60,7 +59,12 @@ Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 def tools(accounts: Accounts, client: HttpClient | None = None) -> list[Tool[Any]]:
     """FetchPage and HttpRequest, and the tools of the APIs in the settings."""
     client = client or HttpClient(accounts.web)
-    return [_fetch_page(client), _http_request(accounts, client), *api_tools(accounts, client)]
+    own = [_fetch_page(client), _http_request(accounts, client)]
+    if not accounts.apis:
+        return own
+    from ferrule.toolbox.apis import api_tools
+
+    return [*own, *api_tools(accounts, client)]
 
 
 # FetchPage
@@ -352,6 +356,8 @@ def _request(
 
 async def check(accounts: Accounts, client: HttpClient | None = None) -> list[AccountCheck]:
     """Try each credential's hosts without the credential, and each API's document and server."""
+    from ferrule.toolbox.apis import check_apis
+
     client = client or HttpClient(accounts.web)
     found: list[AccountCheck] = []
     for name, credential in accounts.credentials.items():
