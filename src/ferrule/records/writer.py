@@ -126,6 +126,7 @@ _log = logging.getLogger("ferrule.audit")
 
 _ROWS_A_COMMIT = 1_000
 _ROWS_A_SLICE = 16
+_BLOCKS_BEHIND = 4
 _RETENTION_SECONDS = 3_600.0
 _RETENTION_ROWS = 10_000
 _FIRST_PAUSE = 0.02
@@ -404,8 +405,11 @@ class Writer:
             self._connection = None
 
     def _sum_up(self) -> None:
-        """Keep what statistics need of whole blocks of rows; those of an older file are made up for bit by bit."""
-        if self._connection is None or self._known[0] // BLOCK <= self._summed:
+        """Keep what statistics need of whole blocks of rows; those of an older file are made up for bit by bit. Rows that
+        wait to be written come first, while that leaves only a few blocks behind.
+        """
+        behind = self._known[0] // BLOCK - self._summed
+        if self._connection is None or behind <= (_BLOCKS_BEHIND if self._held else 0):
             return
         try:
             self._summed = self._known[0] // BLOCK - add_missing_blocks(self._connection)
