@@ -83,15 +83,16 @@ def write(
     """
     changed = change_file(context, file_path, _writer(content), must_exist=False)
     verb = "Created" if changed.created else "Overwrote"
-    words = f"{verb} `{changed.place}` ({amount(changed.lines, 'line')}, {amount(changed.size, 'byte')})."
+    count = changed.count_lines()
+    words = f"{verb} `{changed.place}` ({amount(count, 'line')}, {amount(changed.size, 'byte')})."
     data: FileWritten = {
-        "file_path": changed.place.name, "is_overwrite": not changed.created, "line_count": changed.lines,
+        "file_path": changed.place.name, "is_overwrite": not changed.created, "line_count": count,
         "byte_count": changed.size, "added": changed.added, "removed": changed.removed,
         "notes": list(changed.place.remarks),
     }  # fmt: skip
     told = {key: data[key] for key in ("file_path", "is_overwrite", "line_count", "byte_count")}
     said = changed.place.with_remarks(words)
-    lines = phrase("1 line") if changed.lines == 1 else phrase("{n} lines", n=f"{changed.lines:,}")
+    lines = phrase("1 line") if count == 1 else phrase("{n} lines", n=f"{count:,}")
     shown = phrase("created, {lines}", lines=lines) if changed.created else phrase("overwritten, {lines}", lines=lines)
     return Output(data, llm_content=said, display_content=shown, metadata={**told, **changed.metadata})
 

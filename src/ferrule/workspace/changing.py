@@ -40,8 +40,7 @@ class Changed:
     change: int | None
     """The number in the history, for undo; None when nothing changed."""
 
-    @property
-    def lines(self) -> int:
+    def count_lines(self) -> int:
         return line_count(self.text.text) if self.text else 0
 
     @property
