@@ -1,8 +1,9 @@
 """This code against an older commit of it, in one run: `python benchmarks/against.py COMMIT [BENCHMARK …]`.
 
 The commit is checked out into a folder of its own. Each benchmark runs there and here in turn, as each has it, and
-every row that both have is compared. Exits with 1 when a row is worse by more than 5 %; a benchmark with one that is
-so in the first rounds is given as many rounds again.
+every row that both have is compared. Exits with 1 when a row is worse by more than 5 %, and memory by more than half a
+megabyte too, which is what a module takes that is first imported there; a benchmark with one that is so in the first
+rounds is given as many rounds again.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 ROWS = ("overhead", "registry", "records", "search", "files", "shell", "sandbox", "agent", "mcp_echo", "mcp_gateway")
 """Those that print rows; the others count cases, and compare with peers of their own."""
 WORST = 1.05
+A_MODULE = 0.5
 MORE_IS_BETTER = "/s"
 """How the units end of which more is better."""
 
@@ -64,6 +66,10 @@ def judge(rounds: list[tuple[Rows, Rows]], label: str) -> tuple[float, float, st
     return before, now, unit, min(ratio(before, now, unit), median(ratio(*pair, unit) for pair in pairs))
 
 
+def is_worse(before: float, now: float, unit: str, times: float) -> bool:
+    return times > WORST and (unit != "MB" or now - before > A_MODULE)
+
+
 def compare(name: str, older: Path, rounds: int, *, quickly: bool) -> list[str]:
     """Print the rows of one benchmark; the labels of those that are worse."""
     done: list[tuple[Rows, Rows]] = []
@@ -75,7 +81,7 @@ def compare(name: str, older: Path, rounds: int, *, quickly: bool) -> list[str]:
             rows = {folder: run(folder, name, quickly=quickly) for folder in (first, second)}
             done.append((rows[older], rows[ROOT]))
         shared = [label for label in done[0][1] if label in done[0][0]]
-        worse = [label for label in shared if judge(done, label)[-1] > WORST]
+        worse = [label for label in shared if is_worse(*judge(done, label))]
         if not worse:
             break
     width = max(map(len, shared), default=0)
