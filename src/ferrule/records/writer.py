@@ -405,8 +405,9 @@ class Writer:
             self._connection = None
 
     def _sum_up(self) -> None:
-        """Keep what statistics need of whole blocks of rows; those of an older file are made up for bit by bit. Rows that
-        wait to be written come first, while that leaves only a few blocks behind.
+        """Keep what statistics need of whole blocks of rows; those of an older file are made up for bit by bit.
+
+        Rows that wait to be written come first, while that leaves only a few blocks behind.
         """
         behind = self._known[0] // BLOCK - self._summed
         if self._connection is None or behind <= (_BLOCKS_BEHIND if self._held else 0):
