@@ -343,3 +343,39 @@ async def test_a_caller_that_stood_still_reads_the_answer_before_it_gives_up(ser
         await asyncio.sleep(0)
         time.sleep(2.5)  # longer than it waits for the server
         assert [one.data for one in await asyncio.gather(*calls)] == [2, 3, 4, 5, 6]
+
+
+def nested(depth: int) -> Any:
+    value: Any = "core"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+ODD: dict[str, Any] = {
+    "half a pair": {"name": "caf\udce9.txt"},
+    "deep": nested(230),
+    "too deep": Output("seen", metadata={"at": nested(254)}),
+    "too long a number": 10**5000,
+}
+
+
+@tool(kind="readonly")
+async def give(what: str, context: ToolContext) -> Any:
+    """Give something odd. Use this to see it come."""
+    context.partial(ODD["half a pair"]["name"])
+    return ODD[what]
+
+
+async def test_odd_values_arrive_or_are_said_not_to(server: Server, pool: str) -> None:
+    here = Runtime([give])
+    async with working(server, pool, [give], lease=1.0), calling(server, pool, [give], lease=1.0) as there:
+        for what in ("half a pair", "deep"):
+            expected = await here.run(RawCall("give", {"what": what}, id="one"))
+            assert await there.run(RawCall("give", {"what": what}, id="one")) == expected, what
+        events = [event async for event in there.stream(RawCall("give", {"what": "half a pair"}))]
+        assert [one.content for one in events if isinstance(one, Partial)] == ["caf\udce9.txt"]
+        told = await asyncio.wait_for(there.run("give", {"what": "too deep"}), 10)
+        assert "`give` ran, but its result could not be sent back." in told.llm_content
+        told = await asyncio.wait_for(there.run("give", {"what": "too long a number"}), 10)
+        assert "`give` is lost" in told.llm_content

@@ -100,10 +100,15 @@ class RemoteJob:
             for waiting in self._asked.values():
                 waiting.cancel()
             self.sessions.leave(kept, self)
-        told: dict[str, Any] = {"kind": "done", "result": pack_result(result)}
-        if changed := _changes(before, session.state):
-            told["state"] = changed
-        await self._finish(told)
+        await self._finish(self._packed(result, _changes(before, session.state)))
+
+    def _packed(self, result: ToolResult, changed: dict[str, Any] | None = None) -> bytes:
+        """The end of the call as it is sent; where JSON cannot hold the result, that is what it comes to."""
+        try:
+            told: dict[str, Any] = {"kind": "done", "result": pack_result(result)}
+            return seal(self.call.secret, {**told, "state": changed} if changed else told)
+        except (ValueError, RecursionError) as error:  # nested too deeply, say
+            return self._packed(self._unsent(f"`{self.call.tool}` ran, but its result could not be sent back.", error))
 
     async def give_up(self, tries: int) -> None:
         """End a call that ended each worker that began it."""
@@ -115,9 +120,7 @@ class RemoteJob:
             ),
             phrase("Do not try the same call again; look at what the workers' logs say of it."),
         )
-        await self._finish(
-            {"kind": "done", "result": pack_result(format_stopped(self.call.call_id, self.call.tool, stopped))}
-        )
+        await self._finish(self._packed(format_stopped(self.call.call_id, self.call.tool, stopped)))
 
     async def _carry_out(self, session: Session) -> ToolResult:
         """The stages on this side: our own policy may still refuse, and what runs is on our record too."""
@@ -142,10 +145,9 @@ class RemoteJob:
                 with suppress(asyncio.CancelledError):
                     await events
 
-    async def _finish(self, told: dict[str, Any]) -> None:
+    async def _finish(self, payload: bytes) -> None:
         """Make the result the one outcome of the call: where the claim takes it, the server tells the caller."""
         link, call = self.link, self.call
-        payload = seal(call.secret, told)
         if len(payload) > PIECE:
             try:
                 if len(payload) > LARGEST:
@@ -153,9 +155,7 @@ class RemoteJob:
                 pieces = await link.park(call.pool, f"{self.call.key}.r", payload)
                 payload = seal(call.secret, {"kind": "done", "parked": pieces, "hash": hash_of(payload)})
             except RemoteProblem as problem:
-                payload = seal(
-                    call.secret, {"kind": "done", "result": pack_result(self._too_large(len(payload), problem))}
-                )
+                payload = self._packed(self._too_large(len(payload), problem))
         if not call.idempotent:  # nobody else may run it, whatever becomes of this: one message to the server, not two
             await link.tell(self.message.reply, b"+ACK")
         try:
@@ -186,22 +186,19 @@ class RemoteJob:
             await asyncio.sleep(self.link.lease / 4)
 
     def _too_large(self, size: int, problem: RemoteProblem) -> ToolResult:
-        logger.warning("The result of call %s of %s could not be sent: %s", self.call.call_id, self.call.tool, problem)
-        return format_stopped(
-            self.call.call_id,
-            self.call.tool,
-            Stopped(
-                Stage.FORMAT,
-                ErrorKind.EXECUTION,
-                phrase(
-                    "`{tool}` ran, but its result of {size} bytes could not be sent back; the limit is {most}.",
-                    tool=self.call.tool,
-                    size=f"{size:,}",
-                    most=f"{LARGEST:,}",
-                ),
-                phrase("It has already taken effect; calling it again would repeat it."),
-            ),
+        told = phrase(
+            "`{tool}` ran, but its result of {size} bytes could not be sent back; the limit is {most}.",
+            tool=self.call.tool,
+            size=f"{size:,}",
+            most=f"{LARGEST:,}",
         )
+        return self._unsent(told, problem)
+
+    def _unsent(self, told: str, problem: Exception) -> ToolResult:
+        call = self.call
+        logger.warning("The result of call %s of %s could not be sent: %s", call.call_id, call.tool, problem)
+        again = phrase("It has already taken effect; calling it again would repeat it.")
+        return format_stopped(call.call_id, call.tool, Stopped(Stage.FORMAT, ErrorKind.EXECUTION, told, again))
 
     # The lease
 

@@ -6,13 +6,14 @@ import base64
 import hashlib
 import hmac
 import json
+import logging
 import os
 import re
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
-from pydantic_core import from_json, to_json, to_jsonable_python
+from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
 from ferrule.core.errors import ErrorKind, MissingExtra
 from ferrule.core.phrases import phrase
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     from ferrule.core.tool import Tool
+
+logger = logging.getLogger("ferrule.remote")
 
 PROTOCOL = 2
 """Raised when a message means something else than before; a worker refuses what it does not know."""
@@ -214,7 +217,7 @@ class RemoteCall:
 
     def pack(self) -> bytes:
         """The call as it is signed and sent."""
-        return to_json(self, inf_nan_mode="strings")
+        return _written(self)
 
 
 _digests: WeakKeyDictionary[Tool[Any], str] = WeakKeyDictionary()
@@ -223,7 +226,7 @@ _KNOWN = frozenset(one.name for one in fields(RemoteCall))
 
 def read_call(payload: bytes) -> RemoteCall:
     """A call as it came; raises `ValueError` where it is none of this version."""
-    document = from_json(payload)
+    document = _read(payload)
     if not isinstance(document, dict):
         raise ValueError("it is not an object")  # noqa: TRY004 - said of a message, not of an argument
     told = cast("dict[str, Any]", document)
@@ -253,16 +256,36 @@ def hash_of(data: bytes) -> str:
 
 
 def seal(secret: str, document: dict[str, Any]) -> bytes:
-    payload = to_json(document, fallback=plainly, inf_nan_mode="strings", bytes_mode="base64")
+    payload = _written(document)
     return _proof(secret, payload) + payload
 
 
 def unseal(secret: str, data: bytes) -> dict[str, Any] | None:
-    """What a message says; None where it does not come from the other end of the call."""
+    """What a message says; None where it does not come from the other end of the call, or cannot be read."""
     proof, payload = data[:32], data[32:]
     if not hmac.compare_digest(proof, _proof(secret, payload)):
         return None
-    return from_json(payload)
+    try:
+        return _read(payload)
+    except (ValueError, RecursionError) as error:
+        logger.warning("What came from the other end of a call cannot be read: %s", error)
+        return None
+
+
+def _written(document: Any) -> bytes:
+    """JSON of a document; half a pair of surrogates, which has no UTF-8, is escaped."""
+    try:
+        return to_json(document, fallback=plainly, inf_nan_mode="strings", bytes_mode="base64")
+    except PydanticSerializationError:
+        return json.dumps(plain(document)).encode()
+
+
+def _read(payload: bytes) -> Any:
+    """What `_written` wrote; also what the quick reader does not take: half a pair, and what is deeply nested."""
+    try:
+        return from_json(payload)
+    except ValueError:
+        return json.loads(payload)
 
 
 def _proof(secret: str, payload: bytes) -> bytes:
