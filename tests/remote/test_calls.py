@@ -379,3 +379,26 @@ async def test_odd_values_arrive_or_are_said_not_to(server: Server, pool: str) -
         assert "`give` ran, but its result could not be sent back." in told.llm_content
         told = await asyncio.wait_for(there.run("give", {"what": "too long a number"}), 10)
         assert "`give` is lost" in told.llm_content
+
+
+@tool(kind="readonly")
+def push(what: str, context: ToolContext) -> Any:
+    """Add to a list in the state, and show the state. Use this to keep things."""
+    context.state.setdefault("list", []).append(what)
+    return dict(context.state)
+
+
+async def test_what_changes_in_the_state_is_the_same_on_both_sides(server: Server, pool: str) -> None:
+    session = Session()
+    async with working(server, pool, [push]), calling(server, pool, [push], session=session) as runtime:
+        for what in ("a", "b", "c"):
+            await runtime.run("push", {"what": what})
+        assert session.state == {"list": ["a", "b", "c"]}
+        session.state |= {"mine": 1, "open": asyncio.Event()}  # this one cannot travel
+        assert (await runtime.run("push", {"what": "d"})).data == {"list": ["a", "b", "c", "d"], "mine": 1}
+        del session.state["mine"]
+        assert (await runtime.run("push", {"what": "e"})).data == {"list": ["a", "b", "c", "d", "e"]}
+        del session.state["list"]
+        assert (await runtime.run("push", {"what": "f"})).data == {"list": ["f"]}
+        session.state["long"] = "x" * 100_000
+        assert (await runtime.run("push", {"what": "g"})).data == {"list": ["f", "g"]}

@@ -20,6 +20,7 @@ from ferrule.remote.flight import (
     fell_silent,
     granted,
     known_answer,
+    names_left,
     not_run,
     small_values,
     trace_context,
@@ -235,7 +236,7 @@ class Desk:
         named = subject_token(tool.name)
         subject = near_subject(pool, tenant, worker, named) if worker else f"call.{pool}.{tenant}.{named}"
         arguments = tool.params.dump(invocation.params)
-        context = call.context
+        context, state = call.context, small_values(session.state)
         remote = RemoteCall(
             uid=uid,
             call_id=invocation.call_id,
@@ -263,7 +264,8 @@ class Desk:
             model=session.model,
             asks_model=session.model_adapter is not None,
             config=small_values(session.config),
-            state=small_values(session.state),
+            state=state,
+            unsent=names_left(session.state, state),
             trace=trace_context(),
         )
         if len(arguments) > PIECE:

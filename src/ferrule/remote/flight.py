@@ -157,6 +157,12 @@ def small_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return kept if len(to_json(kept)) <= _MOST_STATE else {}
 
 
+def names_left(values: Mapping[str, Any], kept: Mapping[str, Any]) -> list[str] | None:
+    """What of a session stays where it is, by name; None where these are too many to tell."""
+    left = [name for name in values if name not in kept]
+    return left if sum(len(name) for name in left) <= _MOST_STATE // 16 else None
+
+
 def trace_context() -> dict[str, str]:
     """Where the call stands in a trace, for the spans of the worker."""
     carrier: dict[str, str] = {}

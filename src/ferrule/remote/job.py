@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from contextlib import nullcontext, suppress
+from copy import deepcopy
 from functools import lru_cache
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -76,7 +77,7 @@ class RemoteJob:
         """Run the tool and report its result, unless the call has become somebody else's meanwhile."""
         call = self.call
         kept, session = await self.sessions.enter(self)
-        before = dict(session.state)
+        before = {**session.state, **deepcopy(call.state)}  # a tool may change what is in a value
         loop = asyncio.get_running_loop()
         self._task = start_task(self._carry_out(session), loop)
         self._began = monotonic()
@@ -100,7 +101,10 @@ class RemoteJob:
             for waiting in self._asked.values():
                 waiting.cancel()
             self.sessions.leave(kept, self)
-        await self._finish(self._packed(result, _changes(before, session.state)))
+        changed = _changes(before, session.state)
+        if changed is not None:
+            kept.shared.update(changed["set"])
+        await self._finish(self._packed(result, changed))
 
     def _packed(self, result: ToolResult, changed: dict[str, Any] | None = None) -> bytes:
         """The end of the call as it is sent; where JSON cannot hold the result, that is what it comes to."""

@@ -38,6 +38,8 @@ class KeptSession:
 
     session: Session
     jobs: list[SessionUser] = field(default_factory=list[Any])
+    shared: set[str] = field(default_factory=set[str])
+    """Names in its state that the caller has too."""
     last: float = field(default_factory=monotonic)
 
     async def complete(self, prompt: str) -> str:
@@ -68,8 +70,13 @@ class WorkerSessions:
             own = self.runtime.session
             session = Session(workspace=workspace, caller=caller, environment=own.environment, id=call.session)
             kept = self._kept[key] = KeptSession(session)
-        kept.jobs.append(job)
         session = kept.session
+        if call.unsent is not None and not kept.jobs:
+            for name in kept.shared.difference(call.state, call.unsent):  # the caller has removed it
+                session.state.pop(name, None)
+            kept.shared.clear()
+        kept.shared.update(call.state)
+        kept.jobs.append(job)
         session.config = {**self.runtime.session.config, **call.config}  # these may change between two calls
         session.model, session.model_adapter = call.model, kept if call.asks_model else None
         if session.caller != caller:

@@ -207,6 +207,8 @@ class RemoteCall:
     asks_model: bool = False
     config: dict[str, Any] = field(default_factory=dict[str, Any])
     state: dict[str, Any] = field(default_factory=dict[str, Any])
+    unsent: list[str] | None = None
+    """What else is in the session's state and does not travel; None where that is not said."""
     trace: dict[str, str] = field(default_factory=dict[str, str])
     protocol: int = PROTOCOL
 
