@@ -250,3 +250,18 @@ async def calling(server: Server, pool: str, tools: Sequence[Tool[Any]], **optio
         yield Runtime(tools, remote=remote, **names)
     finally:
         await remote.close()
+
+
+@asynccontextmanager
+async def listening(server: Server, subject: str) -> AsyncGenerator[tuple[NatsLink, list[Any]]]:
+    """All messages on a subject, as a spy would have them."""
+    link, seen = NatsLink(server.key, 5.0), list[Any]()
+    await link.open([server.url], "spy")
+
+    async def keep(message: Any) -> None:
+        seen.append(message)
+
+    await link.connection.subscribe(subject, cb=keep)
+    await link.connection.flush()
+    yield link, seen
+    await link.close()

@@ -22,9 +22,11 @@ from ferrule.core.errors import ToolError
 from ferrule.core.events import Done, Partial, Progress
 from ferrule.core.result import Attachment, Output
 from ferrule.records.telemetry import SpanTracer
+from ferrule.remote.job import RemoteJob
 from ferrule.remote.link import NatsLink
+from ferrule.remote.wire import claims_bucket
 from ferrule.remote.worker import HERE
-from tests.remote.places import Server, calling, calls_to, working
+from tests.remote.places import Server, calling, calls_to, listening, working
 
 
 class Point(BaseModel):
@@ -402,3 +404,45 @@ async def test_what_changes_in_the_state_is_the_same_on_both_sides(server: Serve
         assert (await runtime.run("push", {"what": "f"})).data == {"list": ["f"]}
         session.state["long"] = "x" * 100_000
         assert (await runtime.run("push", {"what": "g"})).data == {"list": ["f", "g"]}
+
+
+async def test_a_call_that_is_run_again_is_given_the_same_and_asks_anew(
+    server: Server, pool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first worker dies after the tool has read long arguments and has asked for something."""
+    starts: list[int] = []
+
+    @tool(kind="readonly", idempotent=True, max_result=10_000_000)
+    async def relay(text: str, context: ToolContext) -> str:
+        """Add and pass on. Use this to be run again."""
+        starts.append(len(text))
+        return (await context.call("add", {"first": len(starts)})).llm_content + text
+
+    run = RemoteJob.run
+
+    async def dying(job: RemoteJob) -> None:
+        async def unreported(_: Any) -> None: ...
+
+        if not starts:
+            job._finish = unreported  # type: ignore[method-assign]
+        await run(job)
+
+    monkeypatch.setattr(RemoteJob, "run", dying)
+    text = "x" * 500_000
+    async with (
+        working(server, pool, [relay], lease=1.0),
+        working(server, pool, [relay], lease=1.0),
+        calling(server, pool, [relay, add], pools={pool: ["relay"]}, lease=1.0) as runtime,
+        listening(server, f"$KV.{claims_bucket(pool)}.>") as (_, seen),
+    ):
+        result = await runtime.run("relay", {"text": text})
+        assert starts == [len(text)] * 2
+        assert result.data == "4" + text
+        left: set[str] = set()
+        for _ in range(200):
+            written = {one.subject: len(one.data) for one in list(seen) if len(one.subject.split(".")) > 6}
+            left = {subject for subject, size in written.items() if size}
+            if written and not left:
+                break
+            await asyncio.sleep(0.01)
+        assert left == set(), "what was parked is removed"

@@ -6,8 +6,7 @@ import asyncio
 import json
 import shutil
 import subprocess
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from ferrule.remote.link import GIVEN_UP, NatsLink, NotReached, RemoteProblem
 from ferrule.remote.server import ServerPlan, ServerUser, plan_users
 from ferrule.remote.wire import Nkey, claims_bucket, new_seed, read_call, read_key, seal, subject_token, unsigned
 from tests.needs import needs, slow
-from tests.remote.places import Server, calling, working
+from tests.remote.places import Server, calling, listening, working
 
 STARTS: list[str] = []
 MORE_CHANGES = ("arguments", "subject", "stranger", "protocol", "reply", "key", "garbage")
@@ -30,21 +29,6 @@ def mark(name: str) -> str:
     """Mark a start. Use this to count."""
     STARTS.append(name)
     return name
-
-
-@asynccontextmanager
-async def listening(server: Server, subject: str) -> AsyncGenerator[tuple[NatsLink, list[Any]]]:
-    """All messages on a subject, as a spy would have them."""
-    link, seen = NatsLink(server.key, 5.0), list[Any]()
-    await link.open([server.url], "spy")
-
-    async def keep(message: Any) -> None:
-        seen.append(message)
-
-    await link.connection.subscribe(subject, cb=keep)
-    await link.connection.flush()
-    yield link, seen
-    await link.close()
 
 
 async def test_a_call_that_is_sent_again_is_not_run_again(server: Server, pool: str) -> None:

@@ -516,7 +516,8 @@ class Desk:
         """Deliver a result, which may lie in pieces."""
         if "parked" in told:
             try:
-                data = await self.link.fetch(flight.call.pool, f"{flight.call.key}.r", told["parked"], told["hash"])
+                where = f"{flight.call.key}.{told.get('at', 'r')}"
+                data = await self.link.fetch(flight.call.pool, where, told["parked"], told["hash"])
             except RemoteProblem as problem:
                 flight.end({"lost": phrase("Its result did not arrive: {why}.", why=said_by(problem).rstrip("."))})
                 return
@@ -533,7 +534,7 @@ class Desk:
 
     def _asked(self, flight: Flight, told: dict[str, Any]) -> None:
         for number in [number for number in flight.asked if number < told["settled"]]:
-            del flight.asked[number]
+            flight.asked.pop(number).cancel()  # nobody waits for it any more
         number = told["number"]
         known = flight.asked.get(number)
         if known is None:

@@ -52,6 +52,8 @@ logger = logging.getLogger("ferrule.remote")
 
 _MOST_STATE = 65_536
 _SOON = 0.05
+_MOST_ASKED = 1_000_000
+"""Questions of one start: those of the next have other numbers, so that none gets an answer to another."""
 
 
 class RemoteJob:
@@ -67,6 +69,8 @@ class RemoteJob:
         self._keeper: asyncio.Task[None] | None = None
         self._stopped = ""
         self._began = 0.0
+        self.tries = 1
+        """Which start of the call this is."""
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._numbers = 0
         self._events = 0
@@ -131,7 +135,8 @@ class RemoteJob:
         call, link = self.call, self.link
         arguments: Any = call.arguments
         if call.parked:
-            arguments = await link.fetch(call.pool, f"{self.call.key}.a", call.parked, call.hashed)
+            where = f"{self.call.key}.a"  # one that is run again needs them again
+            arguments = await link.fetch(call.pool, where, call.parked, call.hashed, keep=call.idempotent)
         raw = RawCall(call.tool, arguments, id=call.call_id, version=call.version)
         events, listener = None, None
         if call.watched:
@@ -156,8 +161,9 @@ class RemoteJob:
             try:
                 if len(payload) > LARGEST:
                     raise RemoteProblem("too large")
-                pieces = await link.park(call.pool, f"{self.call.key}.r", payload)
-                payload = seal(call.secret, {"kind": "done", "parked": pieces, "hash": hash_of(payload)})
+                at = "r" if self.tries == 1 else f"r{self.tries}"  # an earlier start may still be writing its own
+                pieces = await link.park(call.pool, f"{self.call.key}.{at}", payload)
+                payload = seal(call.secret, {"kind": "done", "parked": pieces, "hash": hash_of(payload), "at": at})
             except RemoteProblem as problem:
                 payload = self._packed(self._too_large(len(payload), problem))
         if not call.idempotent:  # nobody else may run it, whatever becomes of this: one message to the server, not two
@@ -171,6 +177,8 @@ class RemoteJob:
             logger.warning("Call %s of %s ended after it was given up; its result is dropped", call.call_id, call.tool)
         if call.idempotent:
             await link.tell(self.message.reply, b"+ACK")
+            if revision is not None:
+                await link.remove(call.pool, f"{self.call.key}.a", call.parked)
 
     async def _settle(self, value: bytes) -> int | None:
         """End the claim. That takes a while where the servers choose a leader; the caller hears that we are there."""
@@ -275,7 +283,7 @@ class RemoteJob:
     async def ask(self, what: str, given: Any) -> Any:
         """Have the caller do something for the tool, once, however often the message has to be sent."""
         self._numbers += 1
-        number, call, link = self._numbers, self.call, self.link
+        number, call, link = self._numbers + (self.tries - 1) * _MOST_ASKED, self.call, self.link
         self._asked[number] = waiting = asyncio.get_running_loop().create_future()
         asked: dict[str, Any] = {
             "kind": "ask",

@@ -306,18 +306,23 @@ class NatsLink:
                 raise RemoteProblem(_refused(told["error"]))
         return len(pieces)
 
-    async def fetch(self, pool: str, key: str, pieces: int, hashed: str) -> bytes:
-        """What was parked; the pieces are removed, for only one reads them."""
-        bucket, found = claims_bucket(pool), list[bytes]()
+    async def fetch(self, pool: str, key: str, pieces: int, hashed: str, *, keep: bool = False) -> bytes:
+        """What was parked; the pieces are removed, unless somebody may have to read them again."""
+        found = list[bytes]()
         for number in range(pieces):
             piece = await self._piece(pool, f"{key}.{number}")
             found.append(piece)
         if hash_of(data := b"".join(found)) != hashed:
             raise RemoteProblem("what came is not what was sent")
-        for number in range(pieces):
-            purge = {"KV-Operation": "PURGE", "Nats-Rollup": "sub"}
-            await self.tell(f"$KV.{bucket}.{key}.{number}", b"", purge)
+        if not keep:
+            await self.remove(pool, key, pieces)
         return data
+
+    async def remove(self, pool: str, key: str, pieces: int) -> None:
+        """Make room of what was parked."""
+        purge = {"KV-Operation": "PURGE", "Nats-Rollup": "sub"}
+        for number in range(pieces):
+            await self.tell(f"$KV.{claims_bucket(pool)}.{key}.{number}", b"", purge)
 
     async def _piece(self, pool: str, key: str) -> bytes:
         bucket = claims_bucket(pool)

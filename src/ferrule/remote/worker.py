@@ -439,7 +439,8 @@ class PoolWorker:
             if not call.idempotent:
                 await job.tell({"kind": "claimed", "worker": told["worker"]})
             elif told["tries"] < MOST_TRIES:
-                job.claim = self._claim(job.nonce, told["tries"] + 1)
+                job.tries = told["tries"] + 1
+                job.claim = self._claim(job.nonce, job.tries)
                 return await self.link.set_claim(self.pool, job.call.key, job.claim, found.revision)
             else:
                 job.revision = found.revision
