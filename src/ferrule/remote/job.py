@@ -166,8 +166,6 @@ class RemoteJob:
                 payload = seal(call.secret, {"kind": "done", "parked": pieces, "hash": hash_of(payload), "at": at})
             except RemoteProblem as problem:
                 payload = self._packed(self._too_large(len(payload), problem))
-        if not call.idempotent:  # nobody else may run it, whatever becomes of this: one message to the server, not two
-            await link.tell(self.message.reply, b"+ACK")
         try:
             revision = await self._settle(DONE + payload)
         except NotReached:
@@ -183,8 +181,11 @@ class RemoteJob:
     async def _settle(self, value: bytes) -> int | None:
         """End the claim. That takes a while where the servers choose a leader; the caller hears that we are there."""
         link, call = self.link, self.call
+        # Nobody else may run a call that is not idempotent, whatever becomes of this. So both messages go in one, and
+        # first the one that somebody waits for.
+        along = (self.message.reply, b"+ACK") if not call.idempotent else None
         try:
-            return await link.set_claim(call.pool, self.call.key, value, self.revision)
+            return await link.set_claim(call.pool, self.call.key, value, self.revision, along=along)
         except NotReached:
             beating = asyncio.create_task(self._beat())
         try:

@@ -187,9 +187,14 @@ class NatsLink:
     # Asking the server
 
     async def ask(
-        self, subject: str, payload: bytes = b"", headers: dict[str, str] | None = None, timeout: float = 0.0
+        self,
+        subject: str,
+        payload: bytes = b"",
+        headers: dict[str, str] | None = None,
+        timeout: float = 0.0,
+        along: tuple[str, bytes] | None = None,
     ) -> Any:
-        """A request; raises `NotReached` when nobody answers in time.
+        """A request; raises `NotReached` when nobody answers in time. `along` is a message that goes with it.
 
         The client's own `request` does the same in twice the time, and a call waits for three of them.
         """
@@ -201,6 +206,8 @@ class NatsLink:
         timer = loop.call_later(patience, _time_is_up, answer, loop.time() + patience, patience)
         try:
             await self.connection.publish(subject, payload, reply=f"{self._inbox}.{number}", headers=headers)
+            if along is not None:
+                await self.connection.publish(*along)
             message = await answer
         except (self._errors, OSError) as error:
             raise NotReached(f"{type(error).__name__}: {error}") from None
@@ -257,14 +264,16 @@ class NatsLink:
             raise NotReached(f"the bucket answered {headers['Status']}")
         return found
 
-    async def set_claim(self, pool: str, key: str, value: bytes, last: int) -> int | None:
+    async def set_claim(
+        self, pool: str, key: str, value: bytes, last: int, along: tuple[str, bytes] | None = None
+    ) -> int | None:
         """Change a claim that is still at revision `last` (0: that is not there), and give its new revision.
 
         None where somebody else changed it. An answer that got lost is asked for again: the value says whose it is.
         """
         bucket = claims_bucket(pool)
         headers = {"Nats-Expected-Last-Subject-Sequence": str(last)}
-        told = from_json((await self.ask(f"$KV.{bucket}.{key}", value, headers)).data)
+        told = from_json((await self.ask(f"$KV.{bucket}.{key}", value, headers, along=along)).data)
         if (error := told.get("error")) is None:
             return told["seq"]
         if error.get("err_code") not in _WRONG_REVISION:
