@@ -237,8 +237,10 @@ async def working(
         yield worker
     finally:
         stop.set()
-        await task
-        await link.close()
+        try:
+            await task
+        finally:
+            await link.close()
 
 
 @asynccontextmanager

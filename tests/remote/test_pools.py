@@ -13,6 +13,7 @@ from inline_snapshot import snapshot
 
 from ferrule import Runtime, Session, ToolContext, tool
 from ferrule.builtin.all_tools import builtin_tools
+from ferrule.core.access import reads
 from ferrule.core.call import RawCall
 from ferrule.core.context import Caller
 from ferrule.core.events import RegistryEvent
@@ -20,7 +21,7 @@ from ferrule.policy.decide import RulePolicy
 from ferrule.registry.registry import Registry
 from ferrule.remote.link import NatsLink
 from ferrule.remote.offers import follow
-from ferrule.remote.wire import Nkey, claims_bucket, new_seed
+from ferrule.remote.wire import Nkey, RemoteProblem, calls_stream, claims_bucket, new_seed
 from ferrule.remote.worker import HERE
 from tests.remote.places import Server, calling, calls_to, free_port, working
 
@@ -249,3 +250,69 @@ async def test_a_pool_that_an_earlier_version_made_is_brought_up_to_date(server:
     assert told.data == 3
     assert "republish" in (await link.api(f"STREAM.INFO.{name}"))["config"]
     await link.close()
+
+
+@tool(kind="readonly", touches=reads("path", "{path}"))
+async def see(path: str, seconds: float = 0.0) -> str:
+    """Look at a file. Use this to see."""
+    await asyncio.sleep(seconds)
+    return "seen"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tenants", [[], ["acme"]])
+@pytest.mark.parametrize("seconds", [0.0, 1.0])
+async def test_a_worker_goes_on_when_its_consumers_were_deleted(
+    server: Server, pool: str, tmp_path: Path, tenants: list[str], seconds: float
+) -> None:
+    """While it waits for calls, and while it has no place free and waits for none."""
+    session, stream = Session(workspace=tmp_path, caller=Caller("acme")), calls_stream(pool)
+    link, tools = NatsLink(server.key, 5.0), [add, see]
+    await link.open([server.url], "admin")
+    async with (
+        working(server, pool, tools, workspace=tmp_path, tenants=tenants, concurrency=1),
+        calling(server, pool, tools, session=session) as runtime,
+    ):
+        await runtime.run("add", {"first": 1})
+        going = asyncio.create_task(runtime.run("see", {"path": "a", "seconds": seconds}))
+        await asyncio.sleep(0.3)
+        names = (await link.api(f"CONSUMER.NAMES.{stream}"))["consumers"]
+        assert len(names) == 2
+        for name in names:
+            assert (await link.api(f"CONSUMER.DELETE.{stream}.{name}"))["success"]
+        await going
+        calls = runtime.run("add", {"first": 1}), runtime.run("see", {"path": "a"})
+        results = await asyncio.wait_for(asyncio.gather(*calls), 15)
+    await link.close()
+    assert [one.data for one in results] == [3, "seen"]
+
+
+@pytest.mark.slow
+async def test_a_worker_without_a_queue_says_so_and_ends(server: Server, pool: str) -> None:
+    link = NatsLink(server.key, 5.0)
+    await link.open([server.url], "admin")
+    with pytest.raises(RemoteProblem, match="has no queue for the pool"):
+        async with working(server, pool, [add]) as worker:
+            await link.api(f"STREAM.DELETE.{calls_stream(pool)}")
+            await asyncio.sleep(1.5)
+            before = worker.link.connection.stats["out_msgs"]
+            await asyncio.sleep(1.0)
+            assert worker.link.connection.stats["out_msgs"] - before < 40
+            await asyncio.sleep(4.0)
+    await link.close()
+
+
+@pytest.mark.slow
+async def test_a_tenant_may_be_called_like_what_belongs_to_a_worker(server: Server, pool: str, tmp_path: Path) -> None:
+    async with (
+        working(server, pool, [add, see], workspace=tmp_path, name="one"),
+        calling(server, pool, [add, see], wait=2.0) as runtime,
+    ):
+        for tenant in ("w-one-all", "w-one", "t-x", "w-one-all"):
+            session = Session(workspace=tmp_path, caller=Caller(tenant))
+            calls = (
+                runtime.run("add", {"first": 1}, session=session),
+                runtime.run("see", {"path": "a"}, session=session),
+            )
+            results = await asyncio.wait_for(asyncio.gather(*calls), 10)
+            assert [one.data for one in results] == [3, "seen"], tenant

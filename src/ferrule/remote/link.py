@@ -40,7 +40,8 @@ _CONNECT_SECONDS = 5.0
 _PATIENCE = 5.0
 _CLOCK_SECONDS = 60.0
 _BEHIND = 30
-_NOBODY = "503"
+NOBODY = "503"
+"""What the server answers where nobody listens."""
 _SAME_KEY = ".".join(f"{{{{wildcard({number})}}}}" for number in (1, 2, 3, 4))
 _WRONG_REVISION = (10071, 10164)
 
@@ -214,7 +215,7 @@ class NatsLink:
         finally:
             timer.cancel()
             del self._answers[number]
-        if message is None or (message.headers and message.headers.get("Status") == _NOBODY):
+        if message is None or (message.headers and message.headers.get("Status") == NOBODY):
             raise NotReached("no answer" if message is None else "nobody is there to answer")
         return message
 
@@ -241,7 +242,7 @@ class NatsLink:
             began = monotonic()
             told = await self.api(f"STREAM.INFO.{calls_stream(pool)}")
             if "ts" not in told:
-                raise RemoteProblem(_no_stream(pool))
+                raise RemoteProblem(no_stream(pool))
             stamp = datetime.fromisoformat(told["ts"][:26].rstrip("Z") + "+00:00").timestamp()
             self._clock = stamp - (monotonic() - began) / 2, began
         stamp, at = self._clock
@@ -384,7 +385,7 @@ class NatsLink:
                     settings = {**told["config"], "republish": config["republish"]}
                     told = await self.api(f"STREAM.UPDATE.{config['name']}", settings, timeout=10)
             except NotReached:
-                raise RemoteProblem(_no_stream(pool)) from None
+                raise RemoteProblem(no_stream(pool)) from None
             if "error" in told:
                 raise RemoteProblem(_refused(told["error"]))
 
@@ -445,7 +446,7 @@ def _unreached(urls: list[str], problems: list[Exception], key: Nkey) -> RemoteP
     )
 
 
-def _no_stream(pool: str) -> str:
+def no_stream(pool: str) -> str:
     return phrase(
         "The server has no queue for the pool `{pool}` yet, and this key may not create one. Run `ferrule remote setup "
         "{pool}` with the admin key.",

@@ -16,7 +16,7 @@ from pydantic_core import to_json
 from ferrule.core.loops import start_task
 from ferrule.core.phrases import phrase
 from ferrule.remote.job import RemoteJob
-from ferrule.remote.link import CLAIM_SECONDS, RUNNING, NotReached
+from ferrule.remote.link import CLAIM_SECONDS, NOBODY, RUNNING, NotReached, no_stream
 from ferrule.remote.offers import definition_of
 from ferrule.remote.roster import Announcement, holds, real_path
 from ferrule.remote.sessions import WorkerSessions
@@ -42,6 +42,8 @@ _HELD_SECONDS = 0.5
 _FUTURE_SECONDS = 60.0
 _SKIP_SECONDS = 0.3
 _FIND_SECONDS = 2.0
+_GONE_SECONDS = 1.0
+_NOT_FOUND = 404
 _STOP_SECONDS = 5.0
 _IDLE_SECONDS = 600.0
 
@@ -59,8 +61,12 @@ class Taken:
 class CallSource:
     """One tenant's calls, or those for this worker alone. Each has its turn, however many calls the others have."""
 
-    name: str
     consumer: str
+    subject: str
+    made: bool = False
+    """Whether the server has its consumer, as far as we know."""
+    gone: float = 0.0
+    """Since when nobody answers for its consumer: it was deleted, or the servers choose a leader for it."""
     expected: int = 0
     """Messages that were asked for and have not come."""
     until: float = 0.0
@@ -138,11 +144,11 @@ class PoolWorker:
         await subscribe(f"who.{pool}", cb=self._asked_who)
         await subscribe(f"define.{pool}.{self.name}", cb=self._define)
         for tenant in self.tenants or []:
-            await self._add_source(tenant, f"call.{pool}.{tenant}.>")
+            await self._add_tenant(tenant)
         if self.workspace:
             for tenant in self.tenants or ["*"]:
                 await self._add_source(self._near(tenant), f"near.{pool}.{tenant}.{self.name}.>")
-        await self._find_tenants()
+        await self._find_calls()
         loops = [asyncio.create_task(one) for one in (self._announce_often(), self._find_often(), self._tick())]
         try:
             await self._announce()
@@ -232,16 +238,22 @@ class PoolWorker:
 
     # Where calls come from
 
-    async def _add_source(self, name: str, subject: str) -> None:
-        if name in self._sources:
-            return
-        consumer = name if name.startswith("w-") else f"t-{name}"
-        self._sources[name] = source = CallSource(name, consumer)
-        stream = calls_stream(self.pool)
+    async def _add_tenant(self, tenant: str) -> None:
+        await self._add_source(f"t-{tenant}", f"call.{self.pool}.{tenant}.>")
+
+    async def _add_source(self, consumer: str, subject: str) -> None:
+        if consumer not in self._sources:
+            self._sources[consumer] = source = CallSource(consumer, subject)
+            if why := await self._make_consumer(source):
+                logger.warning("Calls at %s cannot be taken yet: %s", subject, why)
+
+    async def _make_consumer(self, source: CallSource) -> str:
+        """Have the server make what is pulled from, and say why not. Where it is there already, nothing changes."""
+        stream, consumer = calls_stream(self.pool), source.consumer
         config: dict[str, Any] = {
             "durable_name": consumer,
             "name": consumer,
-            "filter_subject": subject,
+            "filter_subject": source.subject,
             "ack_policy": "explicit",
             "ack_wait": int(self.link.lease * 1e9),
             "max_deliver": -1,
@@ -251,15 +263,14 @@ class PoolWorker:
         }
         body = {"stream_name": stream, "config": config, "action": ""}
         try:
-            told = await self.link.api(f"CONSUMER.CREATE.{stream}.{consumer}.{subject}", body, timeout=5)
+            told = await self.link.api(f"CONSUMER.CREATE.{stream}.{consumer}.{source.subject}", body, timeout=5)
         except NotReached:
             told = {"error": {"description": "no answer"}}
         if "error" in told:
-            del self._sources[name]
-            logger.warning("Calls of %s cannot be taken: %s", name, told["error"].get("description"))
-            return
-        source.served = self._count
+            return str(told["error"].get("description"))
+        source.made, source.served, source.expected = True, self._count, 0
         self._fill()
+        return ""
 
     def _near(self, tenant: str) -> str:
         """The source of calls for this worker alone."""
@@ -267,25 +278,32 @@ class PoolWorker:
 
     async def _hinted(self, message: Any) -> None:
         tenant = message.subject.rpartition(".")[2]
-        if tenant not in self._sources:
-            self.spawn(self._add_source(tenant, f"call.{self.pool}.{tenant}.>"))
+        if f"t-{tenant}" not in self._sources:
+            self.spawn(self._add_tenant(tenant))
 
     async def _find_often(self) -> None:
+        missing = 0
         while True:
             await asyncio.sleep(_FIND_SECONDS)
-            await self._find_tenants()
+            missing = 0 if await self._find_calls() else missing + 1
+            if missing > 1:  # better to end, and be started again, than to wait for what nobody can send
+                raise RemoteProblem(no_stream(self.pool))
+            for source in [one for one in self._sources.values() if not one.made]:
+                await self._make_consumer(source)
 
-    async def _find_tenants(self) -> None:
-        """Tenants that have calls here, also where their hint was not heard."""
-        if self.tenants is not None:
-            return
+    async def _find_calls(self) -> bool:
+        """Find tenants that have calls here, also where their hint was not heard; False where there is no queue."""
         with suppress(NotReached):
             told = await self.link.api(
                 f"STREAM.INFO.{calls_stream(self.pool)}", {"subjects_filter": f"call.{self.pool}.>"}
             )
+            if told.get("error", {}).get("code") == _NOT_FOUND:
+                return False
             subjects: dict[str, int] = told.get("state", {}).get("subjects") or {}
-            for subject in subjects:
-                await self._add_source(tenant := subject.split(".")[2], f"call.{self.pool}.{tenant}.>")
+            if self.tenants is None:
+                for tenant in {subject.split(".")[2] for subject in subjects}:
+                    await self._add_tenant(tenant)
+        return True
 
     # Taking calls in turn
 
@@ -301,10 +319,11 @@ class PoolWorker:
             taken = min(self._held, key=lambda one: one.source.served)
             self._held.remove(taken)
             self._begin(taken)
-        if self._held or self.free <= 0 or not self._sources or not self.link.is_connected:
+        sources = [one for one in self._sources.values() if one.made]
+        if self._held or self.free <= 0 or not sources or not self.link.is_connected:
             return
-        share, now = max(1, self.free // len(self._sources)), monotonic()
-        for source in self._sources.values():
+        share, now = max(1, self.free // len(sources)), monotonic()
+        for source in sources:
             if source.expected <= 0 or now > source.until:
                 source.expected, source.until = share, now + _PULL_SECONDS + 1
                 self.spawn(self._pull(source, share))
@@ -312,7 +331,7 @@ class PoolWorker:
     async def _pull(self, source: CallSource, batch: int) -> None:
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{calls_stream(self.pool)}.{source.consumer}"
         body = to_json({"batch": batch, "expires": int(_PULL_SECONDS * 1e9)})
-        await self.link.tell(subject, body, reply=f"{self._inbox}.{source.name}")
+        await self.link.tell(subject, body, reply=f"{self._inbox}.{source.consumer}")
 
     async def _take(self, message: Any) -> None:
         headers: dict[str, str] = message.headers or {}
@@ -320,19 +339,19 @@ class PoolWorker:
             source = self._sources.get(message.subject.rpartition(".")[2])
             if source is not None and headers["Status"] != "100":
                 source.expected = 0
-                if headers["Status"] not in ("404", "408"):  # the consumer is gone, say: made again by the next search
-                    logger.info("Pull of %s: %s", source.name, headers.get("Description", headers["Status"]))
-                    if "Consumer" in headers.get("Description", ""):
-                        self._sources.pop(source.name, None)
-                asyncio.get_running_loop().call_later(0.01, self._fill)
+                gone = headers["Status"] == NOBODY or "Consumer" in headers.get("Description", "")
+                source.gone = (source.gone or monotonic()) if gone else 0.0
+                if headers["Status"] not in ("404", "408"):
+                    logger.info("Pull of %s: %s", source.consumer, headers.get("Description", headers["Status"]))
+                asyncio.get_running_loop().call_later(0.1 if gone else 0.01, self._fill)
             return
         parts = message.subject.split(".")
-        source = self._sources.get(parts[2] if parts[0] == "call" else self._near(parts[2]))
+        source = self._sources.get(f"t-{parts[2]}" if parts[0] == "call" else self._near(parts[2]))
         if source is None:
             await self._give_back(message)
             return
         source.expected -= 1
-        source.last = monotonic()
+        source.gone, source.last = 0.0, monotonic()
         taken = Taken(message, source, monotonic())
         if self._draining:
             await self._give_back(message)
@@ -361,6 +380,10 @@ class PoolWorker:
             for name in [name for name, one in self._sources.items() if now - one.last > _IDLE_SECONDS]:
                 if self.tenants is None and not name.startswith("w-"):
                     del self._sources[name]  # its next call is hinted at, or found
+            for source in self._sources.values():
+                if source.gone and now - source.gone > _GONE_SECONDS:
+                    source.gone, source.made = 0.0, False
+                    self.spawn(self._make_consumer(source))
             if self.link.is_closed:
                 raise RemoteProblem(phrase("The NATS server closed the connection: {why}.", why=self.link.last_error))
             self._fill()
