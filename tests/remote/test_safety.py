@@ -254,6 +254,8 @@ async def test_a_worker_can_neither_read_nor_answer_what_is_not_its_own(
         await asyncio.wait_for(link.set_claim(pool, f"{tenant}.x", GIVEN_UP, 0), 5)
     with pytest.raises(NotReached):
         await link.claim(pool, f"{tenant}.x")
+    with pytest.raises(NotReached):  # it would list the keys of others' claims
+        await link.api(f"STREAM.INFO.KV_{bucket}", {"subjects_filter": ">"}, timeout=0.2)
     # Somebody else's call goes by, and its answer.
     other = NatsLink(read_key(keys / "admin.key"), 5.0)
     await other.open([server.url], "admin")

@@ -204,10 +204,14 @@ def worker_user(name: str, public: str, pool: str, tenants: Sequence[str], worke
     """A worker: takes calls of its pool, and of its tenants where it is for some; `worker` is its `--name` then."""
     bucket, stream = claims_bucket(pool), calls_stream(pool)
     named = worker or "*"
-    publish = [f"$JS.API.STREAM.INFO.{stream}", f"$JS.API.STREAM.INFO.KV_{bucket}", f"here.{pool}.{named}"]
+    publish = [f"$JS.API.STREAM.INFO.{stream}", f"here.{pool}.{named}"]
     subscribe = [f"_INBOX.{public}.>", f"who.{pool}", f"define.{pool}.{named}"]
     consumers = {"*": ">"}
-    if tenants:
+    if not tenants:
+        # Not for a worker of one tenant: the server lists all keys then, and answers wherever it is asked to. So who
+        # knows the key of another's claim could have the server write there.
+        publish.append(f"$JS.API.STREAM.INFO.KV_{bucket}")
+    else:
         consumers = {}
         for tenant in _tokens(tenants):
             consumers[f"t-{tenant}"] = f"call.{pool}.{tenant}.>"

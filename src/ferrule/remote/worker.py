@@ -134,7 +134,7 @@ class PoolWorker:
     async def serve(self, stop: asyncio.Event, ready: Callable[[], None] = lambda: None) -> None:
         """Take calls until `stop` is set; then let the running ones end, and leave."""
         link, pool = self.link, self.pool
-        await link.prepare(pool, self.options.replicas)
+        await link.prepare(pool, self.options.replicas, look_at_claims=self.tenants is None)
         await link.now(pool)
         subscribe = link.connection.subscribe
         await subscribe(f"{self._inbox}.*", cb=self._take, pending_msgs_limit=-1, pending_bytes_limit=-1)
