@@ -16,7 +16,17 @@ from ferrule import Session, tool
 from ferrule.core.context import Caller
 from ferrule.remote.link import GIVEN_UP, NatsLink, NotReached, RemoteProblem
 from ferrule.remote.server import ServerPlan, ServerUser, plan_users
-from ferrule.remote.wire import Nkey, claims_bucket, new_seed, read_call, read_key, seal, subject_token, unsigned
+from ferrule.remote.wire import (
+    Nkey,
+    claims_bucket,
+    new_seed,
+    read_call,
+    read_key,
+    require_pool,
+    seal,
+    subject_token,
+    unsigned,
+)
 from tests.needs import needs, slow
 from tests.remote.places import Server, calling, listening, working
 
@@ -275,3 +285,29 @@ async def test_a_worker_can_neither_read_nor_answer_what_is_not_its_own(
     await other.close()
     assert heard == []
     assert got == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tenant", ["w-acme", "Ümläut & co.", "租" * 64, "x" * 5000], ids=lambda one: str(len(one)))
+async def test_a_tenant_may_have_any_name(tmp_path: Path, tenant: str) -> None:
+    pool, keys, server = "p" * 64, tmp_path / "keys", Server(tmp_path / "server")
+    users = plan_users(keys, [pool, pool], [tenant, "acme", tenant])
+    server._config = ServerPlan(users, f"127.0.0.1:{server.port}", str(tmp_path / "store"), name="a{").text()
+    server.start()
+    name = users[2].name
+    assert require_pool(name) == name, "`ferrule worker --name` takes it"
+    try:
+        admin = NatsLink(read_key(keys / "admin.key"), 5.0)
+        await admin.open([server.url], "setup")
+        await admin.prepare(pool)
+        await admin.close()
+        caller = read_key(keys / "caller.key")
+        worker = read_key(keys / f"{name}.key", [caller.public])
+        trusting = read_key(keys / "caller.key", [worker.public])
+        async with (
+            working(server, pool, [mark], key=worker, tenants=[tenant], name=name, workspace=tmp_path),
+            calling(server, pool, [mark], key=trusting, wait=5.0, queue=5.0) as runtime,
+        ):
+            assert (await runtime.run("mark", {"name": "mine"}, session=of_tenant(tenant))).success
+    finally:
+        server.stop()

@@ -22,6 +22,7 @@ from ferrule.remote.wire import (
     RemoteProblem,
     calls_stream,
     claims_bucket,
+    hash_of,
     new_seed,
     read_key,
     require_pool,
@@ -249,7 +250,11 @@ class ServerPlan:
 
     def text(self) -> str:
         """The file for `nats-server -c`."""
-        lines = [*(f"# {one}" for one in self.comments), f"server_name: {self.name}", f'listen: "{self.listen}"']
+        lines = [
+            *(f"# {one}" for one in self.comments),
+            f"server_name: {json.dumps(self.name)}",
+            f'listen: "{self.listen}"',
+        ]
         lines += [
             "jetstream {",
             f"  store_dir: {json.dumps(self.store)}",
@@ -292,6 +297,7 @@ def plan_users(keys: Path, pools: Sequence[str], tenants: Sequence[str]) -> list
     Keys that are there are kept, so that the same command gives the same configuration again.
     """
     keys.mkdir(parents=True, exist_ok=True, mode=0o700)
+    pools, tenants = list(dict.fromkeys(pools)), list(dict.fromkeys(tenants))
 
     def public(name: str) -> str:
         file = keys / f"{name}.key"
@@ -307,9 +313,17 @@ def plan_users(keys: Path, pools: Sequence[str], tenants: Sequence[str]) -> list
         if not tenants:
             users.append(worker_user(f"worker-{pool}", public(f"worker-{pool}"), pool, ()))
         for tenant in tenants:
-            name = f"worker-{pool}-{subject_token(tenant)}"
+            name = _worker_name(pool, tenant)
             users.append(worker_user(name, public(name), pool, [tenant], name))
     return users
+
+
+def _worker_name(pool: str, tenant: str) -> str:
+    """What a tenant's worker is called, and its key: what its `--name` can be."""
+    name = f"worker-{pool}-{tenant}"
+    with suppress(RemoteProblem):
+        return require_pool(name)
+    return f"worker-{pool[:30]}-{hash_of(f'{pool} {tenant}'.encode())[:16]}"
 
 
 def _tokens(tenants: Sequence[str]) -> list[str]:

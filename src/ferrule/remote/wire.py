@@ -38,6 +38,8 @@ LARGEST = 64_000_000
 _KEY_LENGTH = 56
 _SIGNED_LENGTH = _KEY_LENGTH + 64
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+_MOST_TOKEN = 120
+"""The server makes a file of a consumer's name, which has a tenant's and a worker's in it, and takes 255 letters."""
 _POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -52,7 +54,10 @@ def subject_token(text: str | None) -> str:
     """A tenant's or a tool's name as one token of a subject; different names give different tokens."""
     if not text:
         return "_"
-    return "=" + text if text == "_" else _UNSAFE.sub(lambda found: "=" + found[0].encode().hex() + "=", text)
+    if text == "_":
+        return "=_"
+    token = _UNSAFE.sub(lambda found: "=" + found[0].encode().hex() + "=", text)
+    return token if len(token) <= _MOST_TOKEN else "==" + hash_of(text.encode())  # as it is, none begins with two
 
 
 def require_pool(name: str) -> str:
