@@ -23,7 +23,7 @@ from ferrule.core.events import Done, Partial, Progress
 from ferrule.core.result import Attachment, Output
 from ferrule.records.telemetry import SpanTracer
 from ferrule.remote.job import RemoteJob
-from ferrule.remote.link import NatsLink
+from ferrule.remote.link import NatsLink, NotReached
 from ferrule.remote.wire import claims_bucket
 from ferrule.remote.worker import HERE
 from tests.remote.places import Server, calling, calls_to, listening, working
@@ -446,3 +446,37 @@ async def test_a_call_that_is_run_again_is_given_the_same_and_asks_anew(
                 break
             await asyncio.sleep(0.01)
         assert left == set(), "what was parked is removed"
+
+
+async def test_a_call_that_is_cancelled_while_it_is_handed_over_does_not_start_later(
+    server: Server, pool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has it, but says so too late; it is cancelled before it is sent once more."""
+    ran: list[str] = []
+    handed, send = asyncio.Event(), NatsLink.send_call
+
+    @tool(kind="readonly")
+    async def note(name: str) -> str:
+        """Note a start, and take a while. Use this to count."""
+        ran.append(name)
+        await asyncio.sleep(0.5)
+        return name
+
+    async def unanswered(self: NatsLink, subject: str, uid: str, payload: bytes) -> None:
+        await send(self, subject, uid, payload)
+        if b"cancelled" in payload:
+            handed.set()
+            raise NotReached("no answer")
+
+    monkeypatch.setattr(NatsLink, "send_call", unanswered)
+    async with working(server, pool, [note], concurrency=1), calling(server, pool, [note]) as runtime:
+        first = asyncio.create_task(runtime.run("note", {"name": "first"}))
+        while not ran:
+            await asyncio.sleep(0.01)
+        others = [asyncio.create_task(runtime.run("note", {"name": name})) for name in ("second", "cancelled")]
+        await handed.wait()
+        others[1].cancel()
+        await asyncio.wait([first, *others])
+        assert others[1].cancelled()
+        assert (await runtime.run("note", {"name": "last"})).success
+    assert ran == ["first", "second", "last"]

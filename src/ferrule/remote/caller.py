@@ -317,13 +317,17 @@ class Desk:
 
     async def _hand_over(self, flight: Flight, payload: bytes) -> None:
         """Publish until the server has it. Where that stays unknown, the claim decides what became of it."""
+        try:
+            await self._publish(flight, payload)
+        except asyncio.CancelledError:
+            self.spawn(self._abandon(flight))  # it may be on its way
+            raise
+
+    async def _publish(self, flight: Flight, payload: bytes) -> None:
         call, until = flight.call, monotonic() + 2 * self.link.lease
         while True:
             try:
                 return await self.link.send_call(call.subject, call.uid, payload)
-            except asyncio.CancelledError:
-                self.spawn(self._abandon(flight))  # it may be on its way
-                raise
             except NotReached:
                 if monotonic() < until:
                     await asyncio.sleep(0.1)
@@ -432,14 +436,20 @@ class Desk:
                 await self._control(flight, {"kind": "cancel"})
                 await asyncio.wait({flight.done}, timeout=0.25)
         except asyncio.CancelledError:  # it was waited for long enough
-            self.spawn(self._declare_lost(flight, flight.revision))
+            known = flight.worker is not None
+            self.spawn(self._declare_lost(flight, flight.revision) if known else self._abandon(flight))
             raise
         return flight.told
 
     async def _abandon(self, flight: Flight) -> None:
-        """Stop a call that nobody waits for any more."""
-        if not await self._give_up(flight):
-            await self._control(flight, {"kind": "cancel"})
+        """Stop a call that nobody waits for any more, as soon as the server can be told."""
+        while not await self._give_up(flight):
+            if flight.worker is not None or flight.told is not None:
+                await self._control(flight, {"kind": "cancel"})
+                return
+            if monotonic() - flight.sent > flight.call.valid:
+                return
+            await asyncio.sleep(0.1)
 
     async def _give_up(self, flight: Flight) -> bool:
         """See to it that nobody starts the call; False where somebody has, or where that cannot be known."""
