@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from pathlib import Path
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 from playwright.async_api import Route
@@ -212,3 +213,33 @@ async def test_a_store_that_fails_is_named_and_its_inside_stays_inside(tmp_path:
         with sqlite3.connect(tmp_path / "s.db", timeout=60) as store:
             store.execute("ALTER TABLE calls_gone RENAME TO calls")
         assert (await client.get("/")).status_code == 200
+
+
+async def test_a_form_that_no_browser_sends_is_refused_in_words(tmp_path: Path) -> None:
+    async with shown(tmp_path) as service, browsing(service) as client:
+        for form, headers in (
+            ({"token": "é💥"}, {}), ({"token": "x"}, {"Sec-Fetch-Site": "", "Origin": "http://["}),
+            ({"token": "\u202e"}, {"Sec-Fetch-Site": "", "Origin": "null"}),
+        ):  # fmt: skip
+            answer = await client.post("/admin/users", data={**form, "do": "create", "name": "eve"}, headers=headers)
+            assert answer.status_code == 403
+            assert "The form has expired." in answer.text
+        assert (await client.get(f"/static/{'x' * 5000}")).status_code == 404
+
+
+async def test_half_a_form_changes_nothing(tmp_path: Path) -> None:
+    """A connection that breaks off while a form is sent: what was left out may be a limit."""
+    async with shown(tmp_path) as service, browsing(service) as client:
+        sent = urlencode({"token": await token_on(client, "/admin/users"), "do": "create", "name": "eve"}).encode()
+        place = urlsplit(service.url)
+        _, writer = await asyncio.open_connection(place.hostname, place.port)
+        writer.write(
+            f"POST /admin/users HTTP/1.1\r\nHost: {place.netloc}\r\nSec-Fetch-Site: same-origin\r\n"
+            f"Cookie: ferrule_session={service.key}\r\nContent-Length: {len(sent) + 40}\r\n\r\n".encode()
+            + sent
+        )
+        await writer.drain()
+        await asyncio.sleep(0.3)
+        writer.close()
+        await asyncio.sleep(0.3)
+        assert [one.name for one in await (await service.client()).users()] == ["admin"]
