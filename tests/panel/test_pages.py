@@ -134,6 +134,13 @@ async def test_a_revoked_key_ends_its_session_at_once(tmp_path: Path) -> None:
             assert 'ferrule_session=""' in answer.headers["set-cookie"]
 
 
+@pytest.mark.parametrize("other", ['a={"b": 1}', "a b=1", "=x; ;;", "ÿ=ÿ", 'a=\\"; b="c'])
+async def test_a_cookie_of_another_program_on_the_host_ends_no_session(tmp_path: Path, other: str) -> None:
+    async with shown(tmp_path) as service, browsing(service, "") as client:
+        for cookies in (f"{other}; ferrule_session={service.key}", f"ferrule_session={service.key}; {other}"):
+            assert (await client.get("/", headers={b"Cookie": cookies.encode("latin-1")})).status_code == 200
+
+
 async def test_language_and_theme_are_chosen_or_follow_the_browser(tmp_path: Path) -> None:
     async with shown(tmp_path) as service, browsing(service) as client:
         chinese = {"Accept-Language": "fr, zh-CN;q=0.8, en;q=0.5"}

@@ -10,10 +10,10 @@ import hashlib
 import hmac
 import logging
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl, quote, urlencode
 
+from starlette.requests import cookie_parser
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from starlette.routing import compile_path
 
@@ -75,7 +75,8 @@ class PanelRequest:
         self.parts: Mapping[str, str] = {}
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
         self.query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
-        self.cookies = _cookies(self.header(b"cookie"))
+        # Other programs on this host set cookies too, and not all of them are well-formed.
+        self.cookies = cookie_parser(self.header(b"cookie"))
         self.language = language_of(self.cookies.get("ferrule_lang"), self.header(b"accept-language"))
         theme = self.cookies.get("ferrule_theme", "")
         self.theme = theme if theme in ("light", "dark") else ""
@@ -334,10 +335,3 @@ def keep(response: Response, name: str, value: str, *, seconds: int, secure: boo
 
 def forget(response: Response, name: str, *, secure: bool, path: str = "/") -> None:
     response.delete_cookie(name, path=path, secure=secure, httponly=True, samesite="strict")
-
-
-def _cookies(header: str) -> dict[str, str]:
-    try:
-        return {name: one.value for name, one in SimpleCookie(header).items()}
-    except CookieError:
-        return {}
