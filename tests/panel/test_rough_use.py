@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
@@ -243,3 +244,29 @@ async def test_half_a_form_changes_nothing(tmp_path: Path) -> None:
         writer.close()
         await asyncio.sleep(0.3)
         assert [one.name for one in await (await service.client()).users()] == ["admin"]
+
+
+CHANGED = (
+    "garbage", "5", "{}", "null", "[]", "[1, 2]", "[" * 20_000, json.dumps(["x"] * 10 + [7] + ["x"] * 18),
+    json.dumps(["x"] * 15 + [{}] + ["x"] * 13),
+)  # fmt: skip
+"""What somebody may write in place of a row of the audit log."""
+
+
+async def test_a_row_of_any_form_is_shown_named_and_exported(tmp_path: Path) -> None:
+    async with shown(tmp_path) as service, browsing(service) as client:
+        admin = await service.client()
+        for a in range(3):
+            await admin.call("add", {"a": a, "b": 2})
+        calls = [f"/calls/{one.id}" for one in (await admin.calls()).calls]
+        for content in CHANGED:
+            with sqlite3.connect(tmp_path / "s.db", timeout=60) as store:
+                store.execute("UPDATE audit SET content = ? WHERE seq = 2", (content,))
+            for path in ("/audit", "/audit?q=add", "/audit?outcome=failure", "/audit/row/2", "/statistics", *calls):
+                assert (await client.get(path)).status_code == 200, (path, content[:50])
+            assert "failed at row 2." in (await client.get("/audit?verify=1")).text, content[:50]
+            assert [json.loads(one)["seq"] for one in (await client.get("/audit/export")).text.splitlines()] == [
+                1,
+                2,
+                3,
+            ]

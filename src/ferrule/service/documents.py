@@ -9,7 +9,7 @@ import random
 from datetime import UTC, datetime
 from functools import lru_cache
 from time import time, time_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
@@ -18,7 +18,7 @@ from ferrule.core.errors import ErrorKind
 from ferrule.core.result import Attachment, ErrorInfo, ToolResult, finite, plainly
 from ferrule.pipeline.stages import CallRecord
 from ferrule.records.redact import keep_arguments, redact_value
-from ferrule.records.row import CONTENT
+from ferrule.records.row import CONTENT, unreadable_content
 from ferrule.service.directory import TOKEN_KEY
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ _MOST_OUTPUT = 65_536
 _MOST_COST = 1e9
 _MOST_NAME = 256
 _SHOWN_OF_CUT = 2_000
+_ARGUMENTS, _LEAST = CONTENT.index("arguments"), CONTENT.index("waited")
+"""What any row of the audit log has: the columns after it are newer."""
+_CHANGED = "This row was changed: it does not have the form of one."
 
 
 _chances = random.Random(os.urandom(32))  # noqa: S311 - an id is no secret; it must be nobody else's
@@ -270,7 +273,22 @@ def key_document(row: Row[Any], secret: str | None = None) -> dict[str, Any]:
     return document if secret is None else {**document, "secret": secret}
 
 
+def audit_content(row: Row[Any]) -> list[Any] | None:
+    """What a row of the audit log says, in the order of `CONTENT`; None where somebody wrote something else there."""
+    try:
+        said = json.loads(row.content)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, list) or len(content := cast("list[Any]", said)) < _LEAST:
+        return None
+    is_flat = not any(isinstance(one, (list, dict)) for one in content)
+    return content if is_flat and isinstance(content[_ARGUMENTS], str) else None
+
+
 def audit_document(row: Row[Any]) -> dict[str, Any]:
-    said = dict(zip(CONTENT, json.loads(row.content), strict=False))
+    content = audit_content(row)
+    said = dict(zip(CONTENT, content or unreadable_content(0.0, _CHANGED), strict=False))
+    if content is None:
+        said["arguments"] = row.content if isinstance(row.content, str) else str(row.content)
     said["cached"], said["abandoned"] = bool(said["cached"]), bool(said["abandoned"])
     return {"seq": row.seq, **said, "prev_hash": row.prev_hash, "hash": row.hash}

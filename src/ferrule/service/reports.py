@@ -20,7 +20,7 @@ from ferrule.policy.explain import explain
 from ferrule.records.row import CONTENT
 from ferrule.service import directory
 from ferrule.service.directory import RoleRules, check_role_rules
-from ferrule.service.documents import audit_document, call_json, new_id
+from ferrule.service.documents import audit_content, audit_document, call_json, new_id
 from ferrule.service.http import ApiRoute, Parameter, RequestProblem, json_response
 from ferrule.service.live import events_of
 from ferrule.service.messages import (
@@ -98,11 +98,12 @@ def _first_ended(connection: Connection, tenant: str, moment: float) -> int:
     while low <= high:
         middle = (low + high) // 2
         row = connection.execute(select(audit.c.content).where(audit.c.tenant == tenant, audit.c.seq == middle)).first()
-        if row is None:  # somebody removed it: what is known of the others will do
+        content = audit_content(row) if row is not None else None
+        if content is None:  # somebody removed or changed it: what is known of the others will do
             low = middle + 1
             continue
-        content = json.loads(row.content)
-        if sum(content[_AT[name]] or 0.0 for name in _AT) < moment:
+        times = (content[at] for at in _AT.values() if at < len(content))
+        if sum(one for one in times if isinstance(one, (int, float))) < moment:
             low = middle + 1
         else:
             high = middle - 1

@@ -19,6 +19,7 @@ from ferrule.core.tool import Kind
 from ferrule.records import Statistics, prometheus_text
 from ferrule.records.row import CONTENT, RETENTION, hash_of, retention_content
 from ferrule.records.telemetry import OTHER
+from ferrule.service.documents import audit_content
 from ferrule.service.entity_catalog import count_write
 from ferrule.service.tables import audit, audit_heads
 from ferrule.service.writer import AddAudit, StoreChange, append_audit
@@ -84,8 +85,8 @@ def verify_chain(connection: Connection, tenant: str) -> dict[str, Any]:
             return broken(last + 1, f"Row {last + 1} is missing.")
         if row.prev_hash != hash_before:
             return broken(row.seq, f"Row {row.seq} does not follow the row before it.")
-        content = json.loads(row.content)
-        if row.hash != hash_of(row.seq, content, row.prev_hash):
+        content = audit_content(row)
+        if content is None or row.hash != hash_of(row.seq, content, row.prev_hash):
             return broken(row.seq, f"Row {row.seq} was changed.")
         if content[_KIND : _KIND + 1] == [RETENTION]:
             said = json.loads(content[_ARGUMENTS])
