@@ -5,17 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+import httpx2
 import pytest
 from playwright.async_api import Route
 
-from ferrule import tool
+from ferrule import RawCall, Runtime, tool
+from ferrule.panel.local import local_panel
+from ferrule.records import AuditLog
 from tests.panel.browser import chromium, visitor
 from tests.panel.served import shown, start
 from tests.panel.test_accessibility import violations
 from tests.panel.test_pages import browsing, token_on
+from tests.service.serving import add
 
 PAGES = (
     "/", "/approvals", "/tools", "/statistics", "/audit?verify=1", "/admin/tenants", "/admin/users", "/admin/roles",
@@ -270,3 +277,85 @@ async def test_a_row_of_any_form_is_shown_named_and_exported(tmp_path: Path) -> 
                 2,
                 3,
             ]
+
+
+@tool(kind="readonly")
+def half() -> str:
+    """Give half a character."""
+    return "a\ud800b"
+
+
+async def test_half_a_character_is_shown_as_what_it_is_not(tmp_path: Path) -> None:
+    async with shown(tmp_path, tools=(half,)) as service, browsing(service) as client:
+        made = await (await service.http()).post("/v1/calls", json={"tool": "half", "arguments": {}})
+        answer = await client.get(f"/calls/{made.json()['id']}")
+        assert answer.status_code == 200
+        assert "a?b" in answer.text
+
+
+@asynccontextmanager
+async def own_records(folder: Path) -> AsyncGenerator[tuple[httpx2.AsyncClient, Path]]:
+    """Somebody who looks at their own records, and the file with those."""
+    log = folder / "audit.db"
+    with AuditLog(log) as recorder:
+        for a in range(3):
+            await Runtime([add], recorders=[recorder]).run(RawCall("add", {"a": a, "b": 2}))
+    panel, sign_in = local_panel(log, folder)
+    transport: Any = httpx2.ASGITransport(app=panel)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:1") as client:
+        await client.get(f"/open/{sign_in.token}")
+        yield client, log
+
+
+OWN_PAGES = (
+    "/", "/audit", "/audit?q=add", "/audit?verify=1", "/audit/row/2", "/calls/2", "/statistics", "/audit/export",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "time = 'yesterday'", "time = 1e20", "time = 9e999", "time = x'00ff'", "duration = 'long'", "waited = 'x'",
+        "arguments = CAST(x'ff22' AS TEXT)", "effects = '[1]'", "effects = '\"x\"'", "effects = '{\"counts\": {}}'",
+    ],
+)  # fmt: skip
+async def test_own_records_that_somebody_changed_are_shown_and_named(tmp_path: Path, change: str) -> None:
+    async with own_records(tmp_path) as (client, log):
+        with sqlite3.connect(log) as store:
+            for (name,) in store.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+                store.execute(f"DROP TRIGGER {name}")
+            store.execute(f"UPDATE calls SET {change} WHERE seq = 2")
+        for path in OWN_PAGES:
+            assert (await client.get(path)).status_code == 200, path
+        assert "failed at row 2." in (await client.get("/audit?verify=1")).text
+
+
+async def test_own_records_without_a_head_blame_no_row(tmp_path: Path) -> None:
+    async with own_records(tmp_path) as (client, log):
+        with sqlite3.connect(log) as store:
+            for (name,) in store.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+                store.execute(f"DROP TRIGGER {name}")
+            store.execute("DELETE FROM head")
+        page = (await client.get("/audit?verify=1")).text
+        assert "Audit log verification failed. " in page
+        assert "None" not in page
+
+
+async def test_own_records_that_are_gone_or_damaged_are_named(tmp_path: Path) -> None:
+    async with own_records(tmp_path) as (client, log):
+        for number in ("9223372036854775808", "9" * 40):
+            for path in (f"/?cursor={number}", f"/audit?before={number}"):
+                assert (await client.get(path)).status_code == 200, path
+        kept = log.read_bytes()
+        for damage, words in (
+            (b"no database" * 999, "is damaged or not an audit log"),
+            (None, "There is no audit log"),
+        ):
+            log.write_bytes(damage) if damage else log.unlink()
+            for path in OWN_PAGES:
+                answer = await client.get(path)
+                assert answer.status_code == 503, path
+                assert words in answer.text
+        assert "处没有审计日志" in (await client.get("/", headers={"Accept-Language": "zh"})).text
+        log.write_bytes(kept)
+        assert (await client.get("/")).status_code == 200

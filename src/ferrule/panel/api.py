@@ -29,9 +29,10 @@ class ApiProblem(Exception):  # noqa: N818 - reads as what it says
 class InProcessApi:
     """Asks an ASGI application, on behalf of whoever holds the credential."""
 
-    def __init__(self, app: ASGIApp, credential: str, scope: Scope) -> None:
-        """`scope` is that of the request to the panel."""
+    def __init__(self, app: ASGIApp, credential: str, scope: Scope, language: str = "en") -> None:
+        """`scope` is that of the request to the panel, `language` that of whoever reads what was refused."""
         self._app = app
+        self._language = language
         self._credential = credential
         self._scope = scope
 
@@ -76,7 +77,7 @@ class InProcessApi:
     def _asking(
         self, method: str, path: str, query: Mapping[str, str] | None, headers: Mapping[str, str]
     ) -> Scope:  # fmt: skip
-        given = {"authorization": f"Bearer {self._credential}", **headers}
+        given = {"authorization": f"Bearer {self._credential}", "accept-language": self._language, **headers}
         return {
             **self._scope,
             "method": method,

@@ -117,7 +117,7 @@ class PanelRequest:
             page=self, me=self.me, language=self.language, theme=self.theme, version=__version__,
             token=self.form_token if self.credential else "", navigation=self._navigation(), **values,
         )  # fmt: skip
-        return HTMLResponse(text, status)
+        return HTMLResponse(text.encode("utf-8", "replace"), status)  # half a character has no bytes of its own
 
     def _navigation(self) -> list[tuple[str, str, bool]]:
         """The parts of the panel that the user may see: where, its name, and whether this page is in it."""
@@ -253,7 +253,7 @@ class Panel:
             return await page.handler(request)
         if not request.credential:
             return to_sign_in(request)
-        request.api = InProcessApi(self._api, request.credential, request.scope)
+        request.api = InProcessApi(self._api, request.credential, request.scope, request.language)
         if request.method == "POST":
             request.check_form()
         request.me = await request.api.ask("GET", "/v1/me")

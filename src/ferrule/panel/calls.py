@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.panel.api import ApiProblem
 from ferrule.panel.app import Forward, PanelPage, back_to
@@ -91,9 +91,10 @@ def _effects(own: dict[str, Any] | None, approval: dict[str, Any] | None) -> Any
     """What a command changed or would have changed, as its record or its approval has it."""
     if own is not None and own.get("effects"):
         try:
-            return json.loads(own["effects"])
+            said = json.loads(own["effects"])
         except ValueError:
             return None
+        return cast("dict[str, Any]", said) if isinstance(said, dict) else None
     return approval["effects"] if approval is not None else None
 
 

@@ -21,10 +21,12 @@ from starlette.responses import Response, StreamingResponse
 from ferrule.app.listening import ENDS, is_local, listen, url_of, with_head_limit
 from ferrule.core.errors import MissingExtra, ToolError
 from ferrule.core.loops import no_more_on_signal, on_signal
+from ferrule.core.phrases import said_by, translated
 from ferrule.panel import calls, plugins, records
 from ferrule.panel.app import SESSION, SESSION_SECONDS, Panel, PanelPage, back_to, keep
 from ferrule.plugins import plugin_documents
-from ferrule.plugins.plugin_documents import ActionProblem, perform, problem_in
+from ferrule.plugins.plugin_documents import ActionProblem, perform, problem_in, words_in
+from ferrule.records.database import AuditError
 from ferrule.records.reader import AuditReader
 from ferrule.records.row import OWN_KINDS
 from ferrule.records.verification import verify
@@ -48,6 +50,11 @@ _LOOK_SECONDS = 1.0
 _REFUSED = "permission_error"
 _RAN = ("execute", "format", "record")
 _MOST_NESTED = 500
+_MOST_DIGITS = 19
+"""Of a number that SQLite can hold."""
+_TIMES = ("time", "duration", "waited", "queued")
+_LAST_SECOND = 253_402_300_800
+"""Of the year 9999."""
 
 
 class LocalRecords:
@@ -59,21 +66,26 @@ class LocalRecords:
         self._credential = f"Bearer {secret}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            response = await self._respond(scope, receive)
+        except AuditError as error:  # the file was moved, or damaged, while it was looked at
+            response = _problem(503, "store", translated(said_by(error), words_in(_language(scope))))
+        await response(scope, receive, send)
+
+    async def _respond(self, scope: Scope, receive: Receive) -> Response:
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         parts = scope["path"].strip("/").split("/")[1:]
         if not secrets.compare_digest(dict(scope["headers"]).get(b"authorization", b""), self._credential):
-            response: Response = _problem(401, "no_key", "Open the address that `ferrule panel` printed.")
-        elif parts[:1] in (["plugins"], ["offers"]):
-            response = await self._of_plugins(scope, receive, parts, query)
-        elif scope["method"] != "GET":
-            response = _problem(405, "conflict", "These are records; nothing can be changed.")
-        elif parts == ["events"]:
-            response = StreamingResponse(self._news(), media_type="text/event-stream")
-        elif parts == ["audit", "export"]:
-            response = StreamingResponse(AuditReader(self._path).export(), media_type="application/x-ndjson")
-        else:
-            response = await asyncio.to_thread(self._answer, parts, query)
-        await response(scope, receive, send)
+            return _problem(401, "no_key", "Open the address that `ferrule panel` printed.")
+        if parts[:1] in (["plugins"], ["offers"]):
+            return await self._of_plugins(scope, receive, parts, query)
+        if scope["method"] != "GET":
+            return _problem(405, "conflict", "These are records; nothing can be changed.")
+        if parts == ["events"]:
+            return StreamingResponse(self._news(), media_type="text/event-stream")
+        if parts == ["audit", "export"]:
+            return StreamingResponse(self._reader().export(), media_type="application/x-ndjson")
+        return await asyncio.to_thread(self._answer, parts, query)
 
     def _answer(self, parts: list[str], query: Mapping[str, str]) -> Response:
         match parts:
@@ -84,8 +96,8 @@ class LocalRecords:
                 }  # fmt: skip
             case ["calls"]:
                 document = self._calls(query)
-            case ["calls", number, "record"] if number.isascii() and number.isdigit() and len(number) < 19:
-                document = self._record(int(number))
+            case ["calls", number, "record"] if (seq := _number(number)) is not None:
+                document = self._record(seq)
             case ["statistics"]:
                 document = self._statistics(query)
             case ["audit"]:
@@ -106,7 +118,7 @@ class LocalRecords:
         self, scope: Scope, receive: Receive, parts: list[str], query: Mapping[str, str]
     ) -> Response:  # fmt: skip
         """The service's endpoints for plugins, for the one who owns this machine's."""
-        language = language_in(dict(scope["headers"]).get(b"accept-language", b"").decode("latin-1"))
+        language = _language(scope)
         here = str(self._workspace)
 
         def body(form: type[BaseModel]) -> dict[str, Any]:
@@ -155,15 +167,16 @@ class LocalRecords:
         cursor = query.get("cursor", "")
         rows = self._reader().list(
             limit=most + 1, tool=query.get("tool"), user=query.get("user"), session=query.get("session"),
-            outcome=outcome, before=int(cursor) if cursor.isascii() and cursor.isdigit() else None,
+            outcome=outcome, before=_number(cursor),
         )  # fmt: skip
         shown = [_call(row) for row in rows[:most] if row.kind not in OWN_KINDS]
         return {"calls": shown, "next": str(rows[most - 1].seq) if len(rows) > most else None}
 
     def _record(self, seq: int) -> dict[str, Any] | None:
-        row = self._reader().show(seq)
-        if row is None:
+        found = self._reader().show(seq)
+        if found is None:
             return None
+        row = _sound(found)
         made = [one for one in self._around(row) if one.session == row.session]
         known, rows = {row.call_id}, [row]
         for one in reversed(made):  # a call ends after those that it made
@@ -194,7 +207,7 @@ class LocalRecords:
         now = time()
         by_step: dict[int, CallFigures] = {}
         by_name: dict[str, CallFigures] = {}
-        for row in self._reader().rows(since=now - PERIODS[period][0]):
+        for row in map(_sound, self._reader().rows(since=now - PERIODS[period][0])):
             at = step_of(row.time, period, now)
             if row.kind in OWN_KINDS or at is None:
                 continue
@@ -209,8 +222,7 @@ class LocalRecords:
         if "after" in query:
             row = reader.show(int(query["after"]) + 1)
             return {"rows": [row.to_dict()] if row is not None else [], "next": None}
-        before = query.get("before", "")
-        start = int(before) if before.isascii() and before.isdigit() else None
+        start = _number(query.get("before", ""))
         words, last = query.get("q", "").lower(), None
         found: list[AuditRow] = []
         for _ in range(20):  # some thousand rows at a time: whoever wants more goes on from there
@@ -242,7 +254,10 @@ class LocalRecords:
                 yield ": still here\n\n"
 
     def _newest(self) -> int:
-        rows = self._reader().list(limit=1)
+        try:
+            rows = self._reader().list(limit=1)
+        except AuditError:
+            return -1  # it may come back, which is news too
         return rows[0].seq if rows else 0
 
 
@@ -251,8 +266,28 @@ def _problem(status: int, code: str, detail: str, suggestion: str = "") -> Respo
     return Response(json.dumps(document), status, media_type="application/problem+json")
 
 
-def _call(row: AuditRow) -> dict[str, Any]:
+def _language(scope: Scope) -> str:
+    return language_in(dict(scope["headers"]).get(b"accept-language", b"").decode("latin-1"))
+
+
+def _number(text: str) -> int | None:
+    """A row's number as an address has it; None where that is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS else None
+
+
+def _sound(row: AuditRow) -> AuditRow:
+    """A row to reckon with. Where somebody put something else in place of a time, the pages of the log show that."""
+    odd = {name: 0.0 for name in _TIMES if not _is_time(getattr(row, name))}
+    return row._replace(**odd) if odd else row
+
+
+def _is_time(value: Any) -> bool:
+    return value is None or (type(value) in (int, float) and 0 <= value < _LAST_SECOND)
+
+
+def _call(given: AuditRow) -> dict[str, Any]:
     """A row of the log in the form of a stored call; what the call gave is not in the log."""
+    row = _sound(given)
     took = row.duration + (row.waited or 0.0) + (row.queued or 0.0)
     return {
         "id": str(row.seq), "tool": row.tool, "version": row.version, "user": row.user or "", "session": row.session,

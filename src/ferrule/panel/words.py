@@ -83,12 +83,15 @@ def shown_moment(value: str | float | None) -> str:
         return ""
     if isinstance(value, str):
         return value[:19].replace("T", " ")
-    return datetime.fromtimestamp(value).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    try:
+        return datetime.fromtimestamp(value).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):  # only somebody who changed the record wrote that
+        return str(value)
 
 
-def shown_seconds(value: float | None) -> str:
-    if value is None:
-        return ""
+def shown_seconds(value: float | str | None) -> str:
+    if value is None or isinstance(value, str):  # a text is what somebody wrote who changed the record
+        return value or ""
     if value < 1:
         return f"{value * 1000:.0f} ms" if value >= 0.001 or value == 0 else f"{value * 1000:.1f} ms"
     return f"{value:.1f} s" if value < 120 else f"{value / 60:.0f} min"
