@@ -359,3 +359,57 @@ async def test_own_records_that_are_gone_or_damaged_are_named(tmp_path: Path) ->
         assert "处没有审计日志" in (await client.get("/", headers={"Accept-Language": "zh"})).text
         log.write_bytes(kept)
         assert (await client.get("/")).status_code == 200
+
+
+LIVE = "word => document.querySelector('#connection').textContent === word"
+IDS = "[...document.querySelectorAll('#rows tr')].map(row => row.dataset.call)"
+
+
+@pytest.mark.slow
+async def test_what_leaves_the_list_as_calls_come_is_on_the_next_page(tmp_path: Path) -> None:
+    async with shown(tmp_path) as service, chromium() as browser:
+        me, admin = await visitor(browser, service.url), await service.client()
+        await me.sign_in(service.key)
+        await me.page.wait_for_function(LIVE, arg="live")
+        assert await me.page.is_hidden("#older")
+        for more in (60, 20):
+            for _ in range(more):
+                await admin.call("add", {"a": 1, "b": 2})
+            newest = (await admin.calls()).calls[0].id
+            await me.page.wait_for_selector(f"#rows tr[data-call='{newest}']")
+        listed = await me.page.evaluate(IDS)
+        await me.page.click("#older a")
+        await me.page.wait_for_url("**cursor=*")
+        listed += await me.page.evaluate(IDS)
+        assert listed == [one.id for one in (await admin.calls(limit=200)).calls]
+        assert await me.page.is_hidden("#older")
+        assert me.faults == []
+
+
+@pytest.mark.slow
+async def test_a_filtered_list_says_the_same_live_as_loaded_again(tmp_path: Path) -> None:
+    async with shown(tmp_path) as service, chromium() as browser:
+        me = await visitor(browser, service.url)
+        await me.sign_in(service.key)
+        await me.open("/?status=succeeded")
+        await me.page.wait_for_function(LIVE, arg="live")
+        call = await start(service, "rest", seconds=1.5)
+        row = f"#rows tr[data-call='{call}']"
+        await me.page.wait_for_selector(row)
+        live = await me.text(row)
+        assert "1.5 s" in live or "1.6 s" in live
+        await me.page.reload()
+        assert await me.text(row) == live
+        # A state that there is not filters nothing, now or later.
+        await me.open("/?status=bogus")
+        await me.page.wait_for_function(LIVE, arg="live")
+        call = await start(service, "add", a=1, b=2)
+        await me.page.wait_for_selector(f"#rows tr[data-call='{call}'][data-status=succeeded]")
+        # Pausing and going on makes no connection of none.
+        await me.page.route("**/events", lambda route: route.fulfill(status=502, body="bad gateway"))
+        await me.open("/")
+        await me.page.wait_for_function(LIVE, arg="not connected")
+        for _ in range(2):
+            await me.page.click("#pause")
+            assert await me.text("#connection") == "not connected"
+        assert me.faults == []

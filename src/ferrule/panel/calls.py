@@ -27,10 +27,10 @@ _MOST_OUTPUT = 200_000
 async def show_live(request: PanelRequest) -> Response:
     """The newest calls; a script keeps the list current, and every filter is in the address."""
     filters = {name: request.query[name] for name in FILTERS if request.query.get(name)}
+    if filters.get("status") not in (None, *STATUSES):
+        del filters["status"]
     cursor = request.query.get("cursor")
     asked = {**filters, "limit": str(ROWS), **({"cursor": cursor} if cursor else {})}
-    if filters.get("status") not in (None, *STATUSES):
-        asked.pop("status")
     found = await request.api.ask("GET", "/v1/calls", asked)
     kinds = await kinds_of(request)
     states = {name: request.translated(words) for name, words in STATES.items()}

@@ -42,14 +42,21 @@
   // The list of calls. A row is known by its call, so that nothing is there twice; whatever may have been missed is
   // fetched again as a whole.
   function watchCalls(table) {
-    const body = find("#rows"), template = find("#row-template"), pause = find("#pause"), shown = find("#connection");
+    const body = find("#rows"), template = find("#row-template"), pause = find("#pause"), shown = find("#connection"), older = find("#older");
     const filters = JSON.parse(table.dataset.filters), kinds = JSON.parse(table.dataset.kinds);
     const states = JSON.parse(table.dataset.states), most = Number(table.dataset.most);
     const rows = new Map();
-    let waiting = [], paused = pause !== null && pause.getAttribute("aria-pressed") === "true", fetching = false, stale = false;
+    let waiting = [], paused = pause !== null && pause.getAttribute("aria-pressed") === "true", fetching = false, stale = false, connected = false;
 
     const learn = () => { rows.clear(); for (const row of body.rows) rows.set(row.dataset.call, row); };
-    const show = (word) => { if (shown) shown.textContent = shown.dataset[word]; };
+    const show = () => { if (shown) shown.textContent = shown.dataset[!connected ? "off" : paused ? "paused" : "on"]; };
+    // The next page begins behind the last row that is here; what left the list is on it.
+    function leadOn() {
+      const link = find("a", older), place = new URL(link.href);
+      place.searchParams.set("cursor", body.rows[body.rows.length - 1].dataset.call);
+      link.href = place.search;
+      older.hidden = false;
+    }
 
     async function refetch() {
       if (fetching) { stale = true; return; }
@@ -64,6 +71,8 @@
             const held = document.activeElement.closest("#rows tr");
             body.replaceChildren(...fresh.children);
             learn();
+            const next = page.querySelector("#older");
+            if (older && next) { older.hidden = next.hidden; older.replaceChildren(...next.children); }
             const row = held && rows.get(held.dataset.call);
             if (row) find("a", row).focus({ preventScroll: true });
           }
@@ -80,7 +89,9 @@
       const events = waiting;
       waiting = [];
       for (const event of events) apply(event);
+      const isFull = body.rows.length > most;
       while (body.rows.length > most) { const last = body.rows[body.rows.length - 1]; rows.delete(last.dataset.call); last.remove(); }
+      if (isFull && older) leadOn();
       const none = find("#none");
       if (none) none.hidden = body.rows.length > 0;
     }
@@ -97,15 +108,17 @@
         if (name !== "created" && !(filters.status && filters.status === status)) return;
         row = template.content.firstElementChild.cloneNode(true);
         row.dataset.call = event.call;
-        row.dataset.created = event.at;
+        // A filter may first let the end of a call in; when it began is the first part of its id.
+        const created = name === "created" ? event.at : new Date(parseInt(event.call.slice(0, 12), 16)).toISOString();
+        row.dataset.created = created;
         const cells = row.cells, link = find("a", row), time = find("time", row);
         link.textContent = event.data.tool;
         link.href = `/calls/${encodeURIComponent(event.call)}`;
         const kind = kinds[event.data.tool];
         cells[2].textContent = kind ? (table.dataset[`kind${kind}`] || kind) : "";
         cells[3].textContent = event.user || "";
-        time.dateTime = event.at;
-        time.textContent = event.at.slice(0, 19).replace("T", " ");
+        time.dateTime = created;
+        time.textContent = created.slice(0, 19).replace("T", " ");
         rows.set(event.call, row);
         const next = [...body.rows].find((other) => other.dataset.call < event.call);
         body.insertBefore(row, next || null);
@@ -136,8 +149,8 @@
     learn();
     stream = new EventSource("/events");
     let first = true;
-    stream.onopen = () => { show(paused ? "paused" : "on"); if (first) { first = false; refetch(); } };
-    stream.onerror = () => { show("off"); whenClosed(begin); };
+    stream.onopen = () => { connected = true; show(); if (first) { first = false; refetch(); } };
+    stream.onerror = () => { connected = false; show(); whenClosed(begin); };
     for (const kind of [...KINDS, "approval.decided"]) stream.addEventListener(kind, hear);
     stream.addEventListener("reset", () => { waiting = []; if (paused) stale = true; else refetch(); });
     if (pause) {
@@ -146,7 +159,7 @@
         paused = !paused;
         pause.setAttribute("aria-pressed", String(paused));
         pause.textContent = paused ? pause.dataset.resume : pause.dataset.pause;
-        show(paused ? "paused" : "on");
+        show();
         if (!paused) { waiting = []; refetch(); }
       };
     }
