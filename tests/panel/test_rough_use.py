@@ -413,3 +413,19 @@ async def test_a_filtered_list_says_the_same_live_as_loaded_again(tmp_path: Path
             await me.page.click("#pause")
             assert await me.text("#connection") == "not connected"
         assert me.faults == []
+
+
+@pytest.mark.slow
+async def test_a_call_that_somebody_goes_back_to_has_its_output_once(tmp_path: Path) -> None:
+    """Browsers may keep a page that was left, and show it again as it was."""
+    async with shown(tmp_path) as service, chromium() as browser:
+        me = await visitor(browser, service.url)
+        await me.sign_in(service.key)
+        await me.open(f"/calls/{await start(service, 'count', to=60)}")
+        await me.page.wait_for_function("() => document.querySelector('#output').textContent.includes('9 ')")
+        for kind in ("pagehide", "pageshow"):
+            await me.page.evaluate("kind => dispatchEvent(new PageTransitionEvent(kind, {persisted: true}))", kind)
+        await me.page.wait_for_function("() => document.querySelector('#output').textContent.includes('25 ')")
+        said = (await me.text("#output")).split()
+        assert said == [str(number) for number in range(1, len(said) + 1)]
+        assert me.faults == []

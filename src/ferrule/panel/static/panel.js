@@ -181,7 +181,7 @@
     function hear(message) {
       const event = JSON.parse(message.data);
       if (event.id <= last) return;
-      last = event.id;
+      last = place.dataset.last = event.id;
       if (event.type === "call.output") {
         const content = event.data.content;
         output.hidden = false;
