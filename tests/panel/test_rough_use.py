@@ -429,3 +429,19 @@ async def test_a_call_that_somebody_goes_back_to_has_its_output_once(tmp_path: P
         said = (await me.text("#output")).split()
         assert said == [str(number) for number in range(1, len(said) + 1)]
         assert me.faults == []
+
+
+@pytest.mark.slow
+async def test_a_phone_that_lets_no_page_notify_still_shows_what_waits(tmp_path: Path) -> None:
+    async with shown(tmp_path) as service, chromium() as browser:
+        me = await visitor(browser, service.url)
+        await me.context.add_init_script(
+            "window.Notification = class { static permission = 'granted'; constructor() { throw new TypeError(); } };"
+            "Object.defineProperty(document, 'hidden', { get: () => true });"
+        )
+        await me.sign_in(service.key)
+        await me.open("/approvals")
+        await me.page.wait_for_function(LIVE, arg="live")
+        call = await start(service, "note", text="x")
+        await me.page.wait_for_selector(f"article[data-call='{call}']")
+        assert me.faults == []

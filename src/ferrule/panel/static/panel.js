@@ -237,7 +237,7 @@
       const text = event.data.summary || event.data.tool;
       say(`${inbox.dataset.title}: ${text}`);
       if ("Notification" in window && Notification.permission === "granted" && document.hidden) {
-        new Notification(inbox.dataset.title, { body: text, tag: event.data.approval });
+        try { new Notification(inbox.dataset.title, { body: text, tag: event.data.approval }); } catch { /* phones have none for a page */ }
       }
     }
     stream = new EventSource("/events");
