@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from ferrule import RawCall, Registry
+from ferrule import RawCall, Registry, tool
 from ferrule.app.service_settings import OidcSettings
 from ferrule.panel.local import local_panel
 from ferrule.pipeline.run import Runtime
@@ -173,6 +173,36 @@ async def test_the_call_page_has_the_decision_and_the_calls_that_it_made(tmp_pat
         assert "The shop is closed." in page
         assert "Try on Monday." in page
         assert "Decision" in page
+
+
+@tool(name="versions", version="1.0.0", kind="readonly")
+def older(old: str) -> str:
+    """Take a text."""
+    return old
+
+
+@tool(name="versions", version="2.0.0", kind="readonly")
+def newer(new: int) -> int:
+    """Take a number."""
+    return new
+
+
+async def test_the_form_of_a_version_calls_that_version(tmp_path: Path) -> None:
+    async with shown(tmp_path, tools=(older, newer)) as service, browsing(service) as client:
+        http = await service.http()
+        for version, name, value in (("1.0.0", "old", "7"), ("2.0.0", "new", "7")):
+            place = f"/tools/versions?version={version}"
+            form = {"token": await token_on(client, place), "version": version, f"argument.{name}": value}
+            made = await client.post("/tools/versions/try", data=form)
+            call = (await http.get(f"/v1{made.headers['location']}/record")).json()
+            assert call["call"]["version"] == version
+            assert list(call["arguments"]) == [name]
+        # What was wrong with the form is said on a page that has the same version.
+        refused = await client.post("/tools/versions/try", data={**form, "argument.new": "x"})
+        assert refused.status_code == 400
+        assert 'name="version" value="2.0.0"' in refused.text
+        assert 'name="argument.new"' in refused.text
+        assert (await client.post("/tools/versions/try", data={**form, "version": "3.0.0"})).status_code == 404
 
 
 async def test_the_issuer_of_the_settings_signs_people_in(tmp_path: Path) -> None:

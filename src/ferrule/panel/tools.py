@@ -53,8 +53,7 @@ async def show_tool(request: PanelRequest) -> Response:
 async def _page(
     request: PanelRequest, status: int = 200, fields: list[FormField] | None = None, problem: str = "", raw: str = ""
 ) -> Response:
-    place = f"/v1/tools/{request.parts['name']}"
-    chosen = {"version": request.query["version"]} if request.query.get("version") else {}
+    place, chosen = f"/v1/tools/{request.parts['name']}", _chosen(request)
     tool = await request.api.ask("GET", place, chosen)
     dialects: list[tuple[str, Any]] = []
     for dialect in KNOWN:
@@ -64,12 +63,20 @@ async def _page(
     return request.render(
         "tool.html", status, tool=tool, dialects=dialects, figures=figures, problem=problem, raw=raw,
         fields=form_of(tool["parameters"]) if fields is None else fields, key=secrets.token_urlsafe(16),
+        chosen=chosen.get("version", ""),
     )  # fmt: skip
+
+
+def _chosen(request: PanelRequest) -> dict[str, str]:
+    """The version that the address names, or the form that was on its page."""
+    version = request.query.get("version") or request.field("version")
+    return {"version": version} if version else {}
 
 
 async def try_tool(request: PanelRequest) -> Response:
     """Call the tool as an agent would, and show the call; what the form got wrong is said beside the field."""
-    tool = await request.api.ask("GET", f"/v1/tools/{request.parts['name']}")
+    chosen = _chosen(request)
+    tool = await request.api.ask("GET", f"/v1/tools/{request.parts['name']}", chosen)
     raw, fields = request.field("raw"), None
     if raw:
         try:
@@ -83,9 +90,7 @@ async def try_tool(request: PanelRequest) -> Response:
         arguments, fields = arguments_of(tool["parameters"], dict(request.fields), words)
         if any(one.problem for one in fields):
             return await _page(request, 400, fields, request.translated(PROBLEMS["invalid"]))
-    body: dict[str, Any] = {"tool": tool["name"], "arguments": cast("Any", arguments)}
-    if version := request.field("version"):
-        body["version"] = version
+    body: dict[str, Any] = {"tool": tool["name"], "arguments": cast("Any", arguments), **chosen}
     if session := request.field("session"):
         body["session"] = session
     headers = {"prefer": "respond-async"}
