@@ -445,3 +445,27 @@ async def test_a_phone_that_lets_no_page_notify_still_shows_what_waits(tmp_path:
         call = await start(service, "note", text="x")
         await me.page.wait_for_selector(f"article[data-call='{call}']")
         assert me.faults == []
+
+
+@pytest.mark.slow
+async def test_a_form_sends_what_was_entered_and_nothing_that_was_not(tmp_path: Path) -> None:
+    @tool(kind="readonly")
+    def wipe(all_of_it: bool, text: str, times: int) -> str:
+        """Wipe."""
+        return f"{all_of_it} {text!r} {times}"
+
+    async with shown(tmp_path, tools=(wipe,)) as service, chromium() as browser:
+        me = await visitor(browser, service.url)
+        await me.sign_in(service.key)
+        await me.open("/tools/wipe")
+        # Nobody said yes yet; and what was written is still there, its first line too, once something is wrong.
+        await me.page.fill("[name='argument.text']", "\n\n two\n")
+        await me.page.fill("[name='argument.times']", "3")
+        await me.page.click("form.stack button.primary")
+        await me.see("This is required.", ".field .problem")
+        assert await me.page.input_value("[name='argument.text']") == "\n\n two\n"
+        await me.page.select_option("[name='argument.all_of_it']", "false")
+        await me.page.click("form.stack button.primary")
+        await me.page.wait_for_url("**/calls/*")
+        await me.see(r"False '\n\n two\n' 3", "pre")
+        assert me.faults == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,6 +68,40 @@ def test_what_is_written_into_the_form_is_what_the_tool_gets(arguments: dict[str
 
     form = {f"argument.{name}": written(name, value) for name, value in arguments.items()}
     assert arguments_of(SCHEMA, form, WORDS)[0] == arguments
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "kind", "value"),
+    [
+        ({"type": "array", "items": True}, '["a"]', "json", ["a"]),
+        ({"type": "array", "items": [{"type": "string"}]}, '["a"]', "json", ["a"]),
+        ({"type": "array", "items": {"type": "string"}, "default": [1]}, "[1]", "json", [1]),
+        ({"type": "array", "items": {"type": "string"}, "default": ["a\nb"]}, '["a\\nb"]', "json", ["a\nb"]),
+        ({"type": "string", "maxLength": None}, "x", "text", "x"),
+        ({"type": "number"}, "9007199254740993", "number", 9007199254740993),
+        ({"type": "number"}, "1_0", "number", None),
+        ({"type": "integer"}, "1_0", "number", None),
+        ({"type": "object"}, '{"a": NaN}', "json", None),
+        ({"type": "object"}, "[" * 100_000, "json", None),
+        ({"enum": ["1", 1]}, "1", "choice", 1),
+        ({"enum": ["1", 1]}, '"1"', "choice", "1"),
+        ({"enum": ["", " ", "a"]}, '""', "choice", ""),
+        ({"enum": [True, "true"]}, "true", "choice", True),
+        ({"const": "a"}, "a", "choice", "a"),
+    ],
+)
+def test_a_schema_of_any_form_sends_what_was_written(schema: dict[str, Any], text: str, kind: str, value: Any) -> None:
+    whole = {"$ref": "#/$defs/Whole", "$defs": {"Whole": {"properties": {"one": schema}, "required": ["one"]}}}
+    assert [one.kind for one in form_of(whole)] == [kind]
+    arguments, (field,) = arguments_of(whole, {"argument.one": text}, WORDS)
+    assert bool(field.problem) == (value is None)
+    assert repr(arguments) == repr({} if value is None else {"one": value})
+
+
+def test_a_default_among_choices_is_chosen() -> None:
+    for choices, default, shown in (([1, 2], 2.0, "2"), (["1", 1], "1", '"1"'), ([True, 1], 1, "1"), (["a"], "b", "")):
+        (one,) = form_of({"properties": {"one": {"enum": choices, "default": default}}})
+        assert one.default == shown
 
 
 def test_every_built_in_tool_has_a_form() -> None:

@@ -43,9 +43,13 @@ def form_of(schema: Mapping[str, Any] | bool) -> list[FormField]:
     """The fields for a tool's parameters, in their order; none for a schema that only says that anything will do."""
     if isinstance(schema, bool):
         return []
-    properties = cast("dict[str, Any]", schema.get("properties") or {})
-    required = set(cast("Sequence[str]", schema.get("required") or ()))
-    return [_field(name, _resolved(one, schema), name in required) for name, one in properties.items()]
+    required = set(cast("Sequence[str]", _resolved(schema, schema).get("required") or ()))
+    return [_field(name, one, name in required) for name, one in _properties(schema).items()]
+
+
+def _properties(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    properties = cast("dict[str, Any]", _resolved(schema, schema).get("properties") or {})
+    return {name: _resolved(one, schema) for name, one in properties.items()}
 
 
 def _resolved(given: Any, whole: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,12 +84,13 @@ def _without(one: dict[str, Any], *names: str) -> dict[str, Any]:
 def _field(name: str, schema: dict[str, Any], required: bool) -> FormField:
     kind, default = schema.get("type"), schema.get("default")
     made = FormField(name, "json", required, str(schema.get("description", "")))
-    choices = schema.get("enum") or ([schema["const"]] if "const" in schema else None)
-    if isinstance(choices, list) and all(isinstance(one, (str, int, float)) for one in cast("list[Any]", choices)):
-        made.kind, made.choices = "choice", [_plain(one) for one in cast("list[Any]", choices)]
+    if choices := _choices(schema):
+        made.kind, made.choices = "choice", list(choices)
+        default = next((text for text, value in choices.items() if _is_same(value, default)), None)
     elif kind == "string":
-        shown = default if isinstance(default, str) else ""
-        made.kind = "long" if len(shown) > _LONG or "\n" in shown or schema.get("maxLength", 0) > 500 else "text"
+        shown, longest = default if isinstance(default, str) else "", schema.get("maxLength")
+        is_long = len(shown) > _LONG or "\n" in shown or (isinstance(longest, int) and longest > 500)
+        made.kind = "long" if is_long else "text"
         if name in ("content", "text", "command", "code", "body", "old_string", "new_string", "prompt", "query"):
             made.kind = "long"
     elif kind in ("integer", "number"):
@@ -93,12 +98,37 @@ def _field(name: str, schema: dict[str, Any], required: bool) -> FormField:
         made.least, made.most = schema.get("minimum"), schema.get("maximum")
     elif kind == "boolean":
         made.kind, made.choices = "flag", ["true", "false"]
-    elif kind == "array" and cast("dict[str, Any]", schema.get("items") or {}).get("type") == "string":
+    elif kind == "array" and _has_lines(schema.get("items"), default):
         made.kind = "lines"
         default = "\n".join(cast("list[str]", default)) if isinstance(default, list) else None
     if default is not None:
         made.default = default if isinstance(default, str) else _plain(default)
     return made
+
+
+def _choices(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """What can be chosen, by the text that stands for it: JSON where two would look the same, or one like nothing."""
+    given = schema.get("enum") or ([schema["const"]] if "const" in schema else None)
+    if not isinstance(given, list):
+        return {}
+    values = cast("list[Any]", given)
+    if not all(isinstance(one, (str, int, float)) for one in values):
+        return {}
+    plain = {_plain(one): one for one in values}
+    is_clear = len(plain) == len(values) and all(text.strip() for text in plain)
+    return plain if is_clear else {json.dumps(one, ensure_ascii=False): one for one in values}
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return isinstance(one, bool) == isinstance(other, bool) and one == other
+
+
+def _has_lines(items: Any, default: Any) -> bool:
+    """Whether a list is of texts, and each can stand on a line of its own."""
+    if not isinstance(items, dict) or cast("dict[str, Any]", items).get("type") != "string":
+        return False
+    shown = cast("list[Any]", default) if isinstance(default, list) else []
+    return all(isinstance(one, str) and one and "\n" not in one for one in shown)
 
 
 def _plain(value: Any) -> str:
@@ -116,7 +146,7 @@ def arguments_of(
     fields = form_of(schema)
     if isinstance(schema, bool):
         return arguments, fields
-    properties = cast("dict[str, Any]", schema.get("properties") or {})
+    properties = _properties(schema)
     for one in fields:
         text = given.get(one.key, "").replace("\r\n", "\n")
         is_text = one.kind in ("text", "long")
@@ -128,8 +158,8 @@ def arguments_of(
                 arguments[one.name] = ""
             continue
         try:
-            arguments[one.name] = _value(one, text, _resolved(properties[one.name], schema))
-        except ValueError:
+            arguments[one.name] = _value(one, text, properties[one.name])
+        except (ValueError, RecursionError):
             one.problem = words["whole" if one.whole else one.kind if one.kind in words else "json"]
     return arguments, fields
 
@@ -139,22 +169,30 @@ def _value(one: FormField, text: str, schema: Mapping[str, Any]) -> Any:
         case "text" | "long":
             return text
         case "number":
-            return int(text) if one.whole else _finite(text)
+            return _refuse() if "_" in text else _number(text, one.whole)
         case "flag":
             return {"true": True, "false": False}[text] if text in ("true", "false") else _refuse()
         case "choice":
-            choices = schema.get("enum") or [schema.get("const")]
-            return next((choice for choice in choices if _plain(choice) == text), text)
+            return _choices(schema).get(text, text)
         case "lines":
             return [line for line in text.split("\n") if line]
         case _:
-            return json.loads(text)
+            return read_json(text)
 
 
-def _finite(text: str) -> float:
-    value = float(text)
+def _number(text: str, whole: bool) -> float:
+    """As it was written: a large whole number is no `float`."""
+    try:
+        return int(text)
+    except ValueError:
+        value = _refuse() if whole else float(text)
     return value if value - value == 0 else _refuse()
 
 
-def _refuse() -> Any:
+def read_json(text: str) -> Any:
+    """JSON, without the numbers that are none, which `json` lets pass; raises `ValueError` or `RecursionError`."""
+    return json.loads(text, parse_constant=_refuse)
+
+
+def _refuse(_text: str = "") -> Any:
     raise ValueError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
@@ -10,7 +9,7 @@ from urllib.parse import quote
 from ferrule.dialects import KNOWN
 from ferrule.panel.api import ApiProblem
 from ferrule.panel.app import PanelPage, back_to
-from ferrule.panel.schema_form import arguments_of, form_of
+from ferrule.panel.schema_form import arguments_of, form_of, read_json
 from ferrule.panel.words import PROBLEMS, _
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ async def try_tool(request: PanelRequest) -> Response:
     raw, fields = request.field("raw"), None
     if raw:
         try:
-            arguments: Any = json.loads(raw)
+            arguments: Any = read_json(raw)
         except (ValueError, RecursionError):
             return await _page(request, 400, problem=request.translated(_WORDS["json"]), raw=raw)
         if not isinstance(arguments, dict):
