@@ -165,6 +165,25 @@ async def test_a_time_limit_holds(store: str, tmp_path: Path) -> None:
         assert (call.status, call.result.error.type) == ("failed", "timeout_error")
 
 
+async def test_a_call_of_a_batch_that_runs_is_listed_as_running(store: str, tmp_path: Path) -> None:
+    async with running(store, tmp_path) as service:
+        http = await service.http()
+        calls = [{"id": "a", "tool": "rest", "arguments": {"seconds": 30}}]
+        calls += [{"tool": "large", "arguments": {"size": {"$ref": "a"}}}]
+        sent = await http.post("/v1/calls/batch", json={"calls": calls}, headers={"Prefer": "respond-async"})
+        first, second = [one["id"] for one in sent.json()["calls"]]
+
+        async def listed(query: str) -> dict[str, str]:
+            return {one["id"]: one["status"] for one in (await http.get(f"/v1/calls{query}")).json()["calls"]}
+
+        async with asyncio.timeout(30):
+            while (await http.get(f"/v1/calls/{first}")).json()["status"] != "running":
+                await asyncio.sleep(0.05)
+        assert await listed("") == {first: "running", second: "queued"}
+        assert await listed("?status=running") == {first: "running"}
+        assert await listed("?status=queued") == {second: "queued"}
+
+
 async def test_a_batch_runs_in_order_and_may_use_earlier_results(store: str, tmp_path: Path) -> None:
     """P5, P8."""
     async with running(store, tmp_path) as service:

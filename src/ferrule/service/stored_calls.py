@@ -42,7 +42,8 @@ class StoredCalls:
         if user is not None:
             query = query.where(calls.c.user == user)
         for name, value in filters.items():
-            query = query.where(calls.c[name] == value)
+            begun = (name, value) == ("status", "running")  # those of a batch stay queued in the store until they end
+            query = query.where(calls.c[name].in_(("running", "queued")) if begun else calls.c[name] == value)
         if cursor is not None:
             query = query.where(calls.c.id < cursor)
         query = query.order_by(calls.c.id.desc()).limit(most + 1)
