@@ -469,3 +469,18 @@ async def test_a_form_sends_what_was_entered_and_nothing_that_was_not(tmp_path: 
         await me.page.wait_for_url("**/calls/*")
         await me.see(r"False '\n\n two\n' 3", "pre")
         assert me.faults == []
+
+
+async def test_a_user_without_roles_is_refused_and_not_passed_over(tmp_path: Path) -> None:
+    async with shown(tmp_path) as service, browsing(service) as client:
+        await (await service.client()).create_user("bob", roles=["member"])
+        form = {
+            "token": await token_on(client, "/admin/users"),
+            "do": "change",
+            "name": "bob",
+            "roles": "",
+            "allow": "",
+        }
+        answer = await client.post("/admin/users", data=form)
+        assert answer.status_code == 400
+        assert "/roles" in answer.text

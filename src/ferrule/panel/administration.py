@@ -175,9 +175,7 @@ async def _change_users(request: PanelRequest) -> dict[str, Any]:
         case "delete":
             await request.api.ask("DELETE", f"/v1/users/{name}")
         case _:
-            body = _given(
-                roles=request.many("roles") or None, limits=limits_in(request), allow=request.many("allow")
-            )  # fmt: skip
+            body = {"roles": request.many("roles"), "limits": limits_in(request), "allow": request.many("allow")}
             await request.api.ask("PATCH", f"/v1/users/{name}", body=body)
     return {}
 
