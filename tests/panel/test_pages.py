@@ -150,6 +150,12 @@ async def test_language_and_theme_are_chosen_or_follow_the_browser(tmp_path: Pat
         page = (await client.get("/tools")).text
         assert 'lang="zh-CN" data-theme="dark"' in page
         assert "<h1>工具</h1>" in page
+        # The page stays the one that it was, with what it was asked for.
+        for place in ("/?tool=a%26b&amp;status=failed", "/sign-in?next=%2Faudit%3Fq%3D1"):
+            page = (await client.get(place.replace("&amp;", "&"))).text
+            assert f'name="next" value="{place}"' in page
+            there = await client.post("/preferences", data={"lang": "en", "next": place.replace("&amp;", "&")})
+            assert there.headers["location"] == place.replace("&amp;", "&")
 
 
 async def test_rules_are_tested_without_running_anything(tmp_path: Path) -> None:

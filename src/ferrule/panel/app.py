@@ -87,6 +87,13 @@ class PanelRequest:
         self.secure = scope.get("scheme") == "https"
         self.pages: Iterable[PanelPage] = ()
 
+    @property
+    def place(self) -> str:
+        """Its address, to come back to; the front page where that would send a form again."""
+        if self.method != "GET":
+            return "/"
+        return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
+
     def header(self, name: bytes) -> str:
         return self._headers.get(name, b"").decode("latin-1")
 
@@ -313,9 +320,7 @@ def static_file(name: str) -> Response:
 
 
 def to_sign_in(request: PanelRequest) -> Response:
-    place = request.path if request.method == "GET" else "/"
-    if request.method == "GET" and request.query:
-        place += f"?{urlencode(request.query)}"
+    place = request.place
     url = "/sign-in" if place == "/" else f"/sign-in?next={quote(place)}"
     if request.header(b"hx-request"):
         return Response(status_code=200, headers={"HX-Redirect": url})
