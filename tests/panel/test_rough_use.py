@@ -484,3 +484,13 @@ async def test_a_user_without_roles_is_refused_and_not_passed_over(tmp_path: Pat
         answer = await client.post("/admin/users", data=form)
         assert answer.status_code == 400
         assert "/roles" in answer.text
+
+
+async def test_an_inbox_with_more_than_it_shows_says_so(tmp_path: Path) -> None:
+    async with shown(tmp_path) as service, browsing(service) as client:
+        await asyncio.gather(*(start(service, "note", text=str(at)) for at in range(199)))
+        assert "Only the newest" not in (await client.get("/approvals")).text
+        await asyncio.gather(*(start(service, "note", text=str(at)) for at in range(3)))
+        page = (await client.get("/approvals")).text
+        assert page.count("<article ") == 200
+        assert "Only the newest 200 are shown." in page

@@ -19,6 +19,8 @@ STATUSES = ("running", "awaiting_approval", "succeeded", "failed", "cancelled", 
 ROWS = 50
 _STREAMED = {"call.progress", "call.output"}
 _MOST_OUTPUT = 200_000
+_MOST_APPROVALS = 200
+"""As many as the API lists."""
 
 
 # The list
@@ -122,9 +124,11 @@ async def show_approvals(request: PanelRequest) -> Response:
     status = request.query.get("status", "pending")
     if status not in ("pending", "approved", "denied", "expired", "cancelled"):
         status = "pending"
-    found = await request.api.ask("GET", "/v1/approvals", {"status": status, "limit": "100"})
+    found = await request.api.ask("GET", "/v1/approvals", {"status": status, "limit": str(_MOST_APPROVALS)})
     listed = sorted(found["approvals"], key=lambda one: one["created_at"], reverse=status != "pending")
-    return request.render("approvals.html", approvals=listed, shown=status, problem="", decided="")
+    return request.render(
+        "approvals.html", approvals=listed, shown=status, problem="", decided="", most=_MOST_APPROVALS
+    )
 
 
 async def show_approval(request: PanelRequest) -> Response:
@@ -134,8 +138,9 @@ async def show_approval(request: PanelRequest) -> Response:
 async def _one(request: PanelRequest, approval: str, status: int = 200, problem: str = "") -> Response:
     found = await request.api.ask("GET", f"/v1/approvals/{approval}")
     return request.render(
-        "approvals.html", status, approvals=[found], shown="", problem=problem, decided=approval if problem else ""
-    )
+        "approvals.html", status, approvals=[found], shown="", problem=problem, decided=approval if problem else "",
+        most=_MOST_APPROVALS,
+    )  # fmt: skip
 
 
 async def decide(request: PanelRequest) -> Response:
