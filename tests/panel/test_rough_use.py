@@ -494,3 +494,31 @@ async def test_an_inbox_with_more_than_it_shows_says_so(tmp_path: Path) -> None:
         page = (await client.get("/approvals")).text
         assert page.count("<article ") == 200
         assert "Only the newest 200 are shown." in page
+
+
+@pytest.mark.slow
+async def test_a_decision_that_is_refused_is_not_taken_for_one(tmp_path: Path) -> None:
+    """Whoever may no longer decide, or finds the store away, is told so, and sees no card go as if it was decided."""
+    async with shown(tmp_path) as service, chromium() as browser:
+        admin = await service.client()
+        await admin.put_role("approver", allow=["Admin(approve others)"])
+        await admin.create_user("ann", roles=["member", "approver"])
+        me = await visitor(browser, service.url)
+        await me.sign_in((await admin.create_key("ann")).secret)
+        call = await start(service, "note", text="x")
+        for words in ("There is no such thing, or it is not for you.", "The store cannot be reached."):
+            await me.open("/approvals")
+            await me.page.wait_for_selector(f"article[data-call='{call}']")
+            if "store" in words:
+                with sqlite3.connect(tmp_path / "s.db", timeout=60) as store:
+                    store.execute("ALTER TABLE approvals RENAME TO approvals_gone")
+            else:
+                await (await service.http()).patch("/v1/users/ann", json={"roles": ["member"]})
+            await me.page.click(f"article[data-call='{call}'] button[value=approve]")
+            await me.see(words)
+            if "store" in words:
+                with sqlite3.connect(tmp_path / "s.db", timeout=60) as store:
+                    store.execute("ALTER TABLE approvals_gone RENAME TO approvals")
+            await (await service.http()).patch("/v1/users/ann", json={"roles": ["member", "approver"]})
+        assert [one.status for one in await admin.approvals()] == ["pending"]
+        assert me.faults == []

@@ -44,6 +44,8 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-store", "Vary": "Cookie",
 }  # fmt: skip
 
+_WHOLE_PAGE = {"HX-Retarget": "#main", "HX-Reselect": "#main", "HX-Reswap": "outerHTML"}
+
 
 class PageProblem(Exception):  # noqa: N818 - reads as what it says
     """A request to the panel itself that cannot be taken; `code` is one of `PROBLEMS`."""
@@ -283,9 +285,12 @@ class Panel:
             forget(response, SESSION, secure=request.secure)
             return response
         words = request.translated(PROBLEMS.get(code, PROBLEMS["internal"] if status >= 500 else PROBLEMS["conflict"]))
-        return request.render(
+        response = request.render(
             "problem.html", status, problem=words, detail=detail, suggestion=suggestion, status_code=status
         )
+        if request.method == "POST":  # a form that asked for a part of a page alone gets all of this one
+            response.headers.update(_WHOLE_PAGE)
+        return response
 
     async def _forward(self, request: PanelRequest, forward: Forward, receive: Receive, send: Send) -> None:
         added = [(name.lower().encode(), value.encode()) for name, value in {**HEADERS, **forward.headers}.items()]
