@@ -522,3 +522,12 @@ async def test_a_decision_that_is_refused_is_not_taken_for_one(tmp_path: Path) -
             await (await service.http()).patch("/v1/users/ann", json={"roles": ["member", "approver"]})
         assert [one.status for one in await admin.approvals()] == ["pending"]
         assert me.faults == []
+
+
+async def test_own_records_lead_to_no_page_without_rows(tmp_path: Path) -> None:
+    async with own_records(tmp_path) as (client, log):
+        with AuditLog(log) as recorder:
+            await Runtime([add], recorders=[recorder]).run(RawCall("add", "{"))
+        for path in ("/audit", "/audit?outcome=failure", "/audit?q=add", "/audit?tool=add"):
+            assert "before=" not in (await client.get(path)).text, path
+        assert "No row matches." in (await client.get("/audit?q=nothing-like-it")).text

@@ -224,14 +224,15 @@ class LocalRecords:
             return {"rows": [row.to_dict()] if row is not None else [], "next": None}
         start = _number(query.get("before", ""))
         words, last = query.get("q", "").lower(), None
+        at_once = 2_000 if words else most
         found: list[AuditRow] = []
         for _ in range(20):  # some thousand rows at a time: whoever wants more goes on from there
             rows = reader.list(
-                limit=2_000 if words else most, tool=query.get("tool"), user=query.get("user"),
+                limit=at_once, tool=query.get("tool"), user=query.get("user"),
                 outcome=query.get("outcome"), before=start,
             )  # fmt: skip
             found += [row for row in rows if not words or words in json.dumps(row, ensure_ascii=False).lower()]
-            last = start = rows[-1].seq if rows else None
+            last = start = rows[-1].seq if len(rows) == at_once else None
             if len(found) >= most or last is None or not words:
                 break
         shown = found[:most]
