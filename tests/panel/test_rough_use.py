@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import httpx2
 import pytest
@@ -531,3 +532,18 @@ async def test_own_records_lead_to_no_page_without_rows(tmp_path: Path) -> None:
         for path in ("/audit", "/audit?outcome=failure", "/audit?q=add", "/audit?tool=add"):
             assert "before=" not in (await client.get(path)).text, path
         assert "No row matches." in (await client.get("/audit?q=nothing-like-it")).text
+
+
+ODD_TEXTS = ('say "hi"', "back\\slash", "line\nbreak", "tab\there", "50%_x", "日本é", "💥", "שלום", "<b>")
+
+
+async def test_the_audit_log_finds_any_text_that_was_sent(tmp_path: Path) -> None:
+    async with shown(tmp_path) as service, browsing(service) as client, own_records(tmp_path) as (own, log):
+        with AuditLog(log) as recorder:
+            for text in ODD_TEXTS:
+                await (await service.client()).call("add", {"a": 1, "text": text})
+                await Runtime([add], recorders=[recorder]).run(RawCall("add", {"a": 1, "text": text}))
+        for at, text in enumerate(ODD_TEXTS):
+            for one, first in ((client, 1), (own, 4)):
+                page = (await one.get(f"/audit?q={quote(text)}")).text
+                assert re.findall(r'scope="row"><a href="/audit/row/(\d+)"', page) == [str(first + at)], text

@@ -231,7 +231,7 @@ class LocalRecords:
                 limit=at_once, tool=query.get("tool"), user=query.get("user"),
                 outcome=query.get("outcome"), before=start,
             )  # fmt: skip
-            found += [row for row in rows if not words or words in json.dumps(row, ensure_ascii=False).lower()]
+            found += [row for row in rows if not words or _has(row, words)]
             last = start = rows[-1].seq if len(rows) == at_once else None
             if len(found) >= most or last is None or not words:
                 break
@@ -274,6 +274,12 @@ def _language(scope: Scope) -> str:
 def _number(text: str) -> int | None:
     """A row's number as an address has it; None where that is none."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS else None
+
+
+def _has(row: AuditRow, words: str) -> bool:
+    """Whether a row has some words, as they are or as the JSON of its arguments writes them."""
+    text = "\n".join(map(str, row)).lower()
+    return words in text or any(json.dumps(words, ensure_ascii=one)[1:-1] in text for one in (True, False))
 
 
 def _sound(row: AuditRow) -> AuditRow:

@@ -126,7 +126,11 @@ def search_audit(
     query = select(audit).where(audit.c.tenant == tenant, audit.c.seq <= start, audit.c.seq > floor)
     for name, value in filters.items():
         if (name, value) != ("outcome", "failure"):
-            query = query.where(audit.c.content.icontains(json.dumps(value)[1:-1], autoescape=True))
+            # Arguments are JSON in the JSON of the row, whoever wrote it: there a quote has its backslash already.
+            as_json = {json.dumps(value, ensure_ascii=one)[1:-1] for one in (True, False)}
+            forms = {value, *as_json} if name == "q" else {value}
+            written = (json.dumps(one)[1:-1] for one in forms)
+            query = query.where(or_(*(audit.c.content.icontains(one, autoescape=True) for one in written)))
     found: list[dict[str, Any]] = []
     query = query.order_by(audit.c.seq.desc()).execution_options(yield_per=most)
     with closing(connection.execute(query)) as rows:  # most of what is there may be left unread
