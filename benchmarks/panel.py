@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 VISITS = 15
 PAUSE = 0.5
-PAGE = 50
+PAGE = 25
 """Calls that fill the first page: with more there is no more to paint."""
 PAINT = """() => new Promise(found => new PerformanceObserver(list => found(
     list.getEntriesByName('first-contentful-paint')[0].startTime)).observe({type: 'paint', buffered: true}))"""

@@ -17,6 +17,7 @@ import pytest
 from playwright.async_api import Route
 
 from ferrule import RawCall, Runtime, tool
+from ferrule.panel.calls import ROWS
 from ferrule.panel.local import local_panel
 from ferrule.records import AuditLog
 from tests.panel.browser import chromium, visitor
@@ -373,7 +374,7 @@ async def test_what_leaves_the_list_as_calls_come_is_on_the_next_page(tmp_path: 
         await me.sign_in(service.key)
         await me.page.wait_for_function(LIVE, arg="live")
         assert await me.page.is_hidden("#older")
-        for more in (60, 20):
+        for more in (ROWS + 5, 15):
             for _ in range(more):
                 await admin.call("add", {"a": 1, "b": 2})
             newest = (await admin.calls()).calls[0].id

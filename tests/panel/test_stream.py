@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from ferrule.panel.calls import ROWS
 from tests.panel.browser import Visitor, chromium, visitor
 from tests.panel.served import shown
 
@@ -112,7 +113,7 @@ async def test_a_flood_is_shown_as_it_is_and_a_cut_connection_loses_nothing(tmp_
         relay.refusing = False
         assert made > SECONDS * CALLS_A_SECOND / 2
         await me.page.wait_for_function("() => document.querySelector('#connection').textContent === 'live'")
-        newest = [[one.id, str(one.status)] for one in (await (await service.client()).calls(limit=50)).calls]
+        newest = [[one.id, str(one.status)] for one in (await (await service.client()).calls(limit=ROWS)).calls]
         wanted = json.dumps(newest, separators=(",", ":"))
         await me.page.wait_for_function(f"wanted => JSON.stringify({LISTED}) === wanted", arg=wanted)
         assert cuts == 2
@@ -122,7 +123,7 @@ async def test_a_flood_is_shown_as_it_is_and_a_cut_connection_loses_nothing(tmp_
         assert after[0] - before[0] < MOST_GROWTH, (before, after)
         assert after[1] < 2 * before[1], (before, after)
         print(f"{made} calls: {before} then {after}, slowest answer {slowest:.2f} s")
-        assert largest <= 50 + CALLS_A_SECOND  # between two looks at what is too many
+        assert largest <= ROWS + CALLS_A_SECOND  # between two looks at what is too many
         # The page is asked a question while it works through the flood; on an idle machine that takes milliseconds.
         assert slowest < 5.0
         assert me.faults == []

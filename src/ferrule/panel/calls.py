@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 FILTERS = ("status", "tool", "user", "session", "batch")
 STATUSES = ("running", "awaiting_approval", "succeeded", "failed", "cancelled", "expired", "lost", "queued")
-ROWS = 50
+ROWS = 25
+"""As many as a screen shows, and most of what the first paint waits for."""
 _STREAMED = {"call.progress", "call.output"}
 _MOST_OUTPUT = 200_000
 _MOST_APPROVALS = 200
