@@ -135,6 +135,25 @@ async def test_without_another_worker_a_lost_call_is_said_to_be_lost(
     assert starts(tmp_path, "poison") == 1
 
 
+async def test_a_call_that_may_be_run_again_waits_for_a_worker_that_is_busy(
+    server: Server, pool: str, tmp_path: Path, workers: list[WorkerProcess]
+) -> None:
+    workers.append(WorkerProcess(server, pool, tmp_path, lease=LEASE, concurrency=1))
+    await ready(workers)
+    async with calling(server, pool, list(TOOLS), **FREE) as runtime:
+        again = asyncio.create_task(runtime.run("again", {"name": "again", "seconds": 0.5}))
+        while not starts(tmp_path, "again"):
+            await asyncio.sleep(0.02)
+        workers[0].signal(signal.SIGSTOP)
+        workers.append(WorkerProcess(server, pool, tmp_path, lease=LEASE, concurrency=1))
+        await asyncio.to_thread(workers[1].await_ready)
+        busy = asyncio.create_task(runtime.run("once", {"name": "busy", "seconds": 4 * LEASE}))
+        workers[0].signal(signal.SIGKILL)
+        assert (await again).llm_content == "did again"
+        assert (await busy).success
+    assert [starts(tmp_path, name) for name in ("again", "busy")] == [2, 1]
+
+
 async def test_a_poisoned_call_is_given_up(
     server: Server, pool: str, tmp_path: Path, workers: list[WorkerProcess]
 ) -> None:

@@ -655,12 +655,20 @@ class Desk:
                 ):  # it was claimed, or claimed anew, and nothing was heard of it yet
                     flight.revision, flight.worker = found.revision, found.told["worker"]
                     flight.heard = monotonic()
-                elif monotonic() - flight.heard >= 2 * self.link.lease:
+                elif monotonic() - flight.heard >= 2 * self.link.lease and not self._is_run_again(flight):
                     await self._declare_lost(flight, found.revision)
             case b"L":
                 flight.end({"lost": fell_silent(flight)})
             case _:
                 flight.end({"unstarted": "late"})
+
+    def _is_run_again(self, flight: Flight) -> bool:
+        """Whether another worker will run a call anew, when it has a place free."""
+        call = flight.call
+        if not call.idempotent or call.subject.startswith("near.") or monotonic() - flight.sent > call.valid:
+            return False
+        offering = self.roster.offering(call.pool, call.tool, call.digest, subject_token(call.tenant))
+        return any(one.worker != flight.worker for one in offering)
 
     async def _declare_lost(self, flight: Flight, revision: int) -> None:
         """From here on its worker cannot report a result any more."""
