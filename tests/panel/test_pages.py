@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -252,3 +253,27 @@ async def test_own_records_open_with_the_printed_address_once(tmp_path: Path, pa
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:1") as another:
         assert (await another.get(f"/open/{token}")).status_code == 403
         assert (await another.get("/audit")).status_code == 303
+
+
+async def test_own_records_say_what_is_missing_and_two_panels_do_not_end_each_other(tmp_path: Path) -> None:
+    log = tmp_path / "data" / "audit.db"
+    with AuditLog(log) as recorder:
+        runtime = Runtime(Registry([add]), recorders=[recorder])
+        await runtime.run(RawCall("add", {"a": 1, "b": 2}))
+        recorder.flush()
+        shutil.rmtree(log.parent)
+        await runtime.run(RawCall("add", {"a": 3, "b": 4}))
+    panels = [local_panel(log, tmp_path) for _ in range(2)]
+    cookies = httpx2.Cookies()  # a browser has the same ones for every port of a host
+    for panel, sign_in in panels:
+        transport: Any = httpx2.ASGITransport(app=panel)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:1", cookies=cookies) as client:
+            assert (await client.get(f"/open/{sign_in.token}")).status_code == 303
+            cookies.update(client.cookies)
+    for panel, _ in panels:
+        transport = httpx2.ASGITransport(app=panel)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:1", cookies=cookies) as client:
+            page = await client.get("/audit?verify=1")
+            assert page.status_code == 200
+            assert "Rows are missing before row 1:" in page.text
+            assert "It ended at row 1, and the one in its place at row 0." in page.text

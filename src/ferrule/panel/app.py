@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ferrule.panel")
 
-SESSION = "ferrule_session"
 SESSION_SECONDS = 12 * 3600
 _PREFERENCE_SECONDS = 365 * 86_400
 _MOST_FORM = 4_000_000
@@ -195,6 +194,8 @@ class PanelSignIn(Protocol):
     """How somebody gets a credential, and gives it back."""
 
     pages: tuple[PanelPage, ...]
+    cookie: str
+    """The name of a session's cookie. Browsers send it to every port of a host, so each kind of panel has its own."""
 
     def credential(self, cookie: str) -> str:
         """What a session's cookie stands for; empty where nothing."""
@@ -254,7 +255,7 @@ class Panel:
         if request.path.startswith("/static/"):
             return static_file(request.path.removeprefix("/static/"))
         page = self._find(request)
-        request.credential = self._sign_in.credential(request.cookies.get(SESSION, ""))
+        request.credential = self._sign_in.credential(request.cookies.get(self._sign_in.cookie, ""))
         if request.method == "POST":
             request.check_origin()
             await request.read_form()
@@ -282,7 +283,7 @@ class Panel:
     def _refused(self, request: PanelRequest, status: int, code: str, detail: str, suggestion: str = "") -> Response:
         if status == 401:
             response = to_sign_in(request)
-            forget(response, SESSION, secure=request.secure)
+            forget(response, self._sign_in.cookie, secure=request.secure)
             return response
         words = request.translated(PROBLEMS.get(code, PROBLEMS["internal"] if status >= 500 else PROBLEMS["conflict"]))
         response = request.render(

@@ -23,7 +23,7 @@ from ferrule.core.errors import MissingExtra, ToolError
 from ferrule.core.loops import no_more_on_signal, on_signal
 from ferrule.core.phrases import said_by, translated
 from ferrule.panel import calls, plugins, records
-from ferrule.panel.app import SESSION, SESSION_SECONDS, Panel, PanelPage, back_to, keep
+from ferrule.panel.app import SESSION_SECONDS, Panel, PanelPage, back_to, keep
 from ferrule.plugins import plugin_documents
 from ferrule.plugins.plugin_documents import ActionProblem, perform, problem_in, words_in
 from ferrule.records.database import AuditError
@@ -106,7 +106,7 @@ class LocalRecords:
                 found = verify(self._path)
                 document = {
                     "ok": found.ok, "rows": found.rows, "first_bad_seq": found.first_bad_seq, "why": str(found.why),
-                    "head": str(found.head) if found.head else "",
+                    "head": str(found.head) if found.head else "", "gaps": [gap._asdict() for gap in found.gaps],
                 }  # fmt: skip
             case _:
                 document = None
@@ -339,6 +339,7 @@ class LocalSignIn:
     """The address that is printed holds a token that opens the panel once; the browser keeps another in a cookie."""
 
     def __init__(self) -> None:
+        self.cookie = f"ferrule_panel_{secrets.token_hex(4)}"
         self.token = secrets.token_urlsafe(32)
         self.session = secrets.token_urlsafe(32)
         self.pages = (
@@ -351,7 +352,7 @@ class LocalSignIn:
             return await self.explain(request)
         self.token = ""
         response = back_to("/")
-        keep(response, SESSION, self.session, seconds=SESSION_SECONDS, secure=False)
+        keep(response, self.cookie, self.session, seconds=SESSION_SECONDS, secure=False)
         return response
 
     async def explain(self, request: PanelRequest) -> Response:

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from starlette.responses import RedirectResponse
 
 from ferrule.panel.api import ApiProblem, InProcessApi
-from ferrule.panel.app import SESSION, SESSION_SECONDS, PageProblem, PanelPage, back_to, forget, keep
+from ferrule.panel.app import SESSION_SECONDS, PageProblem, PanelPage, back_to, forget, keep
 from ferrule.panel.words import PROBLEMS, _
 from ferrule.service.oidc import discover, looks_like_token
 from ferrule.service.outgoing import FetchProblem, fetch_json, read_secret
@@ -41,6 +41,8 @@ _NO_TOKEN = _("The issuer gave no token that this service takes.")
 
 class ServiceSignIn:
     """Sign-in with the credentials that the API takes."""
+
+    cookie = "ferrule_session"
 
     def __init__(self, api: ASGIApp, settings: ServiceSettings) -> None:
         self._api = api
@@ -93,12 +95,12 @@ class ServiceSignIn:
         return ""
 
     def _entered(self, request: PanelRequest, credential: str, response: Response) -> Response:
-        keep(response, SESSION, credential, seconds=SESSION_SECONDS, secure=request.secure)
+        keep(response, self.cookie, credential, seconds=SESSION_SECONDS, secure=request.secure)
         return response
 
     async def leave(self, request: PanelRequest) -> Response:
         response = back_to("/sign-in")
-        forget(response, SESSION, secure=request.secure)
+        forget(response, self.cookie, secure=request.secure)
         return response
 
     # OpenID Connect: the authorisation code flow with PKCE
