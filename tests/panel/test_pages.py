@@ -255,6 +255,25 @@ async def test_own_records_open_with_the_printed_address_once(tmp_path: Path, pa
         assert (await another.get("/audit")).status_code == 303
 
 
+async def test_a_tool_that_was_switched_off_is_switched_on_again(tmp_path: Path) -> None:
+    async with shown(tmp_path) as service, browsing(service) as admin:
+        admin_client = await service.client()
+        await admin_client.create_user("ann", roles=["member"])
+        key = (await admin_client.create_key("ann")).secret
+        assert "Switched off for the tenant" not in (await admin.get("/tools")).text
+        form = {"token": await token_on(admin, "/tools/add"), "enabled": "false"}
+        assert (await admin.post("/tools/add/switch", data=form)).headers["location"] == "/tools"
+        page = (await admin.get("/tools")).text
+        assert "Switched off for the tenant" in page
+        assert 'aria-label="Switch add on"' in page
+        async with browsing(service, key) as ann:
+            assert "add" not in (await ann.get("/tools")).text
+        form = {"token": await token_on(admin, "/tools"), "enabled": "true"}
+        assert (await admin.post("/tools/add/switch", data=form)).headers["location"] == "/tools/add"
+        assert (await admin.get("/tools/add")).status_code == 200
+        assert "Switched off for the tenant" not in (await admin.get("/tools")).text
+
+
 async def test_own_records_say_what_is_missing_and_two_panels_do_not_end_each_other(tmp_path: Path) -> None:
     log = tmp_path / "data" / "audit.db"
     with AuditLog(log) as recorder:

@@ -28,14 +28,16 @@ _NOT_AN_OBJECT = _("The arguments must be a JSON object.")
 async def show_tools(request: PanelRequest) -> Response:
     """Every tool that the user may use, or those that some words find."""
     asked = {name: request.query[name] for name in ("q", "category") if request.query.get(name)}
-    tools = (await request.api.ask("GET", "/v1/tools", asked))["tools"]
+    found = await request.api.ask("GET", "/v1/tools", asked)
+    tools = found["tools"]
     kind = request.query.get("kind", "")
     if kind:
         tools = [one for one in tools if one["kind"] == kind]
     categories = sorted({one["category"] for one in tools if one["category"]})
     return request.render(
-        "tools.html", tools=tools, categories=categories, query=request.query, figures=await _figures(request)
-    )
+        "tools.html", tools=tools, categories=categories, query=request.query, figures=await _figures(request),
+        switched_off=found.get("switched_off", ()) if request.may("admin", "tools") else (),
+    )  # fmt: skip
 
 
 async def _figures(request: PanelRequest) -> dict[str, dict[str, Any]]:

@@ -182,6 +182,9 @@ class ToolSummary(Received):
 
 class ToolList(Received):
     tools: list[ToolSummary]
+    switched_off: list[str] = Field(
+        default=[], description="Those that are switched off for the tenant, for whoever may switch them on."
+    )
 
 
 class ToolDetail(ToolSummary):

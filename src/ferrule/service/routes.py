@@ -77,6 +77,9 @@ async def list_tools(request: ServiceRequest) -> Response:
     dialect = query.get("dialect")
     if dialect is None:
         document: dict[str, Any] = {"tools": [_summary(tool) for tool in tools]}
+        if request.allowed.may("tools"):
+            known = request.service.tools
+            document["switched_off"] = sorted(one for one in request.principal.disabled_tools if one in known)
     elif dialect in KNOWN:
         document = {"dialect": dialect, "tools": Exporter(dialect).definitions(tools)}
     else:
