@@ -187,7 +187,7 @@ BLOCK = 4096
 """Rows of a block: number `n` has those after `n * BLOCK`, up to its end."""
 NEEDED = ("tool", "version", "kind", "tenant", "outcome", "stage", "time", "duration", "waited")
 _ROWS = f"SELECT {', '.join(NEEDED)} FROM calls WHERE seq > ? AND seq <= ?"  # noqa: S608 - our own
-_BLOCKS_A_TURN = 8
+BLOCKS_A_TURN = 8
 
 
 class _BlockCounts:
@@ -271,7 +271,7 @@ def add_missing_blocks(connection: sqlite3.Connection) -> int:
         (removed_to,) = connection.execute("SELECT seq FROM checkpoint").fetchone()
         (last,) = connection.execute("SELECT max(block) FROM usage").fetchone()
         first = max(-(-removed_to // BLOCK), 0 if last is None else last + 1)
-        for block in range(first, min(end // BLOCK, first + _BLOCKS_A_TURN)):
+        for block in range(first, min(end // BLOCK, first + BLOCKS_A_TURN)):
             usage = UsageSums()
             usage.add_rows(connection.execute(_ROWS, (block * BLOCK, (block + 1) * BLOCK)))
             # One without calls has a row all the same, which says that there is nothing to look for.
@@ -282,7 +282,7 @@ def add_missing_blocks(connection: sqlite3.Connection) -> int:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    return max(0, end // BLOCK - first - _BLOCKS_A_TURN)
+    return max(0, end // BLOCK - first - BLOCKS_A_TURN)
 
 
 def _tool_usage(tool: str, counts: _BlockCounts) -> ToolUsage:

@@ -16,7 +16,7 @@ from ferrule.core.phrases import phrase
 from ferrule.records.database import AuditError, is_damage, open_for_writing
 from ferrule.records.reserve import Reserve, is_full
 from ferrule.records.row import INSERT, content_of, gap_content, retention_content, seal, unreadable_content
-from ferrule.records.statistics import BLOCK, add_missing_blocks
+from ferrule.records.statistics import BLOCK, BLOCKS_A_TURN, add_missing_blocks
 
 if TYPE_CHECKING:
     import asyncio
@@ -126,7 +126,6 @@ _log = logging.getLogger("ferrule.audit")
 
 _ROWS_A_COMMIT = 1_000
 _ROWS_A_SLICE = 16
-_BLOCKS_BEHIND = 4
 _RETENTION_SECONDS = 3_600.0
 _RETENTION_ROWS = 10_000
 _FIRST_PAUSE = 0.02
@@ -407,10 +406,10 @@ class Writer:
     def _sum_up(self) -> None:
         """Keep what statistics need of whole blocks of rows; those of an older file are made up for bit by bit.
 
-        Rows that wait to be written come first, while that leaves only a few blocks behind.
+        Rows that wait to be written come first, while no more blocks are left behind than one turn makes up for.
         """
         behind = self._known[0] // BLOCK - self._summed
-        if self._connection is None or behind <= (_BLOCKS_BEHIND if self._held else 0):
+        if self._connection is None or behind <= (BLOCKS_A_TURN if self._held else 0):
             return
         try:
             self._summed = self._known[0] // BLOCK - add_missing_blocks(self._connection)
