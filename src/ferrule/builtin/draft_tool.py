@@ -382,8 +382,10 @@ async def run_boxed(
             passed={REPORT: report.fileno()},
         )
         try:
-            done, _ = await asyncio.wait({box.ended}, timeout=seconds)
-            await box.end(patience=0)
+            try:
+                done, _ = await asyncio.wait({box.ended}, timeout=seconds)
+            finally:  # also for a call that was stopped: when that is said, nothing of it runs any more
+                await box.end(patience=0)
             await asyncio.to_thread(box.denials)  # what it wrote where it must not is undone
         finally:
             box.close()

@@ -183,7 +183,7 @@ class ToolSummary(Received):
 class ToolList(Received):
     tools: list[ToolSummary]
     switched_off: list[str] = Field(
-        default=[], description="Those that are switched off for the tenant, for whoever may switch them on."
+        default=[], description="Tools that are switched off for the tenant, listed for users with `Admin(tools)`."
     )
 
 
