@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import gc
 import os
@@ -129,14 +130,17 @@ def _run() -> None:
 
 def _set_the_start_aside() -> None:
     """Next to nothing of what a start makes is garbage, and looking for some takes a tenth of it. So the first look
-    comes late and passes over all that is there by then; from then on all is as usual.
+    comes late and passes over all that is there by then; from then on all is as usual. The last look, at the end, sees
+    everything: files are closed by it.
     """
     usual = gc.get_threshold()
 
-    def first_look(_phase: str, _info: object) -> None:
+    def first_look(_phase: str, info: dict[str, int]) -> None:
         gc.callbacks.remove(first_look)
         gc.set_threshold(*usual)
-        gc.freeze()
+        if info["generation"] == 0:
+            gc.freeze()
+            atexit.register(gc.unfreeze)
 
     gc.callbacks.append(first_look)
     gc.set_threshold(_OBJECTS_OF_A_START, *usual[1:])
