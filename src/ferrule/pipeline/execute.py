@@ -7,7 +7,7 @@ import logging
 import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from ferrule.core.context import Cancellation, limit_time
 from ferrule.core.errors import ErrorKind, Stage, Stopped
@@ -37,6 +37,8 @@ _A_MOMENT = 0.0001
 """What the loop's thread waits for a sync tool that was quick the last time; a turn of the loop would take as long."""
 _LONG = 1.0
 """A time limit that may be watched a little late at first."""
+_RELIEF_SECONDS = 0.001
+"""How often it is looked whether calls stand behind another that is slow."""
 _TURN_SECONDS = 0.005
 """How long quick sync tools, one after the other, may keep the loop from everything else."""
 _SECONDS_TO_BE_HEARD = 0.05
@@ -137,6 +139,17 @@ class _Timer:
             self._handle.cancel()
 
 
+class _LoopNotes:
+    """What an executor keeps about an event loop whose calls it runs."""
+
+    __slots__ = ("relieving", "timers", "turn_due")
+
+    def __init__(self) -> None:
+        self.timers = LateTimers()
+        self.turn_due = 0.0
+        self.relieving = False
+
+
 class Executor:
     """Runs tools: async ones in a task, sync ones in a thread, each within a time limit.
 
@@ -151,10 +164,12 @@ class Executor:
         self._stubborn: set[object] = set()
         self._waiters: dict[str, asyncio.Future[str]] = {}
         self._slow: set[str] = set()
+        self._quick: set[str] = set()
+        """Tools whose calls are over at once, going by the last of them."""
         self.unwanted: set[str] = set()
         """Calls that were cancelled before they began."""
-        self._turn_due: WeakKeyDictionary[asyncio.AbstractEventLoop, float] = WeakKeyDictionary()
-        self._late: WeakKeyDictionary[asyncio.AbstractEventLoop, LateTimers] = WeakKeyDictionary()
+        self._loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopNotes] = WeakKeyDictionary()
+        self._last_loop: tuple[Callable[[], object], _LoopNotes] = (lambda: None), _LoopNotes()
         self.blocked: dict[str, float] = {}
         """Seconds that calls blocked their event loop for, by id, until somebody takes them from here."""
 
@@ -419,8 +434,9 @@ class Executor:
                 _settle(ended, None)
 
         ended: asyncio.Future[None] | None = None
+        notes = self._notes_of(loop)
         soon = tool.name not in self._slow and not is_busy(loop)  # a busy loop has better to do than to wait
-        job = Job(work, loop, settle, soon=soon, silent=context is None)
+        job = Job(work, loop, settle, soon=soon, silent=context is None, quick=tool.name in self._quick)
 
         async def stop() -> str:
             # The cooperative way first (the context says «cancelled»), then by force.
@@ -438,16 +454,19 @@ class Executor:
 
         self._waiters[invocation.call_id] = waiter  # it can be cancelled from the moment it runs
         try:
-            self._pool.submit(job)
+            stands_behind = self._pool.submit(job)
         except TooManyStuck as error:
             self._let_go(invocation.call_id, waiter)
             raise _too_many(tool, error) from None
+        if stands_behind and not notes.relieving:
+            notes.relieving = True
+            loop.call_later(_RELIEF_SECONDS, self._relieve, loop, notes)
         outcome = job.wait(min(_A_MOMENT, timeout)) if soon else None
         if outcome is not None:
             outcomes.append(outcome)
             # Callbacks that wait may be the tool's own and come before its end: a report, or that it is cancelled.
-            if callbacks_wait(loop) or loop.time() > self._turn_due.get(loop, 0.0):
-                self._turn_due[loop] = loop.time() + _TURN_SECONDS
+            if callbacks_wait(loop) or loop.time() > notes.turn_due:
+                notes.turn_due = loop.time() + _TURN_SECONDS
                 try:
                     await asyncio.sleep(0)
                 except asyncio.CancelledError:
@@ -457,21 +476,35 @@ class Executor:
             self._let_go(invocation.call_id, waiter)
         else:
             self._slow.add(tool.name)  # nobody waits for another call of it before this one has told how long it took
-            timer = self._clock(call, loop, lambda: _settle(waiter, _TIME_IS_UP))
+            timer = self._clock(call, loop, notes.timers, lambda: _settle(waiter, _TIME_IS_UP))
             await self._await(call, waiter, stop, timer)
             if job.seconds < _A_MOMENT:
                 self._slow.discard(tool.name)
+        (self._quick.add if job.seconds < _A_MOMENT else self._quick.discard)(tool.name)
         value = _value(outcomes[0])
         return await self._finish(call, value, loop) if is_unfinished(value) else value
 
-    def _clock(self, call: Call, loop: asyncio.AbstractEventLoop, end: Callable[[], None]) -> _Timer | LateTimer:
+    def _clock(
+        self, call: Call, loop: asyncio.AbstractEventLoop, timers: LateTimers, end: Callable[[], None]
+    ) -> _Timer | LateTimer:
         """The time of a call in a thread; one that knows no context never stops it, and most are over at once."""
         if call.context is not None or call.seconds < _LONG:
             return _Timer(call.seconds, end, loop, _never_excused)
-        timers = self._late.get(loop)
-        if timers is None:
-            timers = self._late[loop] = LateTimers()
         return timers.start(call.seconds, end)
+
+    def _notes_of(self, loop: asyncio.AbstractEventLoop) -> _LoopNotes:
+        last, notes = self._last_loop
+        if last() is not loop:
+            found = self._loops.get(loop)
+            notes = found if found is not None else self._loops.setdefault(loop, _LoopNotes())
+            self._last_loop = ref(loop), notes
+        return notes
+
+    def _relieve(self, loop: asyncio.AbstractEventLoop, notes: _LoopNotes) -> None:
+        """See that no call stands long behind another that is not quick after all."""
+        notes.relieving = self._pool.relieve()
+        if notes.relieving:
+            loop.call_later(_RELIEF_SECONDS, self._relieve, loop, notes)
 
     async def _await(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from contextlib import contextmanager
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
@@ -80,12 +81,12 @@ class Job:
 
     Being told through the loop costs more than most tools take. Where it is likely to be over `soon`, the loop's own
     thread may `wait` a moment first. The outcomes of `silent` functions, which report nothing on their way, are told
-    together.
+    together. A `quick` one may run behind other quick ones, in the thread that these have.
     """
 
     __slots__ = (
-        "_context", "_loop", "_outcome", "_over", "_settle", "_silent", "_taken", "abandoned", "finished", "function",
-        "left", "lent", "seconds", "seen_through", "thread",
+        "_context", "_loop", "_outcome", "_over", "_settle", "_silent", "_taken", "abandoned", "began", "finished",
+        "function", "left", "lent", "quick", "seconds", "seen_through", "thread",
     )  # fmt: skip
 
     def __init__(
@@ -96,8 +97,11 @@ class Job:
         *,
         soon: bool = False,
         silent: bool = False,
+        quick: bool = False,
     ) -> None:
         self.function = function
+        self.quick = quick
+        self.began = 0.0
         self.seconds = 0.0
         """How long the function itself took, once it has ended."""
         self._outcome: Outcome | None = None
@@ -117,13 +121,13 @@ class Job:
         self._context = copy_context()
 
     def work(self) -> Outcome:
-        began = perf_counter()
+        self.began = perf_counter()
         try:
             return True, self._context.run(self.function)
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its outcome
             return False, error
         finally:
-            self.seconds = perf_counter() - began
+            self.seconds = perf_counter() - self.began
 
     def wait(self, seconds: float) -> Outcome | None:
         """The outcome, if it comes within a moment; otherwise the loop is told later. Blocks the thread that asks."""
@@ -191,8 +195,16 @@ def _outcomes_for(loop: asyncio.AbstractEventLoop) -> _Outcomes:
     return found
 
 
+_QUICK_SECONDS = 0.001
+"""How long a job may take that others stand behind, before they get another thread."""
+
+
 class WorkerPool:
-    """Daemon threads that take jobs. A job that is abandoned loses its thread, and the pool gets a new one."""
+    """Daemon threads that take jobs. A job that is abandoned loses its thread, and the pool gets a new one.
+
+    Quick jobs that come while one is in work stand behind it: a thread for each would cost more than they do, and they
+    would only take turns. Where the first turns out slow, `relieve` has another thread go on with the rest.
+    """
 
     def __init__(self, size: int, stuck_limit: int) -> None:
         self._size = size
@@ -207,18 +219,52 @@ class WorkerPool:
         self._waiting = 0  # jobs that no thread has taken yet
         self._idle = 0  # threads that wait for a job, or are about to
         self._threads = 0
+        self._first: Job | None = None  # the quick job that others stand behind
+        self._behind: deque[Job] = deque()
         self.stuck = 0
 
-    def submit(self, job: Job) -> None:
-        """Run a job as soon as a thread is free."""
+    def submit(self, job: Job) -> bool:
+        """Run a job as soon as a thread is free. True where it stands behind another: `relieve` has to be called."""
         if self.stuck >= self._stuck_limit:
             raise TooManyStuck(phrase("{count} abandoned calls of sync tools still hang", count=self.stuck))
         with self._lock:
-            self._waiting += 1
-            self._jobs.put(job)
-            if self._idle >= self._waiting:
-                return
+            if job.quick:
+                if self._first is not None:
+                    self._behind.append(job)
+                    return True
+                self._first = job
+            self._hand_out(job)
+        return False
+
+    def relieve(self) -> bool:
+        """Have another thread go on behind a job that is not quick after all; says whether any still wait."""
+        with self._lock:
+            first = self._first
+            if self._behind and first is not None and first.began and perf_counter() - first.began > _QUICK_SECONDS:
+                self._pass_on(first)
+            return bool(self._behind)
+
+    def _hand_out(self, job: Job) -> None:
+        """To a thread that rests, or a new one; the lock is held."""
+        self._waiting += 1
+        self._jobs.put(job)
+        if self._idle < self._waiting:
             self._hire()
+
+    def _following(self) -> Job | None:
+        """The next of those behind the first, which is the first from now on; the lock is held."""
+        while self._behind:
+            job = self._behind.popleft()
+            if not job.abandoned:
+                self._first = job
+                return job
+        self._first = None
+        return None
+
+    def _pass_on(self, job: Job) -> None:
+        """Let those behind a job go on without it; the lock is held."""
+        if self._first is job and (following := self._following()) is not None:
+            self._hand_out(following)
 
     def abandon(self, job: Job) -> bool:
         """Give up on a job: stop it if Python code can be stopped, and never wait for it. False if it was done."""
@@ -226,6 +272,7 @@ class WorkerPool:
             if job.finished:
                 return False
             job.abandoned = True
+            self._pass_on(job)
             if job.thread is None:
                 return True  # never started, and now never will be
             if not job.lent:
@@ -241,6 +288,7 @@ class WorkerPool:
             if not job.abandoned:
                 job.lent = True
                 self._threads -= 1
+                self._pass_on(job)
                 self._hire()
 
     def take_back(self, job: Job) -> None:
@@ -259,19 +307,22 @@ class WorkerPool:
 
     def _serve(self) -> None:
         job: Job | None = None
+        following: Job | None = None
+        me = threading.get_ident()
         _here.pool = self
         try:
             while True:
-                job = None
-                job = self._next()
+                job = following
                 if job is None:
-                    return
-                with self._lock:
-                    self._waiting -= 1
-                    if job.abandoned:
-                        continue
-                    self._idle -= 1
-                    job.thread = threading.get_ident()
+                    job = self._next()
+                    if job is None:
+                        return
+                    with self._lock:
+                        self._waiting -= 1
+                        if job.abandoned:
+                            continue
+                        self._idle -= 1
+                        job.thread = me
                 _here.taken = job, self._lock
                 outcome = job.work()
                 with self._lock:
@@ -279,7 +330,11 @@ class WorkerPool:
                     _here.taken = None, None
                     if job.abandoned:
                         return
-                    self._idle += 1
+                    following = self._following() if self._first is job else None
+                    if following is None:
+                        self._idle += 1
+                    else:
+                        following.thread = me
                 job.deliver(outcome)
                 del outcome
         except Abandoned:
