@@ -67,43 +67,59 @@ class _NoHeaders(list[tuple[bytes, bytes]]):
         pass
 
 
+_NO_HEADERS = _NoHeaders()
+
+
 def with_head_limit(protocol: Any, seconds: float | None = None) -> type[Any]:
     """The protocol that uvicorn has chosen, without connections on which half a request stands; with httptools also
     without heads that never end, and without trailers that pass for headers, which it leaves to others.
     """
+
+    feed, begin, start, take, complete = (  # bound once: they are called for every request
+        protocol.data_received,
+        getattr(protocol, "on_message_begin", None),
+        getattr(protocol, "on_headers_complete", None),
+        getattr(protocol, "on_body", None),
+        getattr(protocol, "on_message_complete", None),
+    )
 
     class HeadLimited(protocol):
         _seen: object = None
         _looking: asyncio.TimerHandle | None = None
         _in_message = False
         _received = 0
+        _piece = 0
         _body = 0
 
         def data_received(self, data: bytes) -> None:
-            self._received += len(data)
-            super().data_received(data)  # pyright: ignore[reportUnknownMemberType]
+            self._piece = len(data)
+            self._received += self._piece
+            feed(self, data)
             if self._in_message and self._received - 8 * self._body > HEAD_BYTES + len(data):
                 self._refuse_head()
 
         def on_message_begin(self) -> None:
             self._in_message, self._received, self._body = True, 0, 0
-            super().on_message_begin()  # pyright: ignore[reportUnknownMemberType]
+            begin(self)
 
         def on_headers_complete(self) -> None:
-            size = len(self.url) + sum([len(name) + len(value) for name, value in self.headers])
-            if size > HEAD_BYTES or len(self.headers) > _MOST_HEADERS:
+            if self._received + self._piece > HEAD_BYTES:  # it may be too large: what has come is more than the head
+                size = len(self.url) + sum([len(name) + len(value) for name, value in self.headers])
+                if size > HEAD_BYTES:
+                    raise HeadTooLarge
+            if len(self.headers) > _MOST_HEADERS:
                 raise HeadTooLarge
-            super().on_headers_complete()  # pyright: ignore[reportUnknownMemberType]
+            start(self)
             if not self.parser.should_upgrade():
-                self.headers = _NoHeaders()
+                self.headers = _NO_HEADERS
 
         def on_body(self, body: bytes) -> None:
             self._body += len(body)
-            super().on_body(body)  # pyright: ignore[reportUnknownMemberType]
+            take(self, body)
 
         def on_message_complete(self) -> None:
             self._in_message = False
-            super().on_message_complete()  # pyright: ignore[reportUnknownMemberType]
+            complete(self)
 
         def send_400_response(self, msg: str) -> None:
             failed = sys.exception()

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from time import localtime, strftime
+from time import localtime, strftime, time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -194,17 +194,9 @@ class AccessLines(logging.Handler):
     def __init__(self, lines: LogWriter) -> None:
         super().__init__()
         self._written = lines
-        self._lines: deque[logging.LogRecord] = deque()
+        self._lines: deque[tuple[float, int, str, tuple[Any, ...]]] = deque()
         self._waiting = False
         self._second = (0, "")
-
-    def format(self, record: logging.LogRecord) -> str:
-        """As the formatter of the other lines does, but for putting the same second together again and again."""
-        second, text = self._second
-        if (now := int(record.created)) != second:
-            text = strftime("%Y-%m-%d %H:%M:%S", localtime(now))
-            self._second = now, text
-        return f"{text},{int(record.msecs):03d} {record.levelname} {record.getMessage()}"
 
     def handle(self, record: logging.LogRecord) -> bool:  # without a lock: what it does is one step
         if said := _is_for_operators(record):
@@ -212,7 +204,14 @@ class AccessLines(logging.Handler):
         return said
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._lines.append(record)
+        self._add(record.created, record.levelno, "%s", (record.getMessage(),))
+
+    def add_line(self, level: int, words: str, args: tuple[Any, ...]) -> None:
+        """A line without a record of it; see `telemetry.add_line`."""
+        self._add(time(), level, words, args)
+
+    def _add(self, moment: float, level: int, words: str, args: tuple[Any, ...]) -> None:
+        self._lines.append((moment, level, words, args))
         if not self._waiting:
             try:
                 asyncio.get_running_loop().call_later(_WRITE_SECONDS, self.flush)
@@ -221,9 +220,18 @@ class AccessLines(logging.Handler):
                 self.flush()
 
     def flush(self) -> None:
+        """Write them as the formatter of the other lines does, without putting the same second together each time."""
         self._waiting = False
-        if lines := [self.format(self._lines.popleft()) for _ in range(len(self._lines))]:
-            self._written.write("\n".join(lines))
+        written: list[str] = []
+        second, text = self._second
+        for _ in range(len(self._lines)):
+            moment, level, words, args = self._lines.popleft()
+            if (now := int(moment)) != second:
+                second, text = now, strftime("%Y-%m-%d %H:%M:%S", localtime(now))
+            written.append(f"{text},{int(moment % 1 * 1000):03d} {logging.getLevelName(level)} {words % args}")
+        self._second = second, text
+        if written:
+            self._written.write("\n".join(written))
 
 
 @contextmanager

@@ -157,6 +157,11 @@ class Session:
         """Have something ended with the session: a process, a connection, whatever a tool keeps between calls."""
         self._closers.append(close)
 
+    @property
+    def has_something_open(self) -> bool:
+        """Whether `close` has anything to end."""
+        return bool(self._closers)
+
     async def close(self) -> None:
         """End all that the session's calls left running, the last first. It can be used again afterwards."""
         problems: list[Exception] = []

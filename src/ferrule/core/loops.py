@@ -268,13 +268,16 @@ class LateTimer:
 
 class LateTimers:
     """Timers of one loop that cost next to nothing when they are cancelled soon, as those of requests are: the loop
-    hears only of those that are still wanted after a moment. They may fire later than asked by that moment.
+    hears only of those that are still wanted after a moment, and of those that have long to go after a second. They may
+    fire later than asked by that moment.
     """
 
     _MOMENT = 0.05
+    _LATER = 1.0
 
     def __init__(self) -> None:
         self._fresh: list[LateTimer] = []
+        self._long: list[LateTimer] = []
 
     def start(self, seconds: float, then: Callable[[], object]) -> LateTimer:
         timer = LateTimer(monotonic() + seconds, then)
@@ -286,9 +289,23 @@ class LateTimers:
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         fresh, self._fresh = self._fresh, []
+        now, had_long = monotonic(), bool(self._long)
         for timer in fresh:
+            if timer.then is None:
+                continue
+            if timer.at - now > 2 * self._LATER:
+                self._long.append(timer)
+            else:
+                timer.handle = loop.call_later(max(0.0, timer.at - now), timer.fire)
+        if self._long and not had_long:
+            loop.call_later(self._LATER, self._look_at_long, loop)
+
+    def _look_at_long(self, loop: asyncio.AbstractEventLoop) -> None:
+        long, self._long = self._long, []
+        now = monotonic()
+        for timer in long:
             if timer.then is not None:
-                timer.handle = loop.call_later(max(0.0, timer.at - monotonic()), timer.fire)
+                timer.handle = loop.call_later(max(0.0, timer.at - now), timer.fire)
 
 
 # One at a time: a lock by name, whichever event loops the callers run on.

@@ -220,10 +220,13 @@ class Panel:
         self._patterns = [(compile_path(one.path)[0], one) for one in self._pages]
         self._tops = {one.path.split("/")[1] for one in self._pages} | {"static"}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """A page, or what the API answers, which is not made to wait for another step."""
         if scope["type"] != "http" or scope["path"][1:].partition("/")[0] not in self._tops:
-            await self._api(scope, receive, send)
-            return
+            return self._api(scope, receive, send)
+        return self._show(scope, receive, send)
+
+    async def _show(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await self._answer(scope, receive, send)
         except OSError:

@@ -418,7 +418,7 @@ def _touches(invocation: Invocation, session: Session, runtime: Runtime) -> Touc
     try:
         if invocation.runs_alone:
             return WRITES_ANYTHING
-        if runtime.hooks and runtime.hooks.may_change(invocation.tool.name):
+        if runtime.hooks.may_change(invocation.tool.name):
             return READS_ANYTHING if invocation.tool.read_only else WRITES_ANYTHING
         touches = invocation.touches
     except Exception:

@@ -66,9 +66,7 @@ class Hooks:
         for hook in hooks:
             self._before += [hook] if hook.before else []
             self._after += [hook] if hook.after else []
-
-    def __bool__(self) -> bool:
-        return bool(self._before or self._after)
+        self.any = bool(self._before or self._after)
 
     def may_change(self, tool: str) -> bool:
         """Whether a call's input may become another before it runs, so that nothing can be planned by it."""

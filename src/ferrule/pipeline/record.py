@@ -78,24 +78,28 @@ class Recording:
             if not callable(getattr(one, "record", None)):
                 raise TypeError(f"{one!r} is not a recorder: it has no method `record`.")
         self.watchers = tuple(one for one in self.recorders if isinstance(one, Watcher))
-        self._noting = tuple(one.notes for one in self.recorders if isinstance(one, Noting))
+        self.noting = tuple(one.notes for one in self.recorders if isinstance(one, Noting))
+        """What they have to tell besides, for one result to say."""
         self._pending: set[asyncio.Future[Any]] = set()
 
-    @property
-    def has_notes(self) -> bool:
-        return any(self._noting)
-
     def take_notes(self) -> list[str]:
-        """What the recorders have to tell besides, for one result to say."""
-        return [notes.popleft() for notes in self._noting for _ in range(len(notes))]
+        return [notes.popleft() for notes in self.noting for _ in range(len(notes))]
 
-    def tell(self, what: str, *about: Any, **more: Any) -> None:
+    def looked_up(self, call: RawCall, session: Session, *, found: bool) -> None:
         """Tell the watchers."""
         for watcher in self.watchers:
             try:
-                getattr(watcher, what)(*about, **more)
+                watcher.looked_up(call, session, found=found)
             except Exception:
-                logger.exception("%s failed on %s", type(watcher).__name__, what)
+                logger.exception("%s failed on looked_up", type(watcher).__name__)
+
+    def started(self, invocation: Invocation, session: Session) -> None:
+        """Tell the watchers."""
+        for watcher in self.watchers:
+            try:
+                watcher.started(invocation, session)
+            except Exception:
+                logger.exception("%s failed on started", type(watcher).__name__)
 
     def record(self, record: CallRecord) -> list[Awaitable[Any]]:
         """Stage seven; what it returns must be settled before the result is given."""

@@ -216,7 +216,7 @@ class Runtime:
             call.invocation = invocation = first_stages(call)
             record.repairs = invocation.repairs
             invocation.session = session
-            if self.hooks:
+            if self.hooks.any:
                 result = await self._between_hooks(call)
             else:
                 result = await self._carry_out(call)
@@ -243,7 +243,7 @@ class Runtime:
                 failure = await recording.settle(waiting)
                 if failure is not None:  # the call has happened; losing its result would not undo it
                     result.metadata["unrecorded"] = clean_exception(failure, session.workspace)
-            if (session.notes or (recording.recorders and recording.has_notes)) and call.parent is None:
+            if (session.notes or (recording.noting and any(recording.noting))) and call.parent is None:
                 result = with_notes(result, [*session.take_notes(), *recording.take_notes()])
         finally:  # whoever watches must know how it ended, even when the caller is cancelled this late
             if self._listeners.all:
@@ -267,9 +267,11 @@ class Runtime:
 
         return run_and_wait(start, "run_sync" if parent is None else "call_sync", parent)
 
-    def build(self, call: RawCall) -> Invocation:
-        """Look a call up and validate it without running it; raises `Stopped`."""
-        return validate(lookup(self.tools, call), call, self.limits)
+    def build(self, call: RawCall, tool: Tool[Any] | None = None) -> Invocation:
+        """Look a call up and validate it without running it; raises `Stopped`. `tool` is what it names, where that was
+        looked up just now.
+        """
+        return validate(lookup(self.tools, call) if tool is None else tool, call, self.limits)
 
     def execute(
         self,
@@ -306,7 +308,7 @@ class Runtime:
     def _built(self, call: Call) -> Invocation:
         """What is left of stages one and two where `build` has gone through them."""
         if self._recording.watchers:
-            self._recording.tell("looked_up", call.raw, call.session, found=True)
+            self._recording.looked_up(call.raw, call.session, found=True)
         return call.invocation
 
     def _validated(self, call: Call) -> Invocation:
@@ -319,12 +321,12 @@ class Runtime:
         try:
             tool = lookup(self.tools, raw)
         except Stopped as stopped:
-            self._recording.tell("looked_up", raw, call.session, found=False)
+            self._recording.looked_up(raw, call.session, found=False)
             if self._mcp_servers and not self._closers:
                 stopped.suggestion = "The MCP servers of this Runtime run inside `async with` only; enter it first."
             raise
         if self._recording.watchers:
-            self._recording.tell("looked_up", raw, call.session, found=True)
+            self._recording.looked_up(raw, call.session, found=True)
         record.tool, record.version, record.kind = tool.name, tool.version, tool.kind
         return tool
 
@@ -385,7 +387,7 @@ class Runtime:
         call.context = context
         call.seconds = call.timeout or tool.timeout or self.limits.timeout
         if self._recording.watchers:
-            self._recording.tell("started", invocation, session)
+            self._recording.started(invocation, session)
         try:
             if self._tracer is None and tool.concurrency_safe:
                 value = await executor.execute(call)

@@ -91,20 +91,17 @@ SELECT = f"SELECT {', '.join(COLUMNS)} FROM calls"  # noqa: S608 - our own const
 def content_of(record: CallRecord) -> tuple[Any, ...]:
     """What a record says, redacted and bounded, in the order of `CONTENT`."""
     caller = record.caller
-    arguments = _arguments(record)
     return (
         _finite(record.started),
-        _often(record.session_id),
+        _name(record.session_id),
         _name(record.call_id),
         _name_or_none(record.parent_id),
         # The name of a tool that does not exist is whatever a model made up.
-        _often(record.tool) if record.version else keep_text(record.tool, _MAX_NAME),
-        _often(record.version),
-        _often(record.kind),
-        _often_or_none(caller.tenant),
-        _often_or_none(caller.user),
-        _often_or_none(caller.role),
-        *arguments,
+        *_what_and_who(
+            record.tool if record.version else keep_text(record.tool, _MAX_NAME), record.version, record.kind,
+            caller.tenant, caller.user, caller.role,
+        ),
+        *_arguments(record),
         _often(record.verdict),
         keep_reason(record.reason) if record.reason else "",
         None if record.rule is None else keep_text(record.rule),
@@ -119,7 +116,7 @@ def content_of(record: CallRecord) -> tuple[Any, ...]:
         json.dumps([keep_text(repair) for repair in record.repairs], ensure_ascii=False) if record.repairs else "[]",
         _finite(record.waited),
         _finite(record.queued),
-        _often_or_none(record.box),
+        _name_or_none(record.box),
         _effects(record),
     )
 
@@ -194,11 +191,16 @@ def _name_or_none(text: object) -> str | None:
     return None if text is None else _name(text)
 
 
-_often = lru_cache(maxsize=4096)(_name)
+_often = lru_cache(maxsize=1024)(_name)
 """`_name` for what comes again with nearly every record."""
 
 
-_often_or_none = lru_cache(maxsize=4096)(_name_or_none)
+@lru_cache(maxsize=4096)
+def _what_and_who(
+    tool: str, version: str, kind: str, tenant: str | None, user: str | None, role: str | None
+) -> tuple[Any, ...]:
+    who = (_name_or_none(tenant), _name_or_none(user), _name_or_none(role))
+    return (_name(tool), _name(version), _name(kind), *who)
 
 
 def _finite(number: float) -> float:

@@ -70,6 +70,20 @@ class LineRecord(logging.LogRecord):
         self.msecs = moment % 1 * 1000
 
 
+def add_line(logger: logging.Logger, level: int, words: str, args: tuple[Any, ...]) -> bool:
+    """Hand a line that comes with every call to a handler that needs no record of it, where that is the only one: a
+    record costs more than the line. Says whether it was; the caller makes the record otherwise.
+    """
+    handlers = logger.handlers
+    if len(handlers) != 1 or logger.propagate or logger.filters:
+        return False
+    add = getattr(handlers[0], "add_line", None)
+    if add is None:
+        return False
+    add(level, words, args)
+    return True
+
+
 class LogRecorder:
     """A recorder and watcher: a line when a call is looked up, when its tool starts, and when it ends.
 
@@ -96,7 +110,7 @@ class LogRecorder:
     def record(self, record: CallRecord) -> None:
         succeeded = record.outcome == "success"
         level = logging.INFO if succeeded else logging.WARNING
-        if not _calls.isEnabledFor(level):
+        if not _calls.isEnabledFor(level) or (self._names and _add_names_line(level, record)):
             return
         fields = _fields(record.tool, record.call_id, record.session_id, record.caller)
         fields["outcome"], fields["stage"], fields["duration"] = record.outcome, record.stage, round(record.duration, 6)
@@ -133,26 +147,29 @@ class LogRecorder:
 
     def _log_names(self, level: int, fields: dict[str, Any], record: CallRecord) -> None:
         if record.outcome == "success":
-            fields["result_length"] = ended = record.result_length
-            what = "resultLength"
+            fields["result_length"] = record.result_length
         else:
             fields["error"] = _word(record.error or record.reason, 1_000)
-            what, ended = "error", f"{record.outcome}: {fields['error']}"
-        said = (
-            fields["tool"],
-            fields["call_id"],
-            fields["tenant"],
-            fields["user"],
-            record.duration * 1000,
-            what,
-            ended,
-        )
-        line = LineRecord(_calls.name, level, _NAMES_LINE, said)
+        line = LineRecord(_calls.name, level, _NAMES_LINE, _names_of(record))
         line.__dict__.update(fields)
         _calls.handle(line)
 
 
 _NAMES_LINE = "toolName=%s, toolCallId=%s, tenant=%s, userId=%s, duration=%.1f ms, %s=%s"
+
+
+def _names_of(record: CallRecord) -> tuple[Any, ...]:
+    caller, call_id = record.caller, record.call_id
+    if record.outcome == "success":
+        what, ended = "resultLength", record.result_length
+    else:
+        what, ended = "error", f"{record.outcome}: {_word(record.error or record.reason, 1_000)}"
+    shown_id = call_id if _HEX.fullmatch(call_id) else _word(call_id)
+    return _often(record.tool), shown_id, caller.tenant, caller.user, record.duration * 1000, what, ended
+
+
+def _add_names_line(level: int, record: CallRecord) -> bool:
+    return add_line(_calls, level, _NAMES_LINE, _names_of(record))
 
 
 def log_registry(event: RegistryEvent) -> None:

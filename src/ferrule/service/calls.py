@@ -191,7 +191,8 @@ class Calls:
         self._check_open()
         generation = self.directory.generation
         allowed = self.access.of(principal)
-        tool = allowed.tools.get(request.tool, request.version)
+        entry = allowed.tools.entry(request.tool, request.version)
+        tool = entry.tool if entry is not None else None
         repeatable = tool is not None and can_be_repeated(tool)
         row = new_call_row(
             principal, tool.name if tool else request.tool, request.arguments, request_id,
@@ -205,19 +206,26 @@ class Calls:
         live = LiveCall(row, self.writer, bounds.result_bytes)
         fingerprint = _fingerprint(sent or request) if key is not None else ""
         try:
-            live.subjects = await self.limits.admit(principal, {row["tool"]: 1})
+            admitted = self.limits.admit_now(principal)
+            live.subjects = admitted if admitted is not None else await self.limits.admit(principal, {row["tool"]: 1})
         except LimitReached:
             if (used := await self._used(principal, key)) is None:
                 raise
             return self._replay(used, fingerprint)
         try:
-            live.turn = await self.gate.turn(principal.tenant)
-            if (now := await self._now(principal, generation, row)) is not None:
-                self.limits.take_back(live.subjects)
-                live.leave()
-                live.subjects = ()
-                return await self._take(now, request, request_id, key, told=told, sent=sent, along=along)
-            seat = await self.sessions.seat(principal, allowed, request.session, live.id, allowed.role_for(tool))
+            live.turn = self.gate.turn_now(principal.tenant) or await self.gate.turn(principal.tenant)
+            if self._may_be_another(principal, generation):
+                now = await self._now(principal, row)
+                if now is not None:
+                    self.limits.take_back(live.subjects)
+                    live.leave()
+                    live.subjects = ()
+                    return await self._take(now, request, request_id, key, told=told, sent=sent, along=along)
+            role = allowed.role_for(tool)
+            if request.session is None:
+                seat = self.sessions.own_seat(principal, allowed, live.id, role)
+            else:
+                seat = await self.sessions.seat(principal, allowed, request.session, live.id, role)
         except BaseException:
             self.limits.take_back(live.subjects)
             live.leave()
@@ -225,8 +233,10 @@ class Calls:
         begun = stored = False
         try:
             self._check_open()  # it may have waited for its turn
-            call, prepared = self._prepare(live, allowed, seat, tool)
-            approval = await self._question(live, allowed, seat, prepared)
+            call, prepared = self._prepare(live, allowed, seat, tool, is_on=entry is not None and entry.enabled)
+            approval = None
+            if isinstance(prepared, Invocation) and self._may_ask(allowed, seat, prepared):
+                approval = await self._question(live, allowed, seat, prepared)
             inserting = InsertCalls(
                 principal.tenant, [row], self.owner, time() + self.lease, key=key, fingerprint=fingerprint, along=along
             )
@@ -253,15 +263,18 @@ class Calls:
                 live.leave()
                 await seat.leave()
 
-    async def _now(self, principal: Principal, generation: int, row: Mapping[str, Any]) -> Principal | None:
-        """The caller of a call that has waited for its turn, where they are another by now; raises `CallProblem` where
-        their credential is none any more.
-        """
+    def _may_be_another(self, principal: Principal, generation: int) -> bool:
+        """Whether what is known of a caller may have changed while their call waited for its turn."""
         directory, expires = self.directory, principal.expires
         directory.look_for_changes()
-        if generation == directory.generation and (expires is None or expires > time()):
-            return None
-        found = await directory.of_call(row) if expires is None or expires > time() else None
+        return generation != directory.generation or (expires is not None and expires <= time())
+
+    async def _now(self, principal: Principal, row: Mapping[str, Any]) -> Principal | None:
+        """The caller of such a call, where they are another by now; raises `CallProblem` where their credential is none
+        any more.
+        """
+        expires = principal.expires
+        found = await self.directory.of_call(row) if expires is None or expires > time() else None
         if found is None:
             raise CallProblem("bad_key", "This credential was revoked or has expired while the call waited.")
         return found if found != principal else None
@@ -278,9 +291,11 @@ class Calls:
             raise CallProblem("draining", "This instance is about to stop and takes no new calls.")
 
     def _prepare(
-        self, live: LiveCall, allowed: Allowed, seat: Seat, tool: Tool[Any] | None
+        self, live: LiveCall, allowed: Allowed, seat: Seat, tool: Tool[Any] | None, *, is_on: bool = False
     ) -> tuple[RawCall, Invocation | Stopped | None]:
-        """The first two stages, so that what asks can be stored before anything runs."""
+        """The first two stages, so that what asks can be stored before anything runs. `is_on`: the tool was looked up
+        just now, among those that the call sees.
+        """
         row = live.row
         if live.answer is None and tool is not None and not self.sessions.has_hooks and not can_speak(tool):
             live.runtime = seat.view  # it says nothing and asks nothing while it runs
@@ -290,7 +305,7 @@ class Calls:
             )
         call = raw_call(row)
         try:
-            prepared = live.runtime.build(call)
+            prepared = live.runtime.build(call, tool if is_on else None)
         except Stopped as stopped:
             return call, stopped
         except Exception:  # noqa: BLE001 - a tool's own fault, which the pipeline meets again and words
@@ -298,12 +313,17 @@ class Calls:
         prepared.session = seat.session
         return call, prepared
 
+    @staticmethod
+    def _may_ask(allowed: Allowed, seat: Seat, prepared: Invocation) -> bool:
+        try:
+            return allowed.policy.decide(prepared, seat.session).verdict is not Verdict.ALLOW
+        except (DefinitionError, Stopped):  # the pipeline meets it again and words it
+            return False
+
     async def _question(
-        self, live: LiveCall, allowed: Allowed, seat: Seat, prepared: Invocation | Stopped | None
+        self, live: LiveCall, allowed: Allowed, seat: Seat, prepared: Invocation
     ) -> dict[str, Any] | None:
         """The approval that a call needs before it starts; None where it may start, or will be refused."""
-        if not isinstance(prepared, Invocation):
-            return None
         try:
             require_context(prepared.tool, seat.session)
             decision = allowed.policy.decide(prepared, seat.session)
@@ -370,7 +390,8 @@ class Calls:
         finally:
             live.ending = True
             self.limits.release(live.subjects)
-            await seat.leave()
+            if not seat.leave_now():
+                await seat.leave()
         try:
             await self.finish(live, status, text)
         finally:
@@ -436,11 +457,13 @@ class Calls:
         turn: GateTurn | None = None
         try:
             turn = await self.gate.turn(principal.tenant)
-            if (now := await self._now(principal, generation, rows[0])) is not None:
-                self.limits.take_back(subjects)
-                turn.release()
-                subjects, turn = (), None
-                return await self.start_batch(now, request, request_id=request_id, key=key)
+            if self._may_be_another(principal, generation):
+                now = await self._now(principal, rows[0])
+                if now is not None:
+                    self.limits.take_back(subjects)
+                    turn.release()
+                    subjects, turn = (), None
+                    return await self.start_batch(now, request, request_id=request_id, key=key)
             _name_references(request.calls, rows)
             seat = await self.sessions.seat(principal, allowed, request.session, batch, allowed.role_for(None))
         except BaseException:

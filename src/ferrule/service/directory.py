@@ -45,6 +45,7 @@ SECRET_PREFIX = "fk_"  # noqa: S105 - how a secret begins
 _SECRET_BYTES = 32
 _HINT = 8
 _MOST_CACHED = 50_000
+_MARKS = secrets.token_bytes(32)
 _LOOK_SECONDS = 0.02
 """How old what is known of a SQLite file may be; the command line takes longer than that to end after its change."""
 
@@ -107,6 +108,7 @@ class Directory:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._known: dict[str, Principal | None] = {}
+        self._by_header: dict[bytes, Principal] = {}
         self._by_user: dict[tuple[str, str, str, str | None], Principal | None] = {}
         self.generation = 0
         """Grows with every change that was heard of; what was derived from a principal is good until then."""
@@ -127,6 +129,7 @@ class Directory:
     def forget(self) -> None:
         """Read everything anew: something changed."""
         self._known.clear()
+        self._by_header.clear()
         self._by_user.clear()
         self.generation += 1
         self.on_change()
@@ -146,10 +149,22 @@ class Directory:
             self._seen = count
             self.forget()
 
-    def known(self, secret: str) -> Principal | None:
-        """The same where it was read already, and nothing has changed since."""
+    def known(self, secret: str, header: bytes) -> Principal | None:
+        """Who a secret speaks for, where it was read already and nothing has changed since. The header that brought it
+        is remembered, but not the secret in it.
+        """
         self.look_for_changes()
         found = self._known.get(hash_secret(secret))
+        if found is not None:
+            if len(self._by_header) >= _MOST_CACHED:
+                self._by_header.clear()
+            self._by_header[_mark_of(header)] = found
+        return found if found is not None and (found.expires is None or found.expires > time()) else None
+
+    def known_by_header(self, header: bytes | None) -> Principal | None:
+        """Whom the very header speaks for that came before; None where that has to be worked out."""
+        self.look_for_changes()
+        found = self._by_header.get(_mark_of(header)) if header is not None else None
         return found if found is not None and (found.expires is None or found.expires > time()) else None
 
     async def principal(self, secret: str) -> Principal | None:
@@ -279,6 +294,11 @@ def role_rules(row: Row[Any]) -> RoleRules:
     return RoleRules(
         row.name, row.mode, tuple(json.loads(row.allow)), tuple(json.loads(row.ask)), tuple(json.loads(row.deny))
     )
+
+
+def _mark_of(header: bytes) -> bytes:
+    """What a header is remembered by; quicker than what the database knows a secret by."""
+    return hashlib.blake2s(header, key=_MARKS).digest()
 
 
 def hash_secret(secret: str) -> str:

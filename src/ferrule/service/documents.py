@@ -44,15 +44,22 @@ _last_moment = 0
 def new_id() -> str:
     """A UUID of version 7: ids sort by when they were made, also those of one process in the same millisecond."""
     global _last_moment
-    milliseconds, rest = divmod(time_ns(), 1_000_000)
-    moment = milliseconds << 12 | rest * 4096 // 1_000_000
-    _last_moment = moment = max(moment, _last_moment + 1)
-    chance = _chances.getrandbits(62)
-    return f"{(moment >> 12) << 80 | 0x7 << 76 | (moment & 0xFFF) << 64 | 0b10 << 62 | chance:032x}"
+    now = time_ns()
+    moment = (now // 1_000_000 << 12) + now % 1_000_000 * 4096 // 1_000_000
+    if moment <= _last_moment:
+        moment = _last_moment + 1
+    _last_moment = moment
+    return f"{moment >> 12:012x}7{moment & 0xFFF:03x}{_VARIANT | _chances.getrandbits(62):016x}"
+
+
+_VARIANT = 0b10 << 62
 
 
 def shown_time(moment: float | None) -> str | None:
-    return None if moment is None else f"{_second(int(moment))}.{int(moment * 1000) % 1000:03d}Z"
+    return None if moment is None else _second(int(moment)) + _MILLISECONDS[int(moment * 1000) % 1000]
+
+
+_MILLISECONDS = tuple(f".{number:03d}Z" for number in range(1000))
 
 
 @lru_cache(maxsize=256)
@@ -99,13 +106,23 @@ def new_call_row(
 
 def call_json(row: Mapping[str, Any]) -> str:
     """A call as JSON text; its result is JSON text already."""
-    head: dict[str, Any] = {
-        "id": row["id"], "tool": row["tool"], "version": row["version"], "status": row["status"],
-        "user": row["user"], "session": row["session"], "batch": row["batch"], "approval": row["approval"],
-        "created_at": shown_time(row["created"]), "started_at": shown_time(row["started"]),
-        "finished_at": shown_time(row["finished"]),
-    }  # fmt: skip
-    return f'{json_text(head)[:-1]},"metadata":{row["metadata"]},"result":{row["result"] or "null"}}}'
+    return (
+        f'{{"id":"{row["id"]}","tool":{_often(row["tool"])},"version":{_often(row["version"])},'
+        f'"status":"{row["status"]}","user":{_often(row["user"])},"session":{_often(row["session"])},'
+        f'"batch":{_text(row["batch"])},"approval":{_text(row["approval"])},'
+        f'"created_at":{_text(shown_time(row["created"]))},"started_at":{_text(shown_time(row["started"]))},'
+        f'"finished_at":{_text(shown_time(row["finished"]))},'
+        f'"metadata":{row["metadata"]},"result":{row["result"] or "null"}}}'
+    )
+
+
+_often = lru_cache(maxsize=4096)(json_text)
+"""For names, which come again and again."""
+
+
+def _text(plain: str | None) -> str:
+    """Ids and times, in which nothing has to be escaped."""
+    return "null" if plain is None else f'"{plain}"'
 
 
 def result_text(result: ToolResult, most: int = 0) -> str:

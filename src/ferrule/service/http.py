@@ -26,7 +26,7 @@ from starlette.routing import compile_path
 
 from ferrule.core.json_values import has_too_many_values
 from ferrule.core.loops import LateTimers
-from ferrule.records.telemetry import LineRecord
+from ferrule.records.telemetry import LineRecord, add_line
 from ferrule.service.approvals import ApprovalProblem
 from ferrule.service.calls import CallProblem
 from ferrule.service.database import DatabaseProblem
@@ -53,7 +53,7 @@ BODY_SECONDS = 30.0
 """How long the body of a request may take to come."""
 COMMENT_SECONDS = 15.0
 RESOURCE_METADATA = "/.well-known/oauth-protected-resource"
-_JSON = "application/json"
+_JSON = b"application/json"
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9a-fA-F:.]{2,45}\](:\d{1,5})?")
 _MOST_ERRORS = 20
 _LARGE = 100_000
@@ -152,7 +152,7 @@ class ServiceRequest:
     """What came in, once it is known who asks."""
 
     __slots__ = (
-        "_app", "_doubled", "_headers", "_query", "allowed", "answering", "began", "body", "endpoint", "exchange",
+        "_app", "_headers", "_query", "allowed", "answering", "began", "body", "endpoint", "exchange",
         "generation", "path", "principal", "raw", "receive", "request_id", "scope", "send", "service", "span",
     )  # fmt: skip
 
@@ -166,7 +166,6 @@ class ServiceRequest:
         exchange = getattr(receive, "__self__", None)
         self.exchange: DirectExchange | None = exchange if hasattr(exchange, "take_body") else None
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
-        self._doubled = len(self._headers) < len(scope["headers"])
         self.request_id = _request_id(self._headers.get(b"x-request-id"))
         self.endpoint: ApiRoute | None = None
         self.path: Mapping[str, str] = {}
@@ -181,13 +180,18 @@ class ServiceRequest:
         self.raw = b""
         self._query: dict[str, str] | None = None
 
-    def header(self, name: bytes) -> str | None:
-        """A header's text; several of one name are a mistake that nobody guesses about."""
-        if self._doubled:
+    def refuse_doubled(self) -> None:
+        """Several headers of one name are a mistake that nobody guesses about."""
+        if len(self._headers) < len(self.scope["headers"]):
             _refuse_doubled(self.scope["headers"])
-            self._doubled = False
+
+    def header(self, name: bytes) -> str | None:
+        """A header's text."""
         value = self._headers.get(name)
         return value.decode("latin-1") if value is not None else None
+
+    def raw_header(self, name: bytes) -> bytes | None:
+        return self._headers.get(name)
 
     def answer_now(self, response: Response) -> None:
         """Answer while the endpoint goes on; what it returns in the end is not sent."""
@@ -216,9 +220,9 @@ class ServiceRequest:
     @property
     def wait(self) -> float:
         """How many seconds the caller wants to wait for a result."""
-        preferred = self.header(b"prefer")
-        if preferred is None:
+        if b"prefer" not in self._headers:
             return self.service.settings.wait
+        preferred = self.header(b"prefer") or ""
         if "respond-async" in preferred:
             return 0.0
         found = _WAIT.search(preferred)
@@ -226,12 +230,14 @@ class ServiceRequest:
 
     @property
     def wants_events(self) -> bool:
-        return "text/event-stream" in (self.header(b"accept") or "")
+        return b"text/event-stream" in self._headers.get(b"accept", b"")
 
     @property
     def idempotency_key(self) -> str | None:
-        key = self.header(b"idempotency-key")
-        if key is not None and not _KEY.fullmatch(key):
+        if b"idempotency-key" not in self._headers:
+            return None
+        key = self.header(b"idempotency-key") or ""
+        if not _KEY.fullmatch(key):
             raise RequestProblem(400, "header", "Idempotency-Key must be 1 to 255 visible ASCII characters.")
         return key
 
@@ -254,7 +260,7 @@ class ServiceRequest:
                     refused.status, refused.code, refused.message, suggestion=refused.suggestion, headers=headers
                 ) from None
         directory = self.service.directory
-        principal = directory.known(secret) or await directory.principal(secret)
+        principal = directory.known(secret, self._headers[b"authorization"]) or await directory.principal(secret)
         if principal is None:
             said = "This API key is unknown, expired or revoked."
             raise RequestProblem(401, "bad_key", said, headers=self.challenge('error="invalid_token"'))
@@ -317,10 +323,11 @@ class JsonResponse(Response):
     def __init__(self, text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
         self.status_code = status
         self.background = None
-        self.body = text.encode()
-        self.raw_headers = [(b"content-length", b"%d" % len(self.body)), (b"content-type", b"application/json")]
-        for name, value in (headers or {}).items():
-            self.raw_headers.append((name.lower().encode("latin-1"), value.encode("latin-1")))
+        self.body = body = text.encode()
+        self.raw_headers = [(b"content-length", b"%d" % len(body)), (b"content-type", _JSON)]
+        if headers:
+            for name, value in headers.items():
+                self.raw_headers.append((name.lower().encode("latin-1"), value.encode("latin-1")))
 
 
 class Forwarded(Response):
@@ -395,28 +402,35 @@ class HttpApp:
         self._fixed = {(one.method, one.path): one for one in endpoints if "{" not in one.path}
         self._patterns = [(compile_path(one.path)[0], one) for one in endpoints if "{" in one.path]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] != "http":
-            if scope["type"] == "websocket":
-                await send({"type": "websocket.close", "code": 1000})
-            return
+            return _refuse_socket(scope, send)
         request = ServiceRequest(self, scope, receive, send)
-        telemetry = self.service.telemetry
-        if telemetry is None:
-            await self._handle(request)
-            return
-        with telemetry.request(scope, request.request_id) as request.span:
+        return self._handle(request) if self.service.telemetry is None else self._trace(request)
+
+    async def _trace(self, request: ServiceRequest) -> None:
+        assert self.service.telemetry is not None  # noqa: S101 - it was looked at
+        with self.service.telemetry.request(request.scope, request.request_id) as request.span:
             await self._handle(request)
 
     async def _handle(self, request: ServiceRequest) -> None:
         scope = request.scope
         try:
-            endpoint = request.endpoint = self._find(request, scope["method"], scope["path"])
-            await self._admit(request, endpoint)
+            request.refuse_doubled()
+            method, path = scope["method"], scope["path"]
+            endpoint = request.endpoint = self._fixed.get((method, path)) or self._find(request, method, path)
+            if endpoint.scope is not None and not self._admit_known(request, endpoint):
+                await self._admit(request, endpoint)
             if endpoint.body is not None:
-                await self._read_body(request, endpoint.body)
-                if self._is_outdated(request):  # a body may take long, and the rights are those of its end
-                    await self._admit(request, endpoint)
+                exchange = request.exchange
+                body = exchange.take_body() if exchange is not None else None
+                if body is not None:
+                    self._read(request, endpoint.body, body, self._most_bytes(request))
+                else:
+                    most = self._most_bytes(request)
+                    self._read(request, endpoint.body, await self._wait_for_body(request, most), most)
+                    if self._is_outdated(request):  # a body may take long, and the rights are those of its end
+                        await self._admit(request, endpoint)
             response = await endpoint.handler(request)
         except Exception as error:  # noqa: BLE001 - every failure becomes an answer
             response = self._worded(error, request.request_id).response(request.request_id)
@@ -460,9 +474,7 @@ class HttpApp:
             return  # whoever asked has gone
 
     def _find(self, request: ServiceRequest, method: str, path: str) -> ApiRoute:
-        found = self._fixed.get((method, path))
-        if found is not None:
-            return found
+        """The endpoint at a path that has parts of its own, or none."""
         if "\x00" in path:
             raise RequestProblem(400, "path", "The path holds a NUL character.")
         allowed = [one.method for (_, fixed), one in self._fixed.items() if fixed == path]
@@ -477,6 +489,19 @@ class HttpApp:
                 405, "method", f"{method} is not for this path.", headers={"Allow": ", ".join(sorted(set(allowed)))}
             )
         raise RequestProblem(404, "not_found", "There is nothing at this path. /openapi.json lists what there is.")
+
+    def _admit_known(self, request: ServiceRequest, endpoint: ApiRoute) -> bool:
+        """Let somebody in who was let in before with the same credential, while nothing has changed; says whether."""
+        service = self.service
+        directory = service.directory
+        principal = directory.known_by_header(request.raw_header(b"authorization"))
+        if principal is None or not service.ready or (endpoint.scope and endpoint.scope not in principal.scopes):
+            return False
+        request.generation, request.principal = directory.generation, principal
+        request.allowed = service.access.of(principal)
+        if endpoint.area is not None:
+            request.require(endpoint.area)
+        return True
 
     async def _admit(self, request: ServiceRequest, endpoint: ApiRoute) -> None:
         """Who asks, and whether they may."""
@@ -506,28 +531,29 @@ class HttpApp:
         directory.look_for_changes()
         return request.generation != directory.generation or (expires is not None and expires <= time())
 
-    async def _read_body(self, request: ServiceRequest, model: type[BaseModel]) -> None:
-        kind = request.header(b"content-type") or ""
-        if kind != _JSON and kind.partition(";")[0].strip().lower() != _JSON:
-            raise RequestProblem(415, "media_type", "Send JSON, with `Content-Type: application/json`.")
-        coding, packed = request.header(b"transfer-encoding"), request.header(b"content-encoding")
-        if (coding and coding.lower() != "chunked") or (packed and packed != "identity"):
+    def _most_bytes(self, request: ServiceRequest) -> int:
+        """How large the body of this request may be, which must be JSON that nothing has packed."""
+        if request.raw_header(b"content-type") != _JSON:
+            kind = request.header(b"content-type") or ""
+            if kind.partition(";")[0].strip().lower() != _JSON.decode():
+                raise RequestProblem(415, "media_type", "Send JSON, with `Content-Type: application/json`.")
+        coding, packed = request.raw_header(b"transfer-encoding"), request.raw_header(b"content-encoding")
+        if (coding and coding.lower() != b"chunked") or (packed and packed != b"identity"):
             raise RequestProblem(415, "media_type", "Send the body uncompressed.")
         most = self.service.settings.body_bytes
-        if bound := self.service.limits.bounds(request.principal).argument_bytes:
-            most = min(most, bound)
-        body = request.exchange.take_body() if request.exchange is not None else None
-        if body is None:
-            body = await self._wait_for_body(request, most)
+        bound = self.service.limits.bounds(request.principal).argument_bytes
+        return min(most, bound) if bound else most
+
+    def _read(self, request: ServiceRequest, model: type[BaseModel], body: bytes, most: int) -> None:
         if len(body) > most:
             raise RequestProblem(
                 413, "too_large", f"The body has more than {most:,} bytes.", headers={"Connection": "close"}
             )
         request.raw = body
-        if len(request.raw) > _LARGE and has_too_many_values(request.raw):
+        if len(body) > _LARGE and has_too_many_values(body):
             raise RequestProblem(413, "too_large", "The body holds too many values.")
         try:
-            request.body = model.model_validate_json(request.raw)
+            request.body = model.__pydantic_validator__.validate_json(body)
         except ValidationError as error:
             raise _invalid(error) from None
 
@@ -575,6 +601,11 @@ class HttpApp:
                 return RequestProblem(
                     500, "internal", "The service failed on this request. Its log has the request id."
                 )
+
+
+async def _refuse_socket(scope: Scope, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1000})
 
 
 async def _body(receive: Receive, most: int) -> bytes:
@@ -647,7 +678,8 @@ def _log(request: ServiceRequest, status: int) -> None:
         scope["method"], path, status, (perf_counter() - request.began) * 1000, principal.tenant if principal else "-",
         principal.user if principal else "-", request.request_id,
     )  # fmt: skip
-    access_log.handle(LineRecord(access_log.name, logging.INFO, _LINE, said))
+    if not add_line(access_log, logging.INFO, _LINE, said):
+        access_log.handle(LineRecord(access_log.name, logging.INFO, _LINE, said))
 
 
 _LINE = "%s %s %d %.1f ms tenant=%s user=%s request=%s"

@@ -135,6 +135,8 @@ class _Plan:
     bounds: ByteBounds
     tools: frozenset[str]
     """The tools that have limits of their own."""
+    is_plain: bool
+    """Whether neither a tool nor the store has to be looked at."""
     given: tuple[tuple[str, Mapping[str, Any]], ...]
     """The caller's limits that it was made of; a caller may have been read before or after a change."""
 
@@ -149,6 +151,26 @@ class CallLimits:
         self._subjects: dict[tuple[str, str, str, str], _Subject] = {}
         self._plans: dict[tuple[str, str, str, str], _Plan] = {}
         self._generation = -1
+
+    def admit_now(self, principal: Principal) -> Admitted | None:
+        """Count one new call where all that counts is here; None where `admit` has to, or will refuse it."""
+        plan = self._plan(principal)
+        if not plan.is_plain:
+            return None
+        for subject in plan.subjects:
+            most = subject.limits.get("concurrency")
+            if most and subject.running >= most:
+                return None
+        for at, subject in enumerate(plan.subjects):
+            if subject.bucket is not None and subject.bucket.take():
+                for other in plan.subjects[:at]:
+                    if other.bucket is not None:
+                        other.bucket.give_back()
+                return None
+        for subject in plan.subjects:
+            subject.running += 1
+            subject.today += 1
+        return plan.one_call
 
     async def admit(self, principal: Principal, calls: Mapping[str, int]) -> Admitted:
         """Count new calls, by tool; raises `LimitReached` and counts nothing where one limit would be gone over.
@@ -315,7 +337,8 @@ class CallLimits:
                 if any(values.get(one) for one in ("rate", "concurrency", *_STORED)):
                     subjects.append(self._subject(principal, whose, name, values))
         once = tuple((subject, 1) for subject in subjects)
-        return _Plan(tuple(subjects), once, ByteBounds(**bounds), frozenset(tools), principal.limits)
+        is_plain = not tools and not any(subject.is_stored for subject in subjects)
+        return _Plan(tuple(subjects), once, ByteBounds(**bounds), frozenset(tools), is_plain, principal.limits)
 
     def _merged(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """A tenant's limits over the service's own; of tools each by itself."""
@@ -394,14 +417,21 @@ class FairGate:
         self._last = ""
         self._other_at = -_SHARED_SECONDS
 
-    async def turn(self, tenant: str) -> GateTurn:
-        """Wait for this tenant's turn; raises `LimitReached` where too many of it wait already."""
-        loop = asyncio.get_running_loop()
+    def turn_now(self, tenant: str) -> GateTurn | None:
+        """This tenant's turn, where it is its turn; None where that has to be waited for."""
         if tenant != self._last:
             self._last, self._other_at = tenant, monotonic() if self._last else self._other_at
+        inside = self._inside.get(tenant, 0)
+        if self._total >= self._room or tenant in self._waiting or inside >= self._most_inside:
+            return None
+        return self._give(tenant, asyncio.get_running_loop())
+
+    async def turn(self, tenant: str) -> GateTurn:
+        """Wait for this tenant's turn; raises `LimitReached` where too many of it wait already."""
+        if (turn := self.turn_now(tenant)) is not None:
+            return turn
+        loop = asyncio.get_running_loop()
         queue = self._waiting.get(tenant)
-        if queue is None and self._total < self._room and self._inside.get(tenant, 0) < self._most_inside:
-            return self._give(tenant, loop)
         if queue is None:
             queue = self._waiting[tenant] = deque()
         if len(queue) >= self._most_waiting:
@@ -418,7 +448,8 @@ class FairGate:
 
     @property
     def _most_inside(self) -> int:
-        if monotonic() - self._other_at >= _SHARED_SECONDS:
+        if self._other_at == -_SHARED_SECONDS or monotonic() - self._other_at >= _SHARED_SECONDS:
+            self._other_at = -_SHARED_SECONDS  # none but the last has come for a while
             return self._room
         return self._share if len(self._waiting) > 1 else 1
 

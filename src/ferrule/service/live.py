@@ -34,11 +34,28 @@ _PROGRESS_SECONDS = 0.02
 class LiveCall:
     """One call of this instance, until its end is stored."""
 
-    __slots__ = (
-        "_is_full", "_progress_at", "_room", "_start_stored", "_waiting", "answer", "answer_for", "attached",
-        "cancelled", "ending", "events", "id", "most_bytes", "outlived", "row", "runtime", "spent", "stored",
-        "subjects", "task", "tenant", "turn", "writer",
-    )  # fmt: skip
+    # What a call nearly always leaves as it is stands here: one is made for every call.
+    runtime: Runtime | None = None
+    task: asyncio.Task[None] | None = None
+    subjects: tuple[Any, ...] = ()
+    turn: GateTurn | None = None
+    answer: Answer | None = None
+    """What somebody decided about it, for the arguments with the hash `answer_for`."""
+    answer_for = ""
+    cancelled = False
+    ending = False
+    """Whether it has run: all that is left is to store its end, which nothing may stop."""
+    attached = 0
+    """Requests that wait for it."""
+    outlived = False
+    """Whether it has gone on after its request was answered, or without one: others may wait elsewhere."""
+    stored = False
+    spent = 0.0
+    """What the calls that it made cost; its own cost is known at its end."""
+    _progress_at = 0.0
+    _room = MOST_EVENT_CHARS
+    _is_full = False
+    _start_stored = False
 
     def __init__(self, row: dict[str, Any], writer: GroupWriter, most_bytes: int = 0) -> None:
         self.row = row
@@ -47,29 +64,8 @@ class LiveCall:
         self.writer = writer
         self.most_bytes = most_bytes
         """How large its result may be; 0 is no limit."""
-        self.runtime: Runtime | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.subjects: tuple[Any, ...] = ()
-        self.turn: GateTurn | None = None
-        self.answer: Answer | None = None
-        """What somebody decided about it, for the arguments with the hash `answer_for`."""
-        self.answer_for = ""
-        self.cancelled = False
-        self.ending = False
-        """Whether it has run: all that is left is to store its end, which nothing may stop."""
-        self.attached = 0
-        """Requests that wait for it."""
-        self.outlived = False
-        """Whether it has gone on after its request was answered, or without one: others may wait elsewhere."""
-        self.stored = False
-        self.spent = 0.0
-        """What the calls that it made cost; its own cost is known at its end."""
         self.events: list[dict[str, Any]] = []
         self._waiting: list[asyncio.Future[bool]] = []
-        self._progress_at = 0.0
-        self._room = MOST_EVENT_CHARS
-        self._is_full = False
-        self._start_stored = False
 
     # What it says
 

@@ -51,6 +51,7 @@ async def serve(
         config = uvicorn.Config(
             api if pages is None else pages(api),
             http="httptools",
+            interface="asgi3",
             ws="none",
             lifespan="off",
             log_config=None,
@@ -159,9 +160,8 @@ class _Exchange(RequestResponseCycle):
         return whole and self.keep_alive and not self.response_started and self.scope["method"] != "HEAD"
 
     def _send_whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-        lines = [b"%b: %b\r\n" % header for header in headers]
-        head = b"".join(lines)
-        if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines) or b"\x00" in head:
+        head = b"".join([b"%b: %b\r\n" % header for header in headers])
+        if head.count(b"\n") != len(headers) or head.count(b"\r") != len(headers) or b"\x00" in head:
             raise RuntimeError("A header of the answer holds what would end it.")
         self.response_started = self.response_complete = True
         self.waiting_for_100_continue = False
@@ -173,19 +173,22 @@ class _Exchange(RequestResponseCycle):
 def _with_exchanges(protocol: Any) -> type[Any]:
     """The protocol that uvicorn has chosen, for many short requests on connections that go on."""
     resting = LateTimers()
+    start = protocol._start_asgi_task  # noqa: SLF001 - bound once: it is called for every request
 
     class WithExchanges(protocol):
         def _start_asgi_task(self, cycle: Any, app: Any) -> None:
             cycle.__class__ = _Exchange  # uvicorn has no place to say which class it is
-            super()._start_asgi_task(cycle, app)  # pyright: ignore[reportUnknownMemberType]
+            start(self, cycle, app)
 
         def on_response_complete(self) -> None:
             if self.pipeline or self.transport.is_closing():
                 super().on_response_complete()  # pyright: ignore[reportUnknownMemberType]
                 return
             self.server_state.total_requests += 1
-            self._unset_keepalive_if_required()
-            self.flow.resume_reading()
+            if self.timeout_keep_alive_task is not None:
+                self.timeout_keep_alive_task.cancel()
+            if self.flow.read_paused:
+                self.flow.resume_reading()
             self.timeout_keep_alive_task = resting.start(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
     return WithExchanges

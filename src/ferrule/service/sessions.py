@@ -94,11 +94,16 @@ class Seat:
 
     async def leave(self) -> None:
         """A session without a name ends with its call."""
+        if not self.leave_now():
+            await close_quietly(self.session)
+
+    def leave_now(self) -> bool:
+        """The same where that takes no time; says whether."""
         if self._held is not None:
             self._held.using -= 1
             self._held.last = monotonic()
-        else:
-            await close_quietly(self.session)
+            return True
+        return not self.session.has_something_open
 
 
 class UserSessions:
@@ -143,25 +148,29 @@ class UserSessions:
             found = self._folders[key] = folder, self._environment(folder)
         return found
 
+    def own_seat(self, principal: Principal, allowed: Allowed, session_id: str, role: str | None) -> Seat:
+        """A place to run one call, in a session of its own."""
+        held = self._unnamed.get((principal.tenant, principal.user))
+        if held is None:
+            if len(self._unnamed) >= MOST_SESSIONS:  # it is made anew when it is wanted again
+                self._unnamed.pop(next(iter(self._unnamed)))
+            folder, environment = self._place(principal)
+            caller = Caller(principal.tenant, principal.user, role)
+            own = Session(workspace=folder, caller=caller, environment=environment)
+            held = self._unnamed[principal.tenant, principal.user] = _Held(own)
+        if held.allowed is not allowed:
+            self._renew(held, allowed)
+        shared = held.session
+        caller = shared.caller if shared.caller.role == role else replace(shared.caller, role=role)
+        session = Session(shared.workspace, caller=caller, environment=shared.environment, id=session_id)
+        return Seat(session, held.runtime, held.view, None)
+
     async def seat(
         self, principal: Principal, allowed: Allowed, name: str | None, session_id: str, role: str | None
     ) -> Seat:
         """A place to run one call: in the named session, or in one of its own."""
         if name is None:
-            held = self._unnamed.get((principal.tenant, principal.user))
-            if held is None:
-                if len(self._unnamed) >= MOST_SESSIONS:  # it is made anew when it is wanted again
-                    self._unnamed.pop(next(iter(self._unnamed)))
-                folder, environment = self._place(principal)
-                caller = Caller(principal.tenant, principal.user, role)
-                own = Session(workspace=folder, caller=caller, environment=environment)
-                held = self._unnamed[principal.tenant, principal.user] = _Held(own)
-            if held.allowed is not allowed:
-                self._renew(held, allowed)
-            shared = held.session
-            caller = shared.caller if shared.caller.role == role else replace(shared.caller, role=role)
-            session = Session(shared.workspace, caller=caller, environment=shared.environment, id=session_id)
-            return Seat(session, held.runtime, held.view, None)
+            return self.own_seat(principal, allowed, session_id, role)
         caller = Caller(principal.tenant, principal.user, role)
         key = principal.tenant, principal.user, name
         held = self._named.get(key)

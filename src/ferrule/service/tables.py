@@ -21,9 +21,10 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    text,
 )
 
-HEAD = "0004_deliveries"
+HEAD = "0005_batches"
 """The revision of the schema that this code is written for."""
 
 metadata = MetaData()
@@ -128,6 +129,8 @@ changes = Table("changes", metadata, Column("id", Integer), Column("count", Inte
 
 # Calls
 
+_IN_BATCH = text("batch IS NOT NULL")
+"""Of calls that are in none an index would only cost something."""
 calls = Table(
     "calls",
     metadata,
@@ -160,7 +163,7 @@ calls = Table(
     _text("scopes", nullable=True),
     _text("trace", nullable=True),
     PrimaryKeyConstraint("tenant", "id"),
-    Index("calls_by_batch", "tenant", "batch", "position"),
+    Index("calls_by_batch", "tenant", "batch", "position", sqlite_where=_IN_BATCH, postgresql_where=_IN_BATCH),
 )
 work = Table(
     "work",
