@@ -186,6 +186,7 @@ class ServiceLines(logging.Handler):
 
 
 _BY_THE_THOUSAND = ("ferrule.calls", "ferrule.access")
+_LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
 
 
 class AccessLines(logging.Handler):
@@ -224,11 +225,12 @@ class AccessLines(logging.Handler):
         self._waiting = False
         written: list[str] = []
         second, text = self._second
+        take, names = self._lines.popleft, {level: logging.getLevelName(level) for level in _LEVELS}
         for _ in range(len(self._lines)):
-            moment, level, words, args = self._lines.popleft()
+            moment, level, words, args = take()
             if (now := int(moment)) != second:
                 second, text = now, strftime("%Y-%m-%d %H:%M:%S", localtime(now))
-            written.append(f"{text},{int(moment % 1 * 1000):03d} {logging.getLevelName(level)} {words % args}")
+            written.append(f"{text},{int((moment - now) * 1000):03d} {names.get(level, level)} {words % args}")
         self._second = second, text
         if written:
             self._written.write("\n".join(written))

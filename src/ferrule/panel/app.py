@@ -222,7 +222,9 @@ class Panel:
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """A page, or what the API answers, which is not made to wait for another step."""
-        if scope["type"] != "http" or scope["path"][1:].partition("/")[0] not in self._tops:
+        if scope["type"] != "http" or (path := scope["path"]).startswith("/v1/"):
+            return self._api(scope, receive, send)
+        if path[1:].partition("/")[0] not in self._tops:
             return self._api(scope, receive, send)
         return self._show(scope, receive, send)
 

@@ -151,7 +151,7 @@ class Calls:
 
     async def run(
         self, principal: Principal, request: CallRequest, *, request_id: str = "", key: str | None = None,
-        wait: float, late: Callable[[dict[str, Any]], None],
+        wait: float, late: Callable[[dict[str, Any]], None], task: asyncio.Task[None] | None,
     ) -> Started:  # fmt: skip
         """Take a call and run it to its end in the task that asks, which is cheaper than a task of its own. Where it
         takes longer than `wait`, `late` hears of it meanwhile.
@@ -161,7 +161,7 @@ class Calls:
             return taken
         live, running = taken
         self.live[live.id] = live
-        live.task = asyncio.current_task()
+        live.task = task
         live.attached = 1
 
         def wait_no_longer() -> None:

@@ -61,6 +61,8 @@ class Database:
         self._owner = owner
         self.engine = self._sqlite() if self.is_sqlite else self._postgresql()
         self._readers = ThreadPoolExecutor(_READERS, "ferrule-read")
+        self.changes_seen: tuple[int, float] = 0, float("-inf")
+        """How many changes of people and rights there were when the writer looked last, and when that was."""
         self._listener: _Listener | None = None
 
     def _sqlite(self) -> Engine:

@@ -139,6 +139,9 @@ class ApiRoute:
 class DirectExchange(Protocol):
     """A request as `serving` has it, which spares us the messages of ASGI."""
 
+    task: asyncio.Task[None]
+    """In which the request is answered."""
+
     def take_body(self) -> bytes | None:
         """The body, where all of it is here."""
         ...
@@ -227,6 +230,12 @@ class ServiceRequest:
             return 0.0
         found = _WAIT.search(preferred)
         return min(float(found[1]), LONGEST_WAIT) if found else self.service.settings.wait
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether none of its headers says how the answer of a call shall come."""
+        given = self._headers
+        return not (b"prefer" in given or b"idempotency-key" in given or b"text/event-stream" in given.get(b"accept", b""))
 
     @property
     def wants_events(self) -> bool:
@@ -444,7 +453,8 @@ class HttpApp:
         scope, endpoint = request.scope, request.endpoint
         own_header = (b"x-request-id", request.request_id.encode())
         response.raw_headers.append(own_header)
-        if isinstance(response, Forwarded):
+        is_whole = type(response) is JsonResponse
+        if not is_whole and isinstance(response, Forwarded):
             try:
                 await response(scope, request.receive, request.send)
             except OSError:
@@ -462,11 +472,10 @@ class HttpApp:
         if access_log.isEnabledFor(logging.INFO):
             _log(request, response.status_code)
         exchange = request.exchange
-        if isinstance(response, Forwarded) or (
-            isinstance(response, JsonResponse)
-            and exchange is not None
-            and exchange.answer(response.status_code, response.raw_headers, response.body)
-        ):
+        if is_whole and exchange is not None:
+            if exchange.answer(response.status_code, response.raw_headers, cast("bytes", response.body)):
+                return
+        elif isinstance(response, Forwarded):
             return
         try:
             await response(scope, request.receive, request.send)

@@ -421,8 +421,9 @@ class FairGate:
         """This tenant's turn, where it is its turn; None where that has to be waited for."""
         if tenant != self._last:
             self._last, self._other_at = tenant, monotonic() if self._last else self._other_at
-        inside = self._inside.get(tenant, 0)
-        if self._total >= self._room or tenant in self._waiting or inside >= self._most_inside:
+        if self._total >= self._room or tenant in self._waiting:
+            return None
+        if self._other_at != -_SHARED_SECONDS and self._inside.get(tenant, 0) >= self._most_inside:
             return None
         return self._give(tenant, asyncio.get_running_loop())
 

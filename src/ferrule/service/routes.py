@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from functools import cache
@@ -153,8 +154,10 @@ def _with_tag(request: ServiceRequest, document: Any) -> Response:
 
 
 async def create_call(request: ServiceRequest) -> Response:
-    calls, principal, wait, streams = request.service.calls, request.principal, request.wait, request.wants_events
-    request_id, key = request.request_id, request.idempotency_key
+    service, principal, request_id = request.service, request.principal, request.request_id
+    calls, wait, streams, key = service.calls, service.settings.wait, False, None
+    if not request.is_plain:
+        wait, streams, key = request.wait, request.wants_events, request.idempotency_key
     if streams or wait <= 0:
         started = await calls.start(principal, request.body, request_id=request_id, key=key)
     else:
@@ -162,13 +165,18 @@ async def create_call(request: ServiceRequest) -> Response:
         def answer_late(row: dict[str, Any]) -> None:
             request.answer_now(_call_response(row, {"Location": f"/v1/calls/{row['id']}"}))
 
-        started = await calls.run(principal, request.body, request_id=request_id, key=key, wait=wait, late=answer_late)
+        task = request.exchange.task if request.exchange is not None else asyncio.current_task()
+        started = await calls.run(
+            principal, request.body, request_id=request_id, key=key, wait=wait, late=answer_late, task=task
+        )
+        if started.row is not None:
+            return _call_response(started.row, {"Location": f"/v1/calls/{started.row['id']}"})
     if started.batch is not None:
         raise RequestProblem(422, "key_reused", "This Idempotency-Key was used for a batch.")
     call = started.ids[0]
     if streams:
         return event_stream(request.call_events(call, 0), _of_started(started, call))
-    row = started.row or await calls.find(principal, call, wait)
+    row = await calls.find(principal, call, wait)
     return _call_response(row, _of_started(started, call))
 
 

@@ -118,6 +118,7 @@ class _Exchange(RequestResponseCycle):
     dearest part of both. `HttpApp` takes a body that has come, and sends what it has, without a message for each.
     """
 
+    task: asyncio.Task[None]
     _head: Any = None
 
     def take_body(self) -> bytes | None:
@@ -130,8 +131,8 @@ class _Exchange(RequestResponseCycle):
 
     def answer(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
         """Send a whole answer whose headers give its length; False where that takes messages."""
-        held_up = self.flow.write_paused or self.disconnected
-        if held_up or self.response_started or not self.keep_alive or self.scope["method"] == "HEAD":
+        held_up = self.flow.write_paused or self.disconnected or self.response_started
+        if held_up or not self.keep_alive or self.scope["method"] == "HEAD":
             return False
         self._send_whole(status, headers, body)
         return True
@@ -173,12 +174,13 @@ class _Exchange(RequestResponseCycle):
 def _with_exchanges(protocol: Any) -> type[Any]:
     """The protocol that uvicorn has chosen, for many short requests on connections that go on."""
     resting = LateTimers()
-    start = protocol._start_asgi_task  # noqa: SLF001 - bound once: it is called for every request
 
     class WithExchanges(protocol):
         def _start_asgi_task(self, cycle: Any, app: Any) -> None:
             cycle.__class__ = _Exchange  # uvicorn has no place to say which class it is
-            start(self, cycle, app)
+            cycle.task = task = self.loop.create_task(cycle.run_asgi(app))
+            task.add_done_callback(self.tasks.discard)
+            self.tasks.add(task)
 
         def on_response_complete(self) -> None:
             if self.pipeline or self.transport.is_closing():

@@ -270,6 +270,9 @@ class GroupWriter:
                 for tenant, group, spoken in self._grouped(connection, ops, results):
                     self._write_group(connection, tenant, group, results)
                     cursor = spoken
+                if self._database.is_sqlite:
+                    now, counted = monotonic(), _cursor(connection).execute("SELECT count FROM changes").fetchone()
+                    self._database.changes_seen = counted[0], now
                 if cursor is not None:
                     number = cursor.fetchone()[1]
         except Exception as error:
