@@ -190,7 +190,7 @@ class Executor:
         if self._waiters.get(call_id) is waiter:  # the id is the caller's, who may use it twice
             del self._waiters[call_id]
 
-    async def execute(self, call: Call) -> Any:
+    def execute(self, call: Call) -> Coroutine[Any, Any, Any]:
         """The tool's value. Raises `ToolFailed` with what the tool raised, or `Stopped` when it was cut short."""
         tool = call.invocation.tool
         if self.unwanted and call.invocation.call_id in self.unwanted:
@@ -198,11 +198,14 @@ class Executor:
         style = tool.style
         loop = asyncio.get_running_loop()
         if (self.remote is not None or tool.remote) and (pool := self.pool_of(tool)) is not None:
-            return await self._remotely(call, pool, loop)
+            return self._remotely(call, pool, loop)
         if style is _SYNC or style is _SYNC_STREAM:
-            return await self._in_thread(call, loop)
+            return self._in_thread(call, loop)
         if (self.own_loop or loop in loops_for_sync) and tool.may_block:
-            return await self._on_tools_loop(call, loop)
+            return self._on_tools_loop(call, loop)
+        return self._on_this_loop(call, loop)
+
+    async def _on_this_loop(self, call: Call, loop: asyncio.AbstractEventLoop) -> Any:
         body = self._begin(call)
         began = monotonic()
         task = start_task(_guard(body, call), loop)

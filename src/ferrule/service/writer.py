@@ -8,6 +8,7 @@ are one insert.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import threading
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.exc import DBAPIError
 
-from ferrule.records.row import content_of, hash_of
+from ferrule.records.row import content_of
 from ferrule.service.database import DatabaseProblem, OutcomeUnknown, dialect_module, said_by_driver, was_committed
 from ferrule.service.documents import json_text
 from ferrule.service.tables import audit, audit_heads, calls, events, idempotency_keys, usage, work
@@ -305,7 +306,7 @@ class GroupWriter:
             yield tenant, self._group(connection, by_tenant[tenant], results), spoken
 
     def _group(self, connection: Connection, ops: list[Op], results: list[tuple[Op, Any]]) -> _Group:
-        group = _Group()
+        group, is_sqlite = _Group(), self._database.is_sqlite
         for op in ops:
             kind = type(op)
             if kind is AddAudit:
@@ -315,7 +316,10 @@ class GroupWriter:
                 if op.first is None:
                     group.finishes.append(op)
                 else:  # it ended before its first row was written
-                    group.inserts.append({**op.first.rows[0], **op.values})
+                    row = {**op.first.rows[0], **op.values}
+                    if is_sqlite:  # whose driver takes longer over a bool than over a whole row
+                        row["repeatable"], row["cancelling"] = int(row["repeatable"]), int(row["cancelling"])
+                    group.inserts.append(row)
                     results.append((op, True))
             elif kind is InsertCalls:
                 op = cast("InsertCalls", op)
@@ -440,13 +444,18 @@ def append_audit(connection: Connection, tenant: str, contents: Sequence[Sequenc
     rows: list[dict[str, Any]] = []
     for content in contents:
         seq += 1
-        sealed = hash_of(seq, content, hash_before)  # text and numbers, which JSON gives back as they were
         kept = json_text(content)
+        sealed = hash_of_text(seq, kept, hash_before)
         rows.append({"tenant": tenant, "seq": seq, "content": kept, "prev_hash": hash_before, "hash": sealed})
         hash_before = sealed
     _run_many(connection, "insert audit", rows)
     moved = {"tenant": tenant, "seq": seq, "hash": hash_before, "removed_to": 0, "removed_hash": ""}
     _run_many(connection, "insert head" if head is None else "move head", [moved])
+
+
+def hash_of_text(seq: int, content: str, prev_hash: str) -> str:
+    """What ties a row to the one before: SHA-256 over the very text that is stored."""
+    return hashlib.sha256(f"{seq} {prev_hash} {content}".encode()).hexdigest()
 
 
 class _HotStatement(NamedTuple):
