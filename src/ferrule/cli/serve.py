@@ -205,14 +205,16 @@ class AccessLines(logging.Handler):
         return said
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._add(record.created, record.levelno, "%s", (record.getMessage(),))
+        self._lines.append((record.created, record.levelno, "%s", (record.getMessage(),)))
+        self._flush_soon()
 
     def add_line(self, level: int, words: str, args: tuple[Any, ...]) -> None:
         """A line without a record of it; see `telemetry.add_line`."""
-        self._add(time(), level, words, args)
+        self._lines.append((time(), level, words, args))
+        if not self._waiting:
+            self._flush_soon()
 
-    def _add(self, moment: float, level: int, words: str, args: tuple[Any, ...]) -> None:
-        self._lines.append((moment, level, words, args))
+    def _flush_soon(self) -> None:
         if not self._waiting:
             try:
                 asyncio.get_running_loop().call_later(_WRITE_SECONDS, self.flush)

@@ -147,8 +147,12 @@ class Access:
         self._options = options or {}
         self._known: dict[tuple[str, str, bool], Allowed] = {}
         self._generation = -1
+        self._last: tuple[Principal, Allowed] | None = None
 
     def of(self, principal: Principal) -> Allowed:
+        last = self._last
+        if last is not None and last[0] is principal and self._generation == self._directory.generation:
+            return last[1]  # one request asks several times
         if self._generation != self._directory.generation:
             self._known.clear()
             self._generation = self._directory.generation
@@ -156,6 +160,7 @@ class Access:
         found = self._known.get(key)
         if found is None or not (found.principal is principal or found.is_of(principal)):
             found = self._known[key] = self.trial(principal)
+        self._last = principal, found
         return found
 
     def trial(self, principal: Principal) -> Allowed:

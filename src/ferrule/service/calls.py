@@ -251,7 +251,8 @@ class Calls:
                 if isinstance(used, UsedKey):
                     return self._replay(used, fingerprint)
             stored = True
-            self.feed.tell(row, "call.created")
+            if self.feed.rings:
+                self.feed.tell(row, "call.created")
             if approval is not None:
                 self._say_awaiting(live, approval)
                 return Started((live.id,))
@@ -370,7 +371,8 @@ class Calls:
         assert runtime is not None  # noqa: S101 - it was prepared
         current_call.set(live.row)
         live.begin()
-        self.feed.tell(live.row, "call.started")
+        if self.feed.rings:
+            self.feed.tell(live.row, "call.started")
         try:
             if live.cancelled:
                 raise asyncio.CancelledError
@@ -419,7 +421,8 @@ class Calls:
                 await asyncio.sleep(_STORE_AGAIN)
         if mine:
             row.update(values)
-            self.feed.tell(row, f"call.{status}")
+            if self.feed.rings:
+                self.feed.tell(row, f"call.{status}")
         else:
             found = await self.stored.row(live.tenant, live.id)
             row.update(found or {})

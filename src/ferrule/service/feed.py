@@ -98,7 +98,8 @@ class EventFeed:
         self._database = database
         self._writer = writer
         self._instance = new_id()
-        self._rings: dict[str, _Ring] = {}
+        self.rings: dict[str, _Ring] = {}
+        """What has happened lately in each tenant that somebody watches."""
         self._streams: Counter[str] = Counter()
         self._renewed = 0.0
         self._closed = False
@@ -108,7 +109,7 @@ class EventFeed:
 
     def tell(self, row: Mapping[str, Any], kind: str, data: Mapping[str, Any] | None = None) -> None:
         """Something happened to a call or its approval; for whoever watches the tenant, if anybody does."""
-        ring = self._rings.get(row["tenant"])
+        ring = self.rings.get(row["tenant"])
         if ring is None:
             return
         said = {"tool": row["tool"], "session": row["session"], "batch": row["batch"], **(data or {})}
@@ -130,7 +131,7 @@ class EventFeed:
     def tools_changed(self) -> None:
         """The registry, or somebody's rights, changed: every reader looks whether that concerns them."""
         self._tools_changed += 1
-        for ring in self._rings.values():
+        for ring in self.rings.values():
             ring.stir()
 
     # Other instances
@@ -144,11 +145,11 @@ class EventFeed:
             self._watched_elsewhere(rest)
             return
         tenant, event = json.loads(rest)
-        if (ring := self._rings.get(tenant)) is not None:
+        if (ring := self.rings.get(tenant)) is not None:
             ring.add(event)
 
     def _watched_elsewhere(self, tenant: str) -> None:
-        ring = self._rings.setdefault(tenant, _Ring())
+        ring = self.rings.setdefault(tenant, _Ring())
         began = ring.watched_elsewhere <= monotonic()
         ring.watched_elsewhere = monotonic() + _WATCHED_SECONDS
         if began:  # what happened here until now was not passed on
@@ -156,20 +157,20 @@ class EventFeed:
 
     def missed(self) -> None:
         """Nothing was heard of other instances for a while."""
-        for ring in self._rings.values():
+        for ring in self.rings.values():
             event = {"id": new_id(), "type": "reset", "call": None, "user": None, "at": shown_time(time())}
             ring.add({**event, "data": {"detail": _MISSED}})
 
     def renew(self) -> None:
         """Say again what is watched here, and forget what nobody watches; called every second or so."""
         now = monotonic()
-        for tenant, ring in list(self._rings.items()):
+        for tenant, ring in list(self.rings.items()):
             if not self._streams[tenant] and max(ring.watched_here + _KEEP_SECONDS, ring.watched_elsewhere) < now:
-                del self._rings[tenant]
+                del self.rings[tenant]
         if now - self._renewed < _RENEW_SECONDS:
             return
         self._renewed = now
-        for tenant, ring in self._rings.items():
+        for tenant, ring in self.rings.items():
             if self._streams[tenant] or ring.watched_here + _KEEP_SECONDS > now:
                 self._watch(tenant)
 
@@ -240,9 +241,9 @@ class EventFeed:
                 raise LimitReached("streams", whose, most, 5.0, f"{there} event streams of this {whose} are open.")
 
     def _open(self, tenant: str) -> _Ring:
-        ring = self._rings.get(tenant)
+        ring = self.rings.get(tenant)
         if ring is None:
-            ring = self._rings[tenant] = _Ring()
+            ring = self.rings[tenant] = _Ring()
         if not self._streams[tenant]:
             self._watch(tenant)
         self._streams[tenant] += 1
@@ -251,7 +252,7 @@ class EventFeed:
     def close(self) -> None:
         """End all streams: the instance is about to stop."""
         self._closed = True
-        for ring in self._rings.values():
+        for ring in self.rings.values():
             ring.stir()
 
 

@@ -154,10 +154,18 @@ class DirectExchange(Protocol):
 class ServiceRequest:
     """What came in, once it is known who asks."""
 
-    __slots__ = (
-        "_app", "_headers", "_query", "allowed", "answering", "began", "body", "endpoint", "exchange",
-        "generation", "path", "principal", "raw", "receive", "request_id", "scope", "send", "service", "span",
-    )  # fmt: skip
+    endpoint: ApiRoute | None = None
+    path: Mapping[str, str] = {}  # noqa: RUF012 - one is given to each that has parts
+    answering: asyncio.Task[None] | None = None
+    """An answer that goes out before the endpoint has returned."""
+    span: RequestSpan | None = None
+    principal: Principal = _UNKNOWN
+    generation = -1
+    """Of the directory when the caller was admitted."""
+    allowed: Allowed = _UNKNOWN
+    body: Any = None
+    raw = b""
+    _query: dict[str, str] | None = None
 
     def __init__(self, app: HttpApp, scope: Scope, receive: Receive, send: Send) -> None:
         self.began = perf_counter()
@@ -170,18 +178,6 @@ class ServiceRequest:
         self.exchange: DirectExchange | None = exchange if hasattr(exchange, "take_body") else None
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
         self.request_id = _request_id(self._headers.get(b"x-request-id"))
-        self.endpoint: ApiRoute | None = None
-        self.path: Mapping[str, str] = {}
-        self.answering: asyncio.Task[None] | None = None
-        """An answer that goes out before the endpoint has returned."""
-        self.span: RequestSpan | None = None
-        self.principal: Principal = _UNKNOWN
-        self.generation = -1
-        """Of the directory when the caller was admitted."""
-        self.allowed: Allowed = _UNKNOWN
-        self.body: Any = None
-        self.raw = b""
-        self._query: dict[str, str] | None = None
 
     def refuse_doubled(self) -> None:
         """Several headers of one name are a mistake that nobody guesses about."""

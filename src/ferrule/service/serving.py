@@ -119,7 +119,15 @@ class _Exchange(RequestResponseCycle):
     """
 
     task: asyncio.Task[None]
+    tasks: set[asyncio.Task[None]]
+    """Those that the server waits for when it stops."""
     _head: Any = None
+
+    async def run_asgi(self, app: Any) -> None:
+        try:
+            await super().run_asgi(app)
+        finally:
+            self.tasks.discard(self.task)
 
     def take_body(self) -> bytes | None:
         """The body, where all of it is here."""
@@ -178,9 +186,9 @@ def _with_exchanges(protocol: Any) -> type[Any]:
     class WithExchanges(protocol):
         def _start_asgi_task(self, cycle: Any, app: Any) -> None:
             cycle.__class__ = _Exchange  # uvicorn has no place to say which class it is
+            cycle.tasks = self.tasks
             cycle.task = task = self.loop.create_task(cycle.run_asgi(app))
-            task.add_done_callback(self.tasks.discard)
-            self.tasks.add(task)
+            self.tasks.add(task)  # and it is taken out by itself: being called back would take a turn of the loop
 
         def on_response_complete(self) -> None:
             if self.pipeline or self.transport.is_closing():
