@@ -15,7 +15,7 @@ from ferrule.core.loops import LateTimer, LateTimers, callbacks_wait, disown, is
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Style
 from ferrule.pipeline.streaming import Collected, drain, drain_sync, finish, is_iterator, is_unfinished, settled
-from ferrule.pipeline.threads import Job, Outcome, TooManyStuck, WorkerPool
+from ferrule.pipeline.threads import Job, Outcome, TooManyStuck, WorkerPool, outcomes_for
 from ferrule.pipeline.tool_loops import NOTED, STALL, inside, watch_of
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _A_MOMENT = 0.0001
 _LONG = 1.0
 """A time limit that may be watched a little late at first."""
 _RELIEF_SECONDS = 0.001
-"""How often it is looked whether calls stand behind another that is slow."""
+"""How often it is looked whether calls stand behind another that is slow, while any run."""
 _TURN_SECONDS = 0.005
 """How long quick sync tools, one after the other, may keep the loop from everything else."""
 _SECONDS_TO_BE_HEARD = 0.05
@@ -142,9 +142,11 @@ class _Timer:
 class _LoopNotes:
     """What an executor keeps about an event loop whose calls it runs."""
 
-    __slots__ = ("relieving", "timers", "turn_due")
+    __slots__ = ("quick", "relieving", "timers", "turn_due")
 
     def __init__(self) -> None:
+        self.quick: list[Job] = []
+        """Jobs that are about to be handed to a thread."""
         self.timers = LateTimers()
         self.turn_due = 0.0
         self.relieving = False
@@ -439,7 +441,7 @@ class Executor:
         ended: asyncio.Future[None] | None = None
         notes = self._notes_of(loop)
         soon = tool.name not in self._slow and not is_busy(loop)  # a busy loop has better to do than to wait
-        job = Job(work, loop, settle, soon=soon, silent=context is None, quick=tool.name in self._quick)
+        job = Job(work, loop, settle, soon=soon, silent=context is None)
 
         async def stop() -> str:
             # The cooperative way first (the context says «cancelled»), then by force.
@@ -457,13 +459,16 @@ class Executor:
 
         self._waiters[invocation.call_id] = waiter  # it can be cancelled from the moment it runs
         try:
-            stands_behind = self._pool.submit(job)
+            if soon or tool.name not in self._quick:
+                self._pool.submit(job)
+            else:
+                self._pool.check_room()
+                if not notes.quick:  # with those that others make in this turn of the loop: one thread is woken for all
+                    loop.call_soon(self._submit_quick, loop, notes)
+                notes.quick.append(job)
         except TooManyStuck as error:
             self._let_go(invocation.call_id, waiter)
             raise _too_many(tool, error) from None
-        if stands_behind and not notes.relieving:
-            notes.relieving = True
-            loop.call_later(_RELIEF_SECONDS, self._relieve, loop, notes)
         outcome = job.wait(min(_A_MOMENT, timeout)) if soon else None
         if outcome is not None:
             outcomes.append(outcome)
@@ -503,9 +508,17 @@ class Executor:
             self._last_loop = ref(loop), notes
         return notes
 
+    def _submit_quick(self, loop: asyncio.AbstractEventLoop, notes: _LoopNotes) -> None:
+        jobs, notes.quick = notes.quick, []
+        self._pool.submit_quick(jobs)
+        if not notes.relieving:
+            notes.relieving = True
+            loop.call_later(_RELIEF_SECONDS, self._relieve, loop, notes)
+
     def _relieve(self, loop: asyncio.AbstractEventLoop, notes: _LoopNotes) -> None:
-        """See that no call stands long behind another that is not quick after all."""
+        """See that no call stands long behind another that is not quick after all, nor its outcome."""
         notes.relieving = self._pool.relieve()
+        outcomes_for(loop).tell()
         if notes.relieving:
             loop.call_later(_RELIEF_SECONDS, self._relieve, loop, notes)
 

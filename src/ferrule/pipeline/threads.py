@@ -81,12 +81,12 @@ class Job:
 
     Being told through the loop costs more than most tools take. Where it is likely to be over `soon`, the loop's own
     thread may `wait` a moment first. The outcomes of `silent` functions, which report nothing on their way, are told
-    together. A `quick` one may run behind other quick ones, in the thread that these have.
+    together.
     """
 
     __slots__ = (
-        "_context", "_loop", "_outcome", "_over", "_settle", "_silent", "_taken", "abandoned", "began", "finished",
-        "function", "left", "lent", "quick", "seconds", "seen_through", "thread",
+        "_context", "_outcome", "_over", "_settle", "_silent", "_taken", "abandoned", "began", "finished", "function",
+        "left", "lent", "loop", "seconds", "seen_through", "thread",
     )  # fmt: skip
 
     def __init__(
@@ -97,10 +97,8 @@ class Job:
         *,
         soon: bool = False,
         silent: bool = False,
-        quick: bool = False,
     ) -> None:
         self.function = function
-        self.quick = quick
         self.began = 0.0
         self.seconds = 0.0
         """How long the function itself took, once it has ended."""
@@ -115,7 +113,7 @@ class Job:
         self.left = False
         self.lent = False
         self.seen_through = False
-        self._loop = loop
+        self.loop = loop
         self._settle = settle
         self._silent = silent
         self._context = copy_context()
@@ -138,60 +136,67 @@ class Job:
             return self._outcome
         return None
 
-    def deliver(self, outcome: Outcome) -> None:
+    def deliver(self, outcome: Outcome, following: Job | None = None) -> None:
+        """Tell how it went; where another job for the same loop comes next in this thread, together with that one."""
         if self._over is not None and self._taken is not None:
             self._outcome = outcome
             if self._taken.acquire(blocking=False):
                 self._over.release()
                 return
         if self._silent:
-            _outcomes_for(self._loop).add(self._settle, outcome)
+            later = following is not None and following.loop is self.loop and following._silent
+            outcomes_for(self.loop).add(self._settle, outcome, later=later)
             return
         try:
-            self._loop.call_soon_threadsafe(self._settle, outcome)
+            self.loop.call_soon_threadsafe(self._settle, outcome)
         except RuntimeError:
             return  # the loop is closed: nobody waits any more
 
 
-class _Outcomes:
+class Outcomes:
     """What one loop has not heard of yet; it is woken once for all of it."""
 
-    __slots__ = ("__weakref__", "_lock", "_loop", "_untold")
+    __slots__ = ("__weakref__", "_lock", "_loop", "_untold", "_woken")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = ref(loop)
         self._lock = threading.Lock()
         self._untold: list[tuple[Callable[[Outcome], None], Outcome]] = []
+        self._woken = False
 
-    def add(self, settle: Callable[[Outcome], None], outcome: Outcome) -> None:
+    def add(self, settle: Callable[[Outcome], None], outcome: Outcome, *, later: bool = False) -> None:
+        """`later`: another comes soon, and whoever looks after the pool calls `tell` should it not."""
         with self._lock:
             self._untold.append((settle, outcome))
-            if len(self._untold) > 1:
-                return  # it is woken already
+            if self._woken or later:
+                return
+            self._woken = True
         loop = self._loop()
         if loop is None:
             return
         try:
-            loop.call_soon_threadsafe(self._tell)
+            loop.call_soon_threadsafe(self.tell)
         except RuntimeError:
             return  # the loop is closed: nobody waits any more
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
+        """Settle what is there, on the loop."""
         with self._lock:
             untold, self._untold = self._untold, []
+            self._woken = False
         for settle, outcome in untold:
             settle(outcome)
 
 
-_outcomes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Outcomes] = WeakKeyDictionary()
+_outcomes: WeakKeyDictionary[asyncio.AbstractEventLoop, Outcomes] = WeakKeyDictionary()
 _outcomes_lock = threading.Lock()
 
 
-def _outcomes_for(loop: asyncio.AbstractEventLoop) -> _Outcomes:
+def outcomes_for(loop: asyncio.AbstractEventLoop) -> Outcomes:
     found = _outcomes.get(loop)
     if found is None:
         with _outcomes_lock:
-            found = _outcomes.setdefault(loop, _Outcomes(loop))
+            found = _outcomes.setdefault(loop, Outcomes(loop))
     return found
 
 
@@ -202,8 +207,8 @@ _QUICK_SECONDS = 0.001
 class WorkerPool:
     """Daemon threads that take jobs. A job that is abandoned loses its thread, and the pool gets a new one.
 
-    Quick jobs that come while one is in work stand behind it: a thread for each would cost more than they do, and they
-    would only take turns. Where the first turns out slow, `relieve` has another thread go on with the rest.
+    Quick jobs run one after the other: a thread for each would cost more than they do, and they would only take turns.
+    Where one turns out slow, `relieve` has another thread go on with those behind it.
     """
 
     def __init__(self, size: int, stuck_limit: int) -> None:
@@ -223,26 +228,31 @@ class WorkerPool:
         self._behind: deque[Job] = deque()
         self.stuck = 0
 
-    def submit(self, job: Job) -> bool:
-        """Run a job as soon as a thread is free. True where it stands behind another: `relieve` has to be called."""
+    def check_room(self) -> None:
+        """Raise `TooManyStuck` where no further job is taken."""
         if self.stuck >= self._stuck_limit:
             raise TooManyStuck(phrase("{count} abandoned calls of sync tools still hang", count=self.stuck))
+
+    def submit(self, job: Job) -> None:
+        """Run a job as soon as a thread is free."""
+        self.check_room()
         with self._lock:
-            if job.quick:
-                if self._first is not None:
-                    self._behind.append(job)
-                    return True
-                self._first = job
             self._hand_out(job)
-        return False
+
+    def submit_quick(self, jobs: list[Job]) -> None:
+        """Run jobs that are quick, one after the other; `relieve` has to be called until none is left."""
+        with self._lock:
+            self._behind += jobs
+            if self._first is None and (first := self._following()) is not None:
+                self._hand_out(first)
 
     def relieve(self) -> bool:
-        """Have another thread go on behind a job that is not quick after all; says whether any still wait."""
+        """Have another thread go on behind a job that is not quick after all; says whether to look again."""
         with self._lock:
             first = self._first
-            if self._behind and first is not None and first.began and perf_counter() - first.began > _QUICK_SECONDS:
+            if first is not None and first.began and perf_counter() - first.began > _QUICK_SECONDS:
                 self._pass_on(first)
-            return bool(self._behind)
+            return self._first is not None
 
     def _hand_out(self, job: Job) -> None:
         """To a thread that rests, or a new one; the lock is held."""
@@ -335,7 +345,7 @@ class WorkerPool:
                         self._idle += 1
                     else:
                         following.thread = me
-                job.deliver(outcome)
+                job.deliver(outcome, following)
                 del outcome
         except Abandoned:
             return  # arrived after the tool itself was left
