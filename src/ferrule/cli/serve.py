@@ -186,7 +186,6 @@ class ServiceLines(logging.Handler):
 
 
 _BY_THE_THOUSAND = ("ferrule.calls", "ferrule.access")
-_LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
 
 
 class AccessLines(logging.Handler):
@@ -195,7 +194,7 @@ class AccessLines(logging.Handler):
     def __init__(self, lines: LogWriter) -> None:
         super().__init__()
         self._written = lines
-        self._lines: deque[tuple[float, int, str, tuple[Any, ...]]] = deque()
+        self._lines: deque[str] = deque()
         self._waiting = False
         self._second = (0, "")
 
@@ -205,16 +204,20 @@ class AccessLines(logging.Handler):
         return said
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._lines.append((record.created, record.levelno, "%s", (record.getMessage(),)))
-        self._flush_soon()
+        self._add(record.created, record.levelno, record.getMessage())
 
     def add_line(self, level: int, words: str, args: tuple[Any, ...]) -> None:
         """A line without a record of it; see `telemetry.add_line`."""
-        self._lines.append((time(), level, words, args))
-        if not self._waiting:
-            self._flush_soon()
+        self._add(time(), level, words % args)
 
-    def _flush_soon(self) -> None:
+    def _add(self, moment: float, level: int, said: str) -> None:
+        """As the formatter of the other lines does, without putting the same second together each time."""
+        second, text = self._second
+        if (now := int(moment)) != second:
+            text = strftime("%Y-%m-%d %H:%M:%S", localtime(now))
+            self._second = now, text
+        name = "INFO" if level == logging.INFO else logging.getLevelName(level)
+        self._lines.append(f"{text},{int((moment - now) * 1000):03d} {name} {said}")
         if not self._waiting:
             try:
                 asyncio.get_running_loop().call_later(_WRITE_SECONDS, self.flush)
@@ -223,19 +226,9 @@ class AccessLines(logging.Handler):
                 self.flush()
 
     def flush(self) -> None:
-        """Write them as the formatter of the other lines does, without putting the same second together each time."""
         self._waiting = False
-        written: list[str] = []
-        second, text = self._second
-        take, names = self._lines.popleft, {level: logging.getLevelName(level) for level in _LEVELS}
-        for _ in range(len(self._lines)):
-            moment, level, words, args = take()
-            if (now := int(moment)) != second:
-                second, text = now, strftime("%Y-%m-%d %H:%M:%S", localtime(now))
-            written.append(f"{text},{int((moment - now) * 1000):03d} {names.get(level, level)} {words % args}")
-        self._second = second, text
-        if written:
-            self._written.write("\n".join(written))
+        if lines := [self._lines.popleft() for _ in range(len(self._lines))]:
+            self._written.write("\n".join(lines))
 
 
 @contextmanager

@@ -490,7 +490,10 @@ class FairGate:
             for waiting in list(self._waiting):
                 if self._total >= self._room:
                     return
-                if self._inside.get(waiting, 0) < self._most_inside:
+                most = self._most_inside
+                if most == 1 and waiting == tenant and self._total:
+                    continue  # it has just been; whoever is inside comes to an end first
+                if self._inside.get(waiting, 0) < most:
                     self._let_in(waiting)
                     more = True
 
