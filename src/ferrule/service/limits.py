@@ -36,6 +36,10 @@ _ROOM, _SHARE = 64, 4
 """How many calls are worked on at once, and how many of them for one tenant where several have more than that."""
 _SHARED_SECONDS = 1.0
 _TURN_SECONDS = 0.005
+_GONE_SECONDS = 0.002
+"""After how long somebody whose call has ended is no longer expected to come again at once."""
+_PAUSE_SECONDS = 0.004
+"""And how long one that floods waits for others between two of its calls."""
 _MOST_WAITING = 1_000
 _MOST_SUBJECTS = 100_000
 
@@ -405,7 +409,8 @@ class GateTurn:
 class FairGate:
     """Lets calls in by turns. Where several tenants want something, few of each are worked on at once: one that floods
     waits in its own queue, and neither the event loop nor the writer is full of its calls when another's come. One that
-    floods beside others that do not has one place: what it has in work is what the others wait for.
+    floods beside others that do not has one place, and that only in the pauses of the others or every few milliseconds:
+    what it has in work is what they wait for.
 
     A call that waits for something else than those two gives its place up.
     """
@@ -420,6 +425,8 @@ class FairGate:
         self._given: deque[GateTurn] = deque()
         """Turns by when they end; one timer looks after all of them."""
         self._waiting: dict[str, deque[asyncio.Future[GateTurn]]] = {}
+        self._flood_left = self._other_left = self._look_at = 0.0
+        """When a call of the one that floods has left, and one of another; and when it is looked again who may come."""
         self._last = ""
         self._other_at = -_SHARED_SECONDS
 
@@ -484,16 +491,38 @@ class FairGate:
         self._inside[tenant] -= 1
         if not self._inside[tenant]:
             del self._inside[tenant]
+        if not self._waiting:
+            return
+        if tenant in self._waiting:
+            self._flood_left = monotonic()
+        else:
+            self._other_left = monotonic()
+        self._let_more_in()
+
+    def _let_more_in(self) -> None:
+        """Let in whoever may come. One that floods beside others waits until none of them has been there for a moment,
+        for those who wait for each answer ask again at once; but not for ever.
+        """
+        if not self._waiting or self._most_inside > 1:
+            self._let_all_in()
+            return
+        due = self._flood_left + _PAUSE_SECONDS
+        if not self._total:
+            due = min(due, self._other_left + _GONE_SECONDS)
+        if (now := monotonic()) >= due:
+            self._let_all_in()
+        elif not now < self._look_at <= due:
+            self._look_at = due
+            asyncio.get_running_loop().call_later(due - now, self._let_more_in)
+
+    def _let_all_in(self) -> None:
         more = bool(self._waiting)
         while more:
             more = False
             for waiting in list(self._waiting):
                 if self._total >= self._room:
                     return
-                most = self._most_inside
-                if most == 1 and waiting == tenant and self._total:
-                    continue  # it has just been; whoever is inside comes to an end first
-                if self._inside.get(waiting, 0) < most:
+                if self._inside.get(waiting, 0) < self._most_inside:
                     self._let_in(waiting)
                     more = True
 
