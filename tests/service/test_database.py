@@ -154,7 +154,7 @@ async def test_what_the_driver_refuses_is_a_problem_of_the_database_and_hurts_no
     database = migrated(store)
     writer = GroupWriter(database)
     fill(database, "home")
-    no_text: dict[str, Any] = dict.fromkeys(FINISH_VALUES, object())
+    no_text: dict[str, Any] = dict.fromkeys(FINISH_VALUES, object()) | {"arguments": "{}"}
     bad = FinishCall("home", "a call", "somebody", no_text)
     due = {"tenant": "home", "call": "a call", "owner": "somebody", "due": 1.0}
     try:

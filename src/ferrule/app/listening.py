@@ -75,13 +75,11 @@ def with_head_limit(protocol: Any, seconds: float | None = None) -> type[Any]:
     without heads that never end, and without trailers that pass for headers, which it leaves to others.
     """
 
-    feed, begin, start, take, complete = (  # bound once: they are called for every request
-        protocol.data_received,
-        getattr(protocol, "on_message_begin", None),
-        getattr(protocol, "on_headers_complete", None),
-        getattr(protocol, "on_body", None),
-        getattr(protocol, "on_message_complete", None),
-    )
+    def bound(name: str) -> Any:  # once: they are called for every request
+        return getattr(protocol, name, None)
+
+    feed, begin, start = bound("data_received"), bound("on_message_begin"), bound("on_headers_complete")
+    take, complete = bound("on_body"), bound("on_message_complete")
 
     class HeadLimited(protocol):
         _seen: object = None

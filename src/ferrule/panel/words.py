@@ -7,15 +7,19 @@ import json
 import re
 from datetime import datetime
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ferrule.policy.shown_text import shown, shown_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from jinja2 import Environment
+
+if find_spec("jinja2") is None:  # said at the start, while it is imported with the first page that somebody opens
+    raise ModuleNotFoundError("No module named 'jinja2'", name="jinja2")
 
 LANGUAGES = ("en", "zh")
 HERE = Path(__file__).parent
@@ -164,6 +168,8 @@ def catalogue(language: str) -> gettext.NullTranslations:
 @cache
 def templates(language: str) -> Environment:
     """The templates in a language. Whatever is put into them is escaped, and what is not there is an error."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, extensions=["jinja2.ext.i18n"], auto_reload=False,

@@ -37,7 +37,7 @@ _A_MOMENT = 0.0001
 """What the loop's thread waits for a sync tool that was quick the last time; a turn of the loop would take as long."""
 _LONG = 1.0
 """A time limit that may be watched a little late at first."""
-_RELIEF_SECONDS = 0.001
+_RELIEF_SECONDS = 0.002
 """How often it is looked whether calls stand behind another that is slow, while any run."""
 _TURN_SECONDS = 0.005
 """How long quick sync tools, one after the other, may keep the loop from everything else."""

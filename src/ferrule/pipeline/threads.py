@@ -85,8 +85,8 @@ class Job:
     """
 
     __slots__ = (
-        "_context", "_outcome", "_over", "_settle", "_silent", "_taken", "abandoned", "began", "finished", "function",
-        "left", "lent", "loop", "seconds", "seen_through", "thread",
+        "_context", "_outcome", "_over", "_settle", "_taken", "abandoned", "began", "finished", "function", "left",
+        "lent", "loop", "seconds", "seen_through", "silent", "thread",
     )  # fmt: skip
 
     def __init__(
@@ -115,7 +115,7 @@ class Job:
         self.seen_through = False
         self.loop = loop
         self._settle = settle
-        self._silent = silent
+        self.silent = silent
         self._context = copy_context()
 
     def work(self) -> Outcome:
@@ -143,8 +143,8 @@ class Job:
             if self._taken.acquire(blocking=False):
                 self._over.release()
                 return
-        if self._silent:
-            later = following is not None and following.loop is self.loop and following._silent
+        if self.silent:
+            later = following is not None and following.loop is self.loop and following.silent
             outcomes_for(self.loop).add(self._settle, outcome, later=later)
             return
         try:

@@ -98,8 +98,12 @@ def content_of(record: CallRecord) -> tuple[Any, ...]:
         _name_or_none(record.parent_id),
         # The name of a tool that does not exist is whatever a model made up.
         *_what_and_who(
-            record.tool if record.version else keep_text(record.tool, _MAX_NAME), record.version, record.kind,
-            caller.tenant, caller.user, caller.role,
+            record.tool if record.version else keep_text(record.tool, _MAX_NAME),
+            record.version,
+            record.kind,
+            caller.tenant,
+            caller.user,
+            caller.role,
         ),
         *_arguments(record),
         _often(record.verdict),

@@ -32,7 +32,6 @@ from ferrule.service.documents import (
     cancelled_text,
     cost_of,
     error_text,
-    kept_arguments,
     new_call_row,
     new_id,
     result_text,
@@ -403,7 +402,7 @@ class Calls:
         """Store how a call ended, then tell those who wait; what is not stored is not told."""
         row = live.row
         values: dict[str, Any] = {
-            "status": status, "result": text, "arguments": kept_arguments(row["arguments"]),
+            "status": status, "result": text, "arguments": row["arguments"],
             "version": row["version"], "approval": row["approval"], "started": row["started"], "finished": time(),
             "started_seq": row["started_seq"], "last_seq": row["last_seq"] + 1, "cost": row["cost"],
         }  # fmt: skip

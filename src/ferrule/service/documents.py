@@ -201,7 +201,12 @@ def cancelled_text(row: Mapping[str, Any]) -> str:
 def kept_arguments(text: str) -> str:
     """The arguments of a call that has ended, without the secrets that can be recognised; JSON, as they were."""
     kept = keep_arguments(text)
-    return kept.text if kept.length == len(kept.text) and kept.text[:1] in ("{", '"') else json.dumps(kept.text)
+    return stored_arguments(kept.text, kept.length)
+
+
+def stored_arguments(kept: str, length: int) -> str:
+    """The same for arguments that have no secrets any more, and had that length before they were cut."""
+    return kept if length == len(kept) and kept[:1] in ("{", '"') else json.dumps(kept)
 
 
 def without_secrets(arguments: str, question: str) -> dict[str, str]:

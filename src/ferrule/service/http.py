@@ -155,7 +155,7 @@ class ServiceRequest:
     """What came in, once it is known who asks."""
 
     endpoint: ApiRoute | None = None
-    path: Mapping[str, str] = {}  # noqa: RUF012 - one is given to each that has parts
+    path: Mapping[str, str] = {}
     answering: asyncio.Task[None] | None = None
     """An answer that goes out before the endpoint has returned."""
     span: RequestSpan | None = None
@@ -231,7 +231,9 @@ class ServiceRequest:
     def is_plain(self) -> bool:
         """Whether none of its headers says how the answer of a call shall come."""
         given = self._headers
-        return not (b"prefer" in given or b"idempotency-key" in given or b"text/event-stream" in given.get(b"accept", b""))
+        return not (
+            b"prefer" in given or b"idempotency-key" in given or b"text/event-stream" in given.get(b"accept", b"")
+        )
 
     @property
     def wants_events(self) -> bool:
@@ -325,11 +327,14 @@ def _refuse_doubled(given: Iterable[tuple[bytes, bytes]]) -> None:
 class JsonResponse(Response):
     """JSON text, with the headers that go with it put together at once."""
 
-    def __init__(self, text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(self, text: str, status: int = 200, headers: Mapping[str, str] | None = None, *, at: str = "") -> None:
+        """`at` is where it can be asked for again."""
         self.status_code = status
         self.background = None
         self.body = body = text.encode()
         self.raw_headers = [(b"content-length", b"%d" % len(body)), (b"content-type", _JSON)]
+        if at:
+            self.raw_headers.append((b"location", at.encode("latin-1")))
         if headers:
             for name, value in headers.items():
                 self.raw_headers.append((name.lower().encode("latin-1"), value.encode("latin-1")))

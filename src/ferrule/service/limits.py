@@ -431,7 +431,7 @@ class FairGate:
         self._other_at = -_SHARED_SECONDS
 
     def turn_now(self, tenant: str) -> GateTurn | None:
-        """This tenant's turn, where it is its turn; None where that has to be waited for."""
+        """The turn of this tenant, where it has come; None where it has to be waited for."""
         if tenant != self._last:
             self._last, self._other_at = tenant, monotonic() if self._last else self._other_at
         if self._total >= self._room or tenant in self._waiting:
@@ -483,7 +483,7 @@ class FairGate:
             given[0].release()
             given.popleft()
         if given:  # those that end in the next moment end together
-            loop.call_at(max(given[0].until, now + _TURN_SECONDS / 4), self._end_turns, loop)
+            loop.call_at(max(given[0].until, now + _TURN_SECONDS / 2), self._end_turns, loop)
 
     def left(self, tenant: str) -> None:
         """A call has given up its place: whoever may come in does, one tenant after the other."""

@@ -22,6 +22,7 @@ from ferrule.service.feed import POSITION
 from ferrule.service.http import (
     RESOURCE_METADATA,
     ApiRoute,
+    JsonResponse,
     Parameter,
     RequestProblem,
     event_stream,
@@ -163,14 +164,14 @@ async def create_call(request: ServiceRequest) -> Response:
     else:
 
         def answer_late(row: dict[str, Any]) -> None:
-            request.answer_now(_call_response(row, {"Location": f"/v1/calls/{row['id']}"}))
+            request.answer_now(_call_response(row, at=f"/v1/calls/{row['id']}"))
 
         task = request.exchange.task if request.exchange is not None else asyncio.current_task()
         started = await calls.run(
             principal, request.body, request_id=request_id, key=key, wait=wait, late=answer_late, task=task
         )
         if started.row is not None:
-            return _call_response(started.row, {"Location": f"/v1/calls/{started.row['id']}"})
+            return _call_response(started.row, at=f"/v1/calls/{started.row['id']}")
     if started.batch is not None:
         raise RequestProblem(422, "key_reused", "This Idempotency-Key was used for a batch.")
     call = started.ids[0]
@@ -257,8 +258,8 @@ def _of_started(started: Started, call: str) -> dict[str, str]:
     return {**location, "Idempotent-Replayed": "true"} if started.replayed else location
 
 
-def _call_response(row: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
-    return json_response(call_json(row), 200 if row["status"] in FINISHED else 202, headers)
+def _call_response(row: Mapping[str, Any], headers: Mapping[str, str] | None = None, *, at: str = "") -> Response:
+    return JsonResponse(call_json(row), 200 if row["status"] in FINISHED else 202, headers, at=at)
 
 
 def _batch_response(batch: str, rows: list[dict[str, Any]], headers: Mapping[str, str] | None = None) -> Response:

@@ -195,8 +195,7 @@ def _with_exchanges(protocol: Any) -> type[Any]:
                 super().on_response_complete()  # pyright: ignore[reportUnknownMemberType]
                 return
             self.server_state.total_requests += 1
-            if self.timeout_keep_alive_task is not None:
-                self.timeout_keep_alive_task.cancel()
+            self._unset_keepalive_if_required()
             if self.flow.read_paused:
                 self.flow.resume_reading()
             self.timeout_keep_alive_task = resting.start(self.timeout_keep_alive, self.timeout_keep_alive_handler)

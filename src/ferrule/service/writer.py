@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.exc import DBAPIError
 
-from ferrule.records.row import content_of
+from ferrule.records.row import CONTENT, content_of
 from ferrule.service.database import DatabaseProblem, OutcomeUnknown, dialect_module, said_by_driver, was_committed
-from ferrule.service.documents import json_text
+from ferrule.service.documents import json_text, kept_arguments, stored_arguments
 from ferrule.service.tables import audit, audit_heads, calls, events, idempotency_keys, usage, work
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ FINISH_VALUES = (
     "cost",
 )  # fmt: skip
 """What the end of a call changes of its row."""
+_ARGUMENTS = CONTENT.index("arguments")
 _SOON = 0.05
 SOON_WRITTEN = 0.5
 """Within how many seconds also what nobody waits for is surely written."""
@@ -92,7 +93,9 @@ class InsertCalls(Op):
 
 @dataclass(slots=True)
 class FinishCall(Op):
-    """How a call ended; gives False where it was somebody else's by then."""
+    """How a call ended; gives False where it was somebody else's by then. From `arguments` secrets are taken out before
+    they are stored.
+    """
 
     call: str
     owner: str
@@ -103,6 +106,8 @@ class FinishCall(Op):
     """The user, key and tool of a call that cost something."""
     first: InsertCalls | None = None
     """Its first row, where that was held back until now."""
+    is_clean: bool = False
+    """Whether its arguments have no secrets any more."""
 
 
 @dataclass(slots=True)
@@ -307,12 +312,18 @@ class GroupWriter:
 
     def _group(self, connection: Connection, ops: list[Op], results: list[tuple[Op, Any]]) -> _Group:
         group, is_sqlite = _Group(), self._database.is_sqlite
+        recorded: dict[str, tuple[Any, Sequence[Any]]] = {}
         for op in ops:
             kind = type(op)
             if kind is AddAudit:
-                group.audit.append(content_of(cast("AddAudit", op).record))
+                record = cast("AddAudit", op).record
+                content = content_of(record)
+                recorded[record.call_id] = record.arguments, content
+                group.audit.append(content)
             elif kind is FinishCall:
                 op = cast("FinishCall", op)
+                if not op.is_clean:
+                    _clean(op, *recorded.get(op.call, (None, ())))
                 if op.first is None:
                     group.finishes.append(op)
                 else:  # it ended before its first row was written
@@ -410,6 +421,16 @@ class GroupWriter:
             if one.news:
                 self._database.notify(connection, f"call:{one.call}")
         return results
+
+
+def _clean(op: FinishCall, recorded: Any, content: Sequence[Any]) -> None:
+    """Take the secrets out of a call's arguments, unless its audit row has them like that already."""
+    given = op.values["arguments"]
+    if given is recorded:
+        op.values["arguments"] = stored_arguments(content[_ARGUMENTS], content[_ARGUMENTS + 1])
+    else:
+        op.values["arguments"] = kept_arguments(given)
+    op.is_clean = True
 
 
 def find_key(connection: Connection, tenant: str, user: str, key: str) -> UsedKey | None:
