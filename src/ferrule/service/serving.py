@@ -124,9 +124,19 @@ class _Exchange(RequestResponseCycle):
     _head: Any = None
 
     async def run_asgi(self, app: Any) -> None:
+        """As uvicorn does it, whose own would be a step more for whatever the application waits for."""
         try:
-            await super().run_asgi(app)
+            await app(self.scope, self.receive, self.send)
+            if not self.response_complete and not self.disconnected:
+                raise RuntimeError("The application has returned without an answer.")
+        except BaseException:
+            self.logger.exception("Exception in ASGI application")
+            if self.response_started:
+                self.transport.close()
+            else:
+                await self.send_500_response()
         finally:
+            self.on_response = _nothing_more
             self.tasks.discard(self.task)
 
     def take_body(self) -> bytes | None:
@@ -177,6 +187,10 @@ class _Exchange(RequestResponseCycle):
         self.transport.write(b"".join((STATUS_LINE[status], head, b"\r\n", body)))
         self.message_event.set()
         self.on_response()
+
+
+def _nothing_more() -> None:
+    """What a response that is over tells whoever sent it."""
 
 
 def _with_exchanges(protocol: Any) -> type[Any]:

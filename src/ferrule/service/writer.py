@@ -164,7 +164,7 @@ class GroupWriter:
 
     def put(self, op: Op) -> None:
         """Write it with the next thing that somebody waits for, or soon; for the event loop's thread alone."""
-        if self._held:
+        if self._held and type(op) is not AddAudit:
             self._before(op)
         self._lazy.append(op)
         if self._waking is None:
