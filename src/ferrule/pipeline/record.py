@@ -78,9 +78,15 @@ class Recording:
             if not callable(getattr(one, "record", None)):
                 raise TypeError(f"{one!r} is not a recorder: it has no method `record`.")
         self.watchers = tuple(one for one in self.recorders if isinstance(one, Watcher))
+        self._is_watched = any(not getattr(one, "for_debugging", False) for one in self.watchers)
         self.noting = tuple(one.notes for one in self.recorders if isinstance(one, Noting))
         """What they have to tell besides, for one result to say."""
         self._pending: set[asyncio.Future[Any]] = set()
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether anybody wants to know when a call begins; who only logs it does while that is logged."""
+        return self._is_watched or logger.isEnabledFor(logging.DEBUG)
 
     def take_notes(self) -> list[str]:
         return [notes.popleft() for notes in self.noting for _ in range(len(notes))]

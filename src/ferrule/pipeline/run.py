@@ -307,7 +307,7 @@ class Runtime:
 
     def _built(self, call: Call) -> Invocation:
         """What is left of stages one and two where `build` has gone through them."""
-        if self._recording.watchers:
+        if self._recording.watchers and self._recording.is_watched:
             self._recording.looked_up(call.raw, call.session, found=True)
         return call.invocation
 
@@ -325,7 +325,7 @@ class Runtime:
             if self._mcp_servers and not self._closers:
                 stopped.suggestion = "The MCP servers of this Runtime run inside `async with` only; enter it first."
             raise
-        if self._recording.watchers:
+        if self._recording.watchers and self._recording.is_watched:
             self._recording.looked_up(raw, call.session, found=True)
         record.tool, record.version, record.kind = tool.name, tool.version, tool.kind
         return tool
@@ -386,7 +386,7 @@ class Runtime:
             context = self._context_for(call, emitter)
         call.context = context
         call.seconds = call.timeout or tool.timeout or self.limits.timeout
-        if self._recording.watchers:
+        if self._recording.watchers and self._recording.is_watched:
             self._recording.started(invocation, session)
         try:
             if self._tracer is None and tool.concurrency_safe:

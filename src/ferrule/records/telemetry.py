@@ -92,6 +92,9 @@ class LogRecorder:
     `toolName=…, toolCallId=…, tenant=…, userId=…, resultLength=…` or `error=…`.
     """
 
+    for_debugging = True
+    """Found lookups and starts are only worth a line while `DEBUG` is on."""
+
     def __init__(self, *, names: bool = False) -> None:
         self._names = names
 
