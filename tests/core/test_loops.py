@@ -109,3 +109,17 @@ async def test_a_late_timer_fires_at_its_time_or_a_moment_later_and_never_once_i
     await asyncio.wait_for(over.wait(), 60)
     assert loop.time() - began >= 0.3
     assert fired == ["soon"]
+
+
+async def test_a_timer_with_long_to_go_is_on_time_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LateTimers, "_LATER", 0.1)
+    timers, fired = LateTimers(), dict[float, float]()
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
+    began = loop.time()
+    for seconds in (0.19, 0.21, 0.25, 0.4):
+        timers.start(seconds, lambda seconds=seconds: fired.setdefault(seconds, loop.time() - began))
+    timers.start(0.3, lambda: fired.setdefault(0.3, 0.0)).cancel()
+    timers.start(0.5, over.set)
+    await asyncio.wait_for(over.wait(), 60)
+    assert list(fired) == [0.19, 0.21, 0.25, 0.4]
+    assert all(at >= seconds - 0.001 for seconds, at in fired.items())

@@ -78,6 +78,100 @@ def test_no_more_threads_than_the_pool_is_large_and_every_job_runs() -> None:
     assert most == 3
 
 
+async def hand_over(pool: WorkerPool, functions: list[Callable[[], Any]]) -> list[Outcome]:
+    """Quick jobs, looked after as the executor does."""
+    loop = asyncio.get_running_loop()
+    futures = [loop.create_future() for _ in functions]
+    jobs = [Job(one, loop, done.set_result, silent=True) for one, done in zip(functions, futures, strict=True)]
+    pool.submit_quick(jobs)
+    waiting = asyncio.gather(*futures)
+    while not waiting.done():
+        await asyncio.wait({waiting}, timeout=0.002)
+        pool.relieve()
+        threads.outcomes_for(loop).tell()
+    return waiting.result()
+
+
+def test_quick_jobs_run_in_order_in_one_thread_and_are_told_together() -> None:
+    ran: list[int] = []
+
+    async def main() -> list[Outcome]:
+        pool = WorkerPool(8, 8)
+
+        def one(number: int) -> int:
+            ran.append(number)
+            return threading.get_ident()
+
+        return await hand_over(pool, [lambda number=number: one(number) for number in range(50)])
+
+    outcomes = asyncio.run(main())
+    assert ran == list(range(50))
+    assert len({outcome for _, outcome in outcomes}) == 1
+
+
+def test_those_behind_a_job_that_is_slow_after_all_get_another_thread() -> None:
+    go_on = threading.Event()
+
+    async def main() -> None:
+        pool, loop = WorkerPool(8, 8), asyncio.get_running_loop()
+        slow = loop.create_future()
+        pool.submit_quick([Job(go_on.wait, loop, slow.set_result, silent=True)])
+        outcomes = await asyncio.wait_for(hand_over(pool, [lambda: 1, lambda: 2]), 30)
+        assert [value for _, value in outcomes] == [1, 2]
+        assert not slow.done()
+        go_on.set()
+        assert await slow == (True, True)
+
+    asyncio.run(main())
+
+
+def test_what_was_done_before_a_job_that_hangs_is_told_meanwhile() -> None:
+    go_on = threading.Event()
+
+    async def main() -> None:
+        pool, loop = WorkerPool(8, 8), asyncio.get_running_loop()
+        first, hangs = loop.create_future(), loop.create_future()
+        pool.submit_quick(
+            [
+                Job(lambda: "done", loop, first.set_result, silent=True),
+                Job(go_on.wait, loop, hangs.set_result, silent=True),
+            ]
+        )
+        while not first.done():
+            await asyncio.sleep(0.002)
+            pool.relieve()
+            threads.outcomes_for(loop).tell()
+        assert first.result() == (True, "done")
+        assert not pool.relieve()  # and nobody has to look after the other
+        go_on.set()
+        await hangs
+
+    asyncio.run(main())
+
+
+def test_a_quick_job_that_is_abandoned_takes_nobody_with_it() -> None:
+    begun, ran = threading.Event(), list[str]()
+
+    def hang() -> None:
+        begun.set()
+        while True:
+            time.sleep(0.001)
+
+    async def main() -> None:
+        pool, loop = WorkerPool(8, 8), asyncio.get_running_loop()
+        stuck = Job(hang, loop, lambda outcome: None, silent=True)
+        never = Job(lambda: ran.append("never"), loop, lambda outcome: None, silent=True)
+        pool.submit_quick([stuck, never])
+        assert eventually(begun.is_set)
+        assert pool.abandon(never)
+        assert pool.abandon(stuck)
+        assert await asyncio.wait_for(hand_over(pool, [lambda: 7]), 30) == [(True, 7)]
+        assert eventually(lambda: pool.stuck == 0)
+
+    asyncio.run(main())
+    assert ran == []
+
+
 def test_a_stuck_thread_is_replaced_for_jobs_that_wait_already() -> None:
     """P6: a job in the queue must not have to wait for the next submit to be taken up."""
 

@@ -112,6 +112,38 @@ async def test_a_tenant_that_floods_waits_in_its_own_queue() -> None:
         one.cancel()
 
 
+async def test_one_that_floods_comes_in_the_pauses_of_others_and_every_few_milliseconds() -> None:
+    """R8: whoever waits for each answer and asks again finds the gate free, and still nobody waits for ever."""
+    gate = FairGate(room=8, share=2)
+    (await gate.turn("calm")).release()
+    flooding, through = True, 0
+
+    async def flood() -> None:
+        nonlocal through
+        while flooding:
+            turn = await gate.turn("loud")
+            through += 1
+            await asyncio.sleep(0)
+            turn.release()
+
+    floods = [asyncio.ensure_future(flood()) for _ in range(20)]
+    end = monotonic() + 0.3
+    calls = 0
+    while monotonic() < end:
+        turn = await gate.turn("calm")
+        calls += 1
+        await asyncio.sleep(0)
+        turn.release()
+        await asyncio.sleep(0)
+    assert 3 <= through < calls / 2, (through, calls)
+    beside, end = through, monotonic() + 0.3
+    while monotonic() < end:  # nobody else is there any more
+        await asyncio.sleep(0.01)
+    assert through > beside * 2
+    flooding = False
+    await asyncio.wait_for(asyncio.gather(*floods), 30)
+
+
 async def test_a_place_that_was_given_to_one_who_went_away_is_not_lost() -> None:
     gate = FairGate(room=1)
     first = await gate.turn("a")

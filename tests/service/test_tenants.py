@@ -168,6 +168,31 @@ async def test_a_changed_or_missing_audit_row_is_found(tmp_path: Path) -> None:
         assert not (await client.verify_audit()).ok
 
 
+async def test_rows_that_were_sealed_over_their_values_verify_as_before(tmp_path: Path) -> None:
+    """O3: as the first version of the service did."""
+    import sqlite3
+
+    from ferrule.records.row import hash_of
+
+    async with running(f"sqlite:///{tmp_path / 's.db'}", tmp_path) as service:
+        client = await service.client()
+        for number in range(3):
+            await client.call("add", {"a": number, "b": 0})
+        with sqlite3.connect(tmp_path / "s.db") as file:
+            before = ""
+            for seq, content in file.execute("SELECT seq, content FROM audit ORDER BY seq").fetchall():
+                sealed = hash_of(seq, json.loads(content), before)
+                file.execute("UPDATE audit SET prev_hash = ?, hash = ? WHERE seq = ?", (before, sealed, seq))
+                before = sealed
+            file.execute("UPDATE audit_heads SET hash = ?", (before,))
+        await client.call("add", {"a": 4, "b": 0})
+        found = await client.verify_audit()
+        assert (found.ok, found.rows) == (True, 4)
+        with sqlite3.connect(tmp_path / "s.db") as file:
+            file.execute("UPDATE audit SET content = replace(content, 'add', 'sub') WHERE seq = 2")
+        assert (await client.verify_audit()).first_bad_seq == 2
+
+
 async def test_a_command_of_one_tenant_reads_nothing_of_another(tmp_path: Path) -> None:
     """S1, O4: commands too see the caller's folder alone, and not the store."""
     from ferrule.builtin.all_tools import builtin_tools
