@@ -383,8 +383,8 @@ async def serve_local(
 ) -> None:  # fmt: skip
     """Serve on this machine alone until Ctrl-C or SIGTERM, or until the event is set; `ready` hears the address."""
     config = uvicorn.Config(
-        panel, http="httptools", ws="none", lifespan="off", log_config=None, access_log=False, server_header=False,
-        proxy_headers=False, timeout_graceful_shutdown=1,
+        panel, http="httptools", interface="asgi3", ws="none", lifespan="off", log_config=None, access_log=False,
+        server_header=False, proxy_headers=False, timeout_graceful_shutdown=1,
     )  # fmt: skip
     config.load()
     config.http_protocol_class = with_head_limit(config.http_protocol_class)
