@@ -8,7 +8,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 import uvicorn
+from uvicorn.server import ServerState
 
 from ferrule.app.listening import with_head_limit
 
@@ -60,3 +62,42 @@ async def test_an_answer_that_takes_long_is_waited_for() -> None:
         await reader.readuntil(b"ok")
         writer.close()
         half.close()
+
+
+class Transport(asyncio.Transport):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said = b""
+
+    def write(self, data: Any) -> None:
+        self.said += data
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("last", [0, 2, 100, 40_000])
+@pytest.mark.parametrize("behind_another", [False, True])
+async def test_a_head_is_too_large_whatever_pieces_it_comes_in(last: int, behind_another: bool) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    config = uvicorn.Config(app, http="httptools", ws="none", log_config=None, lifespan="off")
+    config.load()
+    transport = Transport()
+    connection = with_head_limit(config.http_protocol_class)(config, ServerState(), {})
+    connection.connection_made(transport)
+    large = HEAD + b"Much: " + b"x" * 66_000 + b"\r\n\r\n"
+    if behind_another:
+        connection.data_received(HEAD + b"\r\n" + large[:10])
+        large = large[10:]
+        await asyncio.sleep(0.01)
+        assert transport.said.endswith(b"ok")
+    connection.data_received(large[: len(large) - last])
+    if last:
+        connection.data_received(large[-last:])
+    connection.connection_lost(None)
+    assert b"HTTP/1.1 431 " in transport.said

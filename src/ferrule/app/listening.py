@@ -87,6 +87,7 @@ def with_head_limit(protocol: Any, seconds: float | None = None) -> type[Any]:
         _in_message = False
         _received = 0
         _piece = 0
+        _first_piece = 0
         _body = 0
 
         def data_received(self, data: bytes) -> None:
@@ -98,10 +99,13 @@ def with_head_limit(protocol: Any, seconds: float | None = None) -> type[Any]:
 
         def on_message_begin(self) -> None:
             self._in_message, self._received, self._body = True, 0, 0
+            self._first_piece = self._piece  # some of it may be of the request before
             begin(self)
 
         def on_headers_complete(self) -> None:
-            if self._received + self._piece > HEAD_BYTES:  # it may be too large: what has come is more than the head
+            if (
+                self._first_piece + self._received > HEAD_BYTES
+            ):  # it may be too large: what has come is more than the head
                 size = len(self.url) + sum([len(name) + len(value) for name, value in self.headers])
                 if size > HEAD_BYTES:
                     raise HeadTooLarge
