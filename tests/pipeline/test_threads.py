@@ -321,6 +321,36 @@ def test_an_outcome_for_a_closed_loop_is_dropped() -> None:
     Job(lambda: None, loop, lambda outcome: None).deliver((True, None))
 
 
+def test_what_follows_a_quick_job_may_be_abandoned_before_that_one_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread has it already, but what interrupts it would hit the telling of the one before."""
+    deliver = Job.deliver
+
+    async def main() -> WorkerPool:
+        pool, loop = WorkerPool(2, 8), asyncio.get_running_loop()
+        told: list[asyncio.Future[Outcome]] = [loop.create_future() for _ in range(3)]
+        jobs = [Job(lambda: "ran", loop, one.set_result, silent=True) for one in told]
+
+        def abandon_first(job: Job, outcome: Outcome, following: Job | None = None) -> None:
+            if job is jobs[0]:
+                assert pool.abandon(jobs[1])
+                for _ in range(100):
+                    len("instructions to be interrupted at")
+            deliver(job, outcome, following)
+
+        monkeypatch.setattr(Job, "deliver", abandon_first)
+        pool.submit_quick(jobs[:2])
+        assert await asyncio.wait_for(told[0], 20) == (True, "ran")  # though nothing comes that would wake the loop
+        pool.submit_quick(jobs[2:])
+        assert await asyncio.wait_for(told[2], 20) == (True, "ran")
+        assert not told[1].done()
+        return pool
+
+    pool = asyncio.run(main())
+    assert pool.stuck == 0
+    assert eventually(lambda: pool._idle == pool._threads)
+    assert pool._waiting == 0
+
+
 def test_an_outcome_that_is_waited_for_does_not_go_through_the_loop() -> None:
     told: list[Outcome] = []
 

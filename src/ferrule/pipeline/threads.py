@@ -168,7 +168,13 @@ class Outcomes:
         """`later`: another comes soon, and whoever looks after the pool calls `tell` should it not."""
         with self._lock:
             self._untold.append((settle, outcome))
-            if self._woken or later:
+        if not later:
+            self.wake()
+
+    def wake(self) -> None:
+        """Have the loop call `tell`. Safe from any thread."""
+        with self._lock:
+            if self._woken:
                 return
             self._woken = True
         loop = self._loop()
@@ -325,14 +331,19 @@ class WorkerPool:
                 job = following
                 if job is None:
                     job = self._next()
-                    if job is None:
-                        return
-                    with self._lock:
-                        self._waiting -= 1
-                        if job.abandoned:
-                            continue
+                if job is None:
+                    return
+                with self._lock:
+                    self._waiting -= 1
+                    abandoned = job.abandoned
+                    if not abandoned:
                         self._idle -= 1
                         job.thread = me
+                if abandoned:
+                    if following is not None:  # the one before it counts on this one to wake the loop
+                        outcomes_for(following.loop).wake()
+                        following = None
+                    continue
                 _here.taken = job, self._lock
                 outcome = job.work()
                 with self._lock:
@@ -341,10 +352,9 @@ class WorkerPool:
                     if job.abandoned:
                         return
                     following = self._following() if self._first is job else None
-                    if following is None:
-                        self._idle += 1
-                    else:
-                        following.thread = me
+                    self._idle += 1
+                    if following is not None:  # for this thread, once it has told: until then nobody interrupts it
+                        self._waiting += 1
                 job.deliver(outcome, following)
                 del outcome
         except Abandoned:
