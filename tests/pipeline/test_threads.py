@@ -351,6 +351,26 @@ def test_what_follows_a_quick_job_may_be_abandoned_before_that_one_is_told(monke
     assert pool._waiting == 0
 
 
+def test_many_quick_jobs_that_are_all_slow_do_not_wait_for_one_another() -> None:
+    async def main() -> int:
+        pool, loop, go_on = WorkerPool(64, 8), asyncio.get_running_loop(), threading.Event()
+        told: list[asyncio.Future[Outcome]] = [loop.create_future() for _ in range(60)]
+        jobs = [Job(lambda: go_on.wait(20), loop, one.set_result, silent=True) for one in told]
+        pool.submit_quick(jobs)
+        reliefs = 0
+        while (first := pool._first) is not None:
+            assert await asyncio.to_thread(eventually, lambda first=first: first.began > 0)
+            time.sleep(0.002)
+            pool.relieve()
+            reliefs += 1
+        assert await asyncio.to_thread(eventually, lambda: all(job.began > 0 for job in jobs))
+        go_on.set()
+        await asyncio.wait_for(asyncio.gather(*told), 20)
+        return reliefs
+
+    assert asyncio.run(main()) <= 5
+
+
 def test_an_outcome_that_is_waited_for_does_not_go_through_the_loop() -> None:
     told: list[Outcome] = []
 

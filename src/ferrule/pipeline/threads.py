@@ -208,6 +208,8 @@ def outcomes_for(loop: asyncio.AbstractEventLoop) -> Outcomes:
 
 _QUICK_SECONDS = 0.001
 """How long a job may take that others stand behind, before they get another thread."""
+_MORE_RELIEF = 4
+"""How many times as many of them get one when the next turns out slow as well."""
 
 
 class WorkerPool:
@@ -232,6 +234,7 @@ class WorkerPool:
         self._threads = 0
         self._first: Job | None = None  # the quick job that others stand behind
         self._behind: deque[Job] = deque()
+        self._relief = 1  # how many of those get a thread when the first turns out slow
         self.stuck = 0
 
     def check_room(self) -> None:
@@ -257,7 +260,10 @@ class WorkerPool:
         with self._lock:
             first = self._first
             if first is not None and first.began and perf_counter() - first.began > _QUICK_SECONDS:
-                self._pass_on(first)
+                for _ in range(self._relief):  # those behind may well be as slow, and would be found out one by one
+                    if self._first is not None:
+                        self._pass_on(self._first)
+                self._relief *= _MORE_RELIEF
             return self._first is not None
 
     def _hand_out(self, job: Job) -> None:
@@ -275,6 +281,7 @@ class WorkerPool:
                 self._first = job
                 return job
         self._first = None
+        self._relief = 1
         return None
 
     def _pass_on(self, job: Job) -> None:
