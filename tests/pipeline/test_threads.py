@@ -371,6 +371,30 @@ def test_many_quick_jobs_that_are_all_slow_do_not_wait_for_one_another() -> None
     assert asyncio.run(main()) <= 5
 
 
+def test_jobs_that_the_system_gives_no_thread_for_are_refused_or_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def main() -> None:
+        pool, loop = WorkerPool(2, 8), asyncio.get_running_loop()
+        told: list[asyncio.Future[Outcome]] = [loop.create_future() for _ in range(3)]
+        quick = [Job(lambda: "ran", loop, one.set_result, silent=True) for one in told]
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(RuntimeError, match="gives no thread"):
+                submit(pool, lambda: ran.append("refused"))
+            pool.submit_quick(quick)
+            assert pool.relieve()
+        assert pool.relieve()
+        assert await asyncio.wait_for(asyncio.gather(*told), 20) == [(True, "ran")] * 3
+        assert not pool.relieve()
+
+    asyncio.run(main())
+    assert ran == []
+
+
 def test_an_outcome_that_is_waited_for_does_not_go_through_the_loop() -> None:
     told: list[Outcome] = []
 

@@ -247,6 +247,9 @@ class WorkerPool:
         self.check_room()
         with self._lock:
             self._hand_out(job)
+            if not self._threads:
+                job.abandoned = True
+                raise RuntimeError("The system gives no thread.")
 
     def submit_quick(self, jobs: list[Job]) -> None:
         """Run jobs that are quick, one after the other; `relieve` has to be called until none is left."""
@@ -264,6 +267,7 @@ class WorkerPool:
                     if self._first is not None:
                         self._pass_on(self._first)
                 self._relief *= _MORE_RELIEF
+            self._hire()
             return self._first is not None
 
     def _hand_out(self, job: Job) -> None:
@@ -322,9 +326,14 @@ class WorkerPool:
             job.lent = False
 
     def _hire(self) -> None:
-        """One more thread, where a job waits for one and there is room; the lock is held."""
+        """One more thread, where a job waits for one and there is room; the lock is held. Where the system gives none,
+        the job waits for those there are, or for the next try.
+        """
         if self._waiting > self._idle and self._threads < self._size:
-            threading.Thread(target=self._serve, name="ferrule-tool", daemon=True).start()
+            try:
+                threading.Thread(target=self._serve, name="ferrule-tool", daemon=True).start()
+            except RuntimeError:
+                return
             self._threads += 1
             self._idle += 1
 
