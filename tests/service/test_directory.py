@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import event, select
 
 from ferrule.client import AsyncClient, ServiceError
 from ferrule.service.messages import AREAS
@@ -249,3 +250,26 @@ async def test_what_was_read_before_a_change_does_not_speak_for_what_comes_after
         directory.forget()
         assert "add" in access.of(before).tools  # a request that was slow
         assert "add" not in [tool.name for tool in await ann.tools()]
+
+
+async def test_a_change_is_not_told_of_before_it_is_committed(tmp_path: Path) -> None:
+    """Who reads anew too early reads what was there before, and nothing would make them read again."""
+    async with running(f"sqlite:///{tmp_path / 'service.db'}", tmp_path) as service:
+        admin, ann, store = await service.client(), await service.user("ann"), service.service
+        approval = await admin.approval((await ann.call("note", {"text": "one"}, wait=0)).approval or "")
+        at_commit, go_on = threading.Event(), threading.Event()
+
+        @event.listens_for(store.database.engine, "commit")
+        def wait(connection: object) -> None:  # pyright: ignore[reportUnusedFunction]
+            if threading.current_thread().name == "ferrule-write" and not at_commit.is_set():
+                at_commit.set()
+                go_on.wait(30)
+
+        deciding = asyncio.create_task(admin.approve(approval, scope="always"))
+        assert await asyncio.to_thread(at_commit.wait, 30)
+        store.directory._look_at = 0.0  # pyright: ignore[reportPrivateUsage] - it is time to look again
+        await ann.me()
+        go_on.set()
+        assert (await deciding).scope == "always"
+        await asyncio.sleep(0.1)
+        assert (await ann.call("note", {"text": "two"}, wait=5)).status == "succeeded"

@@ -270,6 +270,7 @@ class GroupWriter:
         connection = self._connection
         for_driver = _are_for_driver(ops)
         number: int | None = None
+        seen: tuple[int, float] | None = None
         try:
             with self._database.driver_transaction(connection) if for_driver else connection.begin():
                 cursor: Any = None
@@ -278,13 +279,15 @@ class GroupWriter:
                     cursor = spoken
                 if self._database.is_sqlite:
                     now, counted = monotonic(), _cursor(connection).execute("SELECT count FROM changes").fetchone()
-                    self._database.changes_seen = counted[0], now
+                    seen = counted[0], now
                 if cursor is not None:
                     number = cursor.fetchone()[1]
         except Exception as error:
             # Only the answer to the COMMIT may be lost: what is stored is not stored again.
             if number is None or not self._let_go(error) or not was_committed(self._database.engine, number):
                 raise
+        if seen is not None:  # not before: whoever reads anew because of it must find what has changed
+            self._database.changes_seen = seen
         return results
 
     def _let_go(self, error: Exception | None = None) -> bool:
