@@ -513,7 +513,11 @@ class FairGate:
             self._let_all_in()
         elif not now < self._look_at <= due:
             self._look_at = due
-            asyncio.get_running_loop().call_later(due - now, self._let_more_in)
+            asyncio.get_running_loop().call_later(due - now, self._look_again)
+
+    def _look_again(self) -> None:
+        self._look_at = 0.0  # by a clock with long steps it may not be time yet, and nobody else would look
+        self._let_more_in()
 
     def _let_all_in(self) -> None:
         more = bool(self._waiting)
