@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import event, select
@@ -273,3 +274,26 @@ async def test_a_change_is_not_told_of_before_it_is_committed(tmp_path: Path) ->
         assert (await deciding).scope == "always"
         await asyncio.sleep(0.1)
         assert (await ann.call("note", {"text": "two"}, wait=5)).status == "succeeded"
+
+
+async def test_a_key_that_is_revoked_while_it_is_looked_up_starts_nothing(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(store, tmp_path) as service:
+        admin, database = await service.client(), service.service.database
+        key = await admin.create_key("admin")
+        client, read, is_read, go_on = await service.http(key.secret), database.read, asyncio.Event(), asyncio.Event()
+
+        async def read_slowly(*given: Any) -> Any:
+            found = await read(*given)
+            if not is_read.is_set():
+                is_read.set()
+                await go_on.wait()
+            return found
+
+        monkeypatch.setattr(database, "read", read_slowly)
+        calling = asyncio.create_task(client.post("/v1/calls", json={"tool": "add", "arguments": {"a": 1, "b": 1}}))
+        await is_read.wait()
+        await admin.revoke_key(key.id)
+        go_on.set()
+        assert (await calling).status_code == 401

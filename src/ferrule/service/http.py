@@ -429,7 +429,8 @@ class HttpApp:
             request.refuse_doubled()
             method, path = scope["method"], scope["path"]
             endpoint = request.endpoint = self._fixed.get((method, path)) or self._find(request, method, path)
-            if endpoint.scope is not None and not self._admit_known(request, endpoint):
+            waited = endpoint.scope is not None and not self._admit_known(request, endpoint)
+            if waited:
                 await self._admit(request, endpoint)
             if endpoint.body is not None:
                 exchange = request.exchange
@@ -437,10 +438,10 @@ class HttpApp:
                 if body is not None:
                     self._read(request, endpoint.body, body, self._most_bytes(request))
                 else:
-                    most = self._most_bytes(request)
+                    most, waited = self._most_bytes(request), True
                     self._read(request, endpoint.body, await self._wait_for_body(request, most), most)
-                    if self._is_outdated(request):  # a body may take long, and the rights are those of its end
-                        await self._admit(request, endpoint)
+                if waited and self._is_outdated(request):  # that may take long, and the rights are those of its end
+                    await self._admit(request, endpoint)
             response = await endpoint.handler(request)
         except Exception as error:  # noqa: BLE001 - every failure becomes an answer
             response = self._worded(error, request.request_id).response(request.request_id)
