@@ -516,3 +516,19 @@ async def test_a_request_that_is_sent_again_gets_its_call_whatever_the_limits_sa
         headers = {"Idempotency-Key": "batch"}
         answers = [await web.post("/v1/calls/batch", json=batch, headers=headers) for _ in range(3)]
         assert [one.status_code for one in answers] == [200] * 3  # the second call of two, and its repetitions
+
+
+async def test_a_tool_that_goes_while_a_call_waits_for_its_turn_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ferrule.service.limits._TURN_SECONDS", 60.0)
+    async with running(f"sqlite:///{tmp_path / 'service.db'}", tmp_path) as service:
+        admin, gate = await service.client(), FairGate(room=1)
+        service.service.calls.gate = gate
+        turn = await gate.turn("another")
+        waiting = asyncio.create_task(admin.call("add", {"a": 1, "b": 1}))
+        while not gate._waiting:
+            await asyncio.sleep(0.01)
+        service.service.tools.unregister("add")
+        turn.release()
+        assert (await waiting).status == "failed"

@@ -212,9 +212,11 @@ class Calls:
                 raise
             return self._replay(used, fingerprint)
         try:
-            live.turn = self.gate.turn_now(principal.tenant) or await self.gate.turn(principal.tenant)
+            turn = self.gate.turn_now(principal.tenant)
+            at_once = admitted is not None and turn is not None and request.session is None
+            live.turn = turn or await self.gate.turn(principal.tenant)
             if self._may_be_another(principal, generation):
-                now = await self._now(principal, row)
+                at_once, now = False, await self._now(principal, row)
                 if now is not None:
                     self.limits.take_back(live.subjects)
                     live.leave()
@@ -232,7 +234,8 @@ class Calls:
         begun = stored = False
         try:
             self._check_open()  # it may have waited for its turn
-            call, prepared = self._prepare(live, allowed, seat, tool, is_on=entry is not None and entry.enabled)
+            is_on = at_once and entry is not None and entry.enabled  # else the tool may have gone meanwhile
+            call, prepared = self._prepare(live, allowed, seat, tool, is_on=is_on)
             approval = None
             if isinstance(prepared, Invocation) and self._may_ask(allowed, seat, prepared):
                 approval = await self._question(live, allowed, seat, prepared)
