@@ -155,6 +155,7 @@ class Access:
             return last[1]  # one request asks several times
         if self._generation != self._directory.generation:
             self._known.clear()
+            self._last = None
             self._generation = self._directory.generation
         key = principal.tenant, principal.user, _ADMIN_SCOPE in principal.scopes
         found = self._known.get(key)

@@ -503,7 +503,7 @@ class FairGate:
         """Let in whoever may come. One that floods beside others waits until none of them has been there for a moment,
         for those who wait for each answer ask again at once; but not for ever.
         """
-        if not self._waiting or self._most_inside > 1:
+        if all(len(queue) <= self._share for queue in self._waiting.values()) or self._most_inside > 1:
             self._let_all_in()
             return
         due = self._flood_left + _PAUSE_SECONDS
