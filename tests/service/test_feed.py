@@ -190,7 +190,7 @@ async def test_whoever_never_reads_costs_bounded_memory_and_is_told_reset(
         for _ in range(6_000):
             events.tell(row, "call.created")
             await asyncio.sleep(0)
-        ring = events._rings["default"]
+        ring = events.rings["default"]
         assert len(ring._events) < 16
         assert len(ring._numbers) < 16
         assert (await client.call("add", {"a": 1, "b": 1})).status == "succeeded"
