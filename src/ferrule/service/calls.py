@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sqlalchemy import select, update
 
 from ferrule.core.call import RawCall
-from ferrule.core.errors import DefinitionError, ErrorKind, Stopped
+from ferrule.core.errors import DefinitionError, Stopped
 from ferrule.core.events import Done, Pending
 from ferrule.core.loops import LateTimers
 from ferrule.core.tool import Invocation
@@ -30,11 +30,8 @@ from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import current_call
 from ferrule.service.documents import (
     cancelled_text,
-    cost_of,
-    error_text,
     new_call_row,
     new_id,
-    result_text,
 )
 from ferrule.service.limits import LimitReached
 from ferrule.service.live import LiveCall, can_be_repeated, can_speak, events_of
@@ -385,12 +382,12 @@ class Calls:
                 result = await runtime.refuse(call, prepared, session=seat.session)
             else:
                 result = await runtime.run(call, session=seat.session, timeout=seconds)
-            text, status = _stored_form(live, result)
+            text, status = live.stored_form(result)
             status = final or status
         except asyncio.CancelledError:
             text, status = cancelled_text(live.row), "cancelled"
         except Exception as error:  # noqa: BLE001 - logged, and told as the failure of the call
-            text, status = _without_result(live, error)
+            text, status = live.without_result(error)
         finally:
             live.ending = True
             self.limits.release(live.subjects)
@@ -558,9 +555,9 @@ class Calls:
 
     async def _finish_one(self, live: LiveCall, result: ToolResult) -> None:
         try:
-            text, status = _stored_form(live, result)
+            text, status = live.stored_form(result)
         except Exception as error:  # noqa: BLE001 - logged, and told as the failure of the call
-            text, status = _without_result(live, error)
+            text, status = live.without_result(error)
         await self.finish(live, status, text)
 
     # Going on after a decision or a crash
@@ -767,27 +764,6 @@ def _check_size(row: Mapping[str, Any], most: int) -> None:
     if most and len(row["arguments"]) > most:
         said = f"The arguments of `{row['tool']}` have {len(row['arguments']):,} bytes, and {most:,} are allowed."
         raise CallProblem("too_large", said)
-
-
-def _status_of(result: ToolResult, live: LiveCall) -> str:
-    if result.success:
-        return "succeeded"
-    kind = cast("Any", result.error).kind if result.error is not None else None
-    return "cancelled" if live.cancelled and kind == ErrorKind.CANCELLED else "failed"
-
-
-def _stored_form(live: LiveCall, result: ToolResult) -> tuple[str, str]:
-    """What is stored of a result, and the status that it gives the call; its cost goes to the row."""
-    text = result_text(result, live.most_bytes)
-    live.row["cost"] = cost_of(result) + live.spent
-    return text, _status_of(result, live)
-
-
-def _without_result(live: LiveCall, error: Exception) -> tuple[str, str]:
-    """The same for a call whose result cannot be stored."""
-    logger.error("Call %s of %s has no result that can be stored", live.id, live.row["tool"], exc_info=error)
-    message = f"`{live.row['tool']}` ran, but its result has no form that can be stored."
-    return error_text(live.row, ErrorKind.UNKNOWN.value, message, "Its author has to fix what it returns."), "failed"
 
 
 def _fingerprint(request: CallRequest | BatchRequest) -> str:

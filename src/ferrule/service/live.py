@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.errors import ErrorKind
 from ferrule.core.events import Done, Partial, Progress
 from ferrule.core.function_tool import FunctionTool
-from ferrule.service.documents import cost_of, output_of, shown_time
+from ferrule.service.documents import cost_of, error_text, output_of, result_text, shown_time
 from ferrule.service.messages import FINISHED
 from ferrule.service.writer import AddEvent
 
@@ -18,11 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from ferrule.core.events import CallEvent
+    from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
     from ferrule.pipeline.confirm import Answer
     from ferrule.pipeline.run import Runtime
     from ferrule.service.limits import GateTurn
     from ferrule.service.writer import GroupWriter
+
+logger = logging.getLogger("ferrule.service")
 
 MOST_EVENTS = 2_000
 """Pieces of output and progress of one call that are kept; the result has all of it anyway."""
@@ -118,6 +123,24 @@ class LiveCall:
         """Let the next call be worked on."""
         if self.turn is not None:
             self.turn.release()
+
+    # Its end
+
+    def stored_form(self, result: ToolResult) -> tuple[str, str]:
+        """What is stored of a result, and the status that it gives the call; its cost goes to the row."""
+        text = result_text(result, self.most_bytes)
+        self.row["cost"] = cost_of(result) + self.spent
+        if result.success:
+            return text, "succeeded"
+        kind = result.error.kind if result.error is not None else None
+        return text, "cancelled" if self.cancelled and kind == ErrorKind.CANCELLED else "failed"
+
+    def without_result(self, error: Exception) -> tuple[str, str]:
+        """The same for a call whose result cannot be stored."""
+        logger.error("Call %s of %s has no result that can be stored", self.id, self.row["tool"], exc_info=error)
+        said = f"`{self.row['tool']}` ran, but its result has no form that can be stored."
+        text = error_text(self.row, ErrorKind.UNKNOWN.value, said, "Its author has to fix what it returns.")
+        return text, "failed"
 
     # Who waits
 
