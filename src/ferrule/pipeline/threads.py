@@ -206,7 +206,7 @@ def outcomes_for(loop: asyncio.AbstractEventLoop) -> Outcomes:
     return found
 
 
-_QUICK_SECONDS = 0.001
+_QUICK_SECONDS = 0.003
 """How long a job may take that others stand behind, before they get another thread."""
 _MORE_RELIEF = 4
 """How many times as many of them get one when the next turns out slow as well."""
