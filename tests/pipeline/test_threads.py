@@ -360,7 +360,7 @@ def test_many_quick_jobs_that_are_all_slow_do_not_wait_for_one_another() -> None
         reliefs = 0
         while (first := pool._first) is not None:
             assert await asyncio.to_thread(eventually, lambda first=first: first.began > 0)
-            time.sleep(0.002)
+            time.sleep(threads._QUICK_SECONDS * 1.5)
             pool.relieve()
             reliefs += 1
         assert await asyncio.to_thread(eventually, lambda: all(job.began > 0 for job in jobs))
