@@ -54,6 +54,8 @@ _SOON = 0.05
 SOON_WRITTEN = 0.5
 """Within how many seconds also what nobody waits for is surely written."""
 _LINGER = 0.002
+_SEEN_LATELY = 0.005
+"""For how many seconds calls alone are no reason to look for changes of rights again."""
 _BUSY = 6
 """How many things in one group say that more are on their way."""
 
@@ -277,9 +279,10 @@ class GroupWriter:
                 for tenant, group, spoken in self._grouped(connection, ops, results):
                     self._write_group(connection, tenant, group, results)
                     cursor = spoken
-                if self._database.is_sqlite:
-                    now, counted = monotonic(), _cursor(connection).execute("SELECT count FROM changes").fetchone()
-                    seen = counted[0], now
+                now = monotonic()
+                seen_lately = for_driver and now - self._database.changes_seen[1] < _SEEN_LATELY
+                if self._database.is_sqlite and not seen_lately:
+                    seen = _cursor(connection).execute("SELECT count FROM changes").fetchone()[0], now
                 if cursor is not None:
                     number = cursor.fetchone()[1]
         except Exception as error:
