@@ -103,9 +103,8 @@ def with_head_limit(protocol: Any, seconds: float | None = None) -> type[Any]:
             begin(self)
 
         def on_headers_complete(self) -> None:
-            if (
-                self._first_piece + self._received > HEAD_BYTES
-            ):  # it may be too large: what has come is more than the head
+            come = self._first_piece + self._received  # the head, and perhaps more
+            if come > HEAD_BYTES:
                 size = len(self.url) + sum([len(name) + len(value) for name, value in self.headers])
                 if size > HEAD_BYTES:
                     raise HeadTooLarge

@@ -91,21 +91,13 @@ class Recording:
     def take_notes(self) -> list[str]:
         return [notes.popleft() for notes in self.noting for _ in range(len(notes))]
 
-    def looked_up(self, call: RawCall, session: Session, *, found: bool) -> None:
+    def tell(self, what: str, *about: Any, **more: Any) -> None:
         """Tell the watchers."""
         for watcher in self.watchers:
             try:
-                watcher.looked_up(call, session, found=found)
+                getattr(watcher, what)(*about, **more)
             except Exception:
-                logger.exception("%s failed on looked_up", type(watcher).__name__)
-
-    def started(self, invocation: Invocation, session: Session) -> None:
-        """Tell the watchers."""
-        for watcher in self.watchers:
-            try:
-                watcher.started(invocation, session)
-            except Exception:
-                logger.exception("%s failed on started", type(watcher).__name__)
+                logger.exception("%s failed on %s", type(watcher).__name__, what)
 
     def record(self, record: CallRecord) -> list[Awaitable[Any]]:
         """Stage seven; what it returns must be settled before the result is given."""

@@ -308,7 +308,7 @@ class Runtime:
     def _built(self, call: Call) -> Invocation:
         """What is left of stages one and two where `build` has gone through them."""
         if self._recording.watchers and self._recording.is_watched:
-            self._recording.looked_up(call.raw, call.session, found=True)
+            self._recording.tell("looked_up", call.raw, call.session, found=True)
         return call.invocation
 
     def _validated(self, call: Call) -> Invocation:
@@ -321,12 +321,12 @@ class Runtime:
         try:
             tool = lookup(self.tools, raw)
         except Stopped as stopped:
-            self._recording.looked_up(raw, call.session, found=False)
+            self._recording.tell("looked_up", raw, call.session, found=False)
             if self._mcp_servers and not self._closers:
                 stopped.suggestion = "The MCP servers of this Runtime run inside `async with` only; enter it first."
             raise
         if self._recording.watchers and self._recording.is_watched:
-            self._recording.looked_up(raw, call.session, found=True)
+            self._recording.tell("looked_up", raw, call.session, found=True)
         record.tool, record.version, record.kind = tool.name, tool.version, tool.kind
         return tool
 
@@ -387,7 +387,7 @@ class Runtime:
         call.context = context
         call.seconds = call.timeout or tool.timeout or self.limits.timeout
         if self._recording.watchers and self._recording.is_watched:
-            self._recording.started(invocation, session)
+            self._recording.tell("started", invocation, session)
         try:
             if self._tracer is None and tool.concurrency_safe:
                 value = await executor.execute(call)
