@@ -28,11 +28,7 @@ from ferrule.pipeline.confirm import Answer, Choice, foreseen
 from ferrule.service.approvals import cancel_stored, hash_arguments, question_of
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import current_call
-from ferrule.service.documents import (
-    cancelled_text,
-    new_call_row,
-    new_id,
-)
+from ferrule.service.documents import cancelled_text, new_call_row, new_id
 from ferrule.service.limits import LimitReached
 from ferrule.service.live import LiveCall, can_be_repeated, can_speak, events_of
 from ferrule.service.messages import FINISHED
@@ -48,6 +44,7 @@ if TYPE_CHECKING:
     from ferrule.core.events import CallEvent
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
+    from ferrule.pipeline.authorise import Decision
     from ferrule.pipeline.confirm import Question
     from ferrule.service.access import Access, Allowed
     from ferrule.service.approvals import CallApprovals
@@ -234,8 +231,8 @@ class Calls:
             is_on = at_once and entry is not None and entry.enabled  # else the tool may have gone meanwhile
             call, prepared = self._prepare(live, allowed, seat, tool, is_on=is_on)
             approval = None
-            if isinstance(prepared, Invocation) and self._may_ask(allowed, seat, prepared):
-                approval = await self._question(live, allowed, seat, prepared)
+            if isinstance(prepared, Invocation) and (asking := self._asking(allowed, seat, prepared)) is not None:
+                approval = await self._question(live, allowed, seat, prepared, asking)
             inserting = InsertCalls(
                 principal.tenant, [row], self.owner, time() + self.lease, key=key, fingerprint=fingerprint, along=along
             )
@@ -314,20 +311,21 @@ class Calls:
         return call, prepared
 
     @staticmethod
-    def _may_ask(allowed: Allowed, seat: Seat, prepared: Invocation) -> bool:
+    def _asking(allowed: Allowed, seat: Seat, prepared: Invocation) -> Decision | None:
+        """The decision that somebody has to be asked; None where that is not it."""
         try:
-            return allowed.policy.decide(prepared, seat.session).verdict is not Verdict.ALLOW
+            decision = allowed.policy.decide(prepared, seat.session)
         except (DefinitionError, Stopped):  # the pipeline meets it again and words it
-            return False
+            return None
+        return decision if decision.verdict is Verdict.ASK else None
 
     async def _question(
-        self, live: LiveCall, allowed: Allowed, seat: Seat, prepared: Invocation
+        self, live: LiveCall, allowed: Allowed, seat: Seat, prepared: Invocation, decision: Decision
     ) -> dict[str, Any] | None:
-        """The approval that a call needs before it starts; None where it may start, or will be refused."""
+        """The approval that such a call needs before it starts; None where it will be refused, or asks later."""
         try:
             require_context(prepared.tool, seat.session)
-            decision = allowed.policy.decide(prepared, seat.session)
-            if decision.verdict is not Verdict.ASK or prepared.info.refusal is not None:
+            if prepared.info.refusal is not None:
                 return None
             if prepared.info.asks_always and prepared.tool.has_preview:  # it is tried first, and asks with the outcome
                 return None
