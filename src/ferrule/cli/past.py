@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from ferrule.agent.system_prompt import git_root
 from ferrule.app.settings import added_folders, load_settings
 from ferrule.cli.options import json_option, warn, workspace_option
 from ferrule.cli.output import print_table, write, write_json
@@ -75,8 +74,6 @@ def end_with(report: Report, history: History, workspace: Path, *, as_json: bool
         write_json(report_document(report, history))
     else:
         write(_in_words(report, history))
-        if report.undo and report.changes and git_root(workspace.resolve()) is not None:
-            write(_("Commits and branches stay as they are."))
         if not history.recent(1):
             say_where_changes_are(workspace)
     sys.exit(1 if report.refused is not None else 0)
@@ -92,7 +89,8 @@ def _in_words(report: Report, history: History) -> str:
     else:
         head = _("Change {n} undone:") if report.undo else _("Change {n} redone:")
         head = head.format(n=groups[0].number)
-    return "\n".join([head, *undone_files(report, history), *([localised(report.trouble)] if report.trouble else [])])
+    rest = [localised(one) for one in (report.in_git, report.trouble) if one]
+    return "\n".join([head, *undone_files(report, history), *rest])
 
 
 def report_document(report: Report, history: History) -> dict[str, Any]:
@@ -108,6 +106,8 @@ def report_document(report: Report, history: History) -> dict[str, Any]:
                 for one in report.refused.conflicts
             ],
         },
+        "put_back": [str(one) for one in report.put_back],
+        "stays": [str(one) for one in report.stays],
         "message": str(report),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import secrets
@@ -54,6 +55,7 @@ _PREFIX = ".ferrule-"
 UNFINISHED = re.compile(r"\.ferrule-[0-9a-f]{16}")
 """The name of a file that is being written, until it takes its place."""
 _CHUNK = 1 << 20
+_NOT_ALLOWED = (errno.EPERM, errno.ENOTSUP, errno.EACCES)
 
 _together = threading.local()
 
@@ -259,12 +261,19 @@ def has_other_names(place: str, count: int) -> PathProblem:
 
 
 def _extended(name: str, folder: int) -> tuple[tuple[str, bytes], ...]:
-    if not hasattr(os, "listxattr"):
-        return ()
     try:
         # Without waiting: what is a pipe by now would wait for its other end.
         opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
+        return ()
+    try:
+        return _extended_of(opened)
+    finally:
+        os.close(opened)
+
+
+def _extended_of(opened: int) -> tuple[tuple[str, bytes], ...]:
+    if not hasattr(os, "listxattr"):
         return ()
     try:
         return tuple((key, os.getxattr(opened, key)) for key in os.listxattr(opened))
@@ -272,8 +281,33 @@ def _extended(name: str, folder: int) -> tuple[tuple[str, bytes], ...]:
         if error.errno in (errno.ENOTSUP, errno.ENODATA):
             return ()
         raise
-    finally:
-        os.close(opened)
+
+
+def attributes_of(opened: int) -> str:
+    """The owner and the extended attributes of an open file, in a form that can be kept."""
+    found = os.fstat(opened)
+    extended = {key: value.hex() for key, value in _extended_of(opened)}
+    return json.dumps([found.st_uid, found.st_gid, extended], sort_keys=True)
+
+
+def set_attributes(opened: int, kept: str) -> None:
+    """Give an open file the owner and the extended attributes it had, as far as this user may."""
+    owner, group, extended = json.loads(kept)
+    found = os.fstat(opened)
+    with suppress(PermissionError):
+        if (found.st_uid, found.st_gid) != (owner, group):
+            os.fchown(opened, owner, group)  # which takes rights away from a program, so it comes first
+    now = dict(_extended_of(opened))
+    wanted = {key: bytes.fromhex(value) for key, value in extended.items()}
+    for key in {**now, **wanted}:
+        try:
+            if key not in wanted:
+                os.removexattr(opened, key)
+            elif now.get(key) != wanted[key]:
+                os.setxattr(opened, key, wanted[key])
+        except OSError as error:
+            if error.errno not in _NOT_ALLOWED:
+                raise
 
 
 def _apply(opened: int, before: Attributes | None, mode: int | None) -> None:
@@ -296,7 +330,7 @@ def _apply(opened: int, before: Attributes | None, mode: int | None) -> None:
         try:
             os.setxattr(opened, key, value)
         except OSError as error:
-            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EACCES):
+            if error.errno not in _NOT_ALLOWED:
                 raise
 
 

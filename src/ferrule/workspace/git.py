@@ -9,13 +9,11 @@ Before and after each shell command git itself is not asked: what it tracks is r
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
 import stat
 import tempfile
-import zlib
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
 from ferrule.workspace.confined import without_waiting
+from ferrule.workspace.git_folders import SHA1, SHA256, SUMS, first_line, git_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -99,7 +98,7 @@ async def look_at_repository(paths: Paths) -> Repository | None:
         raise ToolError(
             phrase("git is not installed."), kind=ErrorKind.NOT_FOUND, suggestion=phrase("Go on without it.")
         )
-    git = _Git(program, top)
+    git = ConfinedGit(program, top, {"GIT_DIR": str(top / ".git"), "GIT_WORK_TREE": str(top)})
     _check_outside(paths, top)
     listed = await git("config", "--null", "--name-only", "--get-regexp", r"^(filter|diff)\..*\.", may_fail=True)
     git.silence(listed.split("\0"))
@@ -131,11 +130,11 @@ def _check_outside(paths: Paths, top: Path) -> None:
     git = top / ".git"
     real = Path(os.path.realpath(git))
     if real.is_file():
-        said = _first_line(str(real)).removeprefix("gitdir:").strip()
+        said = first_line(str(real)).removeprefix("gitdir:").strip()
         real = Path(os.path.realpath(top / said))
     if any(root.path == real or root.path in real.parents for root in paths.roots):
         return
-    back = _first_line(f"{real}/gitdir")  # a worktree knows where its `.git` is
+    back = first_line(f"{real}/gitdir")  # a worktree knows where its `.git` is
     if back and os.path.realpath(real / back) == os.path.realpath(git):
         return
     worktree = re.search(r"^\s*worktree\s*=\s*(.+?)\s*$", _text(real / "config"), re.MULTILINE)
@@ -168,13 +167,19 @@ def _text(file: Path) -> str:
         return ""
 
 
-class _Git:
-    """git for one repository, with everything of it switched off that could start a program."""
+class ConfinedGit:
+    """git for one repository, with everything of it switched off that could start a program.
 
-    def __init__(self, program: str, top: Path) -> None:
+    `place` says where the repository is, as variables of git's environment. Naming both folders skips the search for a
+    repository, the question of who owns it, and `core.worktree`.
+    """
+
+    def __init__(
+        self, program: str, top: Path, place: Mapping[str, str], settings: Mapping[str, str] | None = None
+    ) -> None:
         self._program = os.path.realpath(program)
-        self._top = top
-        self._settings: dict[str, str] = dict(_OVERRIDES)
+        self._top, self._place = top, place
+        self._settings: dict[str, str] = {**_OVERRIDES, **(settings or {})}
 
     def silence(self, names: list[str]) -> None:
         """Empty every driver that the repository defines, by the names of its settings."""
@@ -186,19 +191,17 @@ class _Git:
             elif driver.startswith("diff."):
                 self._settings |= {f"{driver}.command": "", f"{driver}.textconv": ""}
 
-    async def __call__(self, *arguments: str, may_fail: bool = False) -> str:
+    async def __call__(self, *arguments: str, may_fail: bool = False, place: Mapping[str, str] | None = None) -> str:
         import asyncio
 
         from ferrule.process.landlock import Confinement, needed_by
         from ferrule.workspace.child import Child
 
         command = [self._program, "--no-pager", "--no-optional-locks", "--literal-pathspecs", *arguments]
-        # Naming both folders skips the search for a repository, the question of who owns it, and `core.worktree`.
-        place = {"GIT_DIR": str(self._top / ".git"), "GIT_WORK_TREE": str(self._top)}
         child = Child(
             command,
             folder=self._top,
-            environment={**_ENVIRONMENT, **place, **_as_environment(self._settings)},
+            environment={**_ENVIRONMENT, **self._place, **(place or {}), **_as_environment(self._settings)},
             confinement=Confinement(needed_by(self._program)),
         )
         try:
@@ -260,7 +263,7 @@ def _sort_in(repository: Repository, state: str, name: str) -> None:
         repository.modified.append(name)
 
 
-async def _remote(git: _Git) -> str | None:
+async def _remote(git: ConfinedGit) -> str | None:
     url = await git("config", "--null", "--get", "remote.origin.url", may_fail=True)
     if not url:
         listed = await git("config", "--null", "--get-regexp", r"^remote\..*\.url$", may_fail=True)
@@ -282,11 +285,6 @@ _EXTENDED, _NAME = 0x4000, 0x0FFF
 _WHOLE = frozenset({b"link", b"sdir"})
 """Extensions without which an index says nothing: a shared part elsewhere, folders in place of files."""
 _KNOWN = 2
-_SHA1, _SHA256 = 20, 32
-_SUMS = {_SHA1: "sha1", _SHA256: "sha256"}
-_PIECE = 1 << 18
-_PACK_NAMES = 8 + 4 * 256
-_MOST_LINES, _MOST_STORES = 1 << 16, 16
 _parsed: dict[str, tuple[tuple[int, ...], GitIndex]] = {}
 
 
@@ -330,7 +328,7 @@ class GitIndex:
         if not kept:
             return b""
         wanted = {one.digest for one in kept if stat.S_ISLNK(one.mode) == link}
-        sum_of = hashlib.new(_SUMS[len(kept[0].digest)], usedforsecurity=False)
+        sum_of = hashlib.new(SUMS[len(kept[0].digest)], usedforsecurity=False)
         sum_of.update(b"blob %d\0" % size)
         for piece in content:
             sum_of.update(piece)
@@ -339,7 +337,7 @@ class GitIndex:
 
 def index_of(repository: str) -> GitIndex:
     """The index of the repository at a folder; parsed once for as long as the file stays the same."""
-    file = f"{_git_folder(repository)}/index"
+    file = f"{git_folder(repository)}/index"
     try:
         stream = open(file, "rb", opener=without_waiting)  # noqa: SIM115 - before every look box
     except FileNotFoundError:
@@ -365,19 +363,6 @@ def index_of(repository: str) -> GitIndex:
     return index
 
 
-def has_object(repository: str, digest: bytes) -> bool:
-    """Whether the repository at a folder really has an object: an index may name one that nobody ever stored.
-
-    A loose one is read and compared; of one in a pack the pack's own list is believed.
-    """
-    git = _git_folder(repository)
-    common = _first_line(f"{git}/commondir")
-    folders = [f"{os.path.join(git, common)}/objects" if common else f"{git}/objects"]  # noqa: PTH118
-    with contextlib.suppress(OSError):
-        folders += _alternates(folders[0])
-    return any(_is_loose(folder, digest) or _is_packed(folder, digest) for folder in folders)
-
-
 def needed_outside(root: Path) -> list[str]:
     """What lies outside a folder and git needs in it: the repository that the folder is a part of, or that it is a
     worktree of. A home that is a repository itself is not shown for that.
@@ -393,88 +378,18 @@ def _common_folder(repository: Path) -> list[str]:
     """Where a worktree has its repository. That one must know the worktree too: else any file that is called `.git`
     could have any folder shown.
     """
-    git = os.path.realpath(_git_folder(str(repository)))
+    git = os.path.realpath(git_folder(str(repository)))
     if git == str(repository / ".git"):
         return []
-    common = os.path.realpath(os.path.join(git, _first_line(f"{git}/commondir") or "-"))  # noqa: PTH118
-    is_its_own = os.path.realpath(_first_line(f"{git}/gitdir") or "-") == str(repository / ".git")
+    common = os.path.realpath(os.path.join(git, first_line(f"{git}/commondir") or "-"))  # noqa: PTH118
+    is_its_own = os.path.realpath(first_line(f"{git}/gitdir") or "-") == str(repository / ".git")
     has_all = all(os.path.exists(f"{common}/{name}") for name in ("HEAD", "objects", "refs"))  # noqa: PTH110
     return [common] if is_its_own and has_all and git.startswith(f"{common}/worktrees/") else []
 
 
-def _alternates(objects: str) -> Iterator[str]:
-    """The stores of other repositories that this one borrows from."""
-    with open(f"{objects}/info/alternates", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-        for line in file.read(_MOST_LINES).splitlines()[:_MOST_STORES]:
-            if line and not line.startswith("#"):
-                yield os.path.join(objects, line)  # noqa: PTH118
-
-
-def _is_loose(objects: str, digest: bytes) -> bool:
-    name = digest.hex()
-    sum_of, unpacked = hashlib.new(_SUMS[len(digest)], usedforsecurity=False), zlib.decompressobj()
-    try:
-        with open(f"{objects}/{name[:2]}/{name[2:]}", "rb", opener=without_waiting) as file:
-            while piece := file.read(_PIECE):
-                while piece:
-                    sum_of.update(unpacked.decompress(piece, _PIECE))
-                    piece = unpacked.unconsumed_tail
-    except (OSError, zlib.error):
-        return False
-    return unpacked.eof and sum_of.digest() == digest
-
-
-def _is_packed(objects: str, digest: bytes) -> bool:
-    try:
-        with os.scandir(f"{objects}/pack") as entries:
-            lists = [entry.path for entry in entries if entry.name.endswith(".idx") and entry.is_file()]
-        return any(
-            _is_listed(one, digest)
-            for one in lists
-            if os.path.isfile(one.removesuffix("idx") + "pack")  # noqa: PTH113
-        )
-    except OSError:
-        return False
-
-
-def _is_listed(pack_index: str, digest: bytes) -> bool:
-    """Whether the list of a pack has an object: 256 counts by first byte, then all digests in order."""
-    with open(pack_index, "rb") as file:  # noqa: PTH123
-        head = file.read(_PACK_NAMES)
-        if len(head) < _PACK_NAMES or head[:8] != b"\xfftOc\0\0\0\x02":
-            return False
-        first = digest[0]
-        low = int.from_bytes(head[4 + 4 * first : 8 + 4 * first]) if first else 0
-        high = int.from_bytes(head[8 + 4 * first : 12 + 4 * first])
-        while low < high:
-            middle = (low + high) // 2
-            file.seek(_PACK_NAMES + middle * len(digest))
-            found = file.read(len(digest))
-            if found == digest:
-                return True
-            low, high = (middle + 1, high) if found < digest else (low, middle)
-    return False
-
-
-def _first_line(file: str) -> str:
-    """The first line of a small file; empty where there is none. A pipe that stands there is not waited for."""
-    try:
-        with open(file, "rb", opener=without_waiting) as opened:
-            return os.fsdecode(opened.read(4096).partition(b"\n")[0].strip())
-    except OSError:
-        return ""
-
-
-def _git_folder(repository: str) -> str:
-    """Where the repository at a folder keeps its files; a worktree and a submodule say so in a file."""
-    git = f"{repository}/.git"
-    said = _first_line(git)  # of a folder it is empty
-    return os.path.join(repository, said.removeprefix("gitdir:").strip()) if said else git  # noqa: PTH118
-
-
 def parse_index(data: bytes) -> GitIndex:
     """What an index file of version 2, 3 or 4 says."""
-    for digest in (_SHA1, _SHA256):  # which one, only the repository's settings say; the wrong one never comes out even
+    for digest in (SHA1, SHA256):  # which one, only the repository's settings say; the wrong one never comes out even
         try:
             return _parse(data, digest)
         except (UnreadableIndex, IndexError):

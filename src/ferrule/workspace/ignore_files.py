@@ -16,7 +16,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ferrule.core.access import is_setting
-from ferrule.workspace.git import GitIndex, enclosing_repository, has_object, index_of
+from ferrule.workspace.git import GitIndex, enclosing_repository, index_of
+from ferrule.workspace.git_folders import git_folder, has_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -181,7 +182,7 @@ class IgnoredPaths:
             return False
         whole = os.fsencode(self._whole(path))
         named = repository.index.names_content(whole[repository.length :], content, size, link=link)
-        return bool(named) and has_object(os.fsdecode(whole[: repository.length - 1]), named)
+        return bool(named) and has_object(git_folder(os.fsdecode(whole[: repository.length - 1])), named)
 
     def is_cache(self, path: str, there: bool, above: Iterable[Path]) -> bool:
         """Whether a folder says that it is a cache. One that is not `there` in the workspace, so that all in it is new,

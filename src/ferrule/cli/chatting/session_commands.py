@@ -117,7 +117,6 @@ def _cut_off(messages: Sequence[Message]) -> list[str]:
 
 def say_undone(chat: Chat, history: History, report: Report) -> None:
     """Say what was undone or redone, and let the model know with the next message."""
-    from ferrule.agent.system_prompt import git_root
     from ferrule.cli.past import MOST_FILES, undone_files  # with the database of changes: not before the first prompt
 
     changes = report.changes
@@ -135,12 +134,12 @@ def say_undone(chat: Chat, history: History, report: Report) -> None:
             f"`{history.show(path)}`" for path in dict.fromkeys(one.path for one in changes[:MOST_FILES])
         )
         chat.notes_for_model.append(f"The user {verb} your changes to {listed}. Read a file again before you edit it.")
-    elif report.refused is None and not report.uncovered:
+    elif report.refused is None and not report.uncovered and not report.in_git:
         chat.say(_("Nothing to undo.") if report.undo else _("Nothing to redo."))
     if report.refused is not None or report.uncovered:
         chat.say(localised(report.trouble if changes else report.words), "warned")
-    if changes and git_root(chat.assistant.app.runtime.session.workspace) is not None:
-        chat.say(_("Commits and branches stay as they are."), "faint")
+    if report.in_git:
+        chat.say(localised(report.in_git), "faint")
 
 
 # /rewind and /fork: the conversation as it was before a message, and a copy of it.

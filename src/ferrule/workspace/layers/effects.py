@@ -11,11 +11,14 @@ from ferrule.core.call import Effects, FileEffect
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
 from ferrule.workspace.atomic import has_other_names
+from ferrule.workspace.git_folders import GitFolders
 from ferrule.workspace.ignore_files import IgnoredPaths, is_made_again
 from ferrule.workspace.layers.reading import look_again, opened_after, opened_before, pieces
 from ferrule.workspace.names import one_line
 from ferrule.workspace.problems import PathProblem, failed, only_read
 from ferrule.workspace.snapshots.changes import Node, Side
+from ferrule.workspace.snapshots.content_store import linked_name
+from ferrule.workspace.snapshots.git_undo import is_object
 from ferrule.workspace.snapshots.history import NotAsBefore
 from ferrule.workspace.snapshots.tree_store import Known, difference
 from ferrule.workspace.texts.diff import FileDiff, diff_file
@@ -303,6 +306,8 @@ class _Application:
     def __init__(self, files: Files, changes: Sequence[LayerChange]) -> None:
         self._files, self._changes = files, changes
         self._by_path: dict[Path, LayerChange] = {one.path: one for one in changes}
+        named = {str(one.path) for one in changes}
+        self._git = GitFolders(lambda path: path in named or os.path.lexists(path))
 
     def check(self) -> None:
         """Refuse what can never be made, whatever the workspace holds."""
@@ -328,7 +333,7 @@ class _Application:
         for one in self._changes:
             before[str(one.path)] = self._known(one, one.before, Side.BEFORE)
             after[str(one.path)] = self._known(one, one.after, Side.AFTER)
-        steps = difference(before, after)
+        steps = difference(before, after, git=self._git)
         return self._files.history.make(steps, self._open, origin, check=self._require_unchanged)
 
     def _require_unchanged(self) -> None:
@@ -347,6 +352,9 @@ class _Application:
             return Known(seen, "")
         if change.mode_alone:
             return Known(seen._replace(modified=0), "")
+        path = str(change.path)
+        if (git := self._git.of(path)) is not None and is_object(path[len(git) + 1 :]):
+            return Known(seen, linked_name(path, seen.inode, seen.size, seen.modified) if side is Side.BEFORE else "")
         try:
             with self._opened(change, side) as file:
                 return Known(seen, digest_of(file))  # pyright: ignore[reportArgumentType]

@@ -121,6 +121,8 @@ class State:
 
     digest: str
     mode: int | None
+    attributes: str = ""
+    """The owner and the extended attributes of a file, as `attributes_of` has them; empty where they do not matter."""
 
     @classmethod
     def link(cls, target: str) -> State:
@@ -161,6 +163,8 @@ class Change:
     """How many folders on the way had to be made."""
     covered: bool
     """Whether it can be undone; what is larger than the caps allow cannot."""
+    repository: Path | None = None
+    """The git directory that it lies in."""
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -174,6 +178,12 @@ class Change:
     @property
     def mode_matters(self) -> bool:
         return self.before is not None and self.after is not None and self.before.mode != self.after.mode
+
+    @property
+    def other_attributes(self) -> bool:
+        """Whether the owner or the extended attributes of its file changed with it."""
+        before, after = self.before, self.after
+        return before is None or after is None or before.attributes != after.attributes
 
     @property
     def of_files(self) -> bool:
@@ -207,6 +217,8 @@ class Group:
     changes: tuple[Change, ...]
     others: tuple[Origin, ...] = ()
     """Commands that were under way too when it was seen, and may have made some of it."""
+    git: tuple[Change, ...] = ()
+    """What is kept of changes in git directories, to put back what was deleted and to say what stays."""
 
     @property
     def paths(self) -> tuple[Path, ...]:

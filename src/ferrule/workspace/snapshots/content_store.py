@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from ferrule.workspace.tracker import digest
 
@@ -13,12 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from ferrule.workspace.snapshots.changes import State
+
 SHARDS = 256
 _BLOCK = 4096
 _RAW, _ZLIB = b"\0", b"\1"
 # Compressing a megabyte takes longer than all the rest of an edit; what is larger than this is kept as it is.
 _COMPRESSED_AT_ONCE = 256 * 1024
 _AT_HAND = 64 * 1024 * 1024
+_LINKED = ".git"
+"""How the names end of contents that are second names (hard links) of files which never change."""
 
 
 class ContentLost(Exception):  # noqa: N818 - reads as what it says
@@ -33,7 +38,7 @@ class ContentStore:
 
     def has(self, name: str, size: int, *, durable: bool) -> bool:
         """Whether a content is there in its packed size; a power cut may have cut short what was not put durably."""
-        path = self._path(name)
+        path = self.path(name)
         try:
             known = path.stat().st_size == size
         except FileNotFoundError:
@@ -45,7 +50,7 @@ class ContentStore:
 
     def put(self, name: str, packed: bytes, *, durable: bool) -> None:
         """Keep what `pack` gave under its digest, through any kill; if `durable`, once it returns, also a power cut."""
-        path = self._path(name)
+        path = self.path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.parent / f".{secrets.token_hex(8)}"
         try:
@@ -66,15 +71,42 @@ class ContentStore:
         if at_hand is not None and name in at_hand:
             return at_hand[name]
         try:
-            data = unpack(self._path(name).read_bytes())
+            data = self.path(name).read_bytes()
+            if is_link(name):
+                return data
+            data = unpack(data)
         except (OSError, zlib.error) as error:
             raise ContentLost(name) from error
         if digest(data) != name:
             raise ContentLost(name)
         return data
 
+    def link(self, name: str, source: str | Path, folder: int | None = None) -> bool:
+        """Keep a file that never changes as a second name of it; False where that cannot be, as from another disk."""
+        path = self.path(name)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            os.link(source, path, src_dir_fd=folder, follow_symlinks=False)
+        except FileExistsError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    def copy(self, name: str, to: BinaryIO) -> None:
+        """Write a content to an open file."""
+        if not is_link(name):
+            to.write(self.get(name))
+            return
+        with self.path(name).open("rb") as source:
+            shutil.copyfileobj(source, to)
+
+    def clear(self) -> None:
+        """Remove every content."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def remove(self, name: str) -> None:
-        self._path(name).unlink(missing_ok=True)
+        self.path(name).unlink(missing_ok=True)
 
     def all(self) -> Iterator[str]:
         """Every name in the store, also of what a kill left half written."""
@@ -93,8 +125,24 @@ class ContentStore:
         _sync(path.parent)
         _sync(self.folder)
 
-    def _path(self, name: str) -> Path:
+    def path(self, name: str) -> Path:
+        """Where a content lies."""
         return self.folder / name[:2] / name[2:]
+
+
+def linked_name(path: str, inode: int, size: int, modified: int) -> str:
+    """The name under which a file that never changes is linked."""
+    return digest(f"{inode} {size} {modified} {path}".encode("utf-8", "surrogateescape")) + _LINKED
+
+
+def is_link(name: str) -> bool:
+    """Whether a content is kept as a second name of the file."""
+    return name.endswith(_LINKED)
+
+
+def is_linked(state: State | None) -> bool:
+    """The same of what was at a path."""
+    return state is not None and is_link(state.content)
 
 
 class ContentsAtHand(dict[str, bytes]):

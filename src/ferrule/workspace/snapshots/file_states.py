@@ -14,6 +14,7 @@ from ferrule.workspace.atomic import (
     drop_staged,
     put_staged,
     remove_file,
+    set_attributes,
     stage_whole,
     sync,
     unfinished_name,
@@ -45,7 +46,7 @@ class Nodes:
     def look(self, path: Path) -> State | None:
         """What stands there; a file without its digest, and a pipe or a device as one."""
         try:
-            with self._above(path) as (above, name):
+            with self.above(path) as (above, name):
                 found = os.stat(name, dir_fd=above, follow_symlinks=False)
                 if stat.S_ISLNK(found.st_mode):
                     return State.link(os.readlink(name, dir_fd=above))
@@ -89,7 +90,7 @@ class Nodes:
 
     def put(self, change: Change, wanted: State | None) -> bool:
         """Bring a path to one end of a change; True when all that is left is to write a file there."""
-        with self._above(change.path, make=wanted is not None) as (above, name):
+        with self.above(change.path, make=wanted is not None) as (above, name):
             if change.of_folders:
                 _put_folder(name, above, wanted)
                 return False
@@ -128,7 +129,7 @@ class Nodes:
             _open_up(at, closing)
 
     @contextmanager
-    def _above(self, path: Path, *, make: bool = False) -> Generator[tuple[int, str]]:
+    def above(self, path: Path, *, make: bool = False) -> Generator[tuple[int, str]]:
         """The folder that a path lies in, open, and its name in there; `make` makes the folder where it is missing."""
         if (root := next((one for one in self._paths.roots if one.path == path), None)) is not None:
             yield root.descriptor, "."
@@ -150,7 +151,7 @@ class Nodes:
         except FileNotFoundError:
             if not make:
                 raise
-        with self._above(place.path, make=True) as (above, name):
+        with self.above(place.path, make=True) as (above, name):
             os.mkdir(name, dir_fd=above)
         return self._paths.open(place, os.O_RDONLY | os.O_DIRECTORY)
 
@@ -368,6 +369,9 @@ class FileStates:
                     through_hard_links=through_hard_links or new,
                     over_link=not change.of_files,
                 )
+        if wanted is not None and wanted.attributes and change.other_attributes:
+            with suppress(PermissionError), self._opened(place) as opened:
+                set_attributes(opened, wanted.attributes)
 
     def finish(self, change: Change, side: Side, content: Callable[[str], bytes]) -> bool:
         """Put a file that a crash left at either end of a change at this one; False when it is at neither."""
@@ -401,6 +405,14 @@ class FileStates:
             if mode is not None and stat.S_ISREG(os.fstat(opened).st_mode):
                 # Through its descriptor, so that it is the very file that was found; chmod needs no right to read it.
                 os.chmod(f"/proc/self/fd/{opened}" if hasattr(os, "O_PATH") else opened, mode)  # noqa: PTH101
+        finally:
+            os.close(opened)
+
+    @contextmanager
+    def _opened(self, place: Place) -> Generator[int]:
+        opened = self._paths.open_file(place)
+        try:
+            yield opened
         finally:
             os.close(opened)
 

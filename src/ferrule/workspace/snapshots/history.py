@@ -32,6 +32,8 @@ from ferrule.workspace.snapshots.changes import (
 )
 from ferrule.workspace.snapshots.content_store import ContentLost, ContentsAtHand, NewContents
 from ferrule.workspace.snapshots.file_states import FileStates
+from ferrule.workspace.snapshots.git_record import HeldOfGit, stays_in_git
+from ferrule.workspace.snapshots.git_undo import PutBack, by_safety
 from ferrule.workspace.snapshots.shell_changes import ShellChanges
 from ferrule.workspace.snapshots.snapshot_store import Recovery, SnapshotStore, again_if_broken
 from ferrule.workspace.snapshots.tree_store import in_order
@@ -389,21 +391,29 @@ class History:
                 check()
             if not changes:
                 return None
+            git = [one for one in changes if one.repository is not None]
+            changes = [one for one in changes if one.repository is None]
             self.shell_changes.take_up(journal, (path for one in changes for path in one.paths))
-            many = len(changes) > _MANY
+            many = len(changes) + len(git) > _MANY
             contents, at_hand = NewContents(), ContentsAtHand()
             needed: set[str] = set()
             kept = partial(self._both_kept, content=content, needed=needed, contents=contents, at_hand=at_hand)
             planned = [replace(one, covered=one.covered and kept(one, durable=not many)) for one in changes]
+            held = HeldOfGit(git, lambda one: content(one, Side.BEFORE), self._files, self._store)
             self._store.require_current()
-            group = journal.begin(time.time(), origin, in_order(planned), contents, durable=not many)
+            planned = [*in_order(planned), *held.deleted]
+            group = journal.begin(time.time(), origin, planned, contents | held.contents, durable=not many)
             try:
                 with synced_together() if many else nullcontext():
-                    for change in group.changes:
-                        if change.covered and not self._files.is_at(change, Side.BEFORE):
+                    # What is done in a git directory stays, so that comes before what would be rolled back.
+                    for change in (*by_safety(git), *group.changes):
+                        before = held.is_as_before if change.repository else self._is_as_before
+                        if not before(change):
                             raise NotAsBefore(one_line(self.show(change.path)))
                         self._files.put(change, Side.AFTER, lambda _, change=change: content(change, Side.AFTER))
                     self._require_record(group, at_hand)
+                    if git:
+                        group = held.settle(group)
                     journal.finish(group, {})
             except _NotOnRecord:
                 raise
@@ -412,6 +422,9 @@ class History:
                 raise
             self._store.tidy(group.number)
             return journal.group(group.number)
+
+    def _is_as_before(self, change: Change) -> bool:
+        return not change.covered or self._files.is_at(change, Side.BEFORE)
 
     def _both_kept(
         self,
@@ -461,11 +474,17 @@ class History:
             if done is None or (since is not None and (not turn.isdecimal() or int(turn) < since)):
                 break
             more = self.undo(session=session, turn=turn or None)
-            report = Report(True, report.groups + more.groups, more.refused, report.notes + more.notes)
+            report = replace(
+                more,
+                groups=report.groups + more.groups,
+                notes=report.notes + more.notes,
+                put_back=report.put_back + more.put_back,
+            )
             if more.refused is not None or not more.groups:
                 break
             turns += 1
-        return report, turns
+        stays = stays_in_git(report.groups, self._store.contents, self.show)
+        return replace(report, stays=tuple(stays)), turns
 
     def changed_since(self, session: str, turn: int) -> bool:
         """Whether a conversation's turns from this one on changed something that still stands."""
@@ -490,6 +509,7 @@ class History:
         if call is not None:
             refused = again_if_broken(partial(self._check_call, side, call, to, turn, session))
         one_alone = to is None and call is None and turn is None
+        put_back: dict[int, PutBack] = {}
 
         def choose() -> Group | None:
             with self._recovery.settled(reserve=True) as journal:
@@ -497,17 +517,20 @@ class History:
 
         while refused is None and (group := again_if_broken(choose)) is not None:
             with writing(*group.paths):
-                done = again_if_broken(partial(self._turn_group, group, side, set[int]()))
+                done = again_if_broken(partial(self._turn_group, group, side, put_back))
             if done is None:
                 continue  # someone else was quicker; look again
             if isinstance(done, Refusal):
                 refused = done
                 break
             groups.append(done)
-            if one_alone:
-                break
+            if one_alone and (done.changes or any(one.operation is Operation.DELETE for one in done.git)):
+                break  # else there was nothing to do: it only changed what git keeps
         told, self._told = self._told, len(self._store.notes)
-        return Report(side is Side.BEFORE, tuple(groups), refused, tuple(self._store.notes[told:]))
+        notes = tuple(self._store.notes[told:])
+        restored = [line for one in put_back.values() for line in one.lines(self.show)]
+        stays = stays_in_git(groups, self._store.contents, self.show) if side is Side.BEFORE else []
+        return Report(side is Side.BEFORE, tuple(groups), refused, notes, tuple(restored), tuple(stays))
 
     def _check_call(
         self, side: Side, call: str, to: int | None, turn: str | None, session: str | None
@@ -529,8 +552,8 @@ class History:
                     return Refusal(group, tuple(conflicts))
         return None
 
-    def _turn_group(self, chosen: Group, side: Side, begun: set[int]) -> Group | Refusal | None:
-        """`begun` says which it has begun already, should it have to be tried again."""
+    def _turn_group(self, chosen: Group, side: Side, begun: dict[int, PutBack]) -> Group | Refusal | None:
+        """`begun` says which it has begun already, should it have to be tried again, and what was put back."""
         under_way, over = (Phase.UNDOING, Phase.UNDONE) if side is Side.BEFORE else (Phase.REDOING, Phase.DONE)
         with self._recovery.settled(reserve=True) as journal:
             self.shell_changes.take_up(journal, chosen.paths)
@@ -543,7 +566,7 @@ class History:
             if conflicts:
                 return Refusal(group, tuple(conflicts))
             journal.mark(group, under_way, durable=True)
-            begun.add(group.number)
+            begun[group.number] = PutBack()
             changes = [one for one in group.changes if one.covered]
             at_hand = self._at_hand(changes)
             content = partial(self._store.contents.get, at_hand=at_hand)
@@ -551,6 +574,8 @@ class History:
                 with synced_together() if len(changes) > _MANY else nullcontext():
                     for change in reversed(changes) if side is Side.BEFORE else changes:
                         self._files.put(change, side, content)
+                    if side is Side.BEFORE:
+                        begun[group.number] = self._recovery.put_back(group)
             except (PathProblem, ContentLost, OSError) as error:
                 self._recovery.return_to(group, side.opposite, at_hand)
                 text = error.message if isinstance(error, PathProblem) else str(error)

@@ -27,7 +27,7 @@ from ferrule.workspace.snapshots.content_store import room
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
 
-_VERSION = 2
+_VERSION = 3
 _SCHEMA = """
 CREATE TABLE groups (
     number INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, session TEXT NOT NULL, turn TEXT NOT NULL,
@@ -39,7 +39,8 @@ CREATE INDEX groups_by_undone ON groups (undone);
 CREATE TABLE changes (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER NOT NULL, path BLOB NOT NULL, operation TEXT NOT NULL,
     other BLOB, before TEXT, before_mode INTEGER, after TEXT, after_mode INTEGER, made INTEGER NOT NULL,
-    covered INTEGER NOT NULL
+    covered INTEGER NOT NULL, repository BLOB,
+    before_attributes TEXT NOT NULL DEFAULT '', after_attributes TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX changes_by_group ON changes (number);
 CREATE INDEX changes_by_path ON changes (path);
@@ -64,6 +65,7 @@ INSERT INTO sqlite_sequence VALUES ('transitions', CAST(strftime('%s', 'now') AS
 """
 # The positions of transitions begin with the time, so that those of a new journal come after all of an older one.
 _TOUCHING = "SELECT number FROM changes WHERE path = ?1 UNION ALL SELECT number FROM changes WHERE other = ?1"
+_ADD_CHANGE = "INSERT INTO changes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _UNSETTLED = (Phase.DOING, Phase.UNDOING, Phase.REDOING)
 
 
@@ -92,6 +94,11 @@ class Journal:
         if version == 0:
             # In one piece: a kill in the middle leaves an empty file, which is made again.
             self._database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
+        elif version == _VERSION - 1:
+            text = "TEXT NOT NULL DEFAULT ''"
+            new = ("repository BLOB", f"before_attributes {text}", f"after_attributes {text}")
+            add = "; ".join(f"ALTER TABLE changes ADD COLUMN {one}" for one in new)
+            self._database.executescript(f"BEGIN IMMEDIATE; {add}; PRAGMA user_version = {_VERSION}; COMMIT;")
         elif version != _VERSION:
             raise sqlite3.DatabaseError(f"it was written by another version of Ferrule ({version})")
         run("SELECT room, changes FROM totals").fetchone()
@@ -142,11 +149,22 @@ class Journal:
             told = json.dumps([_who(one) for one in others]) if others else ""
             query = "INSERT INTO groups VALUES (NULL, ?, ?, ?, ?, ?, 'doing', 0, ?)"
             number = self._run(query, now, *_who(origin), told).lastrowid
-            for change in changes:
-                self._run("INSERT INTO changes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", number, *_row(change))
-            rows = [(name, size, room(size)) for name, size in contents.items()]
-            self._database.executemany("INSERT OR REPLACE INTO contents VALUES (?, ?, ?)", rows)
+            self._add(number or 0, changes, contents)
         return self.group(number or 0)
+
+    def _add(self, number: int, changes: Iterable[Change], contents: Mapping[str, int]) -> None:
+        for change in changes:
+            self._run(_ADD_CHANGE, number, *_row(change))
+        rows = [(name, size, room(size)) for name, size in contents.items()]
+        self._database.executemany("INSERT OR REPLACE INTO contents VALUES (?, ?, ?)", rows)
+
+    def replace_git(self, group: Group, rows: Iterable[Change], contents: Mapping[str, int]) -> list[str]:
+        """Keep other rows of git directories than those that a group began with; gives the contents that are free."""
+        names = {one.before.content for one in group.git if one.before} - {""}
+        with self.writing():
+            self._run("DELETE FROM changes WHERE number = ? AND repository IS NOT NULL", group.number)
+            self._add(group.number, rows, contents)
+            return self._free(names)
 
     def mark(self, group: Group, phase: Phase, *, durable: bool = False) -> None:
         with self.writing(durable=durable):
@@ -186,13 +204,19 @@ class Journal:
     def forget(self, group: Group, changes: Iterable[Change], keep: Iterable[str] = ()) -> list[str]:
         """Drop changes of a group, and the group with its last; gives the contents that nobody needs any more."""
         changes = list(changes)
+        whole = len(changes) == len(group.changes)
+        changes += group.git if whole else ()
         names = {state.content for one in changes for state in (one.before, one.after) if state} - {"", *keep}
         with self.writing():
             self._database.executemany("DELETE FROM changes WHERE seq = ?", [(one.seq,) for one in changes])
-            if len(changes) == len(group.changes):
+            if whole:
                 self._run("DELETE FROM groups WHERE number = ?", group.number)
-            free = [name for name in names if not self._is_needed(name)]
-            self._database.executemany("DELETE FROM contents WHERE digest = ?", [(name,) for name in free])
+            return self._free(names)
+
+    def _free(self, names: Iterable[str]) -> list[str]:
+        """Drop the contents among these that are not needed any more."""
+        free = [name for name in names if not self._is_needed(name)]
+        self._database.executemany("DELETE FROM contents WHERE digest = ?", [(name,) for name in free])
         return free
 
     def _is_needed(self, name: str) -> bool:
@@ -345,17 +369,17 @@ class Journal:
     def changes_between(self, first: int, last: int) -> list[Change]:
         """All of the groups from one number to another."""
         rows = self._run("SELECT * FROM changes WHERE number BETWEEN ? AND ? ORDER BY seq", first, last)
-        return [_change(row) for row in rows]
+        return [one for one in map(_change, rows) if one.repository is None]
 
     def _groups(self, where: str, *values: Any) -> list[Group]:
         heads = self._run(f"SELECT * FROM groups WHERE {where}", *values).fetchall()  # noqa: S608 - fixed texts alone
-        return [
-            Group(number, time, Origin(*who), Phase(phase), self._changes_of(number), _others(others))
-            for number, time, *who, phase, _, others in heads
-        ]
-
-    def _changes_of(self, number: int) -> tuple[Change, ...]:
-        return tuple(map(_change, self._run("SELECT * FROM changes WHERE number = ? ORDER BY seq", number)))
+        groups: list[Group] = []
+        for number, time, *who, phase, _, others in heads:
+            rows = list(map(_change, self._run("SELECT * FROM changes WHERE number = ? ORDER BY seq", number)))
+            files = tuple(one for one in rows if one.repository is None)
+            git = tuple(one for one in rows if one.repository is not None)
+            groups.append(Group(number, time, Origin(*who), Phase(phase), files, _others(others), git))
+        return groups
 
     def _run(self, query: str, *values: Any) -> sqlite3.Cursor:
         return self._database.execute(query, values)
@@ -400,20 +424,24 @@ def _row(change: Change) -> tuple[Any, ...]:
         after.mode if after else None,
         change.made,
         change.covered,
+        os.fsencode(change.repository) if change.repository else None,
+        before.attributes if before else "",
+        after.attributes if after else "",
     )
 
 
 def _change(row: tuple[Any, ...]) -> Change:
-    seq, _, path, operation, other, before, before_mode, after, after_mode, made, covered = row
+    seq, _, path, operation, other, before, before_mode, after, after_mode, made, covered, repository, old, new = row
     return Change(
         seq,
         _path(path),
         Operation(operation),
         _path(other) if other is not None else None,
-        State(before, before_mode) if before is not None else None,
-        State(after, after_mode) if after is not None else None,
+        State(before, before_mode, old) if before is not None else None,
+        State(after, after_mode, new) if after is not None else None,
         made,
         bool(covered),
+        _path(repository) if repository is not None else None,
     )
 
 

@@ -8,9 +8,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ferrule.workspace.atomic import attributes_of
 from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.data_folder import data_folder
+from ferrule.workspace.git_folders import GitFolders
 from ferrule.workspace.snapshots.changes import UNKNOWN, Change, Node, Operation, State
+from ferrule.workspace.snapshots.content_store import is_link, linked_name
+from ferrule.workspace.snapshots.git_undo import is_object
 from ferrule.workspace.snapshots.tree_store import (
     Known,
     Scan,
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 
     from ferrule.workspace.paths import Paths, Root
     from ferrule.workspace.snapshots.changes import Caps, Transition
+    from ferrule.workspace.snapshots.content_store import ContentStore
 
 _FILE = "tree.db"
 _SAME_TICK = 20_000_000  # nanoseconds: a file that changed so lately may change again and look the same
@@ -61,8 +66,8 @@ class KnownTree:
     the journal stands still: first `catch_up` with it, then `compare`, then `accept`, and `tidy` at the end.
     """
 
-    def __init__(self, folder: Path, paths: Paths, caps: Caps) -> None:
-        self._paths, self._caps = paths, caps
+    def __init__(self, folder: Path, paths: Paths, caps: Caps, links: ContentStore) -> None:
+        self._paths, self._caps, self._links = paths, caps, links
         # Ferrule's own folder may lie in the workspace, as in a home; what it writes there no command did.
         self._own = frozenset(os.path.realpath(one) for one in (folder, data_folder()))
         self._lock = threading.RLock()
@@ -86,6 +91,7 @@ class KnownTree:
         """Begin anew, with nothing known."""
         with self._lock:
             self._store.rebuild()
+            self._links.clear()
             self._version = (-1, -1)
 
     def position(self) -> int | None:
@@ -122,7 +128,7 @@ class KnownTree:
             fresh: dict[str, Known] = {}
             if changed:
                 with self._store.changing():
-                    fresh = self._kept(changed, no_room)
+                    fresh = self._kept(changed, found.git, no_room)
             return self._looked(found, fresh, no_room)
 
     def changed_since(self) -> dict[str, Operation]:
@@ -134,7 +140,8 @@ class KnownTree:
             for path, seen in self._not_known(found):
                 if path not in known or not _is_same(known[path].seen, seen):
                     changed[path] = Operation.CHANGE if path in known else Operation.CREATE
-            return changed
+            git = self._git_folders(found)
+            return {path: operation for path, operation in changed.items() if git.of(path) is None}
 
     def compare(self, look: Look, transitions: Sequence[Transition]) -> list[Change]:
         """What is not as accounted for."""
@@ -150,7 +157,7 @@ class KnownTree:
                     before[path], after[path] = _fitted(self._accounted(path, chains), now), now
             appeared = look.found.left_out - self._left_out - chains.keys()
             vanished = self._left_out - look.found.left_out - chains.keys()
-            return difference(before, after, appeared, vanished)
+            return difference(before, after, appeared, vanished, self._git_folders(look.found))
 
     def accept(self, look: Look, position: int) -> None:
         """From here on the workspace is known as it was at this look, when the journal was at this position."""
@@ -160,6 +167,9 @@ class KnownTree:
             self._at_hand.clear()
             if not changed and self._position == position and self._left_out == look.found.left_out:
                 return
+            known = self._known
+            linked = {one.digest for one in look.fresh.values()}
+            unlinked = {known[path].digest for path in (*dropped, *look.fresh) if path in known} - linked
             with self._store.changing():
                 self._store.set(look.fresh)
                 self._store.drop(dropped)
@@ -171,6 +181,8 @@ class KnownTree:
                 self._known.pop(path, None)
             self._left_out, self._position = look.found.left_out, position
             self._untidy = self._untidy or changed
+            for name in filter(is_link, unlinked):
+                self._links.remove(name)
 
     def tidy(self) -> None:
         """Drop contents that nothing in the copy has any more; that can wait where the disk is full."""
@@ -206,11 +218,16 @@ class KnownTree:
         return True
 
     def _compare_again(self, look: Look) -> None:
-        staged = {path: one for path, one in look.fresh.items() if not one.digest or self._store.has(one.digest)}
+        staged = {
+            path: one
+            for path, one in look.fresh.items()
+            if not one.digest or is_link(one.digest) or self._store.has(one.digest)
+        }
         changed = self._not_known(look.found)
         reused = {path: staged[path] for path, seen in changed if path in staged and _is_same(staged[path].seen, seen)}
         with self._store.changing():
-            read = self._kept([(path, seen) for path, seen in changed if path not in reused], look.no_room)
+            unread = [(path, seen) for path, seen in changed if path not in reused]
+            read = self._kept(unread, look.found.git, look.no_room)
         new = self._looked(look.found, reused | read, look.no_room)
         look.fresh, look.gone, look.hidden, look.generation = new.fresh, new.gone, new.hidden, new.generation
 
@@ -232,24 +249,53 @@ class KnownTree:
                     without.add(path)
         return without
 
-    def _kept(self, changed: list[tuple[str, Seen]], without: Collection[str] = ()) -> dict[str, Known]:
+    def _kept(
+        self, changed: list[tuple[str, Seen]], git: GitFolders, without: Collection[str] = ()
+    ) -> dict[str, Known]:
         """Entries with the contents of files in the store, but for those `without`; small ones first, while the caps
-        leave room.
+        leave room. Files of git directories come last, and git's objects take no room: they get a second name.
         """
-        changed.sort(key=lambda one: one[1].size)
+        changed.sort(key=lambda one: (git.of(one[0]) is not None, one[1].size))
         recent = time.time_ns() - _SAME_TICK
         fresh: dict[str, Known] = {}
         for path, seen in changed:
-            name = ""
-            fits = seen.size <= min(self._caps.file, self._caps.tree - self.room) and path not in without
+            name = attributes = ""
+            repository = git.of(path)
+            of_git = repository is not None and seen.node is Node.FILE and is_object(path[len(repository) + 1 :])
+            if of_git and (linked := self._linked(path, seen)) is not None:
+                fresh[path] = linked
+                continue
+            room = (self._caps.tree if repository is None else self._caps.tree // 2) - self.room
+            fits = seen.size <= min(self._caps.file, room) and path not in without
             if seen.node is Node.FILE and fits:
-                data = self._read(path, seen.size)
+                data, attributes = self._read(path, seen.size)
                 name = digest(data) if data is not None else self._unread(path, seen)
                 self.room += self._store.put(name, data) if data is not None else 0
             # What may look the same next time, or had no room, is read again then.
             kept = seen._replace(changed=-1) if seen.changed > recent or path in without else seen
-            fresh[path] = Known(kept, name)
+            fresh[path] = Known(kept, name, attributes)
         return fresh
+
+    def _linked(self, path: str, seen: Seen) -> Known | None:
+        """An object of git under a second name, so that it outlasts its removal; None where that cannot be."""
+        root = self._root(path)
+        name = linked_name(path, seen.inode, seen.size, seen.modified)
+        if root is None:
+            return None
+        above, _, own = path[len(str(root.path)) + 1 :].rpartition("/")
+        try:
+            folder = open_beneath(root.descriptor, above, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except (OSError, LeadsOut):
+            return None
+        try:
+            if not self._links.link(name, own, folder):
+                return None
+            now = os.stat(own, dir_fd=folder, follow_symlinks=False)  # a second name is a change of the file
+        except OSError:
+            return None
+        finally:
+            os.close(folder)
+        return Known(seen._replace(changed=now.st_ctime_ns), name)
 
     # Some paths
 
@@ -259,14 +305,16 @@ class KnownTree:
             self._load()
             self._at_hand.clear()
             chains = _chains(transitions)
-            waiting = {str(one) for path in paths for one in (path, *path.parents) if self._root(str(one)) is not None}
+            git = GitFolders(self._known.__contains__)
+            named = {str(one) for path in paths for one in (path, *path.parents)}
+            waiting = {one for one in named if self._root(one) is not None and git.of(one) is None}
             before: dict[str, Known | None] = {}
             after: dict[str, Known | None] = {}
             for path in sorted(waiting):
                 self._compare_one(path, chains, before, after)
             for folder in [path for path in before if _is_folder(before[path]) and not _is_folder(after[path])]:
                 for path in below({*self._known, *chains}, [folder]):
-                    if path not in before:
+                    if path not in before and git.of(path) is None:
                         self._compare_one(path, chains, before, after)
             return difference(before, after)
 
@@ -288,15 +336,15 @@ class KnownTree:
         if seen is not None and path not in chains and known is not None and known.seen == seen:
             return
         accounted = self._accounted(path, chains)
-        name = ""
+        name = attributes = ""
         if seen is not None and seen.node is Node.FILE and (accounted is None or accounted.digest):
-            data = self._read(path, seen.size)
+            data, attributes = self._read(path, seen.size)
             if data is not None:
                 name = digest(data)
                 self._at_hand[name] = data
             else:
                 name = self._unread(path, seen)
-        now = Known(seen, name) if seen is not None else None
+        now = Known(seen, name, attributes) if seen is not None else None
         before[path], after[path] = _fitted(accounted, now), now
 
     # What is known
@@ -329,6 +377,10 @@ class KnownTree:
                 known = _known_of(State(one.digest, one.mode))
         return known
 
+    def _git_folders(self, found: Scan) -> GitFolders:
+        """The git directories that are there, or were at the last look."""
+        return GitFolders(lambda path: path in found.seen or path in self._known)
+
     def _not_known(self, found: Scan) -> list[tuple[str, Seen]]:
         """What is not as it was at the last look."""
         known = self._known.get
@@ -342,23 +394,25 @@ class KnownTree:
     def _root(self, path: str) -> Root | None:
         return next((one for one in self._paths.roots if path.startswith(f"{one.path}/")), None)
 
-    def _read(self, path: str, size: int) -> bytes | None:
+    def _read(self, path: str, size: int) -> tuple[bytes | None, str]:
+        """What a file holds, and its attributes; None where it cannot be read, or is too large."""
         root = self._root(path)
         if root is None:
-            return None
+            return None, ""
         try:
             opened = open_beneath(root.descriptor, path[len(str(root.path)) + 1 :], _READ)
         except (OSError, LeadsOut):
-            return None
+            return None, ""
         try:
             data = os.read(opened, size + 1)  # nearly always all of it, and one byte to see whether it has grown
             while len(data) <= self._caps.file and (more := os.read(opened, _CHUNK)):
                 data += more
+            attributes = attributes_of(opened)
         except OSError:
-            return None
+            return None, ""
         finally:
             os.close(opened)
-        return data if len(data) <= self._caps.file else None
+        return (data if len(data) <= self._caps.file else None), attributes
 
 
 def _chains(transitions: Sequence[Transition]) -> dict[str, list[Transition]]:
@@ -378,7 +432,7 @@ def _known_of(state: State) -> Known:
         case Node.LINK:
             return Known(Seen(Node.LINK, 0, 0, 0, 0, 0, state.target), "")
         case Node.FILE:
-            return Known(Seen(Node.FILE, mode, 0, 0, 0, 0), state.digest)
+            return Known(Seen(Node.FILE, mode, 0, 0, 0, 0), state.digest, UNKNOWN)
 
 
 def _with_mode(known: Known | None, mode: int | None) -> Known:
@@ -393,6 +447,8 @@ def _fitted(before: Known | None, now: Known | None) -> Known | None:
         return None
     if now is not None and not before.digest and _holds_the_same(before.seen, now.seen):
         before = before._replace(digest=now.digest)  # there was no room for its content then
+    if before.attributes == UNKNOWN or (now is not None and not (before.attributes and now.attributes)):
+        before = before._replace(attributes=now.attributes if now is not None else "")
     journalled = before.seen.inode == 0
     unread = now is not None and now.seen.node is Node.FILE and not now.digest
     if before.digest == UNKNOWN or (journalled and unread and before.seen.node is Node.FILE):

@@ -20,6 +20,7 @@ from ferrule.workspace.names import one_line
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Change, Group, Operation, Origin, Running, Side, Watch
 from ferrule.workspace.snapshots.content_store import ContentLost
+from ferrule.workspace.snapshots.git_record import kept_of_git
 from ferrule.workspace.snapshots.known_tree import KnownTree, Look
 from ferrule.workspace.snapshots.snapshot_store import again_if_broken
 from ferrule.workspace.snapshots.tree_store import TreeDamaged
@@ -70,7 +71,7 @@ class ShellChanges:
     def __init__(self, folder: Path, store: SnapshotStore, recovery: Recovery, paths: Paths) -> None:
         self._place = folder
         self._folder, self._store, self._recovery, self._paths = str(folder), store, recovery, paths
-        self._tree = KnownTree(folder, paths, store.caps)
+        self._tree = KnownTree(folder, paths, store.caps, store.links)
         self._untold = ""
         """What the result of the next command that ends has to say."""
 
@@ -314,10 +315,20 @@ class ShellChanges:
 
     def _note(self, changes: Sequence[Change], owners: Sequence[Running]) -> Group | None:
         """Take up changes that commands have made already, so that they can be undone like our own."""
+        git = kept_of_git(
+            [one for one in changes if one.repository is not None],
+            lambda one: self._content(one.before.content) if one.before is not None else None,
+            lambda one: self._store.links.path(one.before.content) if one.before is not None else Path(os.devnull),
+        )
+        changes = [*(one for one in changes if one.repository is None), *git.rows]
         if not changes:
             return None
         others = list(dict.fromkeys(one.origin for one in owners[1:] if one.origin != owners[0].origin))
-        return self._store.record(changes, self._content, owners[0].origin, others)
+
+        def content(name: str) -> bytes | None:
+            return git.contents[name] if name in git.contents else self._content(name)
+
+        return self._store.record(changes, content, owners[0].origin, others)
 
     def _content(self, name: str) -> bytes | None:
         data = self._tree.content(name)

@@ -20,7 +20,16 @@ from ferrule.records.reserve import RESERVE, Reserve, is_full
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Change, Group, Node, Operation, Phase, Side
-from ferrule.workspace.snapshots.content_store import SHARDS, ContentLost, ContentStore, NewContents, pack, room
+from ferrule.workspace.snapshots.content_store import (
+    SHARDS,
+    ContentLost,
+    ContentStore,
+    NewContents,
+    is_linked,
+    pack,
+    room,
+)
+from ferrule.workspace.snapshots.git_undo import PutBack, put_back
 from ferrule.workspace.snapshots.journal import Journal
 
 if TYPE_CHECKING:
@@ -146,7 +155,7 @@ def _write(opened: int, said: bytes) -> None:
         os.pwrite(opened, said, 0)
 
 
-_FILE, _CONTENTS, _ASIDE, _RESERVE = "journal.db", "contents", "set-aside", "reserve"
+_FILE, _CONTENTS, _LINKS, _ASIDE, _RESERVE = "journal.db", "contents", "linked", "set-aside", "reserve"
 _MARGIN = 128 * 1024  # what the journal may grow by in one change
 _AGED_AT_ONCE = 50
 _SWEEP_EVERY = 32
@@ -165,6 +174,8 @@ class SnapshotStore:
         self.caps = caps
         self.notes: list[str] = []
         self.contents = ContentStore(folder / _CONTENTS)
+        self.links = ContentStore(folder / _LINKS)
+        """Second names of the objects in git directories, for when a command removes some."""
         self._tell = tell
         self._folder = folder
         self._lock = StoreLock(folder / "lock", patience)
@@ -289,6 +300,11 @@ class SnapshotStore:
         for state in (change.before, change.after):
             if state is None or not state.content:
                 continue
+            if is_linked(state):
+                if not self.contents.link(state.content, self.links.path(state.content)):
+                    return False
+                contents[state.content] = 0
+                continue
             data = content(state.content)
             needed.add(state.content)
             if data is None or not self.keep(state.content, data, needed, contents, durable=False):
@@ -322,6 +338,14 @@ class SnapshotStore:
         """Drop changes of a group, and the contents that nobody needs any more."""
         self.require_current()  # what has taken the place of this store may need contents of the same name
         self._remove(self.journal.forget(group, changes, keep))
+
+    def replace_git(self, group: Group, rows: Sequence[Change], contents: Mapping[str, int]) -> None:
+        """Keep other rows of git directories than those that a group began with."""
+        self.require_current()
+        kept = {one.before.content for one in rows if one.before is not None}
+        needed = {name: size for name, size in contents.items() if name in kept}
+        free = self.journal.replace_git(group, rows, needed)
+        self._remove({*free, *(contents.keys() - kept)} - kept)
 
     def _remove(self, names: Iterable[str]) -> None:
         for name in names:
@@ -475,7 +499,7 @@ class Recovery:
             self.return_to(group, Side.BEFORE)
         elif group.phase is Phase.REDOING:
             self.return_to(group, Side.AFTER)
-        elif all(self._is_made(group, change) for change in group.changes):
+        elif group.changes and all(self._is_made(group, change) for change in group.changes):
             self._store.journal.finish(group, self.new_modes(group))
         else:
             self.roll_back(group)
@@ -485,6 +509,7 @@ class Recovery:
 
         `at_hand` are contents that need not be in the store any more.
         """
+        self.put_back(group)
         kept = [change for change in reversed(group.changes) if not self._put(group, change, Side.BEFORE, at_hand)]
         gone = [change for change in group.changes if change not in kept]
         if not self._store.is_current():
@@ -498,7 +523,16 @@ class Recovery:
         for change in group.changes if side is Side.AFTER else reversed(group.changes):
             if change.covered and not self._put(group, change, side, at_hand):
                 self._store.note(f"`{change.path.name}` was changed while {group} was undone or redone.")
+        if side is Side.BEFORE:
+            self.put_back(group)
         self._store.journal.mark(group, Phase.UNDONE if side is Side.BEFORE else Phase.DONE)
+
+    def put_back(self, group: Group) -> PutBack:
+        """Put back what a group deleted in git directories, as far as it is still missing."""
+        done = put_back(group.git, self._files, self._store.contents)
+        for note in done.failed:
+            self._store.note(note)
+        return done
 
     def new_modes(self, group: Group) -> dict[int, int]:
         """The modes that new files got from the umask."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from ferrule.records.reserve import is_full
 from ferrule.workspace.atomic import UNFINISHED
 from ferrule.workspace.confined import LeadsOut, open_beneath
+from ferrule.workspace.git_folders import GitFolders, is_git_folder
 from ferrule.workspace.snapshots.changes import Change, Node, Operation, State
 from ferrule.workspace.snapshots.content_store import pack, unpack
 from ferrule.workspace.tracker import digest as digest_of
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 # What is in these can be made again, or belongs to a program with an undo of its own; it is large and changes a lot.
-_LEFT_OUT = frozenset({".git", ".hg", ".svn", ".jj", "node_modules", "__pycache__"})
+_LEFT_OUT = frozenset({".hg", ".svn", ".jj", "node_modules", "__pycache__"})
 _MARKS = frozenset({"CACHEDIR.TAG", "pyvenv.cfg"})
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
@@ -56,6 +57,8 @@ class Scan:
     seen: dict[str, Seen] = field(default_factory=dict[str, Seen])
     left_out: set[str] = field(default_factory=set[str])
     unreadable: set[str] = field(default_factory=set[str])
+    git: GitFolders = field(default_factory=lambda: GitFolders(lambda _: False))
+    """The git directories among them, which are looked into as well."""
     pipes: bool = False
     """Whether there is a pipe, a socket or a device, none of which is seen."""
     whole: bool = True
@@ -78,8 +81,9 @@ def _scan(found: Scan, root: Root, most: int, without: Collection[str]) -> None:
     if top in found.seen:
         return  # a root inside another
     pending = [top]
-    while pending:
-        folder = pending.pop()
+    of_git: list[str] = []  # after all else: where there are too many files, these are left out first
+    while pending or of_git:
+        folder = (pending or of_git).pop()
         if folder in without:
             found.left_out.add(folder)
             continue
@@ -98,11 +102,21 @@ def _scan(found: Scan, root: Root, most: int, without: Collection[str]) -> None:
             if folder != top and any(entry.name in _MARKS for entry in entries):
                 found.left_out.add(folder)
                 continue
+            git = found.git.of(folder)
+            if git is None and is_git_folder(folder, {f"{folder}/{entry.name}" for entry in entries}.__contains__):
+                found.git.add(git := folder)
             if len(found.seen) + len(entries) > most:
-                found.whole = False
-                return
+                if git is None:
+                    found.whole = False
+                    return
+                found.left_out.add(git)
+                for path in (*below(list(found.seen), [git]), git):
+                    found.seen.pop(path, None)
+                of_git = [one for one in of_git if found.git.of(one) != git]
+                continue
             for entry in entries:
-                _see(found, f"{folder}/{entry.name}", entry, opened, pending)
+                waiting = of_git if git is not None or entry.name == ".git" else pending
+                _see(found, f"{folder}/{entry.name}", entry, opened, waiting)
         finally:
             os.close(opened)
 
@@ -191,11 +205,12 @@ def below(paths: Iterable[str], folders: Iterable[str]) -> Iterator[str]:
 
 
 _Result = TypeVar("_Result")
-_VERSION = 2
+_VERSION = 3
 _SCHEMA = """
 CREATE TABLE entries (
     path BLOB PRIMARY KEY, node TEXT NOT NULL, mode INTEGER NOT NULL, size INTEGER NOT NULL, modified INTEGER NOT NULL,
-    changed INTEGER NOT NULL, inode INTEGER NOT NULL, target BLOB NOT NULL, digest TEXT NOT NULL
+    changed INTEGER NOT NULL, inode INTEGER NOT NULL, target BLOB NOT NULL, digest TEXT NOT NULL,
+    attributes TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE left_out (path BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE contents (digest TEXT PRIMARY KEY, size INTEGER NOT NULL, data BLOB NOT NULL);
@@ -220,6 +235,7 @@ class Known(NamedTuple):
 
     seen: Seen
     digest: str
+    attributes: str = ""
 
 
 class TreeDamaged(Exception):  # noqa: N818 - reads as what it says
@@ -253,11 +269,11 @@ class TreeStore:
 
         def read(database: sqlite3.Connection) -> tuple[dict[str, Known], set[str]]:
             entries: dict[str, Known] = {}
-            for path, node, mode, size, modified, changed, inode, target, digest in database.execute(
+            for path, node, mode, size, modified, changed, inode, target, digest, attributes in database.execute(
                 "SELECT * FROM entries"
             ):
                 seen = Seen(Node(node), mode, size, modified, changed, inode, _text(target))
-                entries[_text(path)] = Known(seen, digest)
+                entries[_text(path)] = Known(seen, digest, attributes)
             return entries, {_text(path) for (path,) in database.execute("SELECT path FROM left_out")}
 
         return self._use(read)
@@ -275,8 +291,11 @@ class TreeStore:
             raise
 
     def set(self, entries: Mapping[str, Known]) -> None:
-        rows = [(_bytes(path), *seen[:6], _bytes(seen.target), digest) for path, (seen, digest) in entries.items()]
-        query = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        rows = [
+            (_bytes(path), *one.seen[:6], _bytes(one.seen.target), one.digest, one.attributes)
+            for path, one in entries.items()
+        ]
+        query = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         self._use(lambda database: database.executemany(query, rows))
 
     def drop(self, paths: Iterable[str]) -> None:
@@ -413,9 +432,10 @@ def difference(
     after: Mapping[str, Known | None],
     appeared: Collection[str] = (),
     vanished: Collection[str] = (),
+    git: GitFolders | None = None,
 ) -> list[Change]:
     """What happened between two looks at the same paths. `appeared` and `vanished` are folders that were not looked
-    into: they are named, and not covered.
+    into: they are named, and not covered. With `git`, changes in git directories say so.
 
     Forward: folders are opened up first, then what is gone goes (the deepest first), then the rest comes (the
     shallowest first), and folders get their modes last. Backward the same holds, because it is the mirror image.
@@ -449,7 +469,13 @@ def difference(
     gone.sort(key=_depth, reverse=True)
     here.sort(key=_depth)
     left_out = [*_left_out(vanished, Operation.DELETE), *_left_out(appeared, Operation.CREATE)]
-    return [*sorted(opening, key=_depth), *gone, *here, *sorted(closing, key=_depth, reverse=True), *left_out]
+    changes = [*sorted(opening, key=_depth), *gone, *here, *sorted(closing, key=_depth, reverse=True)]
+    if git is not None:
+        changes = [
+            one if (folder := git.of(str(one.path))) is None else replace(one, repository=Path(folder))
+            for one in changes
+        ]
+    return [*changes, *left_out]
 
 
 def in_order(changes: Sequence[Change]) -> list[Change]:
@@ -474,7 +500,7 @@ def state_of(known: Known | None) -> State | None:
         case Node.LINK:
             return State.link(known.seen.target)
         case Node.FILE:
-            return State(known.digest, known.seen.mode)
+            return State(known.digest, known.seen.mode, known.attributes)
 
 
 def _unkept_has_changed(old: Known | None, new: Known | None) -> bool:
@@ -496,7 +522,7 @@ def _change(path: str, old: State | None, new: State | None) -> Change:
     # A mode can be set back whatever the file holds.
     covered = operation is Operation.MODE or all(state is None or bool(state.digest) for state in (old, new))
     if operation is Operation.MODE and old is not None and new is not None and old.node is Node.FILE:
-        old, new = State("", old.mode), State("", new.mode)
+        old, new = replace(old, digest=""), replace(new, digest="")
     return Change(0, Path(path), operation, None, old, new, 0, covered)
 
 

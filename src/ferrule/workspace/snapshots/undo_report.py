@@ -108,6 +108,10 @@ class Report:
     groups: tuple[Group, ...] = ()
     refused: Refusal | None = None
     notes: tuple[str, ...] = ()
+    put_back: tuple[str, ...] = ()
+    """What was deleted in git directories and is there again, a line each."""
+    stays: tuple[str, ...] = ()
+    """What a command did in git directories and is still so, with the git command that drops it, a line each."""
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -122,7 +126,13 @@ class Report:
 
     @property
     def words(self) -> str:
-        return joined("\n", [self._result(), self.trouble])
+        return joined("\n", [self._result(), self.in_git, self.trouble])
+
+    @property
+    def in_git(self) -> str:
+        """What was put back in git directories, and what stays there; empty without either."""
+        lines = [glued("  ", one) for one in self.stays]
+        return joined("\n", [*self.put_back, *([phrase("Git keeps what was done there:")] if lines else []), *lines])
 
     def _result(self) -> str:
         count = len(self.changes)
@@ -131,6 +141,8 @@ class Report:
         if count:
             many = f"{count:,}"
             return phrase("{n} changes undone.", n=many) if self.undo else phrase("{n} changes redone.", n=many)
+        if self.put_back:
+            return ""
         if self.refused or self.groups:
             return phrase("Nothing was undone.") if self.undo else phrase("Nothing was redone.")
         return phrase("Nothing to undo.") if self.undo else phrase("Nothing to redo.")

@@ -1,0 +1,172 @@
+"""Puts back what a command deleted in a git directory. Undo and redo never remove or rewrite anything there: what git
+would have kept stays, whatever else happened meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ferrule.core.phrases import phrase
+from ferrule.workspace.atomic import unfinished_name
+from ferrule.workspace.git_folders import has_object, loose_kind
+from ferrule.workspace.git_state import OBJECT_ID, read_git_state, ref_value
+from ferrule.workspace.names import one_line
+from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.snapshots.changes import Change, Node, Operation, State
+from ferrule.workspace.snapshots.content_store import ContentLost, is_linked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from ferrule.workspace.snapshots.content_store import ContentStore
+    from ferrule.workspace.snapshots.file_states import FileStates
+
+_OBJECTS = re.compile(r"(?:.*/)?(?:objects|annex)/.+")
+LOOSE = re.compile(r"(?:.*/)?objects/([0-9a-f]{2})/([0-9a-f]{38}|[0-9a-f]{62})")
+_MOST_REFS = 5
+
+
+def is_object(inner: str) -> bool:
+    """Whether a file of a git directory never changes once it is there, so that a second name for it keeps it."""
+    return _OBJECTS.fullmatch(inner) is not None
+
+
+def by_safety(changes: Sequence[Change]) -> list[Change]:
+    """Changes of git directories in an order in which a stop at any moment leaves what git would leave: objects come
+    before what names them, and go after it.
+    """
+    made = [one for one in changes if one.after is not None]
+    gone = [one for one in changes if one.after is None]
+    needed = {path for one in made for path in (one.path, *one.path.parents)}
+    in_the_way = [one for one in gone if one.path in needed]  # a ref where a folder of refs has to be, say
+    rest = [one for one in gone if one.path not in needed]
+    return [*in_the_way, *sorted(made, key=_rank), *sorted(rest, key=lambda one: is_object(inner_of(one)))]
+
+
+def _rank(change: Change) -> tuple[int, int]:
+    inner, depth = inner_of(change), len(change.path.parts)
+    if change.of_folders:
+        return 0, depth
+    if is_object(inner):
+        return (2 if inner.endswith(".idx") else 1), depth
+    if inner == "HEAD" or inner.endswith("/HEAD"):
+        return 6, -depth
+    return (5 if re.match(r"(?:.*/)?(?:refs/|packed-refs$)", inner) else 4), depth
+
+
+def inner_of(change: Change) -> str:
+    assert change.repository is not None  # noqa: S101 - only those are given to this module
+    return str(change.path)[len(str(change.repository)) + 1 :]
+
+
+@dataclass(slots=True)
+class PutBack:
+    """What became of what a command had deleted in git directories."""
+
+    refs: list[str] = field(default_factory=list[str])
+    files: Counter[Path] = field(default_factory=Counter["Path"])
+    """How many others, by git directory."""
+    failed: list[str] = field(default_factory=list[str])
+
+    def lines(self, shown: Callable[[Path], str]) -> list[str]:
+        """What was put back, a line each."""
+        files = [
+            phrase("{count} deleted files of `{folder}` put back", count=f"{count:,}", folder=shown(git))
+            if count > 1
+            else phrase("1 deleted file of `{folder}` put back", folder=shown(git))
+            for git, count in self.files.items()
+        ]
+        refs = [phrase("{ref} put back", ref=one) for one in self.refs[:_MOST_REFS]]
+        if more := len(self.refs) - len(refs):
+            refs.append(phrase("{count} more branches and tags put back", count=f"{more:,}"))
+        return [*files, *refs]
+
+
+def put_back(rows: Iterable[Change], files: FileStates, contents: ContentStore) -> PutBack:
+    """Put back what was deleted in git directories and is still missing."""
+    done = PutBack()
+    refs: dict[Path, set[str]] = {}
+    for one in sorted((one for one in rows if one.operation is Operation.DELETE), key=_rank):
+        assert one.repository is not None  # noqa: S101 - only those are given to this module
+        inner = inner_of(one)
+        is_ref = inner.startswith("refs/") and not one.of_folders
+        if os.path.lexists(one.path) or (is_ref and inner in _refs_now(one.repository, refs)):
+            continue
+        try:
+            if not one.covered or (is_ref and not _has_value(one, refs[one.repository], contents)):
+                raise ContentLost(inner)
+            _put_one(one, files, contents)
+        except (OSError, PathProblem, ContentLost):
+            done.failed.append(phrase("`{name}` could not be put back.", name=_ref_name(inner) if is_ref else inner))
+            continue
+        if is_ref:
+            refs[one.repository].add(inner)
+            done.refs.append(_ref_name(inner))
+        elif not one.of_folders:
+            done.files[one.repository] += 1
+    return done
+
+
+def _refs_now(git: Path, known: dict[Path, set[str]]) -> set[str]:
+    if git not in known:
+        known[git] = set(read_git_state(git).refs)
+    return known[git]
+
+
+def _ref_name(ref: str) -> str:
+    for kind, word in (("refs/heads/", "branch"), ("refs/tags/", "tag")):
+        if ref.startswith(kind):
+            return f"{word} {one_line(ref.removeprefix(kind))}"
+    return one_line(ref.removeprefix("refs/remotes/"))
+
+
+def _has_value(change: Change, refs: set[str], contents: ContentStore) -> bool:
+    """Whether what a ref leads to is there: else it would be a broken one."""
+    state = change.before
+    if state is None or state.node is not Node.FILE:
+        return True
+    value = ref_value(contents.get(state.content))
+    if OBJECT_ID.fullmatch(value):
+        return has_object(str(change.repository), bytes.fromhex(value))
+    return value.removeprefix("ref: ") in refs
+
+
+def _put_one(change: Change, files: FileStates, contents: ContentStore) -> None:
+    state = change.before
+    assert state is not None  # noqa: S101 - it was deleted
+    loose = LOOSE.fullmatch(inner_of(change))
+    kept = str(contents.path(state.content))
+    if loose and is_linked(state) and not loose_kind(kept, bytes.fromhex(loose[1] + loose[2])):
+        raise ContentLost(state.content)  # it was written to through its other name
+    with files.nodes.above(change.path, make=True) as (above, name), suppress(FileExistsError):
+        if state.node is Node.FOLDER:
+            os.mkdir(name, state.mode or 0o777, dir_fd=above)
+        elif state.node is Node.LINK:
+            os.symlink(state.target, name, dir_fd=above)
+        else:
+            _put_file(name, above, state, contents)
+
+
+def _put_file(name: str, above: int, state: State, contents: ContentStore) -> None:
+    """Give a file its name in one step, and only where there is none: git may be at work."""
+    if is_linked(state):
+        with suppress(OSError):  # another disk
+            os.link(contents.path(state.content), name, dst_dir_fd=above)
+            return
+    temporary = unfinished_name()
+    opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=above)
+    try:
+        with os.fdopen(opened, "wb") as file:
+            contents.copy(state.content, file)
+            file.flush()
+            os.fchmod(opened, state.mode if state.mode is not None else 0o644)
+            os.fsync(opened)
+        os.link(temporary, name, src_dir_fd=above, dst_dir_fd=above)
+    finally:
+        os.unlink(temporary, dir_fd=above)
