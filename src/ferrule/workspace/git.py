@@ -99,7 +99,7 @@ async def look_at_repository(paths: Paths) -> Repository | None:
         raise ToolError(
             phrase("git is not installed."), kind=ErrorKind.NOT_FOUND, suggestion=phrase("Go on without it.")
         )
-    git = _Git(program, top)
+    git = ConfinedGit(program, top, {"GIT_DIR": str(top / ".git"), "GIT_WORK_TREE": str(top)})
     _check_outside(paths, top)
     listed = await git("config", "--null", "--name-only", "--get-regexp", r"^(filter|diff)\..*\.", may_fail=True)
     git.silence(listed.split("\0"))
@@ -131,11 +131,11 @@ def _check_outside(paths: Paths, top: Path) -> None:
     git = top / ".git"
     real = Path(os.path.realpath(git))
     if real.is_file():
-        said = _first_line(str(real)).removeprefix("gitdir:").strip()
+        said = first_line(str(real)).removeprefix("gitdir:").strip()
         real = Path(os.path.realpath(top / said))
     if any(root.path == real or root.path in real.parents for root in paths.roots):
         return
-    back = _first_line(f"{real}/gitdir")  # a worktree knows where its `.git` is
+    back = first_line(f"{real}/gitdir")  # a worktree knows where its `.git` is
     if back and os.path.realpath(real / back) == os.path.realpath(git):
         return
     worktree = re.search(r"^\s*worktree\s*=\s*(.+?)\s*$", _text(real / "config"), re.MULTILINE)
@@ -168,13 +168,19 @@ def _text(file: Path) -> str:
         return ""
 
 
-class _Git:
-    """git for one repository, with everything of it switched off that could start a program."""
+class ConfinedGit:
+    """git for one repository, with everything of it switched off that could start a program.
 
-    def __init__(self, program: str, top: Path) -> None:
+    `place` says where the repository is, as variables of git's environment. Naming both folders skips the search for a
+    repository, the question of who owns it, and `core.worktree`.
+    """
+
+    def __init__(
+        self, program: str, top: Path, place: Mapping[str, str], settings: Mapping[str, str] | None = None
+    ) -> None:
         self._program = os.path.realpath(program)
-        self._top = top
-        self._settings: dict[str, str] = dict(_OVERRIDES)
+        self._top, self._place = top, place
+        self._settings: dict[str, str] = {**_OVERRIDES, **(settings or {})}
 
     def silence(self, names: list[str]) -> None:
         """Empty every driver that the repository defines, by the names of its settings."""
@@ -186,19 +192,17 @@ class _Git:
             elif driver.startswith("diff."):
                 self._settings |= {f"{driver}.command": "", f"{driver}.textconv": ""}
 
-    async def __call__(self, *arguments: str, may_fail: bool = False) -> str:
+    async def __call__(self, *arguments: str, may_fail: bool = False, place: Mapping[str, str] | None = None) -> str:
         import asyncio
 
         from ferrule.process.landlock import Confinement, needed_by
         from ferrule.workspace.child import Child
 
         command = [self._program, "--no-pager", "--no-optional-locks", "--literal-pathspecs", *arguments]
-        # Naming both folders skips the search for a repository, the question of who owns it, and `core.worktree`.
-        place = {"GIT_DIR": str(self._top / ".git"), "GIT_WORK_TREE": str(self._top)}
         child = Child(
             command,
             folder=self._top,
-            environment={**_ENVIRONMENT, **place, **_as_environment(self._settings)},
+            environment={**_ENVIRONMENT, **self._place, **(place or {}), **_as_environment(self._settings)},
             confinement=Confinement(needed_by(self._program)),
         )
         try:
@@ -260,7 +264,7 @@ def _sort_in(repository: Repository, state: str, name: str) -> None:
         repository.modified.append(name)
 
 
-async def _remote(git: _Git) -> str | None:
+async def _remote(git: ConfinedGit) -> str | None:
     url = await git("config", "--null", "--get", "remote.origin.url", may_fail=True)
     if not url:
         listed = await git("config", "--null", "--get-regexp", r"^remote\..*\.url$", may_fail=True)
@@ -371,7 +375,7 @@ def has_object(repository: str, digest: bytes) -> bool:
     A loose one is read and compared; of one in a pack the pack's own list is believed.
     """
     git = _git_folder(repository)
-    common = _first_line(f"{git}/commondir")
+    common = first_line(f"{git}/commondir")
     folders = [f"{os.path.join(git, common)}/objects" if common else f"{git}/objects"]  # noqa: PTH118
     with contextlib.suppress(OSError):
         folders += _alternates(folders[0])
@@ -396,8 +400,8 @@ def _common_folder(repository: Path) -> list[str]:
     git = os.path.realpath(_git_folder(str(repository)))
     if git == str(repository / ".git"):
         return []
-    common = os.path.realpath(os.path.join(git, _first_line(f"{git}/commondir") or "-"))  # noqa: PTH118
-    is_its_own = os.path.realpath(_first_line(f"{git}/gitdir") or "-") == str(repository / ".git")
+    common = os.path.realpath(os.path.join(git, first_line(f"{git}/commondir") or "-"))  # noqa: PTH118
+    is_its_own = os.path.realpath(first_line(f"{git}/gitdir") or "-") == str(repository / ".git")
     has_all = all(os.path.exists(f"{common}/{name}") for name in ("HEAD", "objects", "refs"))  # noqa: PTH110
     return [common] if is_its_own and has_all and git.startswith(f"{common}/worktrees/") else []
 
@@ -411,17 +415,25 @@ def _alternates(objects: str) -> Iterator[str]:
 
 
 def _is_loose(objects: str, digest: bytes) -> bool:
-    name = digest.hex()
+    return bool(loose_kind(f"{objects}/{digest.hex()[:2]}/{digest.hex()[2:]}", digest))
+
+
+def loose_kind(file: str, digest: bytes, most: int = 1 << 40) -> bytes:
+    """`blob`, `tree`, `commit` or `tag`, of a loose object whose content has the digest that names it; else empty."""
     sum_of, unpacked = hashlib.new(_SUMS[len(digest)], usedforsecurity=False), zlib.decompressobj()
+    head, size = b"", 0
     try:
-        with open(f"{objects}/{name[:2]}/{name[2:]}", "rb", opener=without_waiting) as file:
-            while piece := file.read(_PIECE):
+        with open(file, "rb", opener=without_waiting) as opened:
+            while piece := opened.read(_PIECE):
                 while piece:
-                    sum_of.update(unpacked.decompress(piece, _PIECE))
-                    piece = unpacked.unconsumed_tail
+                    part = unpacked.decompress(piece, _PIECE)
+                    head, size, piece = head or part[:32], size + len(part), unpacked.unconsumed_tail
+                    if size > most:
+                        return b""
+                    sum_of.update(part)
     except (OSError, zlib.error):
-        return False
-    return unpacked.eof and sum_of.digest() == digest
+        return b""
+    return head.partition(b" ")[0] if unpacked.eof and sum_of.digest() == digest else b""
 
 
 def _is_packed(objects: str, digest: bytes) -> bool:
@@ -456,7 +468,7 @@ def _is_listed(pack_index: str, digest: bytes) -> bool:
     return False
 
 
-def _first_line(file: str) -> str:
+def first_line(file: str) -> str:
     """The first line of a small file; empty where there is none. A pipe that stands there is not waited for."""
     try:
         with open(file, "rb", opener=without_waiting) as opened:
@@ -468,7 +480,7 @@ def _first_line(file: str) -> str:
 def _git_folder(repository: str) -> str:
     """Where the repository at a folder keeps its files; a worktree and a submodule say so in a file."""
     git = f"{repository}/.git"
-    said = _first_line(git)  # of a folder it is empty
+    said = first_line(git)  # of a folder it is empty
     return os.path.join(repository, said.removeprefix("gitdir:").strip()) if said else git  # noqa: PTH118
 
 
