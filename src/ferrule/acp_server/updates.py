@@ -21,8 +21,8 @@ from ferrule.agent.agent_events import TODO
 from ferrule.agent.conversation import said_by_user
 from ferrule.core.model import AssistantMessage, ToolResults
 from ferrule.core.phrases import joined, phrase
+from ferrule.core.shown_text import disguises, shown, shown_row
 from ferrule.core.tool import Kind
-from ferrule.policy.shown_text import disguises, shown, shown_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

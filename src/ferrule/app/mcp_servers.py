@@ -120,7 +120,7 @@ def build_servers(
     waiting = [one for one in known.servers if not one.trusted and one.config.enabled]
     notes = [*known.problems, *known.left_out, *of_plugins]
     if waiting:
-        from ferrule.policy.shown_text import shown_argument
+        from ferrule.core.shown_text import shown_argument
 
         names = ", ".join(f"`{one.config.name}`" for one in waiting)
         typed = shown_argument(waiting[0].config.name)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ferrule.cli.words import _, as_warning, localised, said_of
+from ferrule.core.shown_text import disguises, shown, shown_row
 from ferrule.pipeline.confirm import Answer, Choice
-from ferrule.policy.shown_text import disguises, shown, shown_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable

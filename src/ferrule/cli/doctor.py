@@ -270,14 +270,14 @@ def _file(one: KnownServer) -> str:
 
 
 def _quoted(one: KnownServer) -> str:
-    from ferrule.policy.shown_text import shown_argument
+    from ferrule.core.shown_text import shown_argument
 
     return shown_argument(one.config.name)
 
 
 def _one_row(text: str) -> str:
     """What others wrote, so that it cannot pass for another check."""
-    from ferrule.policy.shown_text import shown_row
+    from ferrule.core.shown_text import shown_row
 
     row = shown_row(text)
     return row if len(row) <= _LONGEST else f"{row[: _LONGEST - 1]}…"

@@ -31,7 +31,7 @@ from ferrule.cli.output import print_table, write, write_json
 from ferrule.cli.words import _, localised
 from ferrule.core.nearest import nearest
 from ferrule.core.secrets import is_secret_name
-from ferrule.policy.shown_text import shown_argument, shown_row
+from ferrule.core.shown_text import shown_argument, shown_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -357,7 +357,7 @@ def _attachment_size(one: Attachment) -> str:
 
 def _on_one_row(text: str) -> str:
     """On one row, with all that hides or would steer the terminal visible."""
-    from ferrule.policy.shown_text import shown_row
+    from ferrule.core.shown_text import shown_row
 
     row = shown_row(" ".join(text[: 2 * _LONGEST_PART].split()))
     return row if len(row) <= _LONGEST_PART else f"{row[: _LONGEST_PART - 1]}…"

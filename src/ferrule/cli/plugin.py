@@ -15,6 +15,7 @@ from ferrule.cli.options import PlainError, json_option, warn, workspace_option
 from ferrule.cli.output import cut, print_table, write, write_json
 from ferrule.cli.words import _, localised
 from ferrule.core.errors import ToolError
+from ferrule.core.shown_text import shown_row
 from ferrule.mcp_client.remote_tool import tool_name
 from ferrule.plugins.consent import (
     NotAgreed,
@@ -32,7 +33,6 @@ from ferrule.plugins.consent import (
     secrets_of,
 )
 from ferrule.plugins.lock import must_find, read_lock
-from ferrule.policy.shown_text import shown_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence

@@ -136,6 +136,9 @@ class FileEffect:
     """Whether git holds what a deletion or a change would remove; accepted edits never lose what nobody has."""
     opens: bool = False
     """Whether everyone may write it from then on, or it runs with its owner's rights, and did not before (S2)."""
+    internal: bool = False
+    """Whether it is a file inside a git directory that lines of `Effects.git` explain, and that was checked to be one
+    of git's own: an object, a ref. Lists name these only on demand."""
 
     @property
     def words(self) -> str:
@@ -178,6 +181,8 @@ class Effects:
     barriers: tuple[Barrier, ...] = ()
     ignored: bool = False
     """Whether it is nothing but what git ignores, and the user's settings say that commands keep that."""
+    git: tuple[str, ...] = ()
+    """What changed in repositories, as git would say it: "1 commit on master: second; f.txt +1"."""
 
     def __bool__(self) -> bool:
         return bool(self.files or self.barriers)
@@ -189,33 +194,57 @@ class Effects:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many of each: `{"create": 2, "delete": 1}`."""
-        return dict(Counter(one.action for one in self.files))
+        """How many of each: `{"create": 2, "delete": 1}`. What `git` explains is not counted."""
+        return dict(Counter(one.action for one in self.files if not one.internal))
 
     @property
     def reason(self) -> str:
         """What it would do and what it was kept from: "it would change 2 files and delete 1 file"."""
         counts = self.counts
         listed = [phrase(said, files=_files(counts[action])) for action, said in _ACTIONS.items() if counts.get(action)]
+        if self.git:
+            listed.append(phrase("change the repository"))
         done = [phrase("it would {what}", what=_in_words(listed))] if listed else []
         return joined(", ", [*done, *dict.fromkeys(_kept_from(barrier) for barrier in self.barriers)])
 
     def lines(self, most: int = 20) -> list[str]:
-        """One line for each file and each barrier, bounded."""
-        named = [one.words for one in self.files[:most]]
-        if more := len(self.files) - len(named):
+        """What changed in repositories, then one line for each other file and each barrier, bounded."""
+        told = [*self.git, *(one.words for one in self.files if not one.internal)]
+        named = told[:most]
+        if more := len(told) - len(named):
             named.append(phrase("… and {more} more", more=f"{more:,}"))
+        if inside := len(self.internals):
+            named.append(
+                phrase("and 1 file inside .git")
+                if inside == 1
+                else phrase("and {count} files inside .git", count=f"{inside:,}")
+            )
         return [*named, *(one.message for one in self.barriers)]
+
+    @property
+    def internals(self) -> tuple[FileEffect, ...]:
+        """The files that lists name only on demand."""
+        return tuple(one for one in self.files if one.internal)
 
     def as_data(self, most: int = 1000) -> dict[str, Any]:
         """The same for JSON and for records."""
         return {
             "counts": self.counts,
-            "files": [{"action": one.action, "path": one.shown, "node": one.node} for one in self.files[:most]],
+            **({"git": list(self.git[:_MOST_SAID])} if self.git else {}),
+            "files": [
+                {
+                    "action": one.action,
+                    "path": one.shown,
+                    "node": one.node,
+                    **({"internal": True} if one.internal else {}),
+                }
+                for one in sorted(self.files, key=lambda one: one.internal)[:most]
+            ],
             "kept_from": [{"kind": one.kind, "subject": one.subject} for one in self.barriers],
         }
 
 
+_MOST_SAID = 50
 _ACTIONS = {
     "create": phrase("create {files}"),
     "change": phrase("change {files}"),

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import Phrase, glued, phrase, said_by
 from ferrule.core.secrets import redact_text
+from ferrule.core.shown_text import shown_argument
 from ferrule.mcp_client.bounds import NOT_READ, STDERR_KEPT
-from ferrule.policy.shown_text import shown_argument
 
 if TYPE_CHECKING:
     from mcp.shared.exceptions import MCPError

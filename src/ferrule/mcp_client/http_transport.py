@@ -30,10 +30,10 @@ from pydantic_core import from_json
 from ferrule._version import __version__
 from ferrule.core.json_values import MESSAGE_VALUES, has_too_many_values
 from ferrule.core.phrases import phrase
+from ferrule.core.shown_text import shown_argument
 from ferrule.mcp_client import bounds
 from ferrule.mcp_client.bounds import Pace
 from ferrule.mcp_client.server_config import NotSigningIn
-from ferrule.policy.shown_text import shown_argument
 from ferrule.workspace.data_folder import read_json, write_json
 
 if TYPE_CHECKING:

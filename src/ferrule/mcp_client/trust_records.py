@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import TypeAdapter, ValidationError
 
 from ferrule.core.phrases import phrase
+from ferrule.core.shown_text import shown_argument
 from ferrule.mcp_client.remote_tool import RemoteTool
 from ferrule.mcp_client.server_config import without_secrets
-from ferrule.policy.shown_text import shown_argument
 from ferrule.process.references import places_in
 from ferrule.workspace.data_folder import read_json, write_json
 

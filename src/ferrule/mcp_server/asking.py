@@ -22,9 +22,9 @@ from pydantic import BaseModel, ValidationError
 from ferrule.core.elicitation import Elicited
 from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
 from ferrule.core.loops import elsewhere, start_task
+from ferrule.core.shown_text import disguises, shown, shown_row
 from ferrule.core.tool import Kind
 from ferrule.pipeline.confirm import Answer, Choice
-from ferrule.policy.shown_text import disguises, shown, shown_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ferrule.policy.shown_text import shown, shown_row
+from ferrule.core.shown_text import shown, shown_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -19,12 +19,12 @@ from pydantic import ValidationError
 from ferrule.core.errors import ErrorKind, MissingExtra
 from ferrule.core.nearest import edits, nearest
 from ferrule.core.phrases import phrase
+from ferrule.core.shown_text import without_twins
 from ferrule.plugins.fetch import registry_page
 from ferrule.plugins.manifest import Needs, as_object
 from ferrule.plugins.market import find_market, kept_payload, markets, now, refresh_market
 from ferrule.plugins.plugin_files import write_withdrawn
 from ferrule.plugins.signed_index import MarketError, Withdrawal, in_words, parse_index
-from ferrule.policy.shown_text import without_twins
 from ferrule.workspace.data_folder import alone, write_json
 
 if TYPE_CHECKING:

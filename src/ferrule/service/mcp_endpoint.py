@@ -25,6 +25,7 @@ from sqlalchemy import delete, insert, select
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.events import Partial, Progress
 from ferrule.core.result import ErrorInfo, ToolResult
+from ferrule.core.shown_text import shown
 from ferrule.mcp_server.asking import (
     MOST_SHOWN,
     QUESTION_SECONDS,
@@ -38,7 +39,6 @@ from ferrule.mcp_server.http import IDLE_SECONDS, RequestBodies
 from ferrule.mcp_server.server import McpServer
 from ferrule.mcp_server.sessions import ClientSession, follows_tasks
 from ferrule.pipeline.confirm import Choice
-from ferrule.policy.shown_text import shown
 from ferrule.registry.registry import View
 from ferrule.service.approvals import ApprovalProblem, why_not_decide
 from ferrule.service.calls import CallProblem

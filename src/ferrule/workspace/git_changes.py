@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ToolError
 from ferrule.core.phrases import joined, phrase
-from ferrule.policy.shown_text import shown_row
+from ferrule.core.shown_text import shown_row
 from ferrule.workspace.git import ConfinedGit, GitIndex, UnreadableIndex, parse_index
-from ferrule.workspace.git_state import INVALID, OBJECT_ID, GitState, common_folder, content_of, read_git_state
+from ferrule.workspace.git_folders import common_folder
+from ferrule.workspace.git_state import INVALID, OBJECT_ID, GitState, content_of, read_git_state
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence

@@ -69,7 +69,7 @@ def git_folder(repository: str) -> str:
 def common_folder(git: str) -> str:
     """Where a git directory keeps objects and branches: a worktree's is that of its repository."""
     common = first_line(f"{git}/commondir")
-    return os.path.normpath(os.path.join(git, common)) if common else git  # noqa: PTH118
+    return os.path.realpath(os.path.join(git, common)) if common else git  # noqa: PTH118
 
 
 # Objects

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ferrule.workspace.confined import without_waiting
-from ferrule.workspace.git_folders import first_line
+from ferrule.workspace.git_folders import common_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -115,12 +115,6 @@ def state_files(folder: str | Path) -> dict[str, bytes]:
         if f"{common}/worktrees/{name}" != os.path.realpath(folder):
             take_all(f"{common}/worktrees/{name}", f"worktrees/{name}/")
     return found
-
-
-def common_folder(folder: str) -> str:
-    """Where the repository of a git directory keeps what all of its worktrees share."""
-    said = first_line(f"{folder}/commondir")
-    return os.path.realpath(os.path.join(folder, said)) if said else folder  # noqa: PTH118
 
 
 def state_of(files: Mapping[str, bytes]) -> GitState:

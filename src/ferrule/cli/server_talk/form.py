@@ -12,7 +12,7 @@ from ferrule.core.elicitation import Elicited
 from ferrule.core.problems import InvalidParams
 from ferrule.core.schema_params import SchemaParams
 from ferrule.core.secrets import is_secret_name
-from ferrule.policy.shown_text import disguises, shown
+from ferrule.core.shown_text import disguises, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

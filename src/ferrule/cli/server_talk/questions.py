@@ -20,7 +20,7 @@ from ferrule.cli.server_talk.form import BAR, YES, Talk, fill, one_row, ours, th
 from ferrule.cli.status_line import StatusLine
 from ferrule.cli.words import _, as_warning, persons_language
 from ferrule.core.elicitation import Elicited
-from ferrule.policy.shown_text import shown, shown_argument
+from ferrule.core.shown_text import shown, shown_argument
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Mapping, Sequence

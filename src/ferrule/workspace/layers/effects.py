@@ -13,6 +13,7 @@ from ferrule.core.phrases import phrase
 from ferrule.workspace.atomic import has_other_names
 from ferrule.workspace.git_folders import GitFolders
 from ferrule.workspace.ignore_files import IgnoredPaths, is_made_again
+from ferrule.workspace.layers.git_files import git_effects
 from ferrule.workspace.layers.reading import look_again, opened_after, opened_before, pieces
 from ferrule.workspace.names import one_line
 from ferrule.workspace.problems import PathProblem, failed, only_read
@@ -26,7 +27,7 @@ from ferrule.workspace.texts.text import decode
 from ferrule.workspace.tracker import digest, digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -66,9 +67,10 @@ def effects_of(
 ) -> Effects:
     """What the changes of a layer are, in words and as a diff of at most `most_diff` characters.
 
-    The content of what rules keep back is never in it.
+    The content of what rules keep back is never in it. Removals and changes come before what is new.
     """
-    told = _Teller(paths, changes).tell()
+    git, internal = git_effects(changes)
+    told = sorted(_Teller(paths, changes, internal).tell(), key=lambda one: one.effect.action == "create")
     diff: list[str] = []
     left_out = 0
     room = most_diff
@@ -78,12 +80,12 @@ def effects_of(
         elif one.diff:
             diff.append(one.diff)
             room -= len(one.diff)
-    return Effects(tuple(one.effect for one in told), "".join(diff), left_out, barriers)
+    return Effects(tuple(one.effect for one in told), "".join(diff), left_out, barriers, git=tuple(git))
 
 
 class _Teller:
-    def __init__(self, paths: Paths, changes: Sequence[LayerChange]) -> None:
-        self._paths, self._changes = paths, changes
+    def __init__(self, paths: Paths, changes: Sequence[LayerChange], internal: Collection[Path] = ()) -> None:
+        self._paths, self._changes, self._internal = paths, changes, internal
         self._git: dict[Path, IgnoredPaths] = {}
         self._compare, self._hash = _MOST_COMPARED, _MOST_HASHED
         self._held_back: set[Path] = set()
@@ -121,6 +123,7 @@ class _Teller:
                 and _is_file(one.after)
                 and not one.special
                 and not one.twin
+                and one.path not in self._internal
             ):
                 made.setdefault((one.after.size, one.after.mode), []).append(one)
         found: list[tuple[LayerChange, LayerChange]] = []
@@ -128,6 +131,8 @@ class _Teller:
         known: dict[Path, str] = {}
         for one in self._changes:
             if one.after is not None or one.before is None or not _is_file(one.before) or not one.before.size:
+                continue
+            if one.path in self._internal:
                 continue
             near = sorted(
                 (other for other in made.get((one.before.size, one.before.mode), ()) if other.path not in taken),
@@ -160,6 +165,8 @@ class _Teller:
             return _Told(effect, f"{effect.shown}\nold mode {before.mode:o}\nnew mode {after.mode:o}\n")
         recoverable = before is None or before.node is Node.FOLDER or self._is_held(change, before)
         effect = replace(self.effect(change, _action(change), _detail(change)), recoverable=recoverable)
+        if change.path in self._internal:
+            return _Told(replace(effect, internal=True))
         if change.of_folders:
             return _Told(effect)
         if change.path in self._held_back:

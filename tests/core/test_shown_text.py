@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.policy.shown_text import MOST, disguises, shown, shown_argument, shown_row
+from ferrule.core.shown_text import MOST, disguises, shown, shown_argument, shown_row
 
 
 @pytest.mark.parametrize(
