@@ -50,6 +50,7 @@ class Story:
         self._known: set[str] = set()
         self._recorded: dict[str, Recorded] = {}
         self._program: Program | None = None
+        self._listed: list[dict[str, Any]] | None = None
         self.now = self._look()
 
     def close(self) -> None:
@@ -66,6 +67,7 @@ class Story:
         self._tell(f"command ({'work' if self.allow else 'look'}): {command}")
         if self._program is None:
             self._program = self.bench.start(ordered_session(self.allow))
+        self._listed = None
         report = self._program.call(("Bash", {"command": command}))
         self._tell(f"  {report.metadata.get('box')}, code {report.metadata.get('exit_code')}: {report.text[:160]!r}")
         self._require(report.success, "a command failed", report.text)
@@ -102,7 +104,7 @@ class Story:
             self._tell(f"user: {then}")
             run(self.bench.workspace, then)
         meant = self._look()
-        groups = self._groups()
+        groups = self._groups(again=True)
         self._unlock()
         after = self._look()
         self._require_recovered(killed, meant, after, before)
@@ -137,15 +139,15 @@ class Story:
             self.bench.settle()
             output = program.done()
         self._require(not output.says_traceback, "a traceback", output.err)
-        middle = self._look()
-        groups = {one["number"]: one for one in self._groups()}
+        if fate is not None:
+            self._require_only_added(before, self._look())
+        groups = {one["number"]: one for one in self._groups(again=True)}
         after = self._look()
         moved = [number for number, one in groups.items() if one["state"] != old[number]["state"]]
         moved.sort(reverse=verb == "undo")
         self._tell(f"  code {output.code}, changes {moved}: {_message(output.out)[:300]!r}")
         if output.code == 0 and not moved and any(_could(verb, one) for one in old.values()) and not arguments:
             self._fail(f"{verb} did nothing", output.out)
-        self._require_only_added(before, middle)
         self._require_only_added(before, after)
         self._require_files(before, after, [groups[number] for number in moved], verb)
         if verb == "undo":
@@ -309,8 +311,11 @@ class Story:
         self._known |= state.repositories.keys()
         return state
 
-    def _groups(self) -> list[dict[str, Any]]:
-        return self.bench.groups()
+    def _groups(self, *, again: bool = False) -> list[dict[str, Any]]:
+        """The history; it is read anew after a step that may have changed it."""
+        if again or self._listed is None:
+            self._listed = self.bench.groups()
+        return self._listed
 
     def _unlock(self) -> None:
         """What git tells a user to do after a crash."""
