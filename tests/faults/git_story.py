@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NoReturn
 
 from tests.faults.bench import COUNTS, Bench, Tree, differences
 from tests.faults.programs import Program, command_line, ordered_session, ready_then, session
@@ -33,6 +33,16 @@ class Recorded:
         """The working files that it changed."""
         before, after = self.before.files, self.after.files
         return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+
+    @property
+    def lost(self) -> set[str]:
+        """What it deleted in git directories and git has in no other form: refs, objects and files."""
+        found = {path for path in self.before.deleted_until(self.after) if remains(path)}
+        for path, old in self.before.repositories.items():
+            new = self.after.repositories.get(path)
+            found |= old.refs.keys() - (new.refs.keys() if new else set())
+            found |= old.objects - (new.objects if new else frozenset())
+        return found
 
 
 @dataclass
@@ -160,10 +170,13 @@ class Story:
 
     # What must hold
 
-    def require_recorded(self, call: str) -> None:
+    def require_undone(self, call: str) -> None:
         """A command that deleted something in a git directory can be undone, whatever became of the working files."""
-        listed = {one["call_id"] for one in self._groups()}
-        self._require(call in listed, "not on record", self._recorded[call].command)
+        one = self._recorded[call]
+        if not one.changed and not one.lost:
+            return
+        self._require(call in {group["call_id"] for group in self._groups()}, "not on record", one.command)
+        self._require(self.undo("--call", call), "undo did nothing", one.command)
 
     def _require_sound(self, before: State, after: State, what: str) -> None:
         for path, repository in after.repositories.items():
@@ -245,7 +258,7 @@ class Story:
                 faults = new.faults - old.faults
                 self._require(not faults, "undo left a repository broken", f"{path}: {sorted(faults)[:_MOST_TOLD]}")
             for name, value in old.refs.items():
-                if (left and name in left.refs) or name in new.refs:
+                if (left and name in left.refs) or name in new.refs or f"{path}/{name}" in before.git:
                     continue
                 where = f"{path}: {name}"
                 taken = any(one.startswith(f"{name}/") or name.startswith(f"{one}/") for one in new.refs)
@@ -337,7 +350,7 @@ class Story:
         if not holds:
             self._fail(cause, what)
 
-    def _fail(self, cause: str, what: str) -> None:
+    def _fail(self, cause: str, what: str) -> NoReturn:
         raise AssertionError("\n  ".join([f"{cause}: {what}", *self.steps]))
 
 
