@@ -91,32 +91,27 @@ class PutBack:
 def put_back(rows: Iterable[Change], files: FileStates, contents: ContentStore) -> PutBack:
     """Put back what was deleted in git directories and is still missing."""
     done = PutBack()
-    refs: dict[Path, set[str]] = {}
-    for one in sorted((one for one in rows if one.operation is Operation.DELETE), key=_rank):
+    deleted = [one for one in rows if one.operation is Operation.DELETE]
+    # Before anything is there again: a ref that was packed as well must not count as there for that.
+    refs = {git: read_git_state(git).refs for git in {one.repository for one in deleted if one.repository}}
+    for one in sorted(deleted, key=_rank):
         assert one.repository is not None  # noqa: S101 - only those are given to this module
         inner = inner_of(one)
         is_ref = inner.startswith("refs/") and not one.of_folders
-        if os.path.lexists(one.path) or (is_ref and inner in _refs_now(one.repository, refs)):
+        if os.path.lexists(one.path) or (is_ref and inner in refs[one.repository]):
             continue
         try:
-            if not one.covered or (is_ref and not _has_value(one, refs[one.repository], contents)):
+            if not one.covered or (is_ref and not _has_value(one, contents)):
                 raise ContentLost(inner)
             _put_one(one, files, contents)
         except (OSError, PathProblem, ContentLost):
             done.failed.append(phrase("`{name}` could not be put back.", name=_ref_name(inner) if is_ref else inner))
             continue
         if is_ref:
-            refs[one.repository].add(inner)
             done.refs.append(_ref_name(inner))
         elif not one.of_folders:
             done.files[one.repository] += 1
     return done
-
-
-def _refs_now(git: Path, known: dict[Path, set[str]]) -> set[str]:
-    if git not in known:
-        known[git] = set(read_git_state(git).refs)
-    return known[git]
 
 
 def _ref_name(ref: str) -> str:
@@ -126,7 +121,7 @@ def _ref_name(ref: str) -> str:
     return one_line(ref.removeprefix("refs/remotes/"))
 
 
-def _has_value(change: Change, refs: set[str], contents: ContentStore) -> bool:
+def _has_value(change: Change, contents: ContentStore) -> bool:
     """Whether what a ref leads to is there: else it would be a broken one."""
     state = change.before
     if state is None or state.node is not Node.FILE:
@@ -134,7 +129,7 @@ def _has_value(change: Change, refs: set[str], contents: ContentStore) -> bool:
     value = ref_value(contents.get(state.content))
     if OBJECT_ID.fullmatch(value):
         return has_object(str(change.repository), bytes.fromhex(value))
-    return value.removeprefix("ref: ") in refs
+    return value.removeprefix("ref: ") in read_git_state(str(change.repository)).refs
 
 
 def _put_one(change: Change, files: FileStates, contents: ContentStore) -> None:
