@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import subprocess
 from pathlib import Path
+from typing import Any
 
 from ferrule.workspace.paths import Paths, Place
 from ferrule.workspace.snapshots.changes import Caps, Delete, Move, Origin, SetMode, Write
 from ferrule.workspace.snapshots.history import History
+from ferrule.workspace.snapshots.shell_changes import RecordedChanges
 
 MEMORY = Path("/dev/shm")
 """Where fsync costs nothing, for tests that make thousands of changes."""
@@ -70,3 +74,45 @@ class Room:
     def disk(self) -> int:
         """The bytes that the store takes on the disk."""
         return sum(path.stat().st_blocks * 512 for path in self.store.rglob("*") if path.is_file())
+
+
+BASH = shutil.which("bash") or "/bin/bash"
+
+
+class Shop:
+    """A workspace in which a real bash runs scripts."""
+
+    def __init__(self, folder: Path, caps: Caps | None = None) -> None:
+        self.room = Room(folder, caps)
+        self.tree = self.room.tree
+        self.changes = self.room.history.shell_changes
+
+    def again(self) -> None:
+        """As the next start of the program does."""
+        self.room.again()
+        self.changes = self.room.history.shell_changes
+
+    def run(self, script: str, call: str = "1") -> RecordedChanges:
+        origin = Origin(call=call, tool="Bash")
+        self.changes.begin(origin)
+        self.bash(script)
+        return self.changes.end(origin)
+
+    def bash(self, script: str) -> None:
+        subprocess.run([BASH, "-c", script], cwd=self.tree, check=False, capture_output=True, stdin=subprocess.DEVNULL)
+
+    def look(self) -> dict[str, Any]:
+        """Every file, link and folder with its mode."""
+        found: dict[str, Any] = {}
+        for folder, folders, files in os.walk(self.tree):
+            for name in (*folders, *files):
+                path = Path(folder) / name
+                state = path.lstat()
+                key = os.path.relpath(path, self.tree)
+                if stat.S_ISLNK(state.st_mode):
+                    found[key] = ("link", str(path.readlink()))
+                elif stat.S_ISDIR(state.st_mode):
+                    found[key] = ("folder", stat.S_IMODE(state.st_mode))
+                else:
+                    found[key] = ("file", stat.S_IMODE(state.st_mode), path.read_bytes())
+        return found

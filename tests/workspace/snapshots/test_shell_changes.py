@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import stat
 import subprocess
 import sys
 import tempfile
@@ -17,54 +16,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
-from tests.workspace.history_room import MEMORY, Room
+from tests.workspace.history_room import MEMORY, Room, Shop
 
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots import shell_changes
 from ferrule.workspace.snapshots.changes import Caps, Origin
 from ferrule.workspace.snapshots.content_store import ContentStore
 from ferrule.workspace.snapshots.shell_changes import RecordedChanges
-
-BASH = shutil.which("bash") or "/bin/bash"
-
-
-class Shop:
-    """A workspace in which a real bash runs scripts."""
-
-    def __init__(self, folder: Path, caps: Caps | None = None) -> None:
-        self.room = Room(folder, caps)
-        self.tree = self.room.tree
-        self.changes = self.room.history.shell_changes
-
-    def again(self) -> None:
-        """As the next start of the program does."""
-        self.room.again()
-        self.changes = self.room.history.shell_changes
-
-    def run(self, script: str, call: str = "1") -> RecordedChanges:
-        origin = Origin(call=call, tool="Bash")
-        self.changes.begin(origin)
-        self.bash(script)
-        return self.changes.end(origin)
-
-    def bash(self, script: str) -> None:
-        subprocess.run([BASH, "-c", script], cwd=self.tree, check=False, capture_output=True, stdin=subprocess.DEVNULL)
-
-    def look(self) -> dict[str, Any]:
-        """Every file, link and folder with its mode."""
-        found: dict[str, Any] = {}
-        for folder, folders, files in os.walk(self.tree):
-            for name in (*folders, *files):
-                path = Path(folder) / name
-                state = path.lstat()
-                key = os.path.relpath(path, self.tree)
-                if stat.S_ISLNK(state.st_mode):
-                    found[key] = ("link", str(path.readlink()))
-                elif stat.S_ISDIR(state.st_mode):
-                    found[key] = ("folder", stat.S_IMODE(state.st_mode))
-                else:
-                    found[key] = ("file", stat.S_IMODE(state.st_mode), path.read_bytes())
-        return found
 
 
 @pytest.fixture

@@ -46,19 +46,34 @@ def test_pipes_and_sockets_are_passed_over(tmp_path: Path):
     assert look(tmp_path).seen == {}
 
 
-def test_folders_of_git_and_of_package_managers_are_named_and_not_entered(tmp_path: Path):
-    for name in (".git", "node_modules", "deep/.git", "deep/env"):
+def test_folders_of_package_managers_are_named_and_not_entered(tmp_path: Path):
+    for name in (".hg", "node_modules", "deep/.jj", "deep/env"):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "inner").write_text("x")
     (tmp_path / "deep" / "env" / "pyvenv.cfg").write_text("")
     found = look(tmp_path)
     assert names(found, tmp_path) == {"deep", "deep/env"}
     assert {os.path.relpath(path, tmp_path.resolve()) for path in found.left_out} == {
-        ".git",
+        ".hg",
         "node_modules",
-        "deep/.git",
+        "deep/.jj",
         "deep/env",
     }
+
+
+def test_git_directories_are_left_out_first_where_there_are_too_many_files(tmp_path: Path):
+    for folder in (".git", ".git/objects", "src", "bare", "bare/objects", "bare/refs"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "bare" / "HEAD").touch()
+    for number in range(20):
+        (tmp_path / "src" / str(number)).touch()
+        (tmp_path / ".git" / "objects" / str(number)).touch()
+        (tmp_path / "bare" / "objects" / str(number)).touch()
+    found = look(tmp_path, most=30)
+    assert found.whole
+    assert {os.path.relpath(path, tmp_path.resolve()) for path in found.left_out} == {".git", "bare"}
+    assert names(found, tmp_path) == {"src", *(f"src/{number}" for number in range(20))}
+    assert look(tmp_path, most=200).left_out == set()
 
 
 def test_the_workspace_itself_may_be_a_virtual_environment(tmp_path: Path):

@@ -98,10 +98,14 @@ def put_back(rows: Iterable[Change], files: FileStates, contents: ContentStore) 
         assert one.repository is not None  # noqa: S101 - only those are given to this module
         inner = inner_of(one)
         is_ref = inner.startswith("refs/") and not one.of_folders
-        if os.path.lexists(one.path) or (is_ref and inner in refs[one.repository]):
+        if is_ref:
+            _clear_empty(one.path)
+        if (os.path.lexists(one.path) and not (is_ref and one.path.is_dir())) or (
+            is_ref and inner in refs[one.repository]
+        ):
             continue
         try:
-            if not one.covered or (is_ref and not _has_value(one, contents)):
+            if not one.covered or (is_ref and (one.path.is_dir() or not _has_value(one, contents))):
                 raise ContentLost(inner)
             _put_one(one, files, contents)
         except (OSError, PathProblem, ContentLost):
@@ -112,6 +116,13 @@ def put_back(rows: Iterable[Change], files: FileStates, contents: ContentStore) 
         elif not one.of_folders:
             done.files[one.repository] += 1
     return done
+
+
+def _clear_empty(folder: Path) -> None:
+    """Remove folders without a ref in them where a ref has to be, as git does."""
+    with suppress(OSError):
+        for name, _, _ in os.walk(folder, topdown=False):
+            os.rmdir(name)  # noqa: PTH106
 
 
 def _ref_name(ref: str) -> str:
