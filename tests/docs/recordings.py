@@ -227,7 +227,7 @@ def twenty_steps(recording: _Recording) -> None:
         chat.prompt()
         recording.mark("skill", chat)
         chat.type("/undo 2")
-        chat.wait("Commits and branches stay as they are.")
+        chat.wait("price.py — as before")
         chat.prompt()
         recording.mark("undo", chat)
         chat.type("/rewind 1")
