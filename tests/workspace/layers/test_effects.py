@@ -50,11 +50,11 @@ def test_each_path_has_a_line_and_texts_have_a_diff(root: Path) -> None:
     )
     assert told.lines() == snapshot(
         [
-            "delete moved (renamed to d/moved)",
-            "delete old.txt (+0 -1)",
             "change a.py (+1 -1)",
             "rename d/moved (from moved)",
             "change link (+1 -1) (-> d)",
+            "delete moved (renamed to d/moved)",
+            "delete old.txt (+0 -1)",
             "change the permissions of run.sh (0644 -> 0755)",
             "create bin (binary, 2 bytes)",
             "create empty/",
@@ -64,10 +64,6 @@ def test_each_path_has_a_line_and_texts_have_a_diff(root: Path) -> None:
         ]
     )
     assert told.diff == snapshot("""\
---- a/old.txt
-+++ /dev/null
-@@ -1 +0,0 @@
--gone
 --- a/a.py
 +++ b/a.py
 @@ -1,3 +1,3 @@
@@ -84,6 +80,10 @@ rename to d/moved
 \\ No newline at end of file
 +d
 \\ No newline at end of file
+--- a/old.txt
++++ /dev/null
+@@ -1 +0,0 @@
+-gone
 run.sh
 old mode 644
 new mode 755

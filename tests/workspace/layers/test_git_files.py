@@ -199,7 +199,7 @@ def test_every_change_is_listed_or_explained(steps: list[str]) -> None:
             if one.internal:
                 assert told.git
                 assert not any(
-                    part in one.shown for part in ("hooks", "config", "description", "info/", "junk", "gitdir")
+                    part in one.shown for part in ("hooks", "config", "description", ".git/info/", "junk", "gitdir")
                 )
         implied = {str(one.path) for one in changes if one.of_folders and one.path in filled}
         assert {str(one.path) for one in changes} - implied <= {one.path for one in told.files}

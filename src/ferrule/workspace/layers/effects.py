@@ -45,7 +45,6 @@ _OF_OPENING = 4_000
 _MOST_HASHED = 256_000_000
 _UNUSUAL = 0o7111
 """Permission bits that are worth a word in a new file: somebody may run it, or it runs as somebody else."""
-_ORDER = {"delete": 0, "create": 2}
 _NODES: dict[Node, NodeKind] = {Node.FILE: "file", Node.LINK: "link", Node.FOLDER: "folder"}
 
 
@@ -71,7 +70,7 @@ def effects_of(
     The content of what rules keep back is never in it. Removals and changes come before what is new.
     """
     git, internal = git_effects(changes)
-    told = sorted(_Teller(paths, changes, internal).tell(), key=lambda one: _ORDER.get(one.effect.action, 1))
+    told = sorted(_Teller(paths, changes, internal).tell(), key=lambda one: one.effect.action == "create")
     diff: list[str] = []
     left_out = 0
     room = most_diff
