@@ -76,6 +76,24 @@ async def test_what_only_read_is_answered_at_once(root: Path) -> None:
     assert result.metadata["box"] == "look"
 
 
+async def test_a_commit_is_asked_about_as_git_would_say_it(root: Path) -> None:
+    """P4: what it means, and the working file; the files inside `.git` are there on demand."""
+    async with desk(root, "y") as at:
+        who = "-c user.name=x -c user.email=x@y.z"
+        result = await at.bash(f"echo three >> a.txt; git add -A; git {who} commit -q -m second")
+    branch = subprocess.run(("git", "branch", "--show-current"), cwd=root, capture_output=True, text=True, check=True)
+    effects = at.asked[0].effects
+    assert effects is not None
+    assert effects.lines() == [
+        f"1 commit on {branch.stdout.strip()}: second; a.txt +1",
+        "change a.txt (+1 -0)",
+        f"and {len(effects.internals)} files inside .git",
+    ]
+    assert result.metadata["effects"]["git"] == list(effects.git)
+    assert subprocess.run(("git", "fsck", "--strict"), cwd=root, check=True, capture_output=True).returncode == 0
+    assert subprocess.run(("git", "status", "-s"), cwd=root, check=True, capture_output=True).stdout == b""
+
+
 async def test_what_changed_something_asks_with_exactly_that(root: Path) -> None:
     """P4: the user sees what it did, as a list and as a diff, and yes makes it real."""
     async with desk(root, "y") as at:

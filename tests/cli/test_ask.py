@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule.cli.ask import DIFF_LINES, TerminalAsker, say_yes, show, understood
-from ferrule.core.call import CallInfo
+from ferrule.cli.ask import DIFF_LINES, TerminalAsker, files_asked_for, say_yes, show, understood
+from ferrule.core.call import CallInfo, Effects, FileEffect
 from ferrule.core.tool import Invocation
 from ferrule.pipeline.confirm import Answer, Choice, Question
 
@@ -159,6 +159,23 @@ def test_a_rule_that_cannot_be_saved_is_said_and_holds_for_the_session(
     monkeypatch.setenv("FERRULE_CONFIG", "/dev/null")
     assert understood("s", question()) == Answer(Choice.ALWAYS)
     assert "the rule was not saved: /dev/null is not a file" in capsys.readouterr().err
+
+
+def test_files_that_a_line_explains_are_listed_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
+    index = FileEffect("change", "/w/.git/index", ".git/index", internal=True)
+    said = Effects((FileEffect("change", "/w/f", "f", added=1), index), git=("1 commit on master: second; f +1",))
+    asked = replace(question("git commit"), effects=said)
+    show(asked)
+    shown = capsys.readouterr().err
+    assert "  - 1 commit on master: second; f +1\n  - change f (+1 -0)\n  - and 1 file inside .git\n" in shown
+    assert "Type f to list every file." in shown
+    assert files_asked_for(" F ", asked) == [
+        "- 1 commit on master: second; f +1",
+        "- change f (+1 -0)",
+        "- change .git/index",
+    ]
+    assert files_asked_for("no", asked) == []
+    assert files_asked_for("f", question("ls")) == []
 
 
 def test_no_answer_is_taken_from_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,6 +187,7 @@ def asked(
         kind=kind_of(invocation.tool),
         status="pending",
         content=content,
+        raw_output=question.effects.as_data() if question.effects is not None else None,
     )
     return update, options
 

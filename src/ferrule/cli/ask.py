@@ -48,6 +48,7 @@ def typed_line() -> str:
 _YES = ("y", "yes", "是")
 _ALWAYS = ("a", "always", "总是")
 _SAVE = ("s", "save", "保存")
+_FILES = ("f", "files", "文件")
 _NO = re.compile(r"(?:no?|否)(?:[\s:,，：]+(?P<why>.*))?", re.IGNORECASE | re.DOTALL)
 _MOST_REASON = 2000
 DIFF_LINES = 500
@@ -99,6 +100,10 @@ class TerminalAsker:
             forget_what_was_typed()
             self.show(question)
             typed = typed_line()  # nothing else should go on while the person thinks
+            while files := files_asked_for(typed, question):
+                _say("\n".join(f"  {line}" for line in files))
+                click.echo(choices_of(question), nl=False, err=True)
+                typed = typed_line()
         except EOFError:
             typed = ""
         except KeyboardInterrupt:
@@ -136,6 +141,8 @@ def lines_of(question: Question) -> list[AnswerLine]:
     lines += [AnswerLine(line, of_the_call=True) for line in shown(question.summary).split("\n")]
     if question.effects is not None:
         lines += [AnswerLine(f"- {shown_row(localised(line))}", of_the_call=True) for line in question.effects.lines()]
+        if question.effects.folded:
+            lines.append(AnswerLine(_("Type f to list every file.")))
     if found := disguises(question.summary):
         lines.append(
             AnswerLine(_("it contains {what}").format(what=_(", ").join(_(one) for one in found)), warning=True)
@@ -151,6 +158,14 @@ def lines_of(question: Question) -> list[AnswerLine]:
             AnswerLine(_("  it does not cover: {call}").format(call=shown_row(localised(question.not_covers))))
         )
     return lines
+
+
+def files_asked_for(typed: str, question: Question) -> list[str]:
+    """Every line that the question left out, where the person wants to see them; else none."""
+    if question.effects is None or not question.effects.folded or typed.strip().lower() not in _FILES:
+        return []
+    said = (*question.effects.git, *(one.words for one in question.effects.files))
+    return [f"- {shown_row(localised(line))}" for line in said]
 
 
 def choices_of(question: Question) -> str:

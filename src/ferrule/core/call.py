@@ -113,6 +113,8 @@ NOTHING_SAID = CallInfo()
 # What a call that was tried with its effects held back would change, and what it was kept from.
 
 
+MOST_LINES = 20
+"""What a question lists at most; more can be opened."""
 Action = Literal["create", "change", "delete", "rename", "mode"]
 NodeKind = Literal["file", "folder", "link", "special"]
 
@@ -203,15 +205,16 @@ class Effects:
         counts = self.counts
         listed = [phrase(said, files=_files(counts[action])) for action, said in _ACTIONS.items() if counts.get(action)]
         if self.git:
-            listed.append(phrase("change the repository"))
+            listed.append(phrase("change the git repository"))
         done = [phrase("it would {what}", what=_in_words(listed))] if listed else []
         return joined(", ", [*done, *dict.fromkeys(_kept_from(barrier) for barrier in self.barriers)])
 
-    def lines(self, most: int = 20) -> list[str]:
+    def lines(self, most: int = MOST_LINES) -> list[str]:
         """What changed in repositories, then one line for each other file and each barrier, bounded."""
-        told = [*self.git, *(one.words for one in self.files if not one.internal)]
-        named = told[:most]
-        if more := len(told) - len(named):
+        files = [one for one in self.files if not one.internal]
+        said = self.git[: most - min(len(files), most // 2)]
+        named = [*said, *(one.words for one in files[: most - len(said)])]
+        if more := len(self.git) + len(files) - len(named):
             named.append(phrase("… and {more} more", more=f"{more:,}"))
         if inside := len(self.internals):
             named.append(
@@ -225,6 +228,11 @@ class Effects:
     def internals(self) -> tuple[FileEffect, ...]:
         """The files that lists name only on demand."""
         return tuple(one for one in self.files if one.internal)
+
+    @property
+    def folded(self) -> bool:
+        """Whether `lines` leaves any file out."""
+        return bool(self.internals) or len(self.git) + len(self.files) > MOST_LINES
 
     def as_data(self, most: int = 1000) -> dict[str, Any]:
         """The same for JSON and for records."""

@@ -22,6 +22,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from pydantic import ValidationError
 from sqlalchemy import delete, insert, select
 
+from ferrule.core.call import MOST_LINES
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.events import Partial, Progress
 from ferrule.core.result import ErrorInfo, ToolResult
@@ -538,7 +539,11 @@ class _Following:
 def _shown_question(question: Mapping[str, Any]) -> ShownQuestion:
     effects: Mapping[str, Any] = question["effects"] or {}
     kept_from = effects.get("kept_from", [])
-    lines = [f"{one['action']} {one['path']}" for one in effects.get("files", [])[:20]]
+    files = effects.get("files", [])
+    listed = [one for one in files if not one.get("internal")]
+    lines = [*effects.get("git", [])[:MOST_LINES], *(f"{one['action']} {one['path']}" for one in listed[:MOST_LINES])]
+    if inside := len(files) - len(listed):
+        lines.append(f"and {inside:,} files inside .git" if inside > 1 else "and 1 file inside .git")
     lines += [f"kept from ({one['kind']}): {one['subject']}" for one in kept_from]
     return ShownQuestion(
         question["summary"], question["reason"], question["rule"], question["warning"] or None,

@@ -205,7 +205,8 @@ class _Teller:
         *,
         reports: bool,
     ) -> None:
-        self._git, self._before, self._after, self._indexes, self._packs = git, before, after, indexes, packs
+        self._git, self._before, self._after, self._packs = git, before, after, packs
+        self._indexes = None if None in indexes else [one if one and Path(one).is_file() else "" for one in indexes]
         self._reports = reports
         self._detailed = 0
         width = max((len(one) for one in (before.commit, after.commit, *after.refs.values())), default=0)
@@ -472,15 +473,15 @@ class _Teller:
 
     async def _staged(self) -> tuple[list[str], list[str]]:
         """What was staged and unstaged, and new conflicts."""
-        if None in self._indexes:
+        if self._indexes is None:
             return [], []
-        indexes = [_index(one or "") for one in self._indexes]
+        indexes = [_index(one) for one in self._indexes]
         states = (self._before, self._after)
         if indexes[0] is not None and indexes[0] == indexes[1] and self._before.commit == self._after.commit:
             return [], []
         old, new = [
-            await self._differing(state.commit or self._empty_tree, path if path and index != GitIndex() else "")
-            for state, path, index in zip(states, self._indexes, indexes, strict=True)
+            await self._differing(state.commit or self._empty_tree, path)
+            for state, path in zip(states, self._indexes, strict=True)
         ]
         conflicts = [name for name, found in new.items() if found == "U" and old.get(name) != "U"]
         staged = [name for name, found in new.items() if found not in ("U", old.get(name))]

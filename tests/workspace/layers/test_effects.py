@@ -51,14 +51,14 @@ def test_each_path_has_a_line_and_texts_have_a_diff(root: Path) -> None:
     assert told.lines() == snapshot(
         [
             "change a.py (+1 -1)",
-            "create bin (binary, 2 bytes)",
             "rename d/moved (from moved)",
-            "create empty/",
             "change link (+1 -1) (-> d)",
             "delete moved (renamed to d/moved)",
             "delete old.txt (+0 -1)",
-            "create p (a pipe: cannot be kept)",
             "change the permissions of run.sh (0644 -> 0755)",
+            "create bin (binary, 2 bytes)",
+            "create empty/",
+            "create p (a pipe: cannot be kept)",
             "create tool (+1 -0) (0755)",
             "create tool2 (+1 -0) (0755, a copy of tool, not a hard link)",
         ]

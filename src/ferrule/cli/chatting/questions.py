@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from ferrule.cli.ask import DIFF_LINES, choices_of, lines_of, understood
+from ferrule.cli.ask import DIFF_LINES, choices_of, files_asked_for, lines_of, understood
 from ferrule.cli.chatting.call_view import diff_rows
 from ferrule.cli.chatting.screen import kept, one_line, wrapped
 from ferrule.cli.server_talk.questions import BAR, NO_TERMINAL
@@ -129,6 +129,11 @@ class ChatAsker:
     async def _answered(self, question: Question) -> Answer:
         try:
             typed = await self._place.person.answer()
+            while files := files_asked_for(typed, question):
+                width = self._screen.width
+                rows = [self._screen.paint("strong", row) for line in files for row in kept(line, width, _INDENT)]
+                self._screen.write([*rows, *wrapped(choices_of(question).strip(), width)])
+                typed = await self._place.person.answer()
         except EOFError:
             typed = ""
         except KeyboardInterrupt:

@@ -171,7 +171,8 @@ class _Repository:
     def _about_objects(self, lost: set[str], *, alone: bool) -> Iterator[Phrase]:
         of_objects = [one for name, one in self._changes.items() if _LOOSE.fullmatch(name) or _PACK.fullmatch(name)]
         if lost:
-            yield phrase("{count} objects removed for good", count=f"{len(lost):,}")
+            count = f"{len(lost):,}"
+            yield phrase("{count} objects removed", count=count) if len(lost) > 1 else phrase("1 object removed")
         elif alone and any(one.after is None for one in of_objects):
             yield phrase("git repacked its objects; no ref changed")
         elif alone and of_objects:
@@ -211,7 +212,7 @@ class _Repository:
             return self._believed and (before is None if after is not None else not lost)
         own = _OWN.match(name)
         inner = name[own.end() :] if own else name
-        if inner in _MESSAGES and not self._named:
+        if (inner in _MESSAGES and not self._named) or (name == "index" and after is None):
             return False
         return all(self._holds(name, inner, _bytes(one, side)) for side in (before, after) if side is not None) and (
             not inner.startswith("logs/") or self._only_grew(name, one)
