@@ -123,7 +123,7 @@ def _described(
     program = find_program("git", [Path(folder).parent, *outside]) if ask and stores else None
     with _borrowing(common_folder(folder), stores, before, after) as (place, variables):
         git = ConfinedGit(program, place, variables, _SETTINGS) if program is not None else None
-        teller = _Teller(_Asked(git), before, after, indexes, packs, reports=reports)
+        teller = _Describer(_Asked(git), before, after, indexes, packs, reports=reports)
         # Callers may be in a thread with a loop of its own or without one.
         with ThreadPoolExecutor(1, "ferrule-git") as pool:
             return pool.submit(asyncio.run, teller.tell()).result()
@@ -192,7 +192,7 @@ class _Range:
     subjects: str
 
 
-class _Teller:
+class _Describer:
     """Says what differs between two states; with `reports`, what is there to stay, and how to drop it."""
 
     def __init__(

@@ -113,7 +113,7 @@ def test_a_ref_whose_place_is_taken_is_said_to_be_missing(shop: Repository):
     shop.bash("git branch side")
     shop.run("git branch -D side")
     shop.bash("git branch side/one")
-    assert "`branch side` could not be put back." in shop.undo()
+    assert "branch side could not be put back." in shop.undo()
     assert shop.git("rev-parse", "side/one") == shop.git("rev-parse", "main")
 
 

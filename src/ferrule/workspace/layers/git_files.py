@@ -54,7 +54,7 @@ def git_effects(changes: Sequence[LayerChange]) -> tuple[list[str], set[Path]]:
     lines: list[str] = []
     explained: set[Path] = set()
     for (layer, folder), found in _by_repository(changes).items():
-        repository = _Repository(layer, folder, found)
+        repository = _ChangedRepository(layer, folder, found)
         said = repository.tell()
         top = folder.removesuffix(".git").rstrip("/")
         lines += [phrase("in {folder}: {what}", folder=one_line(top), what=line) if top else line for line in said]
@@ -91,7 +91,7 @@ def _is_git_folder(layer: Layer, folder: str) -> bool:
     )
 
 
-class _Repository:
+class _ChangedRepository:
     """One git directory, the files of which a layer changes."""
 
     def __init__(self, layer: Layer, folder: str, changes: dict[str, LayerChange]) -> None:

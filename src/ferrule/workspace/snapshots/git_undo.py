@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
+from ferrule.core.shown_text import shown_row
 from ferrule.workspace.atomic import unfinished_name
 from ferrule.workspace.git_folders import has_object, loose_kind
 from ferrule.workspace.git_state import OBJECT_ID, read_git_state, ref_value
-from ferrule.workspace.names import one_line
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Change, Node, Operation, State
 from ferrule.workspace.snapshots.content_store import ContentLost, is_linked
@@ -109,7 +109,8 @@ def put_back(rows: Iterable[Change], files: FileStates, contents: ContentStore) 
                 raise ContentLost(inner)
             _put_one(one, files, contents)
         except (OSError, PathProblem, ContentLost):
-            done.failed.append(phrase("`{name}` could not be put back.", name=_ref_name(inner) if is_ref else inner))
+            named = _ref_name(inner) if is_ref else f"`{shown_row(inner)}`"
+            done.failed.append(phrase("{name} could not be put back.", name=named))
             continue
         if is_ref:
             done.refs.append(_ref_name(inner))
@@ -126,10 +127,12 @@ def _clear_empty(folder: Path) -> None:
 
 
 def _ref_name(ref: str) -> str:
-    for kind, word in (("refs/heads/", "branch"), ("refs/tags/", "tag")):
-        if ref.startswith(kind):
-            return f"{word} {one_line(ref.removeprefix(kind))}"
-    return one_line(ref.removeprefix("refs/remotes/"))
+    name = shown_row(os.fsencode(ref).decode(errors="replace"))
+    if name.startswith("refs/heads/"):
+        return phrase("branch {name}", name=name.removeprefix("refs/heads/"))
+    if name.startswith("refs/tags/"):
+        return phrase("tag {name}", name=name.removeprefix("refs/tags/"))
+    return name.removeprefix("refs/remotes/")
 
 
 def _has_value(change: Change, contents: ContentStore) -> bool:
