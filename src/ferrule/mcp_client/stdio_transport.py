@@ -41,6 +41,7 @@ from ferrule.mcp_client import bounds
 from ferrule.mcp_client.bounds import Pace
 from ferrule.mcp_client.failures import NO_MESSAGE, Malformed
 from ferrule.process import launcher
+from ferrule.process.arguments import BadArgument, CommandLine, checked_environment
 from ferrule.process.box import BoxFailed, open_box, start_box
 from ferrule.process.profile import Bounds, Profile
 from ferrule.process.sandbox.denials import SandboxRefused
@@ -157,7 +158,10 @@ async def start_program(
 ) -> tuple[Box, tuple[int, int, int]]:
     """Start it; our ends of its standard streams are the caller's to close. Raises `CannotStart`."""
     executable = _must_find(arguments[0], folder, environment)
-    words = (executable, *arguments[1:])
+    try:
+        words, environment = CommandLine((executable, *arguments[1:])), checked_environment(environment)
+    except BadArgument as error:
+        raise CannotStart(said_by(error)) from None
     (reading, stdin), (stdout, writing), (stderr, complaining) = os.pipe(), os.pipe(), os.pipe()
     try:
         if confinement is None:
@@ -173,7 +177,7 @@ async def start_program(
             os.close(ours)
         if isinstance(error, BoxFailed):
             raise CannotStart(error.why) from None
-        if isinstance(error, SandboxRefused):
+        if isinstance(error, (SandboxRefused, BadArgument)):
             raise CannotStart(said_by(error)) from None
         if isinstance(error, (OSError, ValueError)):
             raise CannotStart(str(error)) from None

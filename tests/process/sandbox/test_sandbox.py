@@ -15,7 +15,7 @@ def test_leaving_lets_go_of_everything_once() -> None:
     closed: list[int] = []
     closing = ExitStack()
     closing.callback(closed.append, 1)
-    with Prepared(Launch(("true",)), closing=closing) as prepared:
+    with Prepared(Launch(CommandLine(("true",))), closing=closing) as prepared:
         assert closed == []
     prepared.close()
     assert closed == [1]

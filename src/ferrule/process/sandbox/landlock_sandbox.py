@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
+from ferrule.process.arguments import CommandLine
 from ferrule.process.landlock import kernel_version, open_rules
 from ferrule.process.owned_folders import OwnedFolder
 from ferrule.process.profile import clean_environment, found_program
@@ -94,7 +95,7 @@ class LandlockSandbox:
             group = closing.enter_context(control_group(profile.bounds))
             beside = 0 if os.geteuid() == 0 else threads_of_person()
             launch = Launch(
-                (found_program(arguments[0], environment), *arguments[1:]),
+                CommandLine((found_program(arguments[0], environment), *arguments[1:])),
                 environment,
                 os.path.realpath(profile.folder),
                 descriptors=(rules,),
