@@ -29,6 +29,15 @@ def _usual(*_depends_on: str | None) -> Path:
     return user_data_path("ferrule")
 
 
+def user_settings_file() -> Path:
+    """The person's own settings; `FERRULE_CONFIG` names another file."""
+    if named := os.environ.get("FERRULE_CONFIG"):
+        return Path(named).expanduser()
+    from platformdirs import user_config_path
+
+    return user_config_path("ferrule") / "ferrule.toml"
+
+
 def read_json(file: Path) -> dict[str, Any]:
     """The object in a file; nothing where there is none, or none that can be read."""
     try:

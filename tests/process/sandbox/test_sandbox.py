@@ -7,6 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from ferrule.core.errors import ToolError
+from ferrule.process.arguments import CommandLine
 from ferrule.process.sandbox.denials import SandboxRefused
 from ferrule.process.sandbox.sandbox import Launch, Prepared
 

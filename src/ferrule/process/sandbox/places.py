@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 # Reads git's configuration files strictly, to tell one that only describes a repository from one that runs programs.
@@ -120,7 +120,7 @@ def _quoted(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") + '"'
 
 
-_MOST_SOCKETS = 512
+_MOST_SOCKETS, _MOST_LISTED = 512, 4_000
 _SOCKET = re.compile(r" (/.*)$", re.MULTILINE)
 # Homes, the sockets of services, and folders that everyone may write.
 _REPLACED_FOLDERS = ("/home", "/root", "/run", "/var/tmp")  # noqa: S108 - to be hidden
@@ -143,7 +143,7 @@ _TOOLS_OF_HOME = (
     ".conda/envs", "bin",
 )  # fmt: skip
 # Hidden when the workspace is the home itself, or holds it. Not complete, and the profile may name more.
-_SECRETS_OF_HOME = (
+SECRETS_OF_HOME = (
     ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".config/gh", ".config/op", ".config/git",
     ".config/hub", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".cargo/credentials.toml", ".cargo/credentials",
     ".password-store", ".local/share/keyrings", ".mozilla", ".config/google-chrome", ".config/chromium", ".m2",
@@ -186,6 +186,22 @@ def is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
+def all_but(folder: str, kept_out: frozenset[str]) -> Iterator[str]:
+    """Paths that together hold everything below a folder, except what is kept out."""
+    if folder in kept_out:
+        return
+    if not any(path.startswith(folder.rstrip("/") + "/") for path in kept_out):
+        yield folder
+        return
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.path for entry in entries if not entry.is_symlink()][:_MOST_LISTED]
+    except OSError:
+        return
+    for path in names:
+        yield from all_but(path, kept_out)
+
+
 @lru_cache(maxsize=8)
 def _places(home: str, path: str, python: str) -> Places:
     home = os.path.realpath(home)
@@ -202,7 +218,7 @@ def _places(home: str, path: str, python: str) -> Places:
         if tool not in (home, *folders) and any(is_within(tool, folder) for folder in folders) and _is_ours(tool)
     )
     outer = tuple(tool for tool in shown if not any(tool != other and is_within(tool, other) for other in shown))
-    secrets = _real(tuple(f"{home}/{name}" for name in _SECRETS_OF_HOME))
+    secrets = _real(tuple(f"{home}/{name}" for name in SECRETS_OF_HOME))
     hidden = tuple(path for path in _real((*_HIDDEN_FOLDERS, *_HIDDEN_FILES)) if os.access(path, os.R_OK))
     return Places(home, folders, hidden, outer, secrets)
 
