@@ -19,7 +19,8 @@ from ferrule.core.access import SETTINGS
 from ferrule.core.phrases import phrase
 from ferrule.plugins.manifest import PluginError
 from ferrule.plugins.plugin_files import WRITES
-from ferrule.process.sandbox.places import SECRETS_OF_HOME, all_but, is_within
+from ferrule.process.arguments import wrong_text
+from ferrule.process.sandbox.places import SECRETS_OF_HOME, all_but, is_within, system_places
 from ferrule.workspace.data_folder import data_folder, user_settings_file
 
 if TYPE_CHECKING:
@@ -53,19 +54,24 @@ class FolderDanger:
 
 def dangers_of(folders: Sequence[str], workspace: Path | None) -> tuple[FolderDanger, ...]:
     """All that is dangerous in what a plugin is granted or asks for, the worst first."""
+    if not folders:
+        return ()  # as for most plugins, and nothing has to be looked up then
     judge = _Judge(workspace)
     return tuple(sorted(filter(None, map(judge.danger, folders)), key=lambda one: one.rank))
 
 
-def require_grantable(folders: Iterable[str], workspace: Path) -> None:
+def require_grantable(folders: Sequence[str], workspace: Path) -> None:
     """Raises `PluginError` for a folder that no plugin gets, before the user is asked."""
-    judge = _Judge(workspace)
-    for one in folders:
-        judge.granted(one)
+    if folders:
+        judge = _Judge(workspace)
+        for one in folders:
+            judge.granted(one)
 
 
-def shown_folders(folders: Iterable[str], workspace: Path) -> Iterator[tuple[str, bool]]:
+def shown_folders(folders: Sequence[str], workspace: Path) -> Iterator[tuple[str, bool]]:
     """The real paths that a box shows for what was granted, and whether each may be written. Raises `PluginError`."""
+    if not folders:
+        return
     judge = _Judge(workspace)
     granted = [(one, judge.granted(one)) for one in folders]
     kept_out = (judge.own | judge.shells | judge.secrets) - {real for _, real in granted}
@@ -107,7 +113,7 @@ class _Judge:
         usual = settings.parent.name.casefold() == "ferrule"  # else other things may lie beside it
         self.own = _both((data_folder(), settings.parent if usual else settings, "/etc/ferrule"))
         self.shells = self._of_homes(_SHELLS)
-        self.secrets = self._of_homes(SECRETS_OF_HOME)
+        self.secrets = self._of_homes(SECRETS_OF_HOME) | {*system_places().hidden}
         self._run_by_others = self._of_homes(_RUN_BY_OTHERS)
 
     def _of_homes(self, names: Iterable[str]) -> frozenset[str]:
@@ -136,6 +142,8 @@ class _Judge:
     def _located(self, folder: str) -> tuple[str, str]:
         """By its name and as it really is."""
         written = folder.removesuffix(WRITES)
+        if (wrong := wrong_text(folder)) is not None:
+            raise _refused(ascii(folder)[1:-1], phrase("its name {wrong}", wrong=wrong))
         try:
             named = Path(written).expanduser()
             if not named.is_absolute() and self._workspace is None:
@@ -203,6 +211,13 @@ def _folded(path: str) -> str:
 
 def _both(paths: Iterable[str | Path]) -> frozenset[str]:
     """By their names and as they really are: each may be a link, or lie behind one."""
-    named = [Path(os.path.abspath(path)) for path in paths]  # noqa: PTH100 - not what it leads to
-    behind = (os.path.join(os.path.realpath(one.parent), one.name) for one in named)  # noqa: PTH118 - text
-    return frozenset((*map(str, named), *behind, *map(os.path.realpath, named)))
+    found: set[str] = set()
+    parents: dict[str, str] = {}
+    for path in paths:
+        named = os.path.abspath(path)  # noqa: PTH100 - not what it leads to
+        folder, _, name = named.rpartition("/")
+        if folder not in parents:
+            parents[folder] = os.path.realpath(folder or "/").rstrip("/")
+        behind = f"{parents[folder]}/{name}"
+        found |= {named, behind, os.path.realpath(behind) if os.path.islink(behind) else behind}  # noqa: PTH114 - text
+    return frozenset(found)

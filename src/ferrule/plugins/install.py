@@ -42,7 +42,7 @@ from ferrule.plugins.manifest import (
 )
 from ferrule.plugins.plugin_files import lock_file, plugins_folder
 from ferrule.policy.shown_text import shown_argument
-from ferrule.process.arguments import Arguments, CommandLine
+from ferrule.process.arguments import CommandLine, ProgramWords
 from ferrule.process.owned_folders import OwnedFolder
 from ferrule.workspace.confined import read_given
 
@@ -399,8 +399,8 @@ def _python_packages(
     return packages
 
 
-_QUIETLY = Arguments("--quiet", "--disable-pip-version-check", "--no-input")
-_FROM_LOCK = Arguments("--require-hashes", "--no-deps", "--only-binary", ":all:")
+_QUIETLY = ProgramWords("--quiet", "--disable-pip-version-check", "--no-input")
+_FROM_LOCK = ProgramWords("--require-hashes", "--no-deps", "--only-binary", ":all:")
 _ONLY_WHEELS = """
 import pip._internal.cli.req_command as command
 from pip._internal.exceptions import InstallationError
@@ -423,8 +423,8 @@ class _Pip:
 
     def locked(self, requirements: Sequence[str], python: Path) -> tuple[LockedPackage, ...]:
         # In this very Python, which is the plugin's too, so that nothing but wheels is looked at.
-        words = Arguments("-P").option("-c", _ONLY_WHEELS, "install").add(_QUIETLY)
-        words.add(Arguments("--dry-run", "--ignore-installed", "--report", "-", "--only-binary", ":all:"))
+        words = ProgramWords("-P").option("-c", _ONLY_WHEELS, "install").add(_QUIETLY)
+        words.add(ProgramWords("--dry-run", "--ignore-installed", "--report", "-", "--only-binary", ":all:"))
         done = _run(words.operand(*requirements).line(sys.executable), python.parent)
         report = cast("dict[str, Any]", json.loads(done))
         return tuple(
@@ -438,7 +438,7 @@ class _Pip:
 
     def install(self, lines: Sequence[str], python: Path) -> None:
         with _requirements(lines) as file:
-            words = Arguments("-P", "-m", "pip").option("--python", str(python)).operand("install").add(_QUIETLY)
+            words = ProgramWords("-P", "-m", "pip").option("--python", str(python)).operand("install").add(_QUIETLY)
             _run(words.add(_FROM_LOCK).option("-r", file).line(sys.executable), python.parent)
 
 
@@ -450,17 +450,17 @@ class _Uv:
 
     def locked(self, requirements: Sequence[str], python: Path) -> tuple[LockedPackage, ...]:
         with _requirements(requirements) as file:
-            words = Arguments("pip", "compile", "--quiet").option("--python", str(python))
-            words.add(Arguments("--generate-hashes", "--only-binary", ":all:", "--no-header", "--no-annotate"))
+            words = ProgramWords("pip", "compile", "--quiet").option("--python", str(python))
+            words.add(ProgramWords("--generate-hashes", "--only-binary", ":all:", "--no-header", "--no-annotate"))
             done = _run(words.operand(file).line(self._program), python.parent)
         return tuple(_of_compiled(done))
 
     def install(self, lines: Sequence[str], python: Path) -> None:
         with _requirements(lines) as file:
-            words = Arguments("pip", "install", "--quiet").option("--python", str(python)).add(_FROM_LOCK)
+            words = ProgramWords("pip", "install", "--quiet").option("--python", str(python)).add(_FROM_LOCK)
             _run(words.option("-r", file).line(self._program), python.parent)
         # Not by uv, whose compiler is the plugin's own Python: files of packages (`*.pth`) run when that starts.
-        words = Arguments("-I", "-S", "-m", "compileall", "-qq", "-j", "2").operand(str(python.parents[1] / "lib"))
+        words = ProgramWords("-I", "-S", "-m", "compileall", "-qq", "-j", "2").operand(str(python.parents[1] / "lib"))
         _run(words.line(sys.executable), python.parent, may_fail=True)
 
 
@@ -557,14 +557,14 @@ def _node_packages(manifest: Manifest, program: Path) -> tuple[Manifest, tuple[L
             suggestion=phrase("Install Node, which brings npm."),
         )
     (program / "package.json").write_text('{"private": true}\n', encoding="utf-8")
-    options = Arguments("--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev", "--loglevel=error")
+    options = ProgramWords("--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev", "--loglevel=error")
     options.option("--prefix", str(program))
     # What npm starts itself, to make a package of a repository, obeys variables and not its options.
     apart = {"npm_config_ignore_scripts": "true", "npm_config_git": "/nonexistent"}
-    lock = Arguments("install", "--package-lock-only").add(options).operand(manifest.requirement)
+    lock = ProgramWords("install", "--package-lock-only").add(options).operand(manifest.requirement)
     _run(lock.line(npm), program, variables=apart)
     packages = _locked_by_npm(program)
-    _run(Arguments("ci").add(options).line(npm), program, variables=apart)
+    _run(ProgramWords("ci").add(options).line(npm), program, variables=apart)
     name = manifest.package
     described = as_object(json.loads((program / _MODULES / name / "package.json").read_bytes()))
     bins: Any = described.get("bin")

@@ -104,7 +104,7 @@ def server_of(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
             confinement=_box(plugin, readable, workspace),
         )
     except ConfigProblem as problem:
-        raise PluginError(phrase("{problem}.", problem=problem)) from None
+        raise PluginError(f"{problem}.") from None
 
 
 def _box(plugin: LockedPlugin, readable: Iterable[str], workspace: Path) -> ServerBox:

@@ -32,7 +32,8 @@ PLUGIN_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}(/[a-z0-9][a-z0-9._-]{0,99})
 MANIFEST_FILE = "ferrule-plugin.toml"
 _MOST_BYTES = 1_000_000
 _PACKAGE = re.compile(r"(@[a-z0-9._-]+/)?[A-Za-z0-9][A-Za-z0-9._-]*")
-_VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]{0,99}$"
+VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]{0,99}$"
+OWN_VARIABLES = "FERRULE_"
 
 _OWN_PLACE = re.compile(r"__dirname|HOME|/|pathSeparator|user_config\.[A-Za-z_]\w*")
 
@@ -54,7 +55,7 @@ def _no_place_of_the_users(text: str) -> str:
 
 
 def _not_of_ferrule(name: str) -> str:
-    if name.upper().startswith("FERRULE_"):
+    if name.upper().startswith(OWN_VARIABLES):
         raise ValueError("variables of Ferrule itself are not given to plugins")
     return name
 
@@ -65,7 +66,7 @@ MaybeVersion = Annotated[str, StringConstraints(pattern=r"^(?:[A-Za-z0-9][A-Za-z
 ShortText = Annotated[str, StringConstraints(max_length=2_000), AfterValidator(_plain_text)]
 StartText = Annotated[ShortText, AfterValidator(_no_place_of_the_users)]
 """What a stranger has a server started with."""
-Variable = Annotated[str, StringConstraints(pattern=_VARIABLE)]
+Variable = Annotated[str, StringConstraints(pattern=VARIABLE)]
 GivenVariable = Annotated[Variable, AfterValidator(_not_of_ferrule)]
 ToolKind = Literal["readonly", "write", "execute", "unknown"]
 """`unknown` where the author's form has no kinds, as that of MCP."""
@@ -90,7 +91,8 @@ class Needs(_Declared):
     folders: tuple[ShortText, ...] = ()
     """Each to be read, or with `:write` at its end to be written; `.` is the workspace."""
     secrets: tuple[GivenVariable, ...] = ()
-    programs: tuple[ShortText, ...] = ()
+    programs: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}$")], ...] = ()
+    """Names, never paths: a script of the user's own may hold passwords."""
 
     @field_validator("hosts")
     @classmethod

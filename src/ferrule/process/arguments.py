@@ -71,7 +71,7 @@ class CommandLine(tuple[str, ...]):
         return made
 
 
-class Arguments:
+class ProgramWords:
     """Words in order, options apart from values. `CommandLine` is what comes of it, or a stream for `bwrap --args`."""
 
     __slots__ = ("_words",)
@@ -79,17 +79,17 @@ class Arguments:
     def __init__(self, *options: LiteralString) -> None:
         self._words: list[str] = [*options]
 
-    def option(self, name: LiteralString, *values: str | int) -> Arguments:
+    def option(self, name: LiteralString, *values: str | int) -> ProgramWords:
         """One that takes the next words as they are, so that these may look like anything."""
         self._words += (name, *(_require(str(value), f"`{name}`") for value in values))
         return self
 
-    def joined(self, name: LiteralString, value: str) -> Arguments:
+    def joined(self, name: LiteralString, value: str) -> ProgramWords:
         """One word: `--name=` and its value."""
         self._words.append(_require(f"{name}{value}", f"`{name}`"))
         return self
 
-    def operand(self, *texts: str) -> Arguments:
+    def operand(self, *texts: str) -> ProgramWords:
         """Words that a program tells from its options by their first character."""
         for text in texts:
             if text.startswith("-"):
@@ -97,7 +97,7 @@ class Arguments:
             self._words.append(_require(text, phrase("An argument")))
         return self
 
-    def add(self, others: Arguments) -> Arguments:
+    def add(self, others: ProgramWords) -> ProgramWords:
         self._words += others._words
         return self
 

@@ -196,11 +196,11 @@ class ConfinedGit:
     ) -> str:
         import asyncio
 
-        from ferrule.process.arguments import Arguments
+        from ferrule.process.arguments import ProgramWords
         from ferrule.process.landlock import Confinement, needed_by
         from ferrule.workspace.child import Child
 
-        command = Arguments("--no-pager", "--no-optional-locks", "--literal-pathspecs", *arguments).line(self._program)
+        command = ProgramWords("--no-pager", "--no-optional-locks", "--literal-pathspecs", *arguments).line(self._program)
         child = Child(
             command,
             folder=self._top,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
-from ferrule.process.arguments import Arguments, CommandLine, checked_environment
+from ferrule.process.arguments import CommandLine, ProgramWords, checked_environment
 from ferrule.process.folder_index import open_plain
 from ferrule.process.profile import LayerMount, clean_environment
 from ferrule.process.sandbox.denials import Denial, SandboxRefused, explain
@@ -231,7 +231,7 @@ class _Preparation:
         self._roots = roots
         self._starting, self._closing = ExitStack(), ExitStack()
         self._program = program
-        self._arguments = Arguments()
+        self._arguments = ProgramWords()
         self._descriptors: list[int] = []
         self._places = system_places(closed=profile.closed)
         self._layers = layers_over(roots, profile)
@@ -261,12 +261,15 @@ class _Preparation:
         self._filter_calls()
         info = self._memory("info", b"")
         # Bubblewrap itself is not confined yet: `LD_PRELOAD` and the like must count for what it starts alone.
-        named = Arguments()
+        named = ProgramWords()
         for name, value in checked_environment(environment).items():
             named.option("--setenv", name, value)
         self._arguments.option("--args", self._memory("environment", named.stream())).option("--info-fd", info)
         self._arguments.option("--chdir", os.path.realpath(profile.folder)).option("--")
-        first, covered = Arguments(*_NAMESPACES).add(_system(self._places, profile.bounds.temporary)), self._covered()
+        first, covered = (
+            ProgramWords(*_NAMESPACES).add(_system(self._places, profile.bounds.temporary)),
+            self._covered(),
+        )
         for path in () if covered else self._places.hidden:
             first.add(_hidden(path))
         is_root = os.geteuid() == 0
@@ -312,10 +315,12 @@ class _Preparation:
         add = self._arguments.option
         if self._profile.temporary is not None:
             add("--bind", os.path.realpath(self._profile.temporary), "/tmp")  # noqa: S108 - inside the sandbox
-        for shown in (*places.tools, *map(os.path.realpath, self._profile.readable)):
+        readable = tuple(map(os.path.realpath, self._profile.readable))
+        for shown in (*places.tools, *readable):
             if not any(is_within(shown, root) for root in self._roots):
                 add("--ro-bind", shown, shown)
-        for path in sockets_of_others((*places.folders, "/tmp", "/dev", "/proc", *self._roots)):  # noqa: S108
+        covered = (*places.folders, "/tmp", "/dev", "/proc", *self._roots)  # noqa: S108 - inside the sandbox
+        for path in sockets_of_others(covered, readable):
             add("--ro-bind", "/dev/null", path)
         if not self._profile.closed and (settings := git_settings(places.home)):
             add("--perms", "0644").option("--file", self._memory("gitconfig", settings), f"{places.home}/.gitconfig")
@@ -434,9 +439,9 @@ def _processes_flag() -> str:
 
 
 @lru_cache(maxsize=8)
-def _system(places: Places, temporary: int) -> Arguments:
+def _system(places: Places, temporary: int) -> ProgramWords:
     """What is the same for every command of this user."""
-    shown = Arguments("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev")
+    shown = ProgramWords("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev")
     if os.geteuid() == 0:  # the kernel's settings there are root's to write, with or without capabilities
         shown.option("--remount-ro", "/proc")
     for folder in ("/dev/shm", "/tmp"):  # noqa: S108 - inside the sandbox
@@ -449,9 +454,9 @@ def _system(places: Places, temporary: int) -> Arguments:
     return shown
 
 
-def _hidden(path: str) -> Arguments:
+def _hidden(path: str) -> ProgramWords:
     """Cover what is there: a file with one that cannot be opened, a folder with one that cannot be entered."""
-    made = Arguments()
+    made = ProgramWords()
     try:
         state = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError, PermissionError):

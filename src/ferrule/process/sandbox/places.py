@@ -270,10 +270,14 @@ def _read_git_config(path: str, changed: int, size: int) -> str:
         return ""
 
 
-def sockets_of_others(covered: Sequence[str]) -> list[str]:
-    """Real paths of sockets that are in use now and lie in none of the `covered` folders. That a folder is read-only
-    keeps nobody from using them.
+def sockets_of_others(covered: Sequence[str], shown: Sequence[str] = ()) -> list[str]:
+    """Real paths of sockets that are in use now and lie in none of the `covered` folders, or in one that is `shown`
+    again. That a folder is read-only keeps nobody from using them.
     """
+
+    def is_away(path: str) -> bool:
+        return any(is_within(path, one) for one in covered) and not any(is_within(path, one) for one in shown)
+
     try:
         with open("/proc/net/unix", "rb", 0) as file:  # noqa: PTH123 - on every start
             text = file.read().decode(errors="surrogateescape")
@@ -281,10 +285,10 @@ def sockets_of_others(covered: Sequence[str]) -> list[str]:
         return []
     found: dict[str, None] = {}
     for path in _SOCKET.findall(text):
-        if any(is_within(path, folder) for folder in covered):
+        if is_away(path):
             continue
         real = os.path.realpath(path)
-        if not any(is_within(real, folder) for folder in covered) and _is_socket(real):
+        if not is_away(real) and _is_socket(real):
             found[real] = None
         if len(found) >= _MOST_SOCKETS:
             break

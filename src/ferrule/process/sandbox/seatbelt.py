@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.access import OF_GIT, SETTINGS
 from ferrule.core.phrases import phrase
-from ferrule.process.arguments import Arguments, CommandLine, rule_text
+from ferrule.process.arguments import CommandLine, ProgramWords, rule_text
 from ferrule.process.owned_folders import OwnedFolder
 from ferrule.process.profile import clean_environment
 from ferrule.process.sandbox.bubblewrap import below, writable_roots
@@ -75,7 +75,7 @@ class Seatbelt:
             places = system_places(closed=profile.closed)
             rules = rules_for(replace(profile, guarded=(*profile.guarded, *there)), roots, private, places)
             launch = Launch(
-                Arguments().option("-p", rules).line(PROGRAM, CommandLine(arguments)),
+                ProgramWords().option("-p", rules).line(PROGRAM, CommandLine(arguments)),
                 clean_environment(os.environ, given),
                 os.path.realpath(profile.folder),
                 limits=limits_of(profile, processes=False),
