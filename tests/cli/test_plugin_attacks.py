@@ -625,13 +625,16 @@ def test_a_home_that_was_granted_shows_no_keys_in_the_box(ferrule: Command) -> N
     done = ferrule("plugin", "install", str(wheel), "--yes", "--folder", "~", HOME=str(home))
     assert done.code == 0, done.err
     found = json.loads(ferrule("call", "mcp__leaky__look", "{}", HOME=str(home)).out)["seen"]
-    assert sorted(found[str(home)]) == [".config", "notes"]
+    assert {".config", "notes"} <= {*found[str(home)]}
+    assert not {".ssh", ".bashrc"} & {*found[str(home)]}
     assert found[str(home / ".config")] == ["app"]
 
 
-def test_the_hint_to_build_a_wheel_names_a_folder_and_no_package(ferrule: Command) -> None:
+def test_the_hint_to_build_a_wheel_names_a_folder_and_no_package(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`pip wheel wordy` would fetch a stranger's package of that name, and build it."""
-    (ferrule.folder / "wordy").mkdir()
-    (ferrule.folder / "-r x").mkdir()
-    assert "pip wheel --no-deps ./wordy\n" in ferrule("plugin", "install", "wordy").err
-    assert "pip wheel --no-deps './-r x'\n" in ferrule("plugin", "install", "--", "-r x").err
+    monkeypatch.chdir(place)
+    for name, hint in (("wordy", "./wordy"), ("-r x", "'./-r x'"), (str(place), str(place))):
+        (place / name).mkdir(exist_ok=True)
+        with pytest.raises(PluginError) as refused:
+            find_local(name)
+        assert str(refused.value.suggestion).endswith(f"pip wheel --no-deps {hint}")
