@@ -204,6 +204,17 @@ def test_a_folder_whose_name_looks_like_a_variable_stays_one(place: Path, monkey
     assert CANARY not in "".join([*got.variables.values(), *got.command])
 
 
+def test_ferrules_own_folders_are_empty_in_the_box_wherever_they_lie(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also beside programs, as in `/opt`, of which a box sees everything else."""
+    got = as_usual(place, monkeypatch)
+    own = os.path.realpath(place / "data")
+    assert got.rest.index(("--tmpfs", own)) < got.rest.index(
+        ("--bind", f"{own}/plugins/odd/home", f"{own}/plugins/odd/home")
+    )
+
+
 @pytest.mark.parametrize("name", ["FERRULE_DATA", "ferrule_config", "A=B", "", "A B", "A\0B", "1A"])
 def test_a_plugin_names_no_variable_of_ferrule_and_none_that_is_no_name(name: str) -> None:
     with pytest.raises(PluginError):

@@ -46,6 +46,7 @@ from ferrule.process.box import BoxFailed, open_box, start_box
 from ferrule.process.profile import Bounds, Profile
 from ferrule.process.sandbox.denials import SandboxRefused
 from ferrule.process.sandbox.sandbox import Launch, Prepared
+from ferrule.workspace.data_folder import own_places
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -207,6 +208,7 @@ def _profile(confinement: ServerBox, folder: Path, environment: Mapping[str, str
         environment=environment,
         bounds=Bounds(memory=_MEMORY, processes=_PROCESSES),
         closed=True,
+        emptied=own_places(),
     )
 
 

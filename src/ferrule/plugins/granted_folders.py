@@ -21,7 +21,7 @@ from ferrule.plugins.manifest import PluginError
 from ferrule.plugins.plugin_files import WRITES
 from ferrule.process.arguments import wrong_text
 from ferrule.process.sandbox.places import SECRETS_OF_HOME, all_but, is_within, system_places
-from ferrule.workspace.data_folder import data_folder, user_settings_file
+from ferrule.workspace.data_folder import own_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -109,9 +109,7 @@ class _Judge:
                 homes += [entry.path for entry in os.scandir(folder) if entry.is_dir()]
         real = (os.path.realpath(one) for one in homes if os.path.isdir(one))  # noqa: PTH112 - text
         self._homes = [*dict.fromkeys(one for one in real if one != "/")]
-        settings = user_settings_file()
-        usual = settings.parent.name.casefold() == "ferrule"  # else other things may lie beside it
-        self.own = _both((data_folder(), settings.parent if usual else settings, "/etc/ferrule"))
+        self.own = _both((*own_places(), "/etc/ferrule"))
         self.shells = self._of_homes(_SHELLS)
         self.secrets = self._of_homes(SECRETS_OF_HOME) | {*system_places().hidden}
         self._run_by_others = self._of_homes(_RUN_BY_OTHERS)

@@ -38,6 +38,12 @@ def user_settings_file() -> Path:
     return user_config_path("ferrule") / "ferrule.toml"
 
 
+def own_places() -> tuple[Path, ...]:
+    """What nobody else is shown: the data, and the folder of the settings, or their file where it lies among others."""
+    settings = user_settings_file()
+    return data_folder(), settings.parent if settings.parent.name.casefold() == "ferrule" else settings
+
+
 def read_json(file: Path) -> dict[str, Any]:
     """The object in a file; nothing where there is none, or none that can be read."""
     try:

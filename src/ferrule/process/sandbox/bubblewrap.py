@@ -233,7 +233,7 @@ class _Preparation:
         self._program = program
         self._arguments = ProgramWords()
         self._descriptors: list[int] = []
-        self._places = system_places(closed=profile.closed)
+        self._places = system_places(closed=profile.closed, emptied=profile.emptied)
         self._layers = layers_over(roots, profile)
         self._mounts = mounts_below(self._layers)
 

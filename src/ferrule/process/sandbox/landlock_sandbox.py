@@ -84,7 +84,7 @@ class LandlockSandbox:
         self._refuse_what_it_cannot(profile, roots)
         starting, closing = ExitStack(), ExitStack()
         try:
-            places = system_places(closed=profile.closed)
+            places = system_places(closed=profile.closed, emptied=profile.emptied)
             private = str(closing.enter_context(OwnedFolder(prefix="ferrule-box-")).path)
             temporary = os.path.realpath(profile.temporary or f"{private}/temporary")
             own = _own_home(places, private, temporary)

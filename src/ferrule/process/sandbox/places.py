@@ -168,9 +168,9 @@ class Places:
     """Of the home; to be hidden where the home itself is shown."""
 
 
-def system_places(*, closed: bool = False) -> Places:
-    """Those of this system and user; `closed` has every folder replaced that holds no part of the system itself,
-    and shows no tools of the home.
+def system_places(*, closed: bool = False, emptied: Iterable[Path] = ()) -> Places:
+    """Those of this system and user; `closed` has every folder replaced that holds no part of the system itself, and
+    the `emptied` ones, and shows no tools of the home.
     """
     found = _places(os.environ.get("HOME") or "/", os.environ.get("PATH", ""), sys.base_prefix)
     if not closed:
@@ -178,7 +178,10 @@ def system_places(*, closed: bool = False) -> Places:
     others = (entry.path for entry in os.scandir("/") if entry.is_dir() and entry.name not in _OF_SYSTEM)
     known = (*found.folders, *found.hidden)
     outer = (path for path in _real(tuple(others)) if not any(is_within(path, folder) for folder in known))
-    return replace(found, folders=(*outer, *found.folders), tools=())
+    folders = (*outer, *found.folders)
+    more = _real(tuple(str(one) for one in emptied if one.is_dir()))
+    more = tuple(path for path in more if not any(is_within(path, one) or is_within(one, path) for one in folders))
+    return replace(found, folders=(*folders, *more), tools=())
 
 
 def is_within(path: str, folder: str) -> bool:

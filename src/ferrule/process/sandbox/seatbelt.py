@@ -72,7 +72,7 @@ class Seatbelt:
             sweep = Sweep(watched)
             sweep.begin()
             there = (Path(one.tree.root, path) for one in watched if one.found for path in one.found.marks)
-            places = system_places(closed=profile.closed)
+            places = system_places(closed=profile.closed, emptied=profile.emptied)
             rules = rules_for(replace(profile, guarded=(*profile.guarded, *there)), roots, private, places)
             launch = Launch(
                 ProgramWords().option("-p", rules).line(PROGRAM, CommandLine(arguments)),
