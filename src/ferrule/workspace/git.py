@@ -17,7 +17,7 @@ import tempfile
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, LiteralString, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
@@ -191,16 +191,14 @@ class ConfinedGit:
             elif driver.startswith("diff."):
                 self._settings |= {f"{driver}.command": "", f"{driver}.textconv": ""}
 
-    async def __call__(
-        self, *arguments: LiteralString, may_fail: bool = False, place: Mapping[str, str] | None = None
-    ) -> str:
+    async def __call__(self, *arguments: str, may_fail: bool = False, place: Mapping[str, str] | None = None) -> str:
         import asyncio
 
-        from ferrule.process.arguments import ProgramWords
+        from ferrule.process.arguments import CommandLine
         from ferrule.process.landlock import Confinement, needed_by
         from ferrule.workspace.child import Child
 
-        command = ProgramWords("--no-pager", "--no-optional-locks", "--literal-pathspecs", *arguments).line(self._program)
+        command = CommandLine((self._program, "--no-pager", "--no-optional-locks", "--literal-pathspecs", *arguments))
         child = Child(
             command,
             folder=self._top,
