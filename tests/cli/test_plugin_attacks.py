@@ -582,3 +582,59 @@ def test_a_lock_with_anything_odd_in_it_starts_nothing(ferrule: Command) -> None
 
 if sys.platform != "linux":
     pytestmark = [pytestmark, pytest.mark.skip("boxes of plugins are tested on Linux")]
+
+
+# Grants
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_nine_hundred_folders_hide_nothing_dangerous(ferrule: Command, language: str) -> None:
+    """The worst is listed first, in full, and once more below all else."""
+    home = ferrule.folder / "home"
+    (home / ".ssh").mkdir(parents=True)
+    many = [f"~/folder-with-a-long-name-{number}" for number in range(900)]
+    wheel = wordy(ferrule.folder / "w", needs={"folders": [*many[:450], "~/.ssh", "~", *many[450:]]})
+    said = ferrule("plugin", "install", str(wheel), HOME=str(home), FERRULE_LANG=language)
+    assert said.code == 0, said.err
+    lines = said.err.splitlines()
+    listed = next(line for line in lines if "folder-with-a-long-name-0" in line)
+    assert listed.split(maxsplit=1)[1].startswith("~/.ssh, ~, ~/folder-with-a-long-name-0, ")
+    assert all(f"{one}," in f"{listed}," for one in many)
+    warnings = [line for line in lines if line.startswith(("  Warning: ", "  警告："))]
+    assert [("~/.ssh" in line, "~" in line) for line in warnings] == [(True, True), (False, True)]
+    assert lines.index(warnings[-1]) == len(lines) - 1
+
+
+@pytest.mark.parametrize("folder", ["/", "~:write", "~/.config:write", "~/.bashrc"])
+def test_what_no_plugin_gets_is_refused_before_the_user_is_asked(ferrule: Command, folder: str) -> None:
+    done = ferrule("plugin", "install", str(wordy(ferrule.folder / "w", needs={"folders": [folder]})), "--yes")
+    assert (done.code, f"The folder `{folder}` cannot be granted" in done.err) == (2, True), done.err
+    done = ferrule("plugin", "install", str(wordy(ferrule.folder / "v")), "--yes", "--folder", folder)
+    assert (done.code, f"The folder `{folder}` cannot be granted" in done.err) == (2, True), done.err
+    assert "count_words" not in ferrule("tools").out
+
+
+def test_a_home_that_was_granted_shows_no_keys_in_the_box(ferrule: Command) -> None:
+    needs(shutil.which("bwrap"), "bubblewrap")
+    home = ferrule.folder / "home"
+    for name in (".ssh/id_rsa", ".bashrc", ".config/ferrule/ferrule.toml", ".config/app/a", "notes/a.txt"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("tiger")
+    code = LEAK.replace('("/root", "/home", "/tmp", "/srv", "/mnt")', repr([str(home), str(home / ".config")]))
+    wheel = make_wheel(ferrule.folder / "w", "leaky", code, tools={"look": "readonly"})
+    done = ferrule("plugin", "install", str(wheel), "--yes", "--folder", "~", HOME=str(home))
+    assert done.code == 0, done.err
+    found = json.loads(ferrule("call", "mcp__leaky__look", "{}", HOME=str(home)).out)["seen"]
+    assert {".config", "notes"} <= {*found[str(home)]}
+    assert not {".ssh", ".bashrc"} & {*found[str(home)]}
+    assert found[str(home / ".config")] == ["app"]
+
+
+def test_the_hint_to_build_a_wheel_names_a_folder_and_no_package(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`pip wheel wordy` would fetch a stranger's package of that name, and build it."""
+    monkeypatch.chdir(place)
+    for name, hint in (("wordy", "./wordy"), ("-r x", "'./-r x'"), (str(place), str(place))):
+        (place / name).mkdir(exist_ok=True)
+        with pytest.raises(PluginError) as refused:
+            find_local(name)
+        assert str(refused.value.suggestion).endswith(f"pip wheel --no-deps {hint}")

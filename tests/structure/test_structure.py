@@ -78,6 +78,48 @@ def test_whatever_the_tests_import_is_installed_with_them() -> None:
     } == {}
 
 
+STARTERS = re.compile(
+    r"(subprocess\.(run|Popen|call|check_\w+)|create_subprocess_\w+|subprocess_exec|os\.(exec|spawn|posix_spawn)\w+)$"
+)
+OF_OURS = {
+    "cli/chatting/clipboard.py", "cli/chatting/own_commands.py", "cli/chatting/prompt_input.py",
+    "cli/chatting/session_commands.py", "cli/server_talk/questions.py", "models/local/local_model.py",
+    "models/local/weights.py", "plugins/plugin_documents.py", "policy/program_hook.py", "process/box.py",
+    "process/launcher.py", "process/references.py", "process/sandbox/choose.py", "process/sandbox/forwarder.py",
+    "remote/server.py", "service/outgoing.py", "toolbox/child.py", "toolbox/documents/writing.py",
+}  # fmt: skip
+"""Start programs of ours, or what the user alone wrote: no text from elsewhere is among the words."""
+FROM_OUTSIDE = {"plugins/install.py", "workspace/child.py"}
+"""Start programs with texts from elsewhere, as a `CommandLine`."""
+
+
+def test_a_program_gets_text_from_outside_through_the_one_builder() -> None:
+    """X1: `process/arguments.py` refuses a NUL, and what looks like an option; types say that it was used."""
+    starting = {
+        name(path)
+        for path in MODULES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call) and STARTERS.search(ast.unparse(node.func))
+    }
+    assert starting == OF_OURS | FROM_OUTSIDE, "build its words with `process/arguments.py`, or say why it need not"
+    texts = {name(path): path.read_text(encoding="utf-8") for path in MODULES}
+    assert [one for one in FROM_OUTSIDE if not re.search(r"(command|arguments): CommandLine", texts[one])] == []
+    sandbox = "process/sandbox/sandbox.py"
+    assert re.search(r"class Launch:.*?arguments: CommandLine\n.*?checked_environment\(self", texts[sandbox], re.DOTALL)
+
+
+def test_a_stream_of_options_is_made_by_the_one_builder() -> None:
+    texts = {name(path): path.read_text(encoding="utf-8") for path in MODULES}
+    assert [one for one, text in texts.items() if '"--args"' in text] == ["process/sandbox/bubblewrap.py"]
+    assert [one for one, text in texts.items() if "--setenv\\0" in text] == []
+
+
+def test_what_stands_for_a_variable_is_filled_in_by_the_one_template() -> None:
+    """X1: what was filled in is never looked at again."""
+    texts = {name(path): path.read_text(encoding="utf-8") for path in MODULES}
+    assert [one for one, text in texts.items() if re.search(r"""\.replace\(f?["']\$\{""", text)] == []
+
+
 def _required(distribution: str, extra: str) -> list[str]:
     """What a distribution asks for by itself, or for one of its extras."""
     try:

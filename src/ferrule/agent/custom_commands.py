@@ -43,6 +43,7 @@ _PLAIN = re.compile(r"^(?P<key>[\w-]+)[ \t]*:[ \t]*(?P<value>.*?)[ \t]*$", re.MU
 _HEAD = re.compile(r"\A---[ \t]*\r?\n(?P<yaml>.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _PLACE = re.compile(
     r"\$ARGUMENTS\[(?P<index>\d{1,2})\]|\$(?P<all>ARGUMENTS)\b|\$(?P<at>[1-9])(?!\d)|(?P<args>\{\{args\}\})"
+    r"|(?P<folder>\$\{CLAUDE_SKILL_DIR\})"
 )
 _RUNS = re.compile(r"!`[^`\n]+`|!\{[^}\n]+\}")
 _MOST_FILES = 500
@@ -74,15 +75,20 @@ class CustomCommand:
         """The file's words, with arguments in their places, or at the end where it has none for them."""
         words = _words(arguments)
 
+        named = 0
+
         def put(found: re.Match[str]) -> str:
+            nonlocal named
+            if found["folder"]:
+                return str(self.file.parent)
+            named += 1
             if found["all"] or found["args"]:
                 return arguments
             at = int(found["index"]) if found["index"] else int(found["at"]) - 1
             return words[at] if at < len(words) else ""
 
-        text, places = _PLACE.subn(put, self.body.replace("${CLAUDE_SKILL_DIR}", str(self.file.parent)).strip())
-        parts = [text]
-        if arguments and not places:
+        parts = [_PLACE.sub(put, self.body.strip())]
+        if arguments and not named:
             parts.append(f"Arguments: {arguments}")
         if _RUNS.search(self.body):
             parts.append("[What is marked with `!` was not run; run what you need of it with Bash.]")

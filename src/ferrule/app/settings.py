@@ -17,6 +17,7 @@ from ferrule.core.phrases import phrase
 from ferrule.toolbox.accounts import Accounts, Api, CalendarAccount, Credential, DatabaseAccount, MailAccount, WebAccess
 from ferrule.workspace.confined import read_given
 from ferrule.workspace.data_folder import data_folder
+from ferrule.workspace.data_folder import user_settings_file as user_settings_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -318,15 +319,6 @@ class Settings:
 
 PROJECT_FILE = "ferrule.toml"
 ORGANISATION_FILE = Path("/etc/ferrule/ferrule.toml")
-
-
-def user_settings_file() -> Path:
-    """The person's own settings; `FERRULE_CONFIG` names another file."""
-    if named := os.environ.get("FERRULE_CONFIG"):
-        return Path(named).expanduser()
-    from platformdirs import user_config_path
-
-    return user_config_path("ferrule") / "ferrule.toml"
 
 
 def organisation_settings_file() -> Path:

@@ -77,7 +77,7 @@ def given_to(config: ServerConfig) -> list[str]:
 
     lines: list[str] = []
     if config.folder:
-        lines.append(_("It starts in: {folder}").format(folder=shown_row(config.folder)))
+        lines.append(_("It starts in: {folder}").format(folder=shown_row(str(config.folder))))
     if names := sorted([*config.env, *config.headers]):
         lines.append(_("It receives: {names}").format(names=", ".join(map(shown_row, names))))
     if places := places_in(config.written):
@@ -260,7 +260,7 @@ def _document(one: KnownServer) -> dict[str, object]:
         "enabled": config.enabled,
         "trusted": one.trusted,
         "file": str(one.file) if one.file else None,
-        "command": list(config.command) or None,
+        "command": [str(word) for word in config.command] or None,
         "url": config.shown if config.url else None,
         "env": sorted(config.env),
         "headers": sorted(config.headers),

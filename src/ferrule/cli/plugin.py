@@ -13,7 +13,7 @@ from ferrule._version import __version__
 from ferrule.cli.ask import at_a_terminal, confirmed
 from ferrule.cli.options import PlainError, json_option, warn, workspace_option
 from ferrule.cli.output import cut, print_table, write, write_json
-from ferrule.cli.words import _, localised
+from ferrule.cli.words import _, as_warning, localised
 from ferrule.core.errors import ToolError
 from ferrule.core.shown_text import shown_row
 from ferrule.mcp_client.remote_tool import tool_name
@@ -32,12 +32,14 @@ from ferrule.plugins.consent import (
     remove_plugin,
     secrets_of,
 )
+from ferrule.plugins.granted_folders import dangers_of
 from ferrule.plugins.lock import must_find, read_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from ferrule.plugins.consent import PluginQuestion, ToolChange
+    from ferrule.plugins.granted_folders import FolderDanger
     from ferrule.plugins.install import StagedPlugin
     from ferrule.plugins.lock import LockedPlugin
 
@@ -97,7 +99,7 @@ def _with_grants(command: Any) -> Any:
     return command
 
 
-def _screen(plugin: LockedPlugin, near: Sequence[str]) -> list[str]:
+def _screen(plugin: LockedPlugin, near: Sequence[str], dangers: Sequence[FolderDanger]) -> list[str]:
     """All that a user should know before they agree, on one screen."""
     manifest, grants = plugin.manifest, plugin.grants
     lines = [f"{plugin.name} {manifest.version}", *([f"  {shown_row(manifest.summary)}"] if manifest.summary else [])]
@@ -113,17 +115,32 @@ def _screen(plugin: LockedPlugin, near: Sequence[str]) -> list[str]:
     if near:
         add(_("Warning:"), _("its name resembles {names}").format(names=", ".join(near)))
     unknown = _("not declared; each call asks until you allow the tool")
-    add(_("Tools:"), ", ".join(kinds_of(plugin)) or unknown)
     nothing = _("none")
-    add(_("Network:"), ", ".join(grants.hosts) or nothing)
-    add(_("Folders:"), ", ".join(grants.folders) or nothing)
-    add(_("Secrets:"), ", ".join(secrets_of(plugin)) or nothing)
+    folders = dict.fromkeys((*(one.folder for one in dangers), *grants.folders))
+    lines += [
+        f"  {_('Tools:')} {_all(kinds_of(plugin)) or unknown}",
+        f"  {_('Network:')} {_all(sorted(grants.hosts, key=lambda host: not host.startswith('*'))) or nothing}",
+        f"  {_('Folders:')} {_all(folders) or nothing}",
+        f"  {_('Secrets:')} {_all(secrets_of(plugin)) or nothing}",
+    ]
     if manifest.needs.programs:
-        add(_("Programs:"), ", ".join(manifest.needs.programs))
+        lines.append(f"  {_('Programs:')} {_all(manifest.needs.programs)}")
     add(_("Packages:"), _summed(packages_of(plugin)) or nothing)
     if manifest.runtime == "remote":
         add(_("Address:"), _("{url}: it runs elsewhere and sees what its tools are given").format(url=manifest.url))
     return lines
+
+
+def _all(names: Iterable[str]) -> str:
+    """Each made safe on its own: of one long text the middle would be left out."""
+    return ", ".join(map(shown_row, names))
+
+
+def _warn_of(dangers: Sequence[FolderDanger], *, err: bool) -> None:
+    """In red, below all else, so that no list pushes it off the screen."""
+    for one in dangers:
+        words = as_warning(_("folder {folder}: {why}").format(folder=shown_row(one.folder), why=localised(one.why)))
+        click.echo(click.style(f"  {words}", fg="red", bold=True), err=err)
 
 
 def _summed(packages: list[str]) -> str:
@@ -136,7 +153,7 @@ def _question_lines(question: PluginQuestion) -> list[str]:
     if question.about == "tools":
         return [_("Tools:"), *(line for one in question.tools for line in _tool_lines(one))]
     if question.before is None:
-        return _screen(question.plugin, question.near)
+        return _screen(question.plugin, question.near, question.dangers)
     labels = {
         "publisher": _("Publisher:"), "proof": _("Proof:"), "source": _("From:"), "tools": _("Tools:"),
         "hosts": _("Network:"), "folders": _("Folders:"), "secrets": _("Secrets:"), "programs": _("Programs:"),
@@ -146,7 +163,7 @@ def _question_lines(question: PluginQuestion) -> list[str]:
     lines = [f"{plugin.name} {question.before.manifest.version} -> {plugin.manifest.version}"]
     for one in question.changes:
         listed = [f"-{shown_row(gone)}" for gone in one.gone] + [f"+{shown_row(came)}" for came in one.came]
-        lines.append(f"  {labels[one.part]} {_summed(listed)}")
+        lines.append(f"  {labels[one.part]} {_summed(listed) if one.part == 'packages' else ', '.join(listed)}")
     if question.widens:
         lines.append("  " + _("It wants more than you granted before."))
     return lines
@@ -167,6 +184,8 @@ def _asker(*, yes: bool) -> Callable[[PluginQuestion], bool | None]:
     def agrees(question: PluginQuestion) -> bool | None:
         for line in _question_lines(question):
             write(line, err=True)
+        if question.about != "tools":
+            _warn_of(question.dangers, err=True)
         if yes:
             return True
         words = _("Use these tools? [y/N] ") if question.about == "tools" else _("Use it? [y/N] ")
@@ -295,8 +314,11 @@ def show_command(name: str, as_json: bool) -> None:
     if as_json:
         write_json({**_document(plugin), "usage": used})
         return
-    for line in _screen(as_asked(plugin), near_plugins(plugin)):
+    asked = as_asked(plugin)
+    dangers = dangers_of(asked.grants.folders, Path.cwd())
+    for line in _screen(asked, near_plugins(plugin), dangers):
         write(line)
+    _warn_of(dangers, err=False)
     state = _("enabled, agreed to on {day}").format(day=plugin.agreed) if plugin.enabled else _("disabled")
     write(f"  {_('State:')} {state}")
     for tool, count, failed in used:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.mcp_client.bounds import START_SECONDS
+from ferrule.process.arguments import wrong_text, wrong_variable
+from ferrule.process.references import Template
 from ferrule.workspace.confined import read_given
 
 if TYPE_CHECKING:
@@ -48,9 +50,9 @@ class ServerConfig:
     """One server: `command` for a program on this machine, or `url` for streamable HTTP."""
 
     name: str
-    command: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
-    folder: str = ""
+    command: tuple[str | Template, ...] = ()
+    env: Mapping[str, str | Template] = field(default_factory=dict[str, str | Template])
+    folder: str | Template = ""
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     client_id: str = ""
@@ -75,8 +77,16 @@ class ServerConfig:
         if bool(self.command) == bool(self.url):
             both = "both `command` and `url`" if self.url else "neither `command` nor `url`"
             raise ConfigProblem(f"`{self.name}` has {both}; a server is a program or an address")
-        if self.command and not self.command[0].strip():
+        if self.command and not str(self.command[0]).strip():
             raise ConfigProblem(f"`{self.name}`: `command` names no program")
+        words = [(f"word {at} of `command`", word) for at, word in enumerate(self.command, 1)]
+        for what, text in (*words, ("`cwd`", self.folder), ("`url`", self.url)):
+            if (wrong := wrong_text(str(text))) is not None:
+                raise ConfigProblem(f"`{self.name}`: {what} {wrong}")
+        for variable, value in self.env.items():
+            if (wrong := wrong_variable(variable, str(value))) is not None:
+                named = variable.replace("\0", "\\0")
+                raise ConfigProblem(f"`{self.name}`: `{named}` of `env` {wrong}")
         if self.url and not self.url.lower().startswith(("http://", "https://", "${")):
             raise ConfigProblem(f"`{self.name}`: `url` must start with http:// or https://")
         if self.url and "${" not in self.url and (wrong := _wrong_address(self.url)):
@@ -96,7 +106,7 @@ class ServerConfig:
         ]  # fmt: skip
         if (box := self.confinement) is not None:
             told.append([*box.readable, "", *box.writable, "", *box.hosts])
-        return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+        return sha256(json.dumps(told, sort_keys=True, default=astuple).encode()).hexdigest()
 
     @property
     def identity(self) -> str:
@@ -104,7 +114,7 @@ class ServerConfig:
         return identity_of(self.name, self.scope)
 
     @property
-    def written(self) -> tuple[str, ...]:
+    def written(self) -> tuple[str | Template, ...]:
         """Every text in which a variable or a secret of the user's may be named."""
         return (*self.command, self.url, *self.env.values(), *self.headers.values(), self.client_id,
                 self.client_secret, self.folder)  # fmt: skip
@@ -118,7 +128,7 @@ class ServerConfig:
         """
         import shlex
 
-        words = self.url or shlex.join(self.command)
+        words = self.url or shlex.join(map(str, self.command))
         return words if self.scope else without_secrets(words)
 
 

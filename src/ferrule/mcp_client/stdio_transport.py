@@ -41,10 +41,12 @@ from ferrule.mcp_client import bounds
 from ferrule.mcp_client.bounds import Pace
 from ferrule.mcp_client.failures import NO_MESSAGE, Malformed
 from ferrule.process import launcher
+from ferrule.process.arguments import BadArgument, CommandLine, checked_environment
 from ferrule.process.box import BoxFailed, open_box, start_box
 from ferrule.process.profile import Bounds, Profile
 from ferrule.process.sandbox.denials import SandboxRefused
 from ferrule.process.sandbox.sandbox import Launch, Prepared
+from ferrule.workspace.data_folder import own_places
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -157,7 +159,10 @@ async def start_program(
 ) -> tuple[Box, tuple[int, int, int]]:
     """Start it; our ends of its standard streams are the caller's to close. Raises `CannotStart`."""
     executable = _must_find(arguments[0], folder, environment)
-    words = (executable, *arguments[1:])
+    try:
+        words, environment = CommandLine((executable, *arguments[1:])), checked_environment(environment)
+    except BadArgument as error:
+        raise CannotStart(said_by(error)) from None
     (reading, stdin), (stdout, writing), (stderr, complaining) = os.pipe(), os.pipe(), os.pipe()
     try:
         if confinement is None:
@@ -173,7 +178,7 @@ async def start_program(
             os.close(ours)
         if isinstance(error, BoxFailed):
             raise CannotStart(error.why) from None
-        if isinstance(error, SandboxRefused):
+        if isinstance(error, (SandboxRefused, BadArgument)):
             raise CannotStart(said_by(error)) from None
         if isinstance(error, (OSError, ValueError)):
             raise CannotStart(str(error)) from None
@@ -203,6 +208,7 @@ def _profile(confinement: ServerBox, folder: Path, environment: Mapping[str, str
         environment=environment,
         bounds=Bounds(memory=_MEMORY, processes=_PROCESSES),
         closed=True,
+        emptied=own_places(),
     )
 
 

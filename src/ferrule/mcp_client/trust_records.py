@@ -218,12 +218,13 @@ def _parts(config: ServerConfig, salt: str) -> Iterator[ServerPart]:
         digest = sha256("\0".join((salt, kind, shown if kind not in _SINGLE else "", value)).encode("utf-8", "replace"))
         return ServerPart(kind, shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…", digest.hexdigest()[:32])
 
-    for kind, words in ((COMMAND, shlex.join(config.command)), (ADDRESS, config.url), (FOLDER, config.folder)):
+    command = shlex.join(map(str, config.command))
+    for kind, words in ((COMMAND, command), (ADDRESS, config.url), (FOLDER, str(config.folder))):
         if words:
             yield part(kind, without_secrets(words), words)
     for kind, table in ((VARIABLE, config.env), (HEADER, config.headers)):
         for name, value in table.items():
-            yield part(kind, name, value)
+            yield part(kind, name, str(value))
     for name, value in (("client_id", config.client_id), ("client_secret", config.client_secret)):
         if value:
             yield part(SIGN_IN, name, value)

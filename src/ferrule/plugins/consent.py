@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,14 +19,17 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import TypeAdapter
 
 from ferrule.core.phrases import phrase
+from ferrule.plugins.granted_folders import dangers_of, require_grantable
 from ferrule.plugins.lock import LockedPlugin, PluginGrants, changing_lock, granted, must_find, read_lock
-from ferrule.plugins.manifest import PluginError
+from ferrule.plugins.manifest import OWN_VARIABLES, VARIABLE, PluginError
+from ferrule.process.arguments import wrong_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import Path
 
     from ferrule.mcp_client.remote_tool import Definition
+    from ferrule.plugins.granted_folders import FolderDanger
     from ferrule.plugins.install import FoundPlugin, StagedPlugin
 
 _MOST_DIFF = 40
@@ -78,6 +82,12 @@ class PluginQuestion:
     """Names that its own could be mistaken for."""
     tools: tuple[ToolChange, ...] = ()
     """Where it is about those."""
+    workspace: Path | None = None
+
+    @property
+    def dangers(self) -> tuple[FolderDanger, ...]:
+        """What it would be granted that the user has to see before anything else, the worst first."""
+        return dangers_of(self.plugin.grants.folders, self.workspace)
 
     @property
     def about(self) -> Literal["plugin", "update", "tools"]:
@@ -156,7 +166,7 @@ def install_staged(
     wanted = None
     if enable:
         try:
-            wanted = _agreed_plugin(merged, wishes, agreed, agrees)
+            wanted = _agreed_plugin(merged, wishes, agreed, workspace, agrees)
         except NotAgreed as answer:
             if answer.refused or before is not None:
                 raise
@@ -178,7 +188,7 @@ def is_newest(plugin: LockedPlugin, staged: StagedPlugin) -> bool:
 def enable_plugin(name: str, workspace: Path, wishes: PluginWishes, agrees: Agrees) -> LockedPlugin:
     """Ask, start an installed plugin once in its box to see its tools, and let it be used; raises `NotAgreed`."""
     plugin = must_find(read_lock(), name)
-    return _put_to_use(_agreed_plugin(plugin, wishes, None, agrees), None, workspace, agrees)
+    return _put_to_use(_agreed_plugin(plugin, wishes, None, workspace, agrees), None, workspace, agrees)
 
 
 def disable_plugin(name: str) -> LockedPlugin:
@@ -199,7 +209,7 @@ def remove_plugin(name: str) -> None:
 
 
 def _agreed_plugin(
-    plugin: LockedPlugin, wishes: PluginWishes, before: LockedPlugin | None, agrees: Agrees
+    plugin: LockedPlugin, wishes: PluginWishes, before: LockedPlugin | None, workspace: Path, agrees: Agrees
 ) -> LockedPlugin:
     """As the user agreed to have it, not yet enabled."""
     wanted = replace(
@@ -209,7 +219,9 @@ def _agreed_plugin(
         arguments=tuple(wishes.arguments) or plugin.arguments,
         enabled=False,
     )
-    _ask(PluginQuestion(wanted, before, tuple(near_plugins(plugin)) if before is None else ()), agrees)
+    require_grantable(wanted.grants.folders, workspace)
+    near = tuple(near_plugins(plugin)) if before is None else ()
+    _ask(PluginQuestion(wanted, before, near, workspace=workspace), agrees)
     return wanted
 
 
@@ -263,6 +275,9 @@ def _grants_for(plugin: LockedPlugin, wishes: PluginWishes, before: LockedPlugin
     dropped = {*before.manifest.needs.secrets} - {*asked.secrets} if before is not None else set[str]()
     given = [one for one in plugin.grants.secrets if one.partition("=")[0] not in dropped]
     places = {one.partition("=")[0]: one for one in (*asked.secrets, *given, *wishes.secrets)}
+    for name, one in places.items():
+        if not re.fullmatch(VARIABLE, name) or name.upper().startswith(OWN_VARIABLES) or wrong_text(one) is not None:
+            raise PluginError(phrase("`{name}` cannot be granted as a secret.", name=name[:100]))
     try:
         AllowedHosts(wishes.hosts)
     except BadHost as error:
@@ -287,6 +302,8 @@ def _settings_for(plugin: LockedPlugin, given: Mapping[str, str]) -> dict[str, s
     for name, value in given.items():
         if "${" in value:
             raise PluginError(phrase("The setting `{name}` names a secret; secrets are granted.", name=name[:100]))
+        if (wrong := wrong_text(value)) is not None:
+            raise PluginError(phrase("The setting `{name}` {wrong}.", name=name[:100], wrong=wrong))
         if name not in plugin.manifest.settings:
             known = ", ".join(plugin.manifest.settings)
             raise PluginError(

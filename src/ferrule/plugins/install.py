@@ -27,6 +27,7 @@ from pydantic import ValidationError
 
 from ferrule._version import __version__
 from ferrule.core.phrases import phrase
+from ferrule.core.shown_text import shown_argument
 from ferrule.plugins.installed_files import file_digest, tree_digest
 from ferrule.plugins.lock import LockedPackage, LockedPlugin, changing_lock
 from ferrule.plugins.manifest import (
@@ -41,6 +42,7 @@ from ferrule.plugins.manifest import (
     wheel_requirements,
 )
 from ferrule.plugins.plugin_files import lock_file, plugins_folder
+from ferrule.process.arguments import CommandLine, ProgramWords
 from ferrule.process.owned_folders import OwnedFolder
 from ferrule.workspace.confined import read_given
 
@@ -94,9 +96,14 @@ def find_local(source: str) -> FoundPlugin | None:
     if file.suffix in (".gz", ".zip", ".tar") or file.is_dir():
         raise PluginError(
             phrase("`{file}` is source code, and building it would run code that nobody has agreed to.", file=file),
-            suggestion=phrase("Build a wheel of it yourself: pip wheel --no-deps {file}", file=file),
+            suggestion=phrase("Build a wheel of it yourself: pip wheel --no-deps {file}", file=_as_path(file)),
         )
     return None
+
+
+def _as_path(file: Path) -> str:
+    """As a word of a command that no program takes for a name of a registry, or for an option."""
+    return shown_argument(str(file) if file.is_absolute() else f"./{file}")
 
 
 def _package(kind: str, package: str, source: str) -> FoundPlugin:
@@ -392,7 +399,8 @@ def _python_packages(
     return packages
 
 
-_QUIETLY = ("--quiet", "--disable-pip-version-check", "--no-input")
+_QUIETLY = ProgramWords("--quiet", "--disable-pip-version-check", "--no-input")
+_FROM_LOCK = ProgramWords("--require-hashes", "--no-deps", "--only-binary", ":all:")
 _ONLY_WHEELS = """
 import pip._internal.cli.req_command as command
 from pip._internal.exceptions import InstallationError
@@ -415,10 +423,9 @@ class _Pip:
 
     def locked(self, requirements: Sequence[str], python: Path) -> tuple[LockedPackage, ...]:
         # In this very Python, which is the plugin's too, so that nothing but wheels is looked at.
-        done = _run(
-            [sys.executable, "-P", "-c", _ONLY_WHEELS, "install", *_QUIETLY, "--dry-run", "--ignore-installed",
-             "--report", "-", "--only-binary", ":all:", *requirements], python.parent
-        )  # fmt: skip
+        words = ProgramWords("-P").option("-c", _ONLY_WHEELS, "install").add(_QUIETLY)
+        words.add(ProgramWords("--dry-run", "--ignore-installed", "--report", "-", "--only-binary", ":all:"))
+        done = _run(words.operand(*requirements).line(sys.executable), python.parent)
         report = cast("dict[str, Any]", json.loads(done))
         return tuple(
             LockedPackage(
@@ -431,8 +438,8 @@ class _Pip:
 
     def install(self, lines: Sequence[str], python: Path) -> None:
         with _requirements(lines) as file:
-            _run([sys.executable, "-P", "-m", "pip", "--python", str(python), "install", *_QUIETLY,
-                  "--require-hashes", "--no-deps", "--only-binary", ":all:", "-r", file], python.parent)  # fmt: skip
+            words = ProgramWords("-P", "-m", "pip").option("--python", str(python)).operand("install").add(_QUIETLY)
+            _run(words.add(_FROM_LOCK).option("-r", file).line(sys.executable), python.parent)
 
 
 class _Uv:
@@ -443,17 +450,18 @@ class _Uv:
 
     def locked(self, requirements: Sequence[str], python: Path) -> tuple[LockedPackage, ...]:
         with _requirements(requirements) as file:
-            done = _run([self._program, "pip", "compile", "--quiet", "--python", str(python), "--generate-hashes",
-                         "--only-binary", ":all:", "--no-header", "--no-annotate", file], python.parent)  # fmt: skip
+            words = ProgramWords("pip", "compile", "--quiet").option("--python", str(python))
+            words.add(ProgramWords("--generate-hashes", "--only-binary", ":all:", "--no-header", "--no-annotate"))
+            done = _run(words.operand(file).line(self._program), python.parent)
         return tuple(_of_compiled(done))
 
     def install(self, lines: Sequence[str], python: Path) -> None:
         with _requirements(lines) as file:
-            _run([self._program, "pip", "install", "--quiet", "--python", str(python), "--require-hashes", "--no-deps",
-                  "--only-binary", ":all:", "-r", file], python.parent)  # fmt: skip
+            words = ProgramWords("pip", "install", "--quiet").option("--python", str(python)).add(_FROM_LOCK)
+            _run(words.option("-r", file).line(self._program), python.parent)
         # Not by uv, whose compiler is the plugin's own Python: files of packages (`*.pth`) run when that starts.
-        _run([sys.executable, "-I", "-S", "-m", "compileall", "-qq", "-j", "2", str(python.parents[1] / "lib")],
-             python.parent, may_fail=True)  # fmt: skip
+        words = ProgramWords("-I", "-S", "-m", "compileall", "-qq", "-j", "2").operand(str(python.parents[1] / "lib"))
+        _run(words.line(sys.executable), python.parent, may_fail=True)
 
 
 def _of_compiled(text: str) -> Iterator[LockedPackage]:
@@ -484,11 +492,18 @@ class _requirements:  # noqa: N801 - reads as what it does
     def __enter__(self) -> str:
         opened, self._path = tempfile.mkstemp(suffix=".txt", prefix="ferrule-")
         with os.fdopen(opened, "w", encoding="utf-8") as file:
-            file.write("\n".join(self._lines) + "\n")
+            file.write("".join(_requirement_line(one) for one in self._lines))
         return self._path
 
     def __exit__(self, *_: object) -> None:
         Path(self._path).unlink(missing_ok=True)
+
+
+def _requirement_line(text: str) -> str:
+    """One line of a requirements file, which is a stream of options too."""
+    if text.startswith("-") or not text.isprintable():
+        raise PluginError(phrase("`{what}` is not a name with versions.", what=text[:200]))
+    return f"{text}\n"
 
 
 def _with_command(manifest: Manifest, program: Path, packages: Sequence[LockedPackage]) -> Manifest:
@@ -542,13 +557,14 @@ def _node_packages(manifest: Manifest, program: Path) -> tuple[Manifest, tuple[L
             suggestion=phrase("Install Node, which brings npm."),
         )
     (program / "package.json").write_text('{"private": true}\n', encoding="utf-8")
-    options = ("--prefix", str(program), "--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev",
-               "--loglevel=error")  # fmt: skip
+    options = ProgramWords("--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev", "--loglevel=error")
+    options.option("--prefix", str(program))
     # What npm starts itself, to make a package of a repository, obeys variables and not its options.
     apart = {"npm_config_ignore_scripts": "true", "npm_config_git": "/nonexistent"}
-    _run([npm, "install", *options, "--package-lock-only", manifest.requirement], program, variables=apart)
+    lock = ProgramWords("install", "--package-lock-only").add(options).operand(manifest.requirement)
+    _run(lock.line(npm), program, variables=apart)
     packages = _locked_by_npm(program)
-    _run([npm, "ci", *options], program, variables=apart)
+    _run(ProgramWords("ci").add(options).line(npm), program, variables=apart)
     name = manifest.package
     described = as_object(json.loads((program / _MODULES / name / "package.json").read_bytes()))
     bins: Any = described.get("bin")
@@ -628,7 +644,7 @@ def _unpack(file: Path, folder: Path) -> None:
 
 
 def _run(
-    command: Sequence[str], folder: Path, *, may_fail: bool = False, variables: Mapping[str, str] | None = None
+    command: CommandLine, folder: Path, *, may_fail: bool = False, variables: Mapping[str, str] | None = None
 ) -> str:
     """What a package manager prints; raises `PluginError` with its own words where it fails.
 

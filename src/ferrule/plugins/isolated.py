@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 import ferrule
 from ferrule.core.errors import ToolError
 from ferrule.core.phrases import phrase, said_by
-from ferrule.mcp_client.server_config import Ports, ServerBox, ServerConfig
+from ferrule.mcp_client.server_config import ConfigProblem, Ports, ServerBox, ServerConfig
+from ferrule.plugins.granted_folders import shown_folders
 from ferrule.plugins.installed_files import require_intact
 from ferrule.plugins.lock import LockedPlugin, read_lock
 from ferrule.plugins.manifest import PluginError, as_object
 from ferrule.plugins.plugin import SETTINGS_VARIABLE
-from ferrule.plugins.plugin_files import DEFINITIONS, TOKENS, WRITES
-from ferrule.process.sandbox.places import is_within
+from ferrule.plugins.plugin_files import DEFINITIONS, TOKENS
+from ferrule.process.references import Template
 from ferrule.workspace.data_folder import data_folder, read_json, write_json
 
 if TYPE_CHECKING:
@@ -54,10 +55,13 @@ def _checked_server(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
 def server_of(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
     """How it is started, and the box that it is started in; raises `PluginError` where that cannot be."""
     manifest, program = plugin.manifest, plugin.program_folder
-    environment = {**manifest.environment, **_secrets(plugin)}
-    readable = [str(program)]
     if manifest.runtime == "remote":
         return ServerConfig(plugin.name, url=manifest.url)
+    secrets = _secrets(plugin)
+    places = _own_places(plugin, secrets)
+    words = [_filled(word, plugin, places) for word in manifest.command]
+    environment = {name: _filled(value, plugin, places) for name, value in manifest.environment.items()} | secrets
+    readable = [str(program)]
     if manifest.runtime == "ferrule":
         own = _own_libraries()
         readable += own
@@ -65,66 +69,59 @@ def server_of(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
             f"import sys; sys.path += {own!r}; from ferrule.mcp_server.plugin_host import main; "
             f"main({manifest.entry!r}, {plugin.name!r}, {manifest.version!r})"
         )
-        command = (str(program / "venv/bin/python"), "-I", "-c", code)
-        environment[SETTINGS_VARIABLE] = json.dumps(_settings(plugin))
+        first, words = str(program / "venv/bin/python"), [Template((one,)) for one in ("-I", "-c", code)]
+        environment[SETTINGS_VARIABLE] = Template((json.dumps(_settings(plugin)),))
     elif manifest.runtime == "python" and manifest.requirement:
-        command = (str(program / "venv/bin/python"), "-I", "-c", manifest.entry, *manifest.command)
+        first = str(program / "venv/bin/python")
+        words = [*(Template((one,)) for one in ("-I", "-c", manifest.entry)), *words]
     elif manifest.runtime == "node" and manifest.requirement:
-        command = (_program("node"), str(program / manifest.entry), *manifest.command)
+        first, words = _program("node"), [Template((str(program / manifest.entry),)), *words]
     else:
-        command = tuple(_filled(word, plugin) for word in manifest.command)
-        if os.sep in command[0] and not Path(os.path.realpath(command[0])).is_relative_to(os.path.realpath(program)):
+        named, *words = words
+        first = str(named)
+        if named.places or (
+            os.sep in first and not Path(os.path.realpath(first)).is_relative_to(os.path.realpath(program))
+        ):
             raise PluginError(
                 phrase("`{name}` would start `{program}`, which lies outside of its bundle.", name=plugin.name,
-                       program=command[0])
+                       program=first)
             )  # fmt: skip
-        command = (_program(command[0]), *command[1:])
-        environment = {name: _filled(value, plugin) for name, value in environment.items()}
-    command = (*command, *(word.replace("${workspace}", str(workspace)) for word in plugin.arguments))
-    readable.append(os.path.realpath(command[0]))
+        first = _program(first)
+    here = {"workspace": str(workspace)}
+    words += [Template.parse(word).put(here) for word in plugin.arguments]
+    readable.append(os.path.realpath(first))
     readable += [os.path.realpath(found) for one in manifest.needs.programs if (found := shutil.which(one))]
     if manifest.runtime != "node":
         readable.append(sys.base_prefix)
-    return ServerConfig(
-        plugin.name,
-        command,
-        {**environment, "HOME": str(plugin.home)},
-        str(plugin.home),
-        roots=False,
-        confinement=_box(plugin, readable, workspace),
-    )
+    home = Template((str(plugin.home),))
+    try:
+        return ServerConfig(
+            plugin.name,
+            (Template((first,)), *words),
+            {**environment, "HOME": home},
+            home,
+            roots=False,
+            confinement=_box(plugin, readable, workspace),
+        )
+    except ConfigProblem as problem:
+        raise PluginError(f"{problem}.") from None
 
 
 def _box(plugin: LockedPlugin, readable: Iterable[str], workspace: Path) -> ServerBox:
-    grants = plugin.grants
-    folders = [(_folder(one, workspace), one.endswith(WRITES)) for one in grants.folders]
+    folders = [*shown_folders(plugin.grants.folders, workspace)]
     return ServerBox(
-        readable=(*dict.fromkeys([*readable, *(path for path, write in folders if not write)]),),
+        readable=(*dict.fromkeys([*(path for path, write in folders if not write), *readable]),),
         writable=tuple(path for path, write in folders if write),
-        hosts=grants.hosts,
+        hosts=plugin.grants.hosts,
     )
 
 
-def _folder(granted: str, workspace: Path) -> str:
-    """Where a granted folder really is; raises `PluginError` for one that is not what it seems."""
-    named = Path(granted.removesuffix(WRITES)).expanduser()
-    real, root, own = (os.path.realpath(one) for one in (workspace / named, workspace, data_folder()))
-    if not named.is_absolute() and not is_within(real, root):
-        raise PluginError(
-            phrase("The folder `{folder}` leads outside of the workspace.", folder=granted),
-            suggestion=phrase("Name the whole path of a folder that lies elsewhere."),
-        )
-    if granted.endswith(WRITES) and (is_within(real, own) or is_within(own, real)):
-        raise PluginError(phrase("In `{folder}` it could change Ferrule's own files.", folder=granted))
-    return real
-
-
-def _secrets(plugin: LockedPlugin) -> dict[str, str]:
+def _secrets(plugin: LockedPlugin) -> dict[str, Template]:
     """Each from the variable of its name, unless the user said where it is."""
-    found: dict[str, str] = {}
+    found: dict[str, Template] = {}
     for one in plugin.grants.secrets:
         name, given, place = one.partition("=")
-        found[name] = place if given else f"${{{name}}}"
+        found[name] = Template.parse(place) if given else Template(("", ""), (name,))
     return found
 
 
@@ -134,14 +131,22 @@ def _settings(plugin: LockedPlugin) -> dict[str, str]:
     return {**defaults, **plugin.settings}
 
 
-def _filled(word: str, plugin: LockedPlugin) -> str:
-    """A word of a bundle's command, with the places that it names filled in."""
-    word = word.replace("${__dirname}", str(plugin.program_folder / "bundle")).replace("${HOME}", str(plugin.home))
-    for name, value in _settings(plugin).items():
-        word = word.replace(f"${{user_config.{name}}}", value)
-    for name, value in _secrets(plugin).items():
-        word = word.replace(f"${{user_config.{name}}}", value)
-    return word.replace("${/}", "/").replace("${pathSeparator}", "/")
+def _own_places(plugin: LockedPlugin, secrets: Mapping[str, Template]) -> dict[str, str | Template]:
+    """What a plugin's declaration may name, with what stands for it."""
+    own = {"__dirname": str(plugin.program_folder / "bundle"), "HOME": str(plugin.home), "/": "/", "pathSeparator": "/"}
+    given = {**_settings(plugin), **secrets}
+    return own | {f"user_config.{name}": value for name, value in given.items()}
+
+
+def _filled(text: str, plugin: LockedPlugin, places: Mapping[str, str | Template]) -> Template:
+    """A text of its declaration, with what it names put in."""
+    template = Template.parse(text)
+    if missing := next((one for one in template.places if one not in places), None):
+        raise PluginError(
+            phrase("`{name}` needs a value for `{missing}`.", name=plugin.name, missing=missing),
+            suggestion=phrase("Set it with --set NAME=VALUE, or with --secret NAME."),
+        )
+    return template.put(places)
 
 
 def _program(name: str) -> str:

@@ -20,6 +20,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
+from ferrule.process.arguments import wrong_text
+from ferrule.process.references import Template
 
 if TYPE_CHECKING:
     from email.message import Message
@@ -30,27 +32,42 @@ PLUGIN_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}(/[a-z0-9][a-z0-9._-]{0,99})
 MANIFEST_FILE = "ferrule-plugin.toml"
 _MOST_BYTES = 1_000_000
 _PACKAGE = re.compile(r"(@[a-z0-9._-]+/)?[A-Za-z0-9][A-Za-z0-9._-]*")
-_VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]{0,99}$"
+VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]{0,99}$"
+OWN_VARIABLES = "FERRULE_"
 
-_OWN_PLACE = re.compile(r"\$\{(?:__dirname|HOME|/|pathSeparator|user_config\.[A-Za-z_]\w*)\}")
+_OWN_PLACE = re.compile(r"__dirname|HOME|/|pathSeparator|user_config\.[A-Za-z_]\w*")
+
+
+def _plain_text(text: str) -> str:
+    if (wrong := wrong_text(text)) is not None:
+        raise ValueError(wrong)
+    return text
 
 
 def _no_place_of_the_users(text: str) -> str:
     """Servers are started with `${NAME}` filled in, from the user's variables and keyring: a stranger names only what
     is the plugin's own, and gets the rest by being granted it.
     """
-    if "${" in _OWN_PLACE.sub("", text):
+    template = Template.parse(text)
+    if not all(map(_OWN_PLACE.fullmatch, template.places)) or any("${" in one for one in template.literals):
         raise ValueError("only ${__dirname}, ${HOME} and ${user_config.NAME} may be named")
     return text
+
+
+def _not_of_ferrule(name: str) -> str:
+    if name.upper().startswith(OWN_VARIABLES):
+        raise ValueError("variables of Ferrule itself are not given to plugins")
+    return name
 
 
 PluginName = Annotated[str, StringConstraints(pattern=rf"^{PLUGIN_NAME.pattern}$", max_length=200)]
 PluginVersion = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+!_-]{0,99}$")]
 MaybeVersion = Annotated[str, StringConstraints(pattern=r"^(?:[A-Za-z0-9][A-Za-z0-9.+!_-]{0,99})?$")]
-ShortText = Annotated[str, StringConstraints(max_length=2_000)]
+ShortText = Annotated[str, StringConstraints(max_length=2_000), AfterValidator(_plain_text)]
 StartText = Annotated[ShortText, AfterValidator(_no_place_of_the_users)]
 """What a stranger has a server started with."""
-Variable = Annotated[str, StringConstraints(pattern=_VARIABLE)]
+Variable = Annotated[str, StringConstraints(pattern=VARIABLE)]
+GivenVariable = Annotated[Variable, AfterValidator(_not_of_ferrule)]
 ToolKind = Literal["readonly", "write", "execute", "unknown"]
 """`unknown` where the author's form has no kinds, as that of MCP."""
 PluginRuntime = Literal["ferrule", "python", "node", "binary", "remote"]
@@ -73,8 +90,9 @@ class Needs(_Declared):
     hosts: tuple[ShortText, ...] = ()
     folders: tuple[ShortText, ...] = ()
     """Each to be read, or with `:write` at its end to be written; `.` is the workspace."""
-    secrets: tuple[Variable, ...] = ()
-    programs: tuple[ShortText, ...] = ()
+    secrets: tuple[GivenVariable, ...] = ()
+    programs: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}$")], ...] = ()
+    """Names, never paths: a script of the user's own may hold passwords."""
 
     @field_validator("hosts")
     @classmethod
@@ -122,8 +140,8 @@ class Manifest(_Declared):
     runtime: PluginRuntime = "ferrule"
     command: tuple[StartText, ...] = ()
     """Of a server: the words after its program; of a bundle the whole, with `${__dirname}` in it."""
-    environment: dict[Variable, StartText] = {}
-    url: StartText = ""
+    environment: dict[GivenVariable, StartText] = {}
+    url: Annotated[ShortText, StringConstraints(pattern=r"^[^${}]*$")] = ""
     """Of a server elsewhere."""
 
     @property

@@ -17,7 +17,7 @@ import tempfile
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import ferrule
 from ferrule.core.errors import ErrorKind, MissingExtra, ToolError
@@ -37,6 +37,7 @@ from ferrule.plugins.consent import (
     remove_plugin,
     secrets_of,
 )
+from ferrule.plugins.granted_folders import dangers_of
 from ferrule.plugins.lock import must_find, read_lock
 from ferrule.plugins.plugin_files import plugins_folder, withdrawn_names
 
@@ -58,9 +59,11 @@ logger = logging.getLogger("ferrule.plugins")
 # Documents
 
 
-def plugin_document(plugin: LockedPlugin) -> dict[str, Any]:
+def plugin_document(plugin: LockedPlugin, workspace: Path | None = None) -> dict[str, Any]:
     """What there is to know of an installed plugin. Where its secrets are kept is not in it."""
     manifest = plugin.manifest
+    dangers = dangers_of(plugin.grants.folders, workspace)
+    worst = dict.fromkeys(one.folder for one in dangers)
     gone = withdrawn_names(plugin.market).get(plugin.offered, "") if plugin.market else ""
     return {
         "name": plugin.name, "version": manifest.version, "summary": manifest.summary,
@@ -69,7 +72,8 @@ def plugin_document(plugin: LockedPlugin) -> dict[str, Any]:
         "enabled": plugin.enabled, "installed": plugin.installed, "agreed": plugin.agreed,
         "tools": [one.model_dump() for one in manifest.tools],
         "tool_names": [tool_name(plugin.name, one) for one in plugin.definitions],
-        "hosts": plugin.grants.hosts, "folders": plugin.grants.folders, "secrets": secrets_of(plugin),
+        "hosts": plugin.grants.hosts, "folders": [*dict.fromkeys((*worst, *plugin.grants.folders))],
+        "dangers": [{"folder": one.folder, "why": one.why} for one in dangers], "secrets": secrets_of(plugin),
         "programs": manifest.needs.programs, "added_hosts": added_grants(plugin).hosts,
         "packages": [{"name": one.name, "version": one.version, "hashes": one.hashes} for one in plugin.packages],
         "settings": [
@@ -83,7 +87,7 @@ def _question_document(question: PluginQuestion) -> dict[str, Any]:
     return {
         "about": question.about,
         "digest": question.digest,
-        "plugin": plugin_document(question.plugin),
+        "plugin": plugin_document(question.plugin, question.workspace),
         "before": question.before.manifest.version if question.before is not None else "",
         "near": question.near,
         "changes": [asdict(one) for one in question.changes],
@@ -120,9 +124,9 @@ def list_plugins() -> dict[str, Any]:
     return {"plugins": [plugin_document(as_asked(one)) for one in read_lock().values()]}
 
 
-def show_plugin(name: str) -> dict[str, Any]:
+def show_plugin(name: str, language: str = "en") -> dict[str, Any]:
     plugin = must_find(read_lock(), name)
-    return {**plugin_document(as_asked(plugin)), "near": near_plugins(plugin)}
+    return _worded({**plugin_document(as_asked(plugin)), "near": near_plugins(plugin)}, words_in(language))
 
 
 def disable(name: str) -> dict[str, Any]:
@@ -289,6 +293,15 @@ async def _ended(child: asyncio.subprocess.Process) -> None:
     await child.wait()
 
 
+def _worded(document: Any, said: Callable[[str], str]) -> Any:
+    """A document with the phrases in it in a language."""
+    if isinstance(document, dict):
+        return {key: _worded(value, said) for key, value in cast("dict[str, Any]", document).items()}
+    if isinstance(document, (list, tuple)):
+        return [_worded(one, said) for one in cast("list[Any]", document)]
+    return translated(document, said) if isinstance(document, str) else document
+
+
 def _main() -> None:
     """One action from standard input, whose end means that nobody waits for it."""
     import _thread
@@ -306,9 +319,7 @@ def _main() -> None:
     language = asked["language"]
     try:
         done = _ACTIONS[asked["action"]](**asked["given"])
-        if "notes" in done:
-            done["notes"] = [translated(note, words_in(language)) for note in done["notes"]]
-        answer: dict[str, Any] = {"done": done}
+        answer: dict[str, Any] = {"done": _worded(done, words_in(language))}
     except (ToolError, MissingExtra) as error:
         problem = problem_in(language, error)
         answer = {"problem": [problem.message, problem.suggestion, problem.kind]}

@@ -84,6 +84,8 @@ class Profile:
     """A folder to be seen as `/tmp`, for what commands keep there for one another; without it each has an own."""
     closed: bool = False
     """Whether nothing is seen but programs, their libraries and settings, and the folders that are named here."""
+    emptied: tuple[Path, ...] = ()
+    """Folders that are not seen although they lie beside the system's own; what else is named here may lie in one."""
 
 
 # The variables a command gets: those known to be harmless, what keeps programs quiet, and what was given on purpose.

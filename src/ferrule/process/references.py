@@ -1,7 +1,8 @@
 """Fills in what settings leave open, so that no secret has to stand in a file: `${NAME}`, `${NAME:-default}`,
 `${keyring:service/user}`, and where the user alone wrote the settings `${file:~/token}` and `${command:pass show x}`.
 
-A text keeps its places until it is used. That is what is shown, compared and remembered.
+A text keeps its places until it is used. That is what is shown, compared and remembered. `Template` is the only way to
+fill one in: it splits the text once, and never looks at what was filled in again.
 """
 
 from __future__ import annotations
@@ -34,6 +35,42 @@ class MissingValue(Exception):  # noqa: N818 - reads as what it says
     """A variable or a secret that is needed is not there."""
 
 
+@dataclass(slots=True, frozen=True)
+class Template:
+    """A text in literal parts, with a place to fill in between each two of them."""
+
+    literals: tuple[str, ...]
+    places: tuple[str, ...] = ()
+    """What stands between `${` and `}`."""
+
+    @staticmethod
+    def parse(text: str | Template) -> Template:
+        if isinstance(text, Template):
+            return text
+        parts = _PLACE.split(text)
+        return Template(tuple(parts[::2]), tuple(parts[1::2]))
+
+    def put(self, values: Mapping[str, str | Template]) -> Template:
+        """With the places filled in that have a value here. The value's own text stays literal."""
+        literals, places = [self.literals[0]], list[str]()
+        for place, after in zip(self.places, self.literals[1:], strict=True):
+            value = values.get(place, Template(("", ""), (place,)))
+            value = Template((value,)) if isinstance(value, str) else value
+            literals[-1] += value.literals[0]
+            literals += value.literals[1:]
+            places += value.places
+            literals[-1] += after
+        return Template(tuple(literals), tuple(places))
+
+    def text(self, value: Callable[[str], str]) -> str:
+        """With every place filled in."""
+        rest = zip(self.places, self.literals[1:], strict=True)
+        return self.literals[0] + "".join(value(place) + after for place, after in rest)
+
+    def __str__(self) -> str:
+        return self.text("${{{}}}".format)
+
+
 @dataclass(slots=True)
 class Variables:
     """Where values come from, and which of them must not be shown."""
@@ -44,7 +81,7 @@ class Variables:
     _known: dict[str, str] = field(default_factory=dict[str, str])
     _hidden: dict[str, str] = field(default_factory=dict[str, str])
 
-    async def ask_keyring(self, texts: Iterable[str], seconds: float) -> None:
+    async def ask_keyring(self, texts: Iterable[str | Template], seconds: float) -> None:
         """Look up what the texts want of the keyring; raises `MissingValue`.
 
         A locked one waits for its person, perhaps for ever, so it is asked in a thread that nobody has to wait for.
@@ -62,17 +99,17 @@ class Variables:
                 )
             ) from None
 
-    def fill(self, text: str) -> str:
+    def fill(self, text: str | Template) -> str:
         """The text with every place filled in; raises `MissingValue`."""
-        return _PLACE.sub(lambda found: self._value(found[1]), text)
+        return Template.parse(text).text(self._value)
 
-    def fill_secret(self, name: str, text: str) -> str:
+    def fill_secret(self, name: str, text: str | Template) -> str:
         """The same for a text that is a secret as a whole, whether it names one or holds it."""
         filled = self.fill(text)
         self._hide(name, filled)
         return filled
 
-    def fill_table(self, table: Mapping[str, str]) -> dict[str, str]:
+    def fill_table(self, table: Mapping[str, str | Template]) -> dict[str, str]:
         """The same for every value of a table. All of it is hidden: what stands there is seldom meant to be read."""
         return {name: self.fill_secret(name, value) for name, value in table.items()}
 
@@ -112,9 +149,9 @@ class Variables:
                 self._hidden.setdefault(form, name)
 
 
-def places_in(texts: Iterable[str]) -> list[str]:
+def places_in(texts: Iterable[str | Template]) -> list[str]:
     """What of the user's would be filled into these texts, as it is written there, each once."""
-    return list(dict.fromkeys(found[0] for text in texts for found in _PLACE.finditer(text)))
+    return list(dict.fromkeys(f"${{{place}}}" for text in texts for place in Template.parse(text).places))
 
 
 def _looked_up(place: str) -> str:

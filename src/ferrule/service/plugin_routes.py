@@ -65,6 +65,11 @@ class PluginSettingValue(Received):
     value: str
 
 
+class DangerousFolder(Received):
+    folder: str
+    why: str
+
+
 class PluginRecord(Received):
     """An installed plugin, with what it may have."""
 
@@ -84,7 +89,8 @@ class PluginRecord(Received):
     tools: list[DeclaredTool]
     tool_names: list[str] = Field(description="What its tools are called here, once it was agreed to.")
     hosts: list[str]
-    folders: list[str]
+    folders: list[str] = Field(description="The most dangerous first.")
+    dangers: list[DangerousFolder] = Field(description="Of the folders those to be warned of, the worst first.")
     secrets: list[str]
     programs: list[str]
     added_hosts: list[str]
@@ -212,7 +218,8 @@ async def list_plugins(request: ServiceRequest) -> Response:
 
 
 async def show_plugin(request: ServiceRequest) -> Response:
-    return json_response(await _quickly(request, plugin_documents.show_plugin, await _known(request)))
+    shown = plugin_documents.show_plugin
+    return json_response(await _quickly(request, shown, await _known(request), _language(request)))
 
 
 async def install_plugin(request: ServiceRequest) -> Response:

@@ -291,7 +291,7 @@ class Service:
         listed: list[dict[str, Any]] = []
         for known in known_servers(self._all_settings, self.folder).servers:
             config = known.config
-            address = config.command[0] if config.command else (urlsplit(config.url).hostname or "")
+            address = str(config.command[0]) if config.command else (urlsplit(config.url).hostname or "")
             listed.append({"name": config.name, "kind": "mcp", "address": address, "trusted": known.trusted})
         named = {one["name"] for one in listed}
         plugins = [*(name for name in joined if name not in named), *(plugin.name for plugin in tools.plugins)]

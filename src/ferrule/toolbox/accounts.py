@@ -195,7 +195,9 @@ class Secrets:
 
     def hide(self, name: str, value: str) -> None:
         """Keep one more value out of what is said, such as a secret in another form."""
-        self._variables.fill_secret(name, value.replace("${", "$ {"))
+        from ferrule.process.references import Template
+
+        self._variables.fill_secret(name, Template((value,)))
 
     def masked(self, text: str) -> str:
         """The text with the name of each secret in its place."""

@@ -17,9 +17,11 @@ from ferrule.core.phrases import phrase
 from ferrule.process.landlock import Confinement, confine_thread
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping
     from pathlib import Path
     from types import TracebackType
+
+    from ferrule.process.arguments import CommandLine
 
 _CHUNK = 1 << 18
 _GATHERED = 1 << 15
@@ -35,7 +37,7 @@ class Child:
 
     def __init__(
         self,
-        arguments: Sequence[str],
+        arguments: CommandLine,
         *,
         folder: Path,
         environment: Mapping[str, str],
@@ -236,19 +238,14 @@ class Child:
         folder = str(self._folder)
         if self._opened is not None and os.path.isdir("/proc/self/fd"):  # noqa: PTH112 - no Path on the hot path
             folder = f"/proc/self/fd/{self._opened}"  # the very folder that was looked at, whatever its name is now
-        try:
-            self._process = subprocess.Popen(  # noqa: S603 - arguments, never a shell line
-                self._arguments,
-                stdin=read_end,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=folder,
-                env=dict(self._environment),
-                process_group=0,
-                bufsize=0,
-            )
-            self._out, self._err = (pipe.fileno() for pipe in self._pipes)
-        except ValueError as error:  # a NUL byte
-            raise ToolError(
-                phrase("An argument cannot be passed on: {error}.", error=error), kind="validation_error"
-            ) from None
+        self._process = subprocess.Popen(  # noqa: S603 - arguments, never a shell line
+            self._arguments,
+            stdin=read_end,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+            env=dict(self._environment),
+            process_group=0,
+            bufsize=0,
+        )
+        self._out, self._err = (pipe.fileno() for pipe in self._pipes)

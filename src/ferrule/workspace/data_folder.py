@@ -29,6 +29,21 @@ def _usual(*_depends_on: str | None) -> Path:
     return user_data_path("ferrule")
 
 
+def user_settings_file() -> Path:
+    """The person's own settings; `FERRULE_CONFIG` names another file."""
+    if named := os.environ.get("FERRULE_CONFIG"):
+        return Path(named).expanduser()
+    from platformdirs import user_config_path
+
+    return user_config_path("ferrule") / "ferrule.toml"
+
+
+def own_places() -> tuple[Path, ...]:
+    """What nobody else is shown: the data, and the folder of the settings, or their file where it lies among others."""
+    settings = user_settings_file()
+    return data_folder(), settings.parent if settings.parent.name.casefold() == "ferrule" else settings
+
+
 def read_json(file: Path) -> dict[str, Any]:
     """The object in a file; nothing where there is none, or none that can be read."""
     try:

@@ -194,10 +194,11 @@ class ConfinedGit:
     async def __call__(self, *arguments: str, may_fail: bool = False, place: Mapping[str, str] | None = None) -> str:
         import asyncio
 
+        from ferrule.process.arguments import CommandLine
         from ferrule.process.landlock import Confinement, needed_by
         from ferrule.workspace.child import Child
 
-        command = [self._program, "--no-pager", "--no-optional-locks", "--literal-pathspecs", *arguments]
+        command = CommandLine((self._program, "--no-pager", "--no-optional-locks", "--literal-pathspecs", *arguments))
         child = Child(
             command,
             folder=self._top,

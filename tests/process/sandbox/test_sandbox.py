@@ -7,6 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from ferrule.core.errors import ToolError
+from ferrule.process.arguments import CommandLine
 from ferrule.process.sandbox.denials import SandboxRefused
 from ferrule.process.sandbox.sandbox import Launch, Prepared
 
@@ -15,7 +16,7 @@ def test_leaving_lets_go_of_everything_once() -> None:
     closed: list[int] = []
     closing = ExitStack()
     closing.callback(closed.append, 1)
-    with Prepared(Launch(("true",)), closing=closing) as prepared:
+    with Prepared(Launch(CommandLine(("true",))), closing=closing) as prepared:
         assert closed == []
     prepared.close()
     assert closed == [1]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
+from ferrule.process.arguments import CommandLine, ProgramWords, checked_environment
 from ferrule.process.folder_index import open_plain
 from ferrule.process.profile import LayerMount, clean_environment
 from ferrule.process.sandbox.denials import Denial, SandboxRefused, explain
@@ -229,9 +230,10 @@ class _Preparation:
         self._profile = profile
         self._roots = roots
         self._starting, self._closing = ExitStack(), ExitStack()
-        self._arguments = [program, *_NAMESPACES]
+        self._program = program
+        self._arguments = ProgramWords()
         self._descriptors: list[int] = []
-        self._places = system_places(closed=profile.closed)
+        self._places = system_places(closed=profile.closed, emptied=profile.emptied)
         self._layers = layers_over(roots, profile)
         self._mounts = mounts_below(self._layers)
 
@@ -245,29 +247,38 @@ class _Preparation:
         self._show_workspace()
         sweep = None if profile.look else self._guard()
         for path in names_of_hidden(profile.hidden, self._roots):
-            self._arguments += _hidden(path)
+            self._arguments.add(_hidden(path))
         environment = clean_environment(
             os.environ, self._temporary() | dict(profile.environment), closed=profile.closed
         )
-        command = tuple(arguments)
+        command = CommandLine(arguments)
         proxy = forwarder = None
         if profile.hosts is not None:
             through = self._closing.enter_context(network(profile.hosts, command))
-            self._arguments += ["--ro-bind", through.folder, through.inside]
+            self._arguments.option("--ro-bind", through.folder, through.inside)
             environment |= through.environment
-            command, proxy, forwarder = through.command, through.proxy, through.inside.encode()
+            command, proxy, forwarder = CommandLine(through.command), through.proxy, through.inside.encode()
         self._filter_calls()
         info = self._memory("info", b"")
         # Bubblewrap itself is not confined yet: `LD_PRELOAD` and the like must count for what it starts alone.
-        named = "".join(f"--setenv\0{name}\0{value}\0" for name, value in environment.items())
-        self._arguments += ["--args", str(self._memory("environment", os.fsencode(named)))]
-        self._arguments += ["--info-fd", str(info), "--chdir", os.path.realpath(profile.folder), "--"]
-        covered = self._covered()
+        named = ProgramWords()
+        for name, value in checked_environment(environment).items():
+            named.option("--setenv", name, value)
+        self._arguments.option("--args", self._memory("environment", named.stream())).option("--info-fd", info)
+        self._arguments.option("--chdir", os.path.realpath(profile.folder)).option("--")
+        first, covered = (
+            ProgramWords(*_NAMESPACES).add(_system(self._places, profile.bounds.temporary)),
+            self._covered(),
+        )
+        for path in () if covered else self._places.hidden:
+            first.add(_hidden(path))
         is_root = os.geteuid() == 0
         counted = is_root or self.nests
         group = self._closing.enter_context(control_group(profile.bounds)) if is_root else None
         launch = Launch(
-            (*self._arguments, *_begun(command, terminal, None if counted else profile.bounds.processes)),
+            first.add(self._arguments).line(
+                self._program, _begun(command, terminal, None if counted else profile.bounds.processes)
+            ),
             {},
             "/",
             descriptors=tuple(self._descriptors),
@@ -290,10 +301,7 @@ class _Preparation:
         """
         hidden = self._places.hidden
         inside = tuple(f"{path}/" for path in hidden)
-        if self.covers and not any(word.startswith(inside) for word in self._arguments):
-            return hidden
-        self._arguments[self._end_of_system : self._end_of_system] = [word for path in hidden for word in _hidden(path)]
-        return ()
+        return hidden if self.covers and not self._arguments.names(inside) else ()
 
     def _temporary(self) -> dict[str, str]:
         """Where temporary files go when the person's own place for them is not there in the sandbox."""
@@ -304,38 +312,38 @@ class _Preparation:
 
     def _show_system(self) -> None:
         places = self._places
-        add = self._arguments.extend
-        add(_system(places, self._profile.bounds.temporary))
-        self._end_of_system = len(self._arguments)
+        add = self._arguments.option
         if self._profile.temporary is not None:
-            add(("--bind", os.path.realpath(self._profile.temporary), "/tmp"))  # noqa: S108 - inside the sandbox
-        for shown in (*places.tools, *map(os.path.realpath, self._profile.readable)):
+            add("--bind", os.path.realpath(self._profile.temporary), "/tmp")  # noqa: S108 - inside the sandbox
+        readable = tuple(map(os.path.realpath, self._profile.readable))
+        for shown in (*places.tools, *readable):
             if not any(is_within(shown, root) for root in self._roots):
-                add(("--ro-bind", shown, shown))
-        for path in sockets_of_others((*places.folders, "/tmp", "/dev", "/proc", *self._roots)):  # noqa: S108
-            add(("--ro-bind", "/dev/null", path))
+                add("--ro-bind", shown, shown)
+        covered = (*places.folders, "/tmp", "/dev", "/proc", *self._roots)  # noqa: S108 - inside the sandbox
+        for path in sockets_of_others(covered, readable):
+            add("--ro-bind", "/dev/null", path)
         if not self._profile.closed and (settings := git_settings(places.home)):
-            add(("--perms", "0644", "--file", str(self._memory("gitconfig", settings)), f"{places.home}/.gitconfig"))
+            add("--perms", "0644").option("--file", self._memory("gitconfig", settings), f"{places.home}/.gitconfig")
 
     def _show_workspace(self) -> None:
         layered = {str(layer.root) for layer in self._layers}
         for root in self._roots:
             writable = root in layered if self._profile.look else True
-            self._arguments += ["--bind" if writable else "--ro-bind", root, root]
+            self._arguments.option("--bind" if writable else "--ro-bind", root, root)
         for place in self._mounts:
-            self._arguments += ["--ro-bind", place, place]
+            self._arguments.option("--ro-bind", place, place)
         for layer in self._layers:
             for path in (layer.upper, layer.work, *layer.below):
                 # In the very folder that it covers the kernel keeps it from being opened.
                 covered = (*layered, *self._places.folders, "/tmp")  # noqa: S108 - inside the sandbox
                 if not any(is_within(str(path), folder) for folder in covered):
-                    self._arguments += _hidden(str(path))
+                    self._arguments.add(_hidden(str(path)))
         for root in self._roots:
             if is_within(self._places.home, root):
                 for tool in self._places.tools:
-                    self._arguments += ["--ro-bind", tool, tool]
+                    self._arguments.option("--ro-bind", tool, tool)
                 for secret in self._places.secrets:
-                    self._arguments += _hidden(secret)
+                    self._arguments.add(_hidden(secret))
 
     def _guard(self) -> Sweep:
         watched: list[Watched] = []
@@ -384,12 +392,12 @@ class _Preparation:
         whole = f"{tree.root}/{path}"
         if not self.by_descriptor:
             os.close(opened)
-            self._arguments += ["--bind" if writable else "--ro-bind", whole, whole]
+            self._arguments.option("--bind" if writable else "--ro-bind", whole, whole)
             return True
         opened = out_of_the_way(opened)
         self._starting.callback(os.close, opened)
         self._descriptors.append(opened)
-        self._arguments += ["--bind-fd" if writable else "--ro-bind-fd", str(opened), whole]
+        self._arguments.option("--bind-fd" if writable else "--ro-bind-fd", opened, whole)
         return True
 
     def _filter_calls(self) -> None:
@@ -399,7 +407,7 @@ class _Preparation:
                 phrase("The sandbox has no system call filter for this kind of processor."),
                 phrase("Ask the user to turn the sandbox off, or to use an x86-64 or ARM 64 machine."),
             )
-        self._arguments += ["--seccomp", str(self._memory("seccomp", build_filter(machine)))]
+        self._arguments.option("--seccomp", self._memory("seccomp", build_filter(machine)))
 
     def _memory(self, name: str, content: bytes) -> int:
         """A file that is only in memory, for bubblewrap to read."""
@@ -411,7 +419,7 @@ class _Preparation:
         return made
 
 
-def _begun(command: tuple[str, ...], terminal: bool, processes: int | None) -> tuple[str, ...]:
+def _begun(command: CommandLine, terminal: bool, processes: int | None) -> CommandLine:
     """The command, begun inside by a shell where something has to be done there first.
 
     An ordinary user's processes can be counted for this box alone from inside its namespace only. And the terminal is
@@ -421,7 +429,7 @@ def _begun(command: tuple[str, ...], terminal: bool, processes: int | None) -> t
     if not script and not terminal:
         return command
     script.append('exec setsid -c "$@"' if terminal else 'exec "$@"')
-    return (_SHELL, "-c", " && ".join(script), "sh", *command)
+    return CommandLine((_SHELL, "-c", " && ".join(script), "sh", *command))
 
 
 @lru_cache(maxsize=1)
@@ -431,27 +439,30 @@ def _processes_flag() -> str:
 
 
 @lru_cache(maxsize=8)
-def _system(places: Places, temporary: int) -> tuple[str, ...]:
+def _system(places: Places, temporary: int) -> ProgramWords:
     """What is the same for every command of this user."""
-    shown = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev"]
+    shown = ProgramWords("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev")
     if os.geteuid() == 0:  # the kernel's settings there are root's to write, with or without capabilities
-        shown += ["--remount-ro", "/proc"]
+        shown.option("--remount-ro", "/proc")
     for folder in ("/dev/shm", "/tmp"):  # noqa: S108 - inside the sandbox
-        shown += ["--perms", "1777", "--size", str(temporary), "--tmpfs", folder]
-    shown += ["--remount-ro", "/dev"]  # files there would be memory without a bound
+        shown.option("--perms", "1777").option("--size", temporary).option("--tmpfs", folder)
+    shown.option("--remount-ro", "/dev")  # files there would be memory without a bound
     for folder in places.folders:
-        shown += ["--size", str(temporary), "--tmpfs", folder]
+        shown.option("--size", temporary).option("--tmpfs", folder)
     if places.home != "/":
-        shown += ["--perms", "0700", "--dir", places.home]
-    return tuple(shown)
+        shown.option("--perms", "0700").option("--dir", places.home)
+    return shown
 
 
-def _hidden(path: str) -> tuple[str, ...]:
+def _hidden(path: str) -> ProgramWords:
     """Cover what is there: a file with one that cannot be opened, a folder with one that cannot be entered."""
+    made = ProgramWords()
     try:
         state = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return ()  # what is not there, or not ours to enter, no command of ours reads either
+        return made  # what is not there, or not ours to enter, no command of ours reads either
     if stat.S_ISDIR(state.st_mode):
-        return ("--perms", "0000", "--size", "4096", "--tmpfs", path, "--remount-ro", path)
-    return ("--ro-bind", "/dev/null", path)
+        return (
+            made.option("--perms", "0000").option("--size", "4096").option("--tmpfs", path).option("--remount-ro", path)
+        )
+    return made.option("--ro-bind", "/dev/null", path)

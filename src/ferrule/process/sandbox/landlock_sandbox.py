@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
+from ferrule.process.arguments import CommandLine
 from ferrule.process.landlock import kernel_version, open_rules
 from ferrule.process.owned_folders import OwnedFolder
 from ferrule.process.profile import clean_environment, found_program
@@ -21,12 +22,12 @@ from ferrule.process.sandbox.bubblewrap import below, names_of_hidden, writable_
 from ferrule.process.sandbox.denials import Denial, SandboxRefused, explain
 from ferrule.process.sandbox.guarded import GuardedTree, Sweep, Watched
 from ferrule.process.sandbox.limits import control_group, limits_of, threads_of_person
-from ferrule.process.sandbox.places import Places, git_settings, is_within, system_places
+from ferrule.process.sandbox.places import Places, all_but, git_settings, is_within, system_places
 from ferrule.process.sandbox.sandbox import Launch, Name, Prepared, out_of_the_way
 from ferrule.process.sandbox.seccomp import build_filter, this_machine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from ferrule.process.profile import Profile
 
@@ -37,7 +38,6 @@ _OF_PROC = (
     "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/uptime", "/proc/loadavg", "/proc/version",
     "/proc/filesystems", "/proc/sys/kernel", "/proc/sys/vm", "/proc/sys/fs", "/proc/vmstat",
 )  # fmt: skip
-_MOST_LISTED = 4_000
 _CAN_STOP_CUTTING = 3  # the version of Landlock from which files that may only be read cannot be truncated either
 
 
@@ -84,7 +84,7 @@ class LandlockSandbox:
         self._refuse_what_it_cannot(profile, roots)
         starting, closing = ExitStack(), ExitStack()
         try:
-            places = system_places(closed=profile.closed)
+            places = system_places(closed=profile.closed, emptied=profile.emptied)
             private = str(closing.enter_context(OwnedFolder(prefix="ferrule-box-")).path)
             temporary = os.path.realpath(profile.temporary or f"{private}/temporary")
             own = _own_home(places, private, temporary)
@@ -94,7 +94,7 @@ class LandlockSandbox:
             group = closing.enter_context(control_group(profile.bounds))
             beside = 0 if os.geteuid() == 0 else threads_of_person()
             launch = Launch(
-                (found_program(arguments[0], environment), *arguments[1:]),
+                CommandLine((found_program(arguments[0], environment), *arguments[1:])),
                 environment,
                 os.path.realpath(profile.folder),
                 descriptors=(rules,),
@@ -157,30 +157,14 @@ def _rules(places: Places, profile: Profile, roots: Sequence[str], private: tupl
     """
     hidden = names_of_hidden(profile.hidden, roots)
     kept_out = frozenset({*places.folders, *places.hidden, *hidden, "/tmp", "/proc", "/dev"})  # noqa: S108 - hidden
-    readable = [*_all_but("/", kept_out), *places.tools, *_OF_PROC]
+    readable = [*all_but("/", kept_out), *places.tools, *_OF_PROC]
     for shown in map(os.path.realpath, profile.readable):
-        readable += _all_but(shown, frozenset(hidden))
+        readable += all_but(shown, frozenset(hidden))
     if not profile.look:
         return open_rules([*readable, *roots], (*roots, *private, *_DEVICES))
     for root in roots:
-        readable += _all_but(root, frozenset(hidden))
+        readable += all_but(root, frozenset(hidden))
     return open_rules(readable, (*private, *_DEVICES), listed=roots)
-
-
-def _all_but(folder: str, kept_out: frozenset[str]) -> Iterator[str]:
-    """Paths that together hold everything below a folder, except what is kept out."""
-    if folder in kept_out:
-        return
-    if not any(path.startswith(folder.rstrip("/") + "/") for path in kept_out):
-        yield folder
-        return
-    try:
-        with os.scandir(folder) as entries:
-            names = [entry.path for entry in entries if not entry.is_symlink()][:_MOST_LISTED]
-    except OSError:
-        return
-    for path in names:
-        yield from _all_but(path, kept_out)
 
 
 def _own_home(places: Places, private: str, temporary: str) -> dict[str, str]:

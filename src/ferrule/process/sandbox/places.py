@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 # Reads git's configuration files strictly, to tell one that only describes a repository from one that runs programs.
@@ -120,7 +120,7 @@ def _quoted(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") + '"'
 
 
-_MOST_SOCKETS = 512
+_MOST_SOCKETS, _MOST_LISTED = 512, 4_000
 _SOCKET = re.compile(r" (/.*)$", re.MULTILINE)
 # Homes, the sockets of services, and folders that everyone may write.
 _REPLACED_FOLDERS = ("/home", "/root", "/run", "/var/tmp")  # noqa: S108 - to be hidden
@@ -143,7 +143,7 @@ _TOOLS_OF_HOME = (
     ".conda/envs", "bin",
 )  # fmt: skip
 # Hidden when the workspace is the home itself, or holds it. Not complete, and the profile may name more.
-_SECRETS_OF_HOME = (
+SECRETS_OF_HOME = (
     ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".config/gh", ".config/op", ".config/git",
     ".config/hub", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".cargo/credentials.toml", ".cargo/credentials",
     ".password-store", ".local/share/keyrings", ".mozilla", ".config/google-chrome", ".config/chromium", ".m2",
@@ -168,9 +168,9 @@ class Places:
     """Of the home; to be hidden where the home itself is shown."""
 
 
-def system_places(*, closed: bool = False) -> Places:
-    """Those of this system and user; `closed` has every folder replaced that holds no part of the system itself,
-    and shows no tools of the home.
+def system_places(*, closed: bool = False, emptied: Iterable[Path] = ()) -> Places:
+    """Those of this system and user; `closed` has every folder replaced that holds no part of the system itself, and
+    the `emptied` ones, and shows no tools of the home.
     """
     found = _places(os.environ.get("HOME") or "/", os.environ.get("PATH", ""), sys.base_prefix)
     if not closed:
@@ -178,12 +178,31 @@ def system_places(*, closed: bool = False) -> Places:
     others = (entry.path for entry in os.scandir("/") if entry.is_dir() and entry.name not in _OF_SYSTEM)
     known = (*found.folders, *found.hidden)
     outer = (path for path in _real(tuple(others)) if not any(is_within(path, folder) for folder in known))
-    return replace(found, folders=(*outer, *found.folders), tools=())
+    folders = (*outer, *found.folders)
+    more = _real(tuple(str(one) for one in emptied if one.is_dir()))
+    more = tuple(path for path in more if not any(is_within(path, one) or is_within(one, path) for one in folders))
+    return replace(found, folders=(*folders, *more), tools=())
 
 
 def is_within(path: str, folder: str) -> bool:
     """Whether a path is the folder or lies below it; both real."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def all_but(folder: str, kept_out: frozenset[str]) -> Iterator[str]:
+    """Paths that together hold everything below a folder, except what is kept out."""
+    if folder in kept_out:
+        return
+    if not any(path.startswith(folder.rstrip("/") + "/") for path in kept_out):
+        yield folder
+        return
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.path for entry in entries if not entry.is_symlink()][:_MOST_LISTED]
+    except OSError:
+        return
+    for path in names:
+        yield from all_but(path, kept_out)
 
 
 @lru_cache(maxsize=8)
@@ -202,7 +221,7 @@ def _places(home: str, path: str, python: str) -> Places:
         if tool not in (home, *folders) and any(is_within(tool, folder) for folder in folders) and _is_ours(tool)
     )
     outer = tuple(tool for tool in shown if not any(tool != other and is_within(tool, other) for other in shown))
-    secrets = _real(tuple(f"{home}/{name}" for name in _SECRETS_OF_HOME))
+    secrets = _real(tuple(f"{home}/{name}" for name in SECRETS_OF_HOME))
     hidden = tuple(path for path in _real((*_HIDDEN_FOLDERS, *_HIDDEN_FILES)) if os.access(path, os.R_OK))
     return Places(home, folders, hidden, outer, secrets)
 
@@ -254,10 +273,14 @@ def _read_git_config(path: str, changed: int, size: int) -> str:
         return ""
 
 
-def sockets_of_others(covered: Sequence[str]) -> list[str]:
-    """Real paths of sockets that are in use now and lie in none of the `covered` folders. That a folder is read-only
-    keeps nobody from using them.
+def sockets_of_others(covered: Sequence[str], shown: Sequence[str] = ()) -> list[str]:
+    """Real paths of sockets that are in use now and lie in none of the `covered` folders, or in one that is `shown`
+    again. That a folder is read-only keeps nobody from using them.
     """
+
+    def is_away(path: str) -> bool:
+        return any(is_within(path, one) for one in covered) and not any(is_within(path, one) for one in shown)
+
     try:
         with open("/proc/net/unix", "rb", 0) as file:  # noqa: PTH123 - on every start
             text = file.read().decode(errors="surrogateescape")
@@ -265,10 +288,10 @@ def sockets_of_others(covered: Sequence[str]) -> list[str]:
         return []
     found: dict[str, None] = {}
     for path in _SOCKET.findall(text):
-        if any(is_within(path, folder) for folder in covered):
+        if is_away(path):
             continue
         real = os.path.realpath(path)
-        if not any(is_within(real, folder) for folder in covered) and _is_socket(real):
+        if not is_away(real) and _is_socket(real):
             found[real] = None
         if len(found) >= _MOST_SOCKETS:
             break

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from ferrule.core.phrases import joined, phrase
+from ferrule.process.arguments import CommandLine, checked_environment
 from ferrule.process.profile import clean_environment, found_program
 from ferrule.process.sandbox.denials import HOSTS_SETTING, Denial, SandboxRefused
 from ferrule.process.sandbox.limits import control_group, limits_of, threads_of_person
@@ -43,7 +44,7 @@ def out_of_the_way(descriptor: int) -> int:
 class Launch:
     """Arguments, environment, folder and descriptors, ready for exec. Nothing of the parent's environment is added."""
 
-    arguments: tuple[str, ...]
+    arguments: CommandLine
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     folder: str = "/"
     descriptors: tuple[int, ...] = ()
@@ -69,6 +70,9 @@ class Launch:
     """The filter of system calls that goes with the rules."""
     info: int = -1
     """Of `descriptors`, the file in which bubblewrap names the first process of its namespace."""
+
+    def __post_init__(self) -> None:
+        checked_environment(self.environment)
 
 
 class Prepared:
@@ -207,7 +211,7 @@ class NoSandbox:
         group = closing.enter_context(control_group(profile.bounds))
         limits = limits_of(profile, processes=True, beside=threads_of_person())
         launch = Launch(
-            (found_program(arguments[0], environment), *arguments[1:]),
+            CommandLine((found_program(arguments[0], environment), *arguments[1:])),
             environment,
             os.path.realpath(profile.folder),
             limits=tuple(one for one in limits if one[0] == resource.RLIMIT_NPROC),  # a fork bomb is nobody's wish

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.access import OF_GIT, SETTINGS
 from ferrule.core.phrases import phrase
+from ferrule.process.arguments import CommandLine, ProgramWords, rule_text
 from ferrule.process.owned_folders import OwnedFolder
 from ferrule.process.profile import clean_environment
 from ferrule.process.sandbox.bubblewrap import below, writable_roots
@@ -71,10 +72,10 @@ class Seatbelt:
             sweep = Sweep(watched)
             sweep.begin()
             there = (Path(one.tree.root, path) for one in watched if one.found for path in one.found.marks)
-            places = system_places(closed=profile.closed)
+            places = system_places(closed=profile.closed, emptied=profile.emptied)
             rules = rules_for(replace(profile, guarded=(*profile.guarded, *there)), roots, private, places)
             launch = Launch(
-                (PROGRAM, "-p", rules, *arguments),
+                ProgramWords().option("-p", rules).line(PROGRAM, CommandLine(arguments)),
                 clean_environment(os.environ, given),
                 os.path.realpath(profile.folder),
                 limits=limits_of(profile, processes=False),
@@ -115,17 +116,12 @@ def rules_for(profile: Profile, roots: Sequence[str], private: str, places: Plac
 
 
 def _below(paths: Iterable[str]) -> str:
-    return " ".join(f"(subpath {_quoted(path)})" for path in paths)
+    return " ".join(f"(subpath {rule_text(path)})" for path in paths)
 
 
 def _guarded(root: str) -> str:
     """Git's own places at any depth, and settings at the top; those in nested repositories are for the sweep."""
     git = "|".join(re.escape(name) for name in sorted(OF_GIT))
-    start = re.escape(root)
-    settings = " ".join(f"(subpath {_quoted(f'{root}/{name}')})" for name in sorted(SETTINGS))
-    pattern = f"^{start}/(.*/)?\\.git(/modules/.*|/worktrees/.*)?/({git})(/.*)?$".replace('"', ".")
-    return f'(regex #"{pattern}") {settings}'
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    start = re.escape(root).replace('"', ".")
+    pattern = f"^{start}/(.*/)?\\.git(/modules/.*|/worktrees/.*)?/({git})(/.*)?$"
+    return f'(regex #"{pattern}") {_below(f"{root}/{name}" for name in sorted(SETTINGS))}'

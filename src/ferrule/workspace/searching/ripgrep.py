@@ -88,6 +88,7 @@ async def ripgrep(
     Where a few bytes are `given`, they are searched instead of files; where there are `names`, as they came out of
     another search, only those files are.
     """
+    from ferrule.process.arguments import CommandLine
     from ferrule.process.landlock import Confinement, needed_by
     from ferrule.workspace.child import Child
 
@@ -99,7 +100,7 @@ async def ripgrep(
     positional = [] if pattern is None else [pattern]
     below = "" if place.inner == "." else place.inner
     where = ["-"] if given else [os.fsdecode(name) for name in names] or [f"./{below}"]
-    arguments = [program, *_ALWAYS, *chosen, "--", *positional, *where]
+    arguments = CommandLine((program, *_ALWAYS, *chosen, "--", *positional, *where))
     may = Confinement(
         needed_by(program),
         (root.descriptor,),
