@@ -87,6 +87,9 @@ class Story:
         self.now = after
         if sound:
             self._require_sound(before, after, "a command left a fault")
+        if self._recorded[report.id].lost:
+            listed = {group["call_id"] for group in self._groups()}
+            self._require(report.id in listed, "what a command deleted is not on record", command)
         return report.id
 
     def user(self, script: str) -> None:
@@ -123,7 +126,9 @@ class Story:
         for one in new:
             self._recorded[one] = Recorded(command, before, after)
         if not new:
-            self._require(after.files == meant.files, "a change that is not on record", self._short(after, before))
+            self._require(after.files == before.files, "a change that is not on record", self._short(after, before))
+            lost = Recorded(command, before, after).lost
+            self._require(not lost, "what a command deleted is not on record", str(sorted(lost)[:_MOST_TOLD]))
         self.now = after
 
     def undo(self, *arguments: str, fate: Fate | None = None) -> bool:
@@ -173,10 +178,8 @@ class Story:
     def require_undone(self, call: str) -> None:
         """A command that deleted something in a git directory can be undone, whatever became of the working files."""
         one = self._recorded[call]
-        if not one.changed and not one.lost:
-            return
-        self._require(call in {group["call_id"] for group in self._groups()}, "not on record", one.command)
-        self._require(self.undo("--call", call), "undo did nothing", one.command)
+        if one.changed or one.lost:
+            self._require(self.undo("--call", call), "undo did nothing", one.command)
 
     def _require_sound(self, before: State, after: State, what: str) -> None:
         for path, repository in after.repositories.items():
