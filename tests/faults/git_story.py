@@ -40,7 +40,7 @@ class Recorded:
         found = {path for path in self.before.deleted_until(self.after) if remains(path)}
         for path, old in self.before.repositories.items():
             new = self.after.repositories.get(path)
-            found |= old.refs.keys() - (new.refs.keys() if new else set())
+            found |= old.refs.keys() - (new.named if new else frozenset())
             found |= old.objects - (new.objects if new else frozenset())
         return found
 
@@ -261,14 +261,14 @@ class Story:
                 faults = new.faults - old.faults
                 self._require(not faults, "undo left a repository broken", f"{path}: {sorted(faults)[:_MOST_TOLD]}")
             for name, value in old.refs.items():
-                if (left and name in left.refs) or name in new.refs or f"{path}/{name}" in before.git:
+                if (left and name in left.named) or name in new.refs or f"{path}/{name}" in before.git:
                     continue
                 where = f"{path}: {name}"
                 taken = any(one.startswith(f"{name}/") or name.startswith(f"{one}/") for one in new.refs)
                 self._require(taken or not self._whole(path, value), "undo did not put back a ref", where)
             for name, value in new.refs.items():
                 recreated = name in old.refs and not (meanwhile and name in meanwhile.refs) and name != "HEAD"
-                if recreated and not (left and name in left.refs):
+                if recreated and not (left and name in left.named):
                     self._require(old.refs[name] == value, "undo put back a ref with another value", f"{path}: {name}")
         for path, entry in undone.before.deleted_until(undone.after).items():
             if remains(path) and path not in before.git:

@@ -163,6 +163,8 @@ class Repository:
 
     refs: Mapping[str, str]
     """HEAD too; only those that resolve."""
+    named: frozenset[str]
+    """The names of all refs, also of those whose object is missing."""
     logged: Mapping[str, frozenset[str]]
     """For each reflog the commits that it names and that are there."""
     objects: frozenset[str]
@@ -204,7 +206,7 @@ class State:
         return {path: entry for path, entry in self.git.items() if path not in later.git and entry[0] != "folder"}
 
 
-_NOTHING = Repository({}, {}, frozenset(), frozenset({_UNUSABLE}))
+_NOTHING = Repository({}, frozenset(), {}, frozenset(), frozenset({_UNUSABLE}))
 
 
 def _is_repository(path: str, everything: Tree) -> bool:
@@ -226,20 +228,21 @@ def _repository(workspace: Path, folder: str, git: Tree) -> Repository:
     refs, head, objects, faults = (part.splitlines() for part in done.stdout.split(f"{mark}\n"))
     if any("not a git repository" in line for line in faults):
         return _NOTHING
-    named = {line.split()[0] for line in objects}
-    values = {name: value for name, value in (line.split() for line in refs) if value in named}
-    if head and head[0] in named:
+    there = {line.split()[0] for line in objects}
+    values = {name: value for name, value in (line.split() for line in refs) if value in there}
+    if head and head[0] in there:
         values["HEAD"] = head[0]
     start = f"{folder}/logs/"
     logged = {
         path.removeprefix(start): frozenset(
-            line.split()[1] for line in entry[2].decode(errors="replace").splitlines() if line.split()[1] in named
+            line.split()[1] for line in entry[2].decode(errors="replace").splitlines() if line.split()[1] in there
         )
         for path, entry in git.items()
         if path.startswith(start) and entry[0] == "file"
     }
     told = {line for line in faults if not line.startswith(("notice:", "Checking ", "dangling "))}
-    return Repository(values, logged, frozenset(objects), frozenset(told))
+    named = frozenset(line.split()[0] for line in refs) | {"HEAD"}
+    return Repository(values, named, logged, frozenset(objects), frozenset(told))
 
 
 def remains(path: str) -> bool:
