@@ -249,7 +249,7 @@ class Bench:
         """At once after a fault: each file is as it was, or as it was to be."""
         now = self.tree()
         for path in now.keys() | old.keys() | new.keys():
-            if not _UNFINISHED.fullmatch(Path(path).name) and path not in torn:
+            if not is_unfinished(path) and path not in torn:
                 assert now.get(path) in (old.get(path), new.get(path)), f"{path} is neither old nor new: {now[path]}"
 
     def check_record(self, reports: Iterable[Report], origin: Tree) -> None:
@@ -297,7 +297,7 @@ class Bench:
     def check_leftovers(self) -> None:
         self.settle()
         left = [str(one.relative_to(self.folder)) for one in self.temporary.rglob("*")]
-        left += [path for path in self.tree() if _UNFINISHED.fullmatch(Path(path).name)]
+        left += [path for path in self.tree() if is_unfinished(path)]
         left += [str(one.relative_to(self.folder)) for one in self._unknown_data()]
         assert not left, f"left behind: {sorted(left)}"
 
@@ -412,6 +412,11 @@ def _letter() -> bytes:
     document.add_paragraph("one two three")
     document.save(made)
     return made.getvalue()
+
+
+def is_unfinished(path: str) -> bool:
+    """Whether a file was being written when its program ended."""
+    return _UNFINISHED.fullmatch(Path(path).name) is not None
 
 
 def tree(folder: Path) -> Tree:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, NoReturn
 
-from tests.faults.bench import COUNTS, Bench, Tree, differences
+from tests.faults.bench import COUNTS, Bench, Tree, differences, is_unfinished
 from tests.faults.programs import Program, command_line, ordered_session, ready_then, session
 from tests.faults.repositories import KINDS, Kind, Repository, State, make, remains, run
 from tests.faults.tracing import Fate
@@ -69,6 +69,14 @@ class Story:
             code = self._program.end_orders()
             assert code == 0, self._program.text()
             self._program = None
+
+    def finish(self) -> None:
+        """After the next start, nothing is left of what was killed."""
+        self.close()
+        self._groups(again=True)
+        self.bench.session(("Bash", {"command": "true"}))
+        left = [path for path in self._look().git if is_unfinished(path)]
+        self._require(not left, "unfinished files are left in a git directory", str(left))
 
     # Steps
 
@@ -208,6 +216,8 @@ class Story:
             self._require(not faults, "undo left a fault", f"{path}: {sorted(faults)[:_MOST_TOLD]}")
         for path, entry in before.git.items():
             now = after.git.get(path)
+            if is_unfinished(path):
+                continue  # of a kill before
             if entry[0] == "folder":
                 self._require(now is not None and now[0] == "folder", "undo removed a folder of git", path)
             elif now is None:
@@ -216,8 +226,7 @@ class Story:
                 self._fail("undo changed a file of git", f"{path}, {self._names(before, after)}")
         deleted, refs, objects = self._deleted()
         for path in after.git.keys() - before.git.keys():
-            entry = after.git[path]
-            if entry[0] == "folder":
+            if after.git[path][0] == "folder" or is_unfinished(path):
                 continue
             self._require(not path.endswith(".lock"), "undo made a lock", path)
             if path in deleted:

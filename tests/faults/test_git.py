@@ -67,8 +67,12 @@ DELETIONS = (
     "mv {d} moved.git",
 )  # fmt: skip
 """What deletes something in a git directory."""
-_HANDS_OFF = ("rm ", "find ", "mv ", "git clean ")
-"""How a command begins that breaks a repository by itself."""
+
+
+def is_sound(command: str) -> bool:
+    """Whether git alone decides what becomes of its directories."""
+    return not any(part.startswith(("rm ", "find ", "mv ", "git clean ")) for part in command.split("; "))
+
 
 USER = (
     "echo user {n} >> f.txt",
@@ -105,7 +109,7 @@ class Player:
             self._chance.choice([*steps, self._killed, self._box])()
         while any(one["state"] == "done" for one in self.story.groups()) and self.story.undo():
             pass
-        self.story.close()
+        self.story.finish()
 
     def _box(self) -> None:
         self.story.close()
@@ -116,7 +120,7 @@ class Player:
 
     def _deletion(self) -> None:
         text = self._chance.choice([*DELETIONS, *self._kind.deletions * 4])
-        self.story.command(self._filled(text.replace("git ", "{git} ")), sound=not text.startswith(_HANDS_OFF))
+        self.story.command(self._filled(_anywhere(text)), sound=is_sound(text))
 
     def _user(self) -> None:
         self.story.user(self._filled(self._chance.choice(USER)))
@@ -129,10 +133,9 @@ class Player:
 
     def _killed(self) -> None:
         text = self._chance.choice([*WORK, *DELETIONS, *self._kind.commands, *self._kind.deletions])
-        sound = not text.startswith(_HANDS_OFF)
-        text = text if text in WORK else text.replace("git ", "{git} ")
         then = self._filled(self._chance.choice(AFTER_KILLS))
-        self.story.kill_command(self._filled(text), command_fate(self._chance), then, sound=sound)
+        fate = command_fate(self._chance)
+        self.story.kill_command(self._filled(_anywhere(text)), fate, then, sound=is_sound(text))
 
     def _which(self, state: str) -> tuple[str, ...]:
         """Mostly the newest, sometimes one by its call, or many."""
@@ -151,6 +154,11 @@ class Player:
         targets: list[Target] = [self._kind.target, self._kind.target, *self._kind.others]
         target = self._chance.choice(targets)
         return _fill(text, target, self._number)
+
+
+def _anywhere(text: str) -> str:
+    """A deletion for whatever git directory is chosen, and not only for the first."""
+    return text.replace("git ", "{git} ") if text in DELETIONS else text
 
 
 def _fill(text: str, target: Target, number: int = 0) -> str:
@@ -237,9 +245,8 @@ def test_a_kill_loses_nothing_that_git_keeps(bench: Bench, chance: Random, kille
         "find .git -delete; echo gone > f.txt",
     ])  # fmt: skip
     if killed == "command":
-        sound = not command.startswith(_HANDS_OFF)
         then = chance.choice(AFTER_KILLS).format(git="git", n=1)
-        story.kill_command(command, command_fate(chance), then, sound=sound)
+        story.kill_command(command, command_fate(chance), then, sound=is_sound(command))
     else:
         story.command(command, sound=False)
     story.close()
@@ -250,4 +257,4 @@ def test_a_kill_loses_nothing_that_git_keeps(bench: Bench, chance: Random, kille
                 story.user("git branch between 2> /dev/null")
         else:
             getattr(story, verb)()
-    story.close()
+    story.finish()
