@@ -16,6 +16,7 @@ from ferrule.workspace.snapshots.changes import UNKNOWN, Change, Node, Operation
 from ferrule.workspace.snapshots.content_store import is_link, linked_name
 from ferrule.workspace.snapshots.git_undo import is_object
 from ferrule.workspace.snapshots.tree_store import (
+    SAME_TICK,
     Known,
     Scan,
     Seen,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from ferrule.workspace.snapshots.content_store import ContentStore
 
 _FILE = "tree.db"
-_SAME_TICK = 20_000_000  # nanoseconds: a file that changed so lately may change again and look the same
 _CHUNK = 1 << 20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _ANY_MODE = -1
@@ -256,7 +256,7 @@ class KnownTree:
         leave room. Files of git directories come last, and git's objects take no room: they get a second name.
         """
         changed.sort(key=lambda one: (git.of(one[0]) is not None, one[1].size))
-        recent = time.time_ns() - _SAME_TICK
+        recent = time.time_ns() - SAME_TICK
         fresh: dict[str, Known] = {}
         for path, seen in changed:
             name = attributes = ""
@@ -295,7 +295,7 @@ class KnownTree:
             return None
         finally:
             os.close(folder)
-        return Known(seen._replace(changed=now.st_ctime_ns), name)
+        return Known(seen._replace(changed=now.st_ctime_ns) if seen.changed else seen, name)
 
     # Some paths
 

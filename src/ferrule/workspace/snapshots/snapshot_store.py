@@ -494,7 +494,7 @@ class Recovery:
 
     def settle(self, group: Group) -> None:
         """After a kill: an undo or redo is finished; a change is done if it got to its end, and else rolled back."""
-        self._files.clear_unfinished(group.paths)
+        self._files.clear_unfinished((*group.paths, *(one.path for one in group.git)))
         if group.phase is Phase.UNDOING:
             self.return_to(group, Side.BEFORE)
         elif group.phase is Phase.REDOING:

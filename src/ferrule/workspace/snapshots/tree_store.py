@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sqlite3
 import stat
+import time
 import zlib
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -36,6 +38,13 @@ if TYPE_CHECKING:
 _LEFT_OUT = frozenset({".hg", ".svn", ".jj", "node_modules", "__pycache__"})
 _MARKS = frozenset({"CACHEDIR.TAG", "pyvenv.cfg"})
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+
+
+_FAN_OUT = re.compile(r"/objects/[0-9a-f]{2}$")
+_MOST_REMEMBERED = 4096
+SAME_TICK = 20_000_000
+"""Nanoseconds: what changed so lately may change again and look the same."""
+_known_objects: dict[str, tuple[tuple[int, int], dict[str, Seen]]] = {}
 
 
 class Seen(NamedTuple):
@@ -98,6 +107,9 @@ def _scan(found: Scan, root: Root, most: int, without: Collection[str]) -> None:
             found.unreadable.add(folder)
             continue
         try:
+            if _FAN_OUT.search(folder) and found.git.of(folder) is not None:
+                found.seen |= _objects_in(folder, opened)
+                continue
             entries = list(os.scandir(opened))
             if folder != top and any(entry.name in _MARKS for entry in entries):
                 found.left_out.add(folder)
@@ -119,6 +131,27 @@ def _scan(found: Scan, root: Root, most: int, without: Collection[str]) -> None:
                 _see(found, f"{folder}/{entry.name}", entry, opened, waiting)
         finally:
             os.close(opened)
+
+
+def _objects_in(folder: str, opened: int) -> dict[str, Seen]:
+    """The objects in one of the 256 folders that git spreads them over. They never change, so as long as the folder has
+    not changed they are as they were at the last look.
+    """
+    state = os.fstat(opened)
+    stamp = (state.st_ino, state.st_mtime_ns)
+    known = _known_objects.get(folder)
+    if known is not None and known[0] == stamp:
+        return known[1]
+    found = Scan()
+    for entry in os.scandir(opened):
+        _see(found, f"{folder}/{entry.name}", entry, opened, [])
+    # Without the time of a second name that is given to them.
+    seen = {path: one._replace(changed=0) for path, one in found.seen.items()}
+    if state.st_mtime_ns < time.time_ns() - SAME_TICK:
+        if len(_known_objects) > _MOST_REMEMBERED:
+            _known_objects.clear()
+        _known_objects[folder] = stamp, seen
+    return seen
 
 
 def _see(found: Scan, path: str, entry: os.DirEntry[str], opened: int, pending: list[str]) -> None:
