@@ -65,6 +65,7 @@ def group_document(group: Group, history: History) -> dict[str, Any]:
             }
             for change in group.changes
         ],
+        "repositories": sorted({history.show(one.repository) for one in group.git if one.repository}),
     }
 
 
@@ -220,7 +221,9 @@ def history_command(limit: int, as_json: bool, workspace: Path) -> None:
 
 def _line(group: Group, history: History) -> list[str]:
     moment = datetime.fromtimestamp(group.time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    changes = ", ".join(f"{change.operation} {history.show(change.path)}" for change in group.changes[:5])
+    repositories = dict.fromkeys(one.repository for one in group.git if one.repository is not None)
+    named = [f"{change.operation} {history.show(change.path)}" for change in group.changes[:5]]
+    changes = ", ".join([*named, *(f"git {history.show(one)}" for one in repositories)])
     more = f", … ({len(group.changes)})" if len(group.changes) > 5 else ""
     if group.others:
         more += " " + _("(or by {calls})").format(calls=", ".join(one_line(other.call) for other in group.others))

@@ -194,6 +194,7 @@ def test_an_undo_goes_past_commands_that_changed_nothing_but_git(shop: Repositor
     assert (shop.tree / "f.txt").read_text() == "one\n"
     assert "second; git reset --soft HEAD~1 drops it" in said
     assert str(shop.room.history.redo()) == "1 change redone."
+    assert shop.room.history.diff(2) == ".git: changed by git.\n"
 
 
 def test_an_object_that_was_damaged_before_it_was_deleted_is_not_put_back(shop: Repository):

@@ -619,7 +619,9 @@ class History:
 
         def compare() -> list[str]:
             with self._recovery.settled(reserve=True) as journal:
-                return self._conflicts.diffs(journal.changes_between(first, first if last is None else last))
+                between = (first, first if last is None else last)
+                git = [f"{self.show(one)}: changed by git.\n" for one in journal.repositories_between(*between)]
+                return [*self._conflicts.diffs(journal.changes_between(*between)), *git]
 
         parts = again_if_broken(compare)
         if not parts:

@@ -371,6 +371,11 @@ class Journal:
         rows = self._run("SELECT * FROM changes WHERE number BETWEEN ? AND ? ORDER BY seq", first, last)
         return [one for one in map(_change, rows) if one.repository is None]
 
+    def repositories_between(self, first: int, last: int) -> list[Path]:
+        """The git directories in which the groups from one number to another changed something."""
+        query = "SELECT DISTINCT repository FROM changes WHERE number BETWEEN ? AND ? AND repository IS NOT NULL"
+        return [_path(name) for (name,) in self._run(query, first, last)]
+
     def _groups(self, where: str, *values: Any) -> list[Group]:
         heads = self._run(f"SELECT * FROM groups WHERE {where}", *values).fetchall()  # noqa: S608 - fixed texts alone
         groups: list[Group] = []
