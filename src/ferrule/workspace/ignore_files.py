@@ -291,7 +291,7 @@ def _rule(line: bytes) -> IgnoreRule | None:
 def _compiled(glob: bytes) -> re.Pattern[bytes]:
     if not glob or len(glob) > _LONGEST or glob.count(b"**") > _MOST_SPANS:
         raise ValueError
-    parts = glob.split(b"/")
+    parts = _parts(glob)
     pattern = b""
     for number, part in enumerate(parts):
         last = number == len(parts) - 1
@@ -300,6 +300,22 @@ def _compiled(glob: bytes) -> re.Pattern[bytes]:
         else:
             pattern += _segment(part) + (b"" if last else b"/")
     return re.compile(pattern, re.DOTALL)
+
+
+def _parts(glob: bytes) -> list[bytes]:
+    """What is between slashes; one in brackets is a character like others."""
+    parts: list[bytes] = []
+    at = start = 0
+    while at < len(glob):
+        one = glob[at : at + 1]
+        if one == b"[":
+            _, at = _bracket(glob, at + 1)
+            continue
+        if one == b"/":
+            parts.append(glob[start:at])
+            start = at + 1
+        at += 2 if one == b"\\" else 1
+    return [*parts, glob[start:]]
 
 
 def _segment(glob: bytes) -> bytes:

@@ -18,7 +18,7 @@ from ferrule.workspace.git_folders import has_object, packed_objects
 from ferrule.workspace.git_state import GitState, state_files, state_of, tells_state
 from ferrule.workspace.snapshots.changes import Change, Group, Node, Operation, Side, State
 from ferrule.workspace.snapshots.content_store import ContentLost, NewContents, is_linked
-from ferrule.workspace.snapshots.git_undo import LOOSE, inner_of
+from ferrule.workspace.snapshots.git_undo import LOOSE, inner_of, is_head
 from ferrule.workspace.tracker import digest
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class _Keeper:
                 if one.before is not None and (one.before.node is Node.FILE or not inner.startswith("refs/")):
                     files[inner] = (content(one) or b"") if one.before.node is Node.FILE else b""
         self._before = state_of(files)
-        heads = (inner for inner, one in self._by_inner.items() if one.after is None and _is_head(inner))
+        heads = (inner for inner, one in self._by_inner.items() if one.after is None and is_head(inner))
         self._deleted = [inner.removesuffix("HEAD") for inner in heads]
         """Git directories in it that were deleted whole."""
         self._in_packs: set[bytes] | None = None
@@ -149,11 +149,6 @@ class _Keeper:
             return old != parse_index(Path(self._git, "index").read_bytes()).entries
         except (UnreadableIndex, OSError):
             return False
-
-
-def _is_head(inner: str) -> bool:
-    """Whether it is the `HEAD` of a git directory, or of one inside it."""
-    return inner == "HEAD" or re.fullmatch(r"(?:.*/)?(?:worktrees/[^/]+|modules/.+)/HEAD", inner) is not None
 
 
 class HeldOfGit:

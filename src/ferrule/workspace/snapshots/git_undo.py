@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from ferrule.core.phrases import phrase
 from ferrule.core.shown_text import shown_row
@@ -27,8 +27,13 @@ if TYPE_CHECKING:
     from ferrule.workspace.snapshots.content_store import ContentStore
     from ferrule.workspace.snapshots.file_states import FileStates
 
-_OBJECTS = re.compile(r"(?:.*/)?(?:objects|annex)/.+")
+_OBJECTS = re.compile(
+    r"(?:.*/)?(?:objects/[0-9a-f]{2}/(?:[0-9a-f]{38}|[0-9a-f]{62})|objects/pack/pack-[0-9a-f]+\.(?:pack|idx|rev)"
+    r"|(?:lfs|annex)/objects/.+)"
+)
 LOOSE = re.compile(r"(?:.*/)?objects/([0-9a-f]{2})/([0-9a-f]{38}|[0-9a-f]{62})")
+_LOG = re.compile(r"(?:.*/)?logs/.+")
+_IDS = re.compile(rb"([0-9a-f]{40,64}) ([0-9a-f]{40,64}) ")
 _MOST_REFS = 5
 
 
@@ -58,6 +63,11 @@ def _rank(change: Change) -> tuple[int, int]:
     if inner == "HEAD" or inner.endswith("/HEAD"):
         return 6, -depth
     return (5 if re.match(r"(?:.*/)?(?:refs/|packed-refs$)", inner) else 4), depth
+
+
+def is_head(inner: str) -> bool:
+    """Whether it is the `HEAD` of a git directory, or of one inside it."""
+    return inner == "HEAD" or re.fullmatch(r"(?:.*/)?(?:worktrees/[^/]+|modules/.+)/HEAD", inner) is not None
 
 
 def inner_of(change: Change) -> str:
@@ -94,6 +104,10 @@ def put_back(rows: Iterable[Change], files: FileStates, contents: ContentStore) 
     deleted = [one for one in rows if one.operation is Operation.DELETE]
     # Before anything is there again: a ref that was packed as well must not count as there for that.
     refs = {git: read_git_state(git).refs for git in {one.repository for one in deleted if one.repository}}
+    whole: dict[Path | None, list[str]] = {git: [] for git in refs}
+    for one in deleted:
+        if is_head(inner_of(one)) and not os.path.lexists(one.path):
+            whole[one.repository].append(inner_of(one).removesuffix("HEAD"))
     for one in sorted(deleted, key=_rank):
         assert one.repository is not None  # noqa: S101 - only those are given to this module
         inner = inner_of(one)
@@ -107,7 +121,14 @@ def put_back(rows: Iterable[Change], files: FileStates, contents: ContentStore) 
         try:
             if not one.covered or (is_ref and (one.path.is_dir() or not _has_value(one, contents))):
                 raise ContentLost(inner)
-            _put_one(one, files, contents)
+            if (
+                _LOG.fullmatch(inner)
+                and one.of_files
+                and not any(inner.startswith(unit) for unit in whole[one.repository])
+            ):
+                _put_log(one, files, contents)
+            else:
+                _put_one(one, files, contents)
         except (OSError, PathProblem, ContentLost):
             named = _ref_name(inner) if is_ref else f"`{shown_row(inner)}`"
             done.failed.append(phrase("{name} could not be put back.", name=named))
@@ -162,19 +183,42 @@ def _put_one(change: Change, files: FileStates, contents: ContentStore) -> None:
             _put_file(name, above, state, contents)
 
 
+def _put_log(change: Change, files: FileStates, contents: ContentStore) -> None:
+    """Put back a reflog, without the lines about objects that git does not have any more."""
+    git = str(change.repository)
+    known: dict[bytes, bool] = {}
+
+    def is_there(name: bytes) -> bool:
+        if name not in known:
+            known[name] = not name.strip(b"0") or has_object(git, bytes.fromhex(name.decode()))
+        return known[name]
+
+    state = change.before
+    assert state is not None  # noqa: S101 - it was deleted
+    lines = contents.get(state.content).splitlines(keepends=True)
+    whole = [one for one in lines if (ids := _IDS.match(one)) is None or (is_there(ids[1]) and is_there(ids[2]))]
+    if whole or not lines:
+        with files.nodes.above(change.path, make=True) as (above, name), suppress(FileExistsError):
+            _put_data(name, above, state.mode, lambda file: file.writelines(whole))
+
+
 def _put_file(name: str, above: int, state: State, contents: ContentStore) -> None:
     """Give a file its name in one step, and only where there is none: git may be at work."""
     if is_linked(state):
         with suppress(OSError):  # another disk
             os.link(contents.path(state.content), name, dst_dir_fd=above)
             return
+    _put_data(name, above, state.mode, lambda file: contents.copy(state.content, file))
+
+
+def _put_data(name: str, above: int, mode: int | None, write: Callable[[BinaryIO], None]) -> None:
     temporary = unfinished_name()
     opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=above)
     try:
         with os.fdopen(opened, "wb") as file:
-            contents.copy(state.content, file)
+            write(file)
             file.flush()
-            os.fchmod(opened, state.mode if state.mode is not None else 0o644)
+            os.fchmod(opened, mode if mode is not None else 0o644)
             os.fsync(opened)
         os.link(temporary, name, src_dir_fd=above, dst_dir_fd=above)
     finally:
