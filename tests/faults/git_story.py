@@ -212,8 +212,9 @@ class Story:
                 self._require(not lost, "undo lost what a reflog names", f"{path}: {name}: {sorted(lost)}")
             lost = old.objects - new.objects
             self._require(not lost, "undo lost objects", f"{path}: {sorted(lost)[:_MOST_TOLD]}")
-            faults = new.faults - old.faults
-            self._require(not faults, "undo left a fault", f"{path}: {sorted(faults)[:_MOST_TOLD]}")
+            if not old.faults or new.objects == old.objects:  # an object that is back names others that are missing
+                faults = new.faults - old.faults
+                self._require(not faults, "undo left a fault", f"{path}: {sorted(faults)[:_MOST_TOLD]}")
         for path, entry in before.git.items():
             now = after.git.get(path)
             if is_unfinished(path):
