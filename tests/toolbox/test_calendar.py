@@ -146,7 +146,7 @@ def test_following_ends_the_series_and_begins_another_with_its_exceptions(desk: 
     desk.save(third["id"], "following", start="2026-03-23T10:00", title="Later")
     assert desk.starts() == [
         "2026-03-02T09:00 Standup", "2026-03-16T09:00 Standup", "2026-03-23T10:00 Later",
-        "2026-03-30T11:00 Standup (late)", "2026-04-06T10:00 Later",
+        "2026-03-30T12:00 Standup (late)", "2026-04-06T10:00 Later",
     ]  # fmt: skip
     assert "UNTIL=20260323T075959Z" in desk.ics()
     assert "COUNT" not in desk.ics()
@@ -160,11 +160,30 @@ def test_all_moves_exceptions_along(desk: Desk) -> None:
     desk.save(third["id"], "all", start="2026-03-23T08:30", location="Room 2")
     assert desk.starts() == [
         "2026-03-02T08:30 Standup", "2026-03-16T08:30 Standup", "2026-03-23T08:30 Standup",
-        "2026-03-30T11:00 Standup (late)", "2026-04-06T08:30 Standup",
+        "2026-03-30T10:30 Standup (late)", "2026-04-06T08:30 Standup",
     ]  # fmt: skip
     assert [line for line in before if line.startswith(("X-", "CATEGORIES"))] == [
         line for line in desk.ics().splitlines() if line.startswith(("X-", "CATEGORIES"))
     ]
+
+
+def test_the_id_of_what_was_moved_names_it_as_it_is_now(desk: Desk) -> None:
+    desk.put(WEEKLY)
+    third = desk.save(desk.events()[2]["id"], "all", start="2026-03-24T11:00")
+    assert third == desk.events()[2]["id"]
+    later = desk.save(third, "following", start="2026-03-24T12:00")
+    assert later == desk.events()[2]["id"]
+    assert "differed" not in desk.call("DeleteEvent", event_id=later).llm_content
+    assert [one["start"][5:16] for one in desk.events()] == ["03-03T11:00", "03-17T11:00", "03-31T14:00", "04-07T12:00"]
+
+
+def test_what_follows_an_exception_for_all_that_follow_is_named_by_itself(desk: Desk) -> None:
+    desk.put(WEEKLY.replace("RECURRENCE-ID;", "RECURRENCE-ID;RANGE=THISANDFUTURE;").replace("COUNT=6", "COUNT=7"))
+    assert [one["start"][5:16] for one in desk.events()[3:]] == ["03-30T11:00", "04-06T11:00", "04-13T11:00"]
+    desk.save(desk.events()[4]["id"], title="Once")
+    assert [one["title"] for one in desk.events()[3:]] == ["Standup (late)", "Once", "Standup (late)"]
+    assert desk.call("DeleteEvent", event_id=desk.events()[5]["id"]).success
+    assert [one["start"][5:16] for one in desk.events()[3:]] == ["03-30T11:00", "04-06T11:00"]
 
 
 @pytest.mark.parametrize(

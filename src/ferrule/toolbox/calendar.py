@@ -137,13 +137,13 @@ async def _happening(
         "from": between[0].isoformat(), "to": between[1].isoformat(), "zone": zone.key,
         "answers": [{"calendar": name, "size": len(body)} for name, body in bodies.items()],
     }  # fmt: skip
-    found = await _in_child("expand", order, b"".join(bodies.values()), context)
+    found = await _in_child("events:expand", order, b"".join(bodies.values()), context)
     return found.value, zone, between, list(bodies)
 
 
 async def _in_child(function: str, order: dict[str, Any], data: bytes, context: ToolContext) -> ChildAnswer:
     return await asyncio.to_thread(
-        in_child, f"ferrule.toolbox.events:{function}", order, what=phrase("the calendar"), data=data,
+        in_child, f"ferrule.toolbox.{function}", order, what=phrase("the calendar"), data=data,
         bounds=_IN_CHILD, cancellation=context.cancellation,
     )  # fmt: skip
 
@@ -470,7 +470,7 @@ def _save_event(accounts: Accounts, which: str) -> Tool[Any]:
         name, part = _account_in(accounts, calendar)
         account = named(accounts.calendars, name, phrase("calendar"))
         uid = str(uuid.uuid4())
-        made = await _in_child("change", {**order, **_about(account), "uid": uid}, b"", context)
+        made = await _in_child("event_change:change", {**order, **_about(account), "uid": uid}, b"", context)
         async with connected(name, account) as server:
             found = await server.calendar(part)
             etag = (
@@ -516,32 +516,26 @@ async def _changed(
                 suggestion=phrase("Look at it again with FindEvents."),
             )
         made = await _in_child(
-            "change", {**order, **about, "occurrence": wanted.occurrence}, now.data.encode(), context
+            "event_change:change", {**order, **about, "occurrence": wanted.occurrence}, now.data.encode(), context
         )
         if made.value["delete"]:
             await server.remove(place, wanted.name, now.etag)
             return {"id": "", "created": False, "notes": []}
-        size = made.value["size"]
+        size, name, notes = made.value["size"], wanted.name, list(made.value["notes"])
         if size:
-            etag = await _saved_both(server, place, now, made.data[:size], made.data[size:], about["new_uid"])
-            identity = f"{wanted.account}/{place.key}/{about['new_uid']}.ics#{version_of(etag)}#"
-            return {
-                "id": identity,
-                "created": False,
-                "notes": ["the series was split; this is the id of the later part"],
-            }
-        etag = (
-            await server.save(place, wanted.name, made.data, now.etag) or (await server.event(place, wanted.name)).etag
-        )
-    identity = f"{wanted.account}/{place.key}/{wanted.name}#{version_of(etag)}#{wanted.occurrence}"
-    return {"id": identity, "created": False, "notes": []}
+            name = f"{about['new_uid']}.ics"
+            etag = await _saved_both(server, place, now, made.data[:size], made.data[size:], name)
+            notes.append("the series was split; this is the id of the later part")
+        else:
+            etag = await server.save(place, name, made.data, now.etag) or (await server.event(place, name)).etag
+    identity = f"{wanted.account}/{place.key}/{name}#{version_of(etag)}#{made.value['occurrence']}"
+    return {"id": identity, "created": False, "notes": notes}
 
 
 async def _saved_both(
-    server: CalDav, place: RemoteCalendar, now: RemoteEvent, later: bytes, earlier: bytes, uid: str
+    server: CalDav, place: RemoteCalendar, now: RemoteEvent, later: bytes, earlier: bytes, name: str
 ) -> str:
     """Save the later part of a series and then the earlier one; neither where the second fails."""
-    name = f"{uid}.ics"
     etag = await server.save(place, name, later, None) or (await server.event(place, name)).etag
     try:
         await server.save(place, now.name, earlier, now.etag)
