@@ -19,7 +19,7 @@ from ferrule.toolbox.events import (
     SECONDS_FOR_ONE,
     Block,
     Moment,
-    TooLong,
+    TooManyOccurrences,
     escaped,
     folded,
     invalid,
@@ -29,7 +29,7 @@ from ferrule.toolbox.events import (
     parsed,
     zone_of,
 )  # fmt: skip
-from ferrule.toolbox.series import MARGIN, NO_TIME, Move, Occurrence, Series, between, is_range, until_before
+from ferrule.toolbox.series import MARGIN, NO_TIME, EventOccurrence, Series, Shift, between, is_range, until_before
 from ferrule.workspace.names import amount
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def change(order: Mapping[str, Any], *, data: bytes = b"") -> ChildAnswer:
     try:
         with limited(SECONDS_FOR_ONE * 10):
             second = edit.apply()
-    except TooLong:
+    except TooManyOccurrences:
         raise ToolError(
             phrase("The event repeats so often that it cannot be changed here."), suggestion=ASK_USER
         ) from None
@@ -137,7 +137,7 @@ class _Edit:
             self._stamp(master)
             self._check(series.calendar, [(one.start, one.length) for one in left])
 
-    def _change_one(self, named: Occurrence) -> None:
+    def _change_one(self, named: EventOccurrence) -> None:
         if self.wanted.get("recurrence") is not None:
             raise invalid(phrase("One occurrence alone cannot repeat."), phrase("Say `scope` = `following` or `all`."))
         series = self.series
@@ -193,7 +193,7 @@ class _Edit:
         self._check(series.calendar, [(one.start, one.length) for one in self.before if one.place < place])
         return Series(second)
 
-    def _change_series(self, target: Series, place: datetime, named: Occurrence | None) -> None:
+    def _change_series(self, target: Series, place: datetime, named: EventOccurrence | None) -> None:
         """Change a series, or the part of it that was split off at a place, as one occurrence is to be."""
         old, wanted, master = self.series, self.wanted, target.master
         split = target is not old
@@ -214,7 +214,7 @@ class _Edit:
                        "of the two."),
                 phrase("Choose another `start`."),
             )  # fmt: skip
-        times = Move(shown, start, length, between(start, end))
+        times = Shift(shown, start, length, between(start, end))
         places = times._replace(old=target.start, new=start if split else times.place(target.start.wall))
         before, overrides = master.copy(), [(one, one.text()) for one in target.overrides]
         if places.old[:2] != places.new[:2] or times.length != times.new_length:
@@ -240,8 +240,8 @@ class _Edit:
 
     # Parts of a change
 
-    def _move(self, target: Series, places: Move, times: Move, end: Moment | None) -> None:
-        """Move all that an event says of times: its places by one change, and when occurrences begin by another."""
+    def _move(self, target: Series, places: Shift, times: Shift, end: Moment | None) -> None:
+        """Shift all that an event says of times: its places by one change, and when occurrences begin by another."""
         master = target.master
         overrides = [(one, target.place_of(one), *target.span(one)) for one in target.overrides]
         if places.old[:2] != places.new[:2]:
@@ -460,7 +460,7 @@ def _checked_rule(text: str, start: Moment) -> str:
         naive = re.sub(r";?UNTIL=[^;]*", "", text)
         with limited(SECONDS_FOR_ONE):
             first = next(iter(rrulestr(naive, dtstart=start.wall)))
-    except (ValueError, TypeError, KeyError, StopIteration, TooLong):
+    except (ValueError, TypeError, KeyError, StopIteration, TooManyOccurrences):
         raise invalid(
             phrase("`recurrence` never happens or cannot be understood: `{text}`.", text=text[:200]),
             phrase("Write it as `FREQ=WEEKLY;BYDAY=MO,WE;COUNT=10`."),

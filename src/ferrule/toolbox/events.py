@@ -27,7 +27,7 @@ ASK_USER = phrase("Ask the user to change it in their calendar program.")
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069]")
 
 
-class TooLong(BaseException):
+class TooManyOccurrences(BaseException):
     """One event took all the time that one may have; nothing in a library may take it for an error of its own."""
 
 
@@ -35,7 +35,7 @@ class TooLong(BaseException):
 def limited(seconds: float) -> Generator[None]:
     # Its own time counts, and not what a busy machine makes it wait.
     def late(_number: int, _frame: object) -> None:
-        raise TooLong
+        raise TooManyOccurrences
 
     before = signal.signal(signal.SIGPROF, late)
     signal.setitimer(signal.ITIMER_PROF, seconds)
@@ -61,7 +61,7 @@ def expand(order: Mapping[str, Any], *, data: bytes) -> dict[str, Any]:
             try:
                 with limited(SECONDS_FOR_ONE):
                     happens = list(_happens(event.data, start, end, zone))
-            except (TooLong, MemoryError):
+            except (TooManyOccurrences, MemoryError):
                 notes.append(f"`{event.name}` repeats so often that it was left out")
                 continue
             except Exception as error:  # noqa: BLE001 - a library fails in any way on what others wrote

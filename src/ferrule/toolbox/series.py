@@ -27,7 +27,7 @@ _FARTHEST, _YEAR = timedelta(days=30 * 366), timedelta(days=366)
 _WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 
 
-class Occurrence(NamedTuple):
+class EventOccurrence(NamedTuple):
     """`place` is where the series has it, on the wall clock of its zone; it may have been moved from there."""
 
     place: datetime
@@ -134,7 +134,7 @@ class Series:
 
     def occurrences(
         self, also: Iterable[datetime] = (), until: datetime | None = None
-    ) -> tuple[list[Occurrence], datetime | None]:
+    ) -> tuple[list[EventOccurrence], datetime | None]:
         """When it happens, and up to when this is complete where it goes on for longer.
 
         One that does not end is worked out for 30 years, or 2,000 occurrences, after the last date that it names.
@@ -155,7 +155,7 @@ class Series:
                     break
         first, end = min(walls) - _YEAR, (cut + MARGIN if cut else end + _YEAR)
         ranges = self.ranges()
-        found: list[Occurrence] = []
+        found: list[EventOccurrence] = []
         for start, length, ids in _readable(
             _expanded, self.calendar.text(), first.replace(tzinfo=UTC), end.replace(tzinfo=UTC)
         ):
@@ -169,7 +169,7 @@ class Series:
                 place = self.place(Moment(ids[0], "UTC", UTC) if len(ids) > 1 and self.start.zone else Moment(ids[-1]))
             if place in ranges:
                 place = self.place(began) - ranges[place][1]
-            found.append(Occurrence(place, began, length))
+            found.append(EventOccurrence(place, began, length))
         return found, cut
 
     # Moments
@@ -265,7 +265,7 @@ def until_before(place: Moment) -> str:
 # Moving a series
 
 
-class Move(NamedTuple):
+class Shift(NamedTuple):
     """One change of time for all: from `old` to `new` on the wall clock, and from one length to another."""
 
     old: Moment
