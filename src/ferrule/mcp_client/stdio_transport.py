@@ -41,7 +41,7 @@ from ferrule.mcp_client import bounds
 from ferrule.mcp_client.bounds import Pace
 from ferrule.mcp_client.failures import NO_MESSAGE, Malformed
 from ferrule.process import launcher
-from ferrule.process.arguments import BadArgument, CommandLine, checked_environment
+from ferrule.process.arguments import BadArgumentError, CommandLine, checked_environment
 from ferrule.process.box import BoxFailed, open_box, start_box
 from ferrule.process.profile import Bounds, Profile
 from ferrule.process.sandbox.denials import SandboxRefused
@@ -161,7 +161,7 @@ async def start_program(
     executable = _must_find(arguments[0], folder, environment)
     try:
         words, environment = CommandLine((executable, *arguments[1:])), checked_environment(environment)
-    except BadArgument as error:
+    except BadArgumentError as error:
         raise CannotStart(said_by(error)) from None
     (reading, stdin), (stdout, writing), (stderr, complaining) = os.pipe(), os.pipe(), os.pipe()
     try:
@@ -178,7 +178,7 @@ async def start_program(
             os.close(ours)
         if isinstance(error, BoxFailed):
             raise CannotStart(error.why) from None
-        if isinstance(error, (SandboxRefused, BadArgument)):
+        if isinstance(error, (SandboxRefused, BadArgumentError)):
             raise CannotStart(said_by(error)) from None
         if isinstance(error, (OSError, ValueError)):
             raise CannotStart(str(error)) from None

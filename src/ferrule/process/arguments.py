@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-class BadArgument(ToolError):  # noqa: N818 - reads as what it says
+class BadArgumentError(ToolError):
     """A text that cannot be passed to a program as the one word that it is meant to be."""
 
     def __init__(self, message: str) -> None:
@@ -38,7 +38,7 @@ def wrong_text(text: str) -> str | None:
 
 def _require(text: str, what: str) -> str:
     if (wrong := wrong_text(text)) is not None:
-        raise BadArgument(phrase("{what} {wrong}.", what=what, wrong=wrong))
+        raise BadArgumentError(phrase("{what} {wrong}.", what=what, wrong=wrong))
     return text
 
 
@@ -50,22 +50,24 @@ def wrong_variable(name: str, value: str) -> str | None:
 
 
 def checked_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables as they are; raises `BadArgument`, which names the one at fault and never its value."""
+    """The variables as they are; raises `BadArgumentError`, which names the one at fault and never its value."""
     for name, value in environment.items():
         if (wrong := wrong_variable(name, value)) is not None:
-            raise BadArgument(phrase("The variable `{name}` {wrong}.", name=name.replace("\0", "\\0"), wrong=wrong))
+            raise BadArgumentError(
+                phrase("The variable `{name}` {wrong}.", name=name.replace("\0", "\\0"), wrong=wrong)
+            )
     return dict(environment)
 
 
 class CommandLine(tuple[str, ...]):
-    """The words a program is started with, its own name first. Raises `BadArgument` for one that cannot be passed."""
+    """The words a program is started with, its own name first. Raises `BadArgumentError` for one that cannot be passed."""
 
     __slots__ = ()
 
     def __new__(cls, words: Iterable[str]) -> CommandLine:
         made = super().__new__(cls, words)
         if not made or not made[0] or made[0].startswith("-"):  # whatever starts it would take it for an option
-            raise BadArgument(phrase("`{name}` is not a program's name.", name=made[0] if made else ""))
+            raise BadArgumentError(phrase("`{name}` is not a program's name.", name=made[0] if made else ""))
         for at, word in enumerate(made):
             _require(word, phrase("Argument {number} of `{program}`", number=at, program=made[0].replace("\0", "\\0")))
         return made
@@ -93,7 +95,7 @@ class ProgramWords:
         """Words that a program tells from its options by their first character."""
         for text in texts:
             if text.startswith("-"):
-                raise BadArgument(phrase("`{text}` looks like an option, and is refused.", text=text[:200]))
+                raise BadArgumentError(phrase("`{text}` looks like an option, and is refused.", text=text[:200]))
             self._words.append(_require(text, phrase("An argument")))
         return self
 
