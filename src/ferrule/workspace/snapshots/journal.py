@@ -68,12 +68,23 @@ _ADD_CHANGE = "INSERT INTO changes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
 _UNSETTLED = (Phase.DOING, Phase.UNDOING, Phase.REDOING)
 
 
+class HistoryDatabase(sqlite3.Connection):
+    """A database that closes when it is no longer used: not every session is closed."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file, timeout=30, isolation_level=None, check_same_thread=False)
+
+    def __del__(self) -> None:
+        with suppress(sqlite3.ProgrammingError):  # it could not be opened
+            self.close()
+
+
 class Journal:
     """Used by one thread at a time, inside the lock of the store."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._database = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        self._database = HistoryDatabase(path)
         try:
             self._prepare()
         except BaseException:

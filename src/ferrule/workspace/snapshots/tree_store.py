@@ -23,6 +23,7 @@ from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.git_folders import GitFolders, is_git_folder
 from ferrule.workspace.snapshots.changes import Change, Node, Operation, State
 from ferrule.workspace.snapshots.content_store import pack, unpack
+from ferrule.workspace.snapshots.journal import HistoryDatabase
 from ferrule.workspace.tracker import digest as digest_of
 
 if TYPE_CHECKING:
@@ -422,7 +423,7 @@ class TreeStore:
 
 
 def _open(file: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(file, timeout=30, isolation_level=None, check_same_thread=False)
+    database = HistoryDatabase(file)
     try:
         run = database.execute
         run("PRAGMA auto_vacuum = INCREMENTAL")
