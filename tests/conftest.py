@@ -22,8 +22,9 @@ from hypothesis import settings
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# What a warning announces fails in the programs that tests start too: here `filterwarnings` sees to it.
-os.environ["PYTHONWARNINGS"] = "error"
+# What `filterwarnings` does here, in the programs that tests start: what a later Python removes, and what is left open.
+WARNINGS = ("DeprecationWarning", "PendingDeprecationWarning", "ResourceWarning", "SyntaxWarning")
+os.environ["PYTHONWARNINGS"] = ",".join(f"error::{category}" for category in WARNINGS)
 
 # A program that a script starts in the background ignores Ctrl-C, and so would all that the tests start in turn.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

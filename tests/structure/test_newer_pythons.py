@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.conftest import WARNINGS
 
 ROOT = Path(__file__).parents[2]
 PLACES = ("src", "benchmarks", "scripts")
@@ -117,7 +118,7 @@ def test_what_would_be_found(text: str) -> None:
     assert list(findings(text)) != []
 
 
-@pytest.mark.parametrize("category", ["DeprecationWarning", "PendingDeprecationWarning", "SyntaxWarning"])
+@pytest.mark.parametrize("category", WARNINGS)
 def test_a_program_that_a_test_starts_fails_on_a_warning(category: str) -> None:
     text = f"import warnings; warnings.warn('soon', {category})"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
