@@ -14,7 +14,7 @@ import sqlite3
 import statistics
 import sys
 import tempfile
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING
@@ -41,7 +41,7 @@ def fill(store: Path, calls: int) -> None:
 
     result = json.dumps({"success": True, "llm_content": "3", "display_content": "3", "data": 3, "error": None,
                          "metadata": {"tool": "add"}})  # fmt: skip
-    with sqlite3.connect(store, timeout=60) as connection:
+    with closing(sqlite3.connect(store, timeout=60)) as connection, connection:
         now = time()
         names = [one[1] for one in connection.execute("PRAGMA table_info(calls)")]
         rows = []

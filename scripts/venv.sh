@@ -1,4 +1,5 @@
-# Sourced by ./run and ./test: makes $here/.venv and keeps what is installed in it in step with pyproject.toml.
+# Sourced by ./run, ./test and .ci/run: makes $here/.venv, or $here/.venv-3.N for one version of Python, and keeps what is
+# installed in it in step with pyproject.toml.
 # shellcheck shell=bash
 
 find_python() {
@@ -10,13 +11,29 @@ find_python() {
       return 0
     fi
   done
-  echo "Ferrule needs Python 3.11 or newer and found none. Install one, or name it: FERRULE_PYTHON=/path/to/python3 $0" >&2
+  echo "Ferrule needs Python 3.11 or newer, and none was found. Install one, or name it: FERRULE_PYTHON=/path/to/python3 $0" >&2
   return 1
 }
 
-# ensure_venv EXTRA: installs the project (editable) with EXTRA unless that was done for this pyproject.toml already.
+# newest_python 3.N: the newest release of that version, on PATH or among pyenv's. Each is tried: pyenv has a shim on PATH
+# for every version that it knows, and most of them only report that theirs is not active.
+newest_python() {
+  local candidate patch newest=-1 found=
+  for candidate in "python$1" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1".*/bin/"python$1"; do
+    patch=$("$candidate" - "$1" 2>/dev/null <<'END'
+import sys
+release = sys.version_info[3] == "final" and "t" not in sys.abiflags
+print(sys.version_info[2] if release and sys.version.startswith(sys.argv[1] + ".") else -1)
+END
+    ) || continue
+    if [ "$patch" -gt "$newest" ]; then newest=$patch found=$candidate; fi
+  done
+  [ -n "$found" ] && printf '%s\n' "$found"
+}
+
+# ensure_venv EXTRA [3.N]: installs the project (editable) with EXTRA unless that was done for this pyproject.toml already.
 ensure_venv() {
-  local extra=$1 venv="$here/.venv" stamp wanted python
+  local extra=$1 version=${2:-} venv="$here/.venv${2:+-$2}" stamp wanted python
   stamp="$venv/.ferrule-$extra"
   # With the clone's own path: what a moved or copied .venv holds points to where it was made.
   wanted="$(cksum <"$here/pyproject.toml") $here"
@@ -30,15 +47,20 @@ ensure_venv() {
   fi
   if [ ! -w "$here" ] || { [ -d "$venv" ] && [ ! -w "$venv" ]; }; then
     if [ -e "$venv" ] || [ -L "$venv" ]; then
-      echo "You cannot use the .venv in $here (it belongs to another user or is out of date) and may not write there. Clone Ferrule into a folder of your own." >&2
+      echo "You cannot use the ${venv##*/} in $here (it belongs to another user or is out of date) and may not write there. Clone Ferrule into a folder of your own." >&2
     else
-      echo "You may not write in $here, so no .venv can be made there. Clone Ferrule into a folder of your own." >&2
+      echo "You may not write in $here, so no ${venv##*/} can be made there. Clone Ferrule into a folder of your own." >&2
     fi
     return 1
   fi
-  python=$(find_python) || return 1
+  if [ -z "$version" ]; then
+    python=$(find_python) || return 1
+  elif ! python=$(newest_python "$version"); then
+    echo "Python $version was not found, neither on PATH nor among pyenv's versions. Install a release of it." >&2
+    return 1
+  fi
   if ! "$venv/bin/python" -c '' 2>/dev/null || ! made_here "$venv"; then
-    echo "Making .venv with $("$python" --version 2>&1) …" >&2
+    echo "Making ${venv##*/} with $("$python" --version 2>&1) …" >&2
     "$python" -m venv --clear "$venv" || {
       echo "Could not make a virtual environment. On Debian or Ubuntu: apt-get install python3-venv" >&2
       return 1

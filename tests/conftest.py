@@ -22,6 +22,10 @@ from hypothesis import settings
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# What `filterwarnings` does here, in the programs that tests start: what a later Python removes, and what is left open.
+WARNINGS = ("DeprecationWarning", "PendingDeprecationWarning", "ResourceWarning", "SyntaxWarning")
+os.environ["PYTHONWARNINGS"] = ",".join(f"error::{category}" for category in WARNINGS)
+
 # A program that a script starts in the background ignores Ctrl-C, and so would all that the tests start in turn.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sqlite3
+from contextlib import closing
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -48,12 +49,11 @@ def test_list_show_verify_and_export_agree(ferrule: Command) -> None:
 def test_tampering_shows(ferrule: Command) -> None:
     ferrule("call", "echo_text", '{"text": "one"}')
     ferrule("call", "echo_text", '{"text": "two"}')
-    with sqlite3.connect(ferrule.folder / "data" / "audit.db") as database:
+    with closing(sqlite3.connect(ferrule.folder / "data" / "audit.db", isolation_level=None)) as database:
         database.execute("DROP TRIGGER IF EXISTS no_update")
         for (trigger,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             database.execute(f"DROP TRIGGER {trigger}")
         database.execute("UPDATE calls SET outcome = 'permission_error' WHERE seq = 1")
-    database.close()
     done = ferrule("audit", "verify")
     assert done.code == 1
     assert "Audit log verification failed: row " in done.err
@@ -72,11 +72,10 @@ def test_a_file_that_is_no_audit_log_is_said_to_be_none(ferrule: Command) -> Non
 def test_a_damaged_row_is_named_by_verify_and_doctor(ferrule: Command) -> None:
     for text in ("one", "two", "three"):
         ferrule("call", "echo_text", f'{{"text": "{text}"}}')
-    with sqlite3.connect(ferrule.folder / "data" / "audit.db") as database:
+    with closing(sqlite3.connect(ferrule.folder / "data" / "audit.db", isolation_level=None)) as database:
         for (trigger,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             database.execute(f"DROP TRIGGER {trigger}")
         database.execute("UPDATE calls SET outcome = 'permission_error' WHERE seq = 2")
-    database.close()
     assert "row 2: " in ferrule("audit", "verify").err
     assert "row 2: " in ferrule("doctor").out
 

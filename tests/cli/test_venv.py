@@ -157,6 +157,68 @@ def test_the_slow_tests_run_when_all_are_asked_for_and_when_they_are_named(clone
     assert start(clone / "test", "tests/faults", "-q").stdout == "did pytest <-m> <pytest> <tests/faults> <-q>\n"
 
 
+# Stands for one release of Python: asked for its patch it says it, and is otherwise as above.
+RELEASE = """#!/bin/sh
+[ "$1" = - ] || exec "{python}" "$@"
+cat >/dev/null; echo {patch}
+"""
+SHIM = "#!/bin/sh\necho 'pyenv: python3.99: command not found' >&2; exit 127\n"
+
+
+def install(folder: Path, on_path: str, *pyenv: str) -> dict[str, str]:
+    """Releases of Python 3.99, on PATH and among pyenv's versions, and the environment that has them."""
+    texts = {folder / "bin": on_path} | {folder / "pyenv/versions" / f"3.99.{patch}" / "bin": patch for patch in pyenv}
+    for place, patch in texts.items():
+        place.mkdir(parents=True)
+        program = place / "python3.99"
+        program.write_text(SHIM if patch == "shim" else RELEASE.format(python=folder / "python", patch=patch))
+        program.chmod(0o755)
+    return {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "PYENV_ROOT": str(folder / "pyenv")}
+
+
+@pytest.mark.parametrize(
+    ("on_path", "pyenv", "found"),
+    [
+        ("shim", ("9", "10"), "pyenv/versions/3.99.10/bin/python3.99"),
+        ("3", ("2",), "python3.99"),
+        ("-1", ("-1",), ""),
+        ("shim", (), ""),
+    ],
+    ids=["newest of pyenv", "newest on PATH", "pre-releases", "only a shim"],
+)
+def test_of_each_version_the_newest_release_is_found(
+    clone: Path, on_path: str, pyenv: tuple[str, ...], found: str
+) -> None:
+    """X9."""
+    environment = {**os.environ, **install(clone.parent, on_path, *pyenv)}
+    done = subprocess.run(
+        ["bash", "-c", ". scripts/venv.sh; newest_python 3.99"],
+        cwd=clone,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip().removeprefix(f"{clone.parent}/") == found
+    assert done.returncode == (0 if found else 1)
+
+
+def test_the_tests_run_on_another_python_in_an_environment_of_its_own(clone: Path) -> None:
+    """X9."""
+    environment = install(clone.parent, "shim", "4")
+    done = start(clone / "test", "--python", "3.99", environment=environment)
+    assert "Making .venv-3.99" in done.stderr
+    assert "<-m> <not slow> <--hypothesis-profile> <quick>" in done.stdout
+    assert "did ruff" not in done.stdout
+    assert (done.returncode, (clone / ".venv").exists()) == (0, False)
+    again = start(clone / "test", "--python", "3.99", "tests/x", environment=environment)
+    assert again.stderr == ""
+    assert again.stdout.endswith("<tests/x>\n")
+    missing = start(clone / "test", "--python", "3.98", environment=environment)
+    assert missing.returncode == 1
+    assert missing.stderr.startswith("Python 3.98 was not found")
+
+
 @settings(max_examples=150)
 @given(st.integers())
 def test_a_property_names_how_many_examples_it_wants(number: int) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import inspect
+import sys
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -213,6 +215,42 @@ def test_items_that_could_be_read_later_are_read_before_the_tool_runs(kind: Any)
     result = runtime.run_sync("total", {"numbers": [1, "x"]})
     assert result.error is not None
     assert result.error.message.endswith('- `numbers[1]`: expected integer, got string "x"')
+
+
+LATER = """
+from typing import TYPE_CHECKING
+from ferrule import Tool, tool
+if TYPE_CHECKING:
+    from decimal import Decimal
+    from ferrule import ToolContext
+
+@tool
+def double(number: int) -> Decimal:
+    "Double it."
+    return 2 * number
+
+def made():
+    Own = int
+    @tool
+    def triple(number: list[Own], *, note: str = "") -> Decimal:
+        "Triple it."
+        return 3 * number[0]
+    return triple
+
+class Quadruple(Tool):
+    def run(self, params: Decimal, context: ToolContext) -> Decimal:
+        return 4
+"""
+
+
+def test_a_name_for_type_checkers_alone_is_no_obstacle() -> None:
+    """X9: Python 3.14 and newer look up annotations when they are read, not when a function is defined."""
+    names: dict[str, Any] = {"__name__": "later"}
+    exec(("from __future__ import annotations\n" if sys.version_info < (3, 14) else "") + LATER, names)
+    runtime = Runtime([names["double"], names["made"]()])
+    assert runtime.run_sync("double", {"number": 7}).data == 14
+    assert runtime.run_sync("triple", {"number": [7]}).data == 21
+    assert str(inspect.signature(names["double"])).endswith("-> 'Decimal'")
 
 
 def test_a_pattern_may_look_ahead() -> None:

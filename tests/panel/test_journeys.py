@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -162,7 +163,7 @@ async def find_a_record_and_break_the_chain(
     await me.see("note", "tbody")
     await me.page.click("button[name=verify]")
     await me.see(words["intact"], "#verification")
-    with sqlite3.connect(folder / "s.db", timeout=60) as store:
+    with closing(sqlite3.connect(folder / "s.db", timeout=60, isolation_level=None)) as store:
         store.execute("UPDATE audit SET content = replace(content, '\"two\"', '\"2\"') WHERE seq = 2")
         store.execute("UPDATE audit SET content = replace(content, 'note', 'nope') WHERE seq = 2")
     await me.page.click("button[name=verify]")

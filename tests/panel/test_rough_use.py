@@ -7,7 +7,7 @@ import json
 import re
 import sqlite3
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -213,14 +213,14 @@ async def test_another_tenant_gets_nothing_from_ids_that_it_learnt(tmp_path: Pat
 async def test_a_store_that_fails_is_named_and_its_inside_stays_inside(tmp_path: Path) -> None:
     async with shown(tmp_path) as service, browsing(service) as client:
         assert (await client.get("/")).status_code == 200
-        with sqlite3.connect(tmp_path / "s.db", timeout=60) as store:
+        with closing(sqlite3.connect(tmp_path / "s.db", timeout=60, isolation_level=None)) as store:
             store.execute("ALTER TABLE calls RENAME TO calls_gone")
         answer = await client.get("/")
         assert answer.status_code == 503
         assert "The store cannot be reached. Try again." in answer.text
         assert "sqlite" not in answer.text.lower()
         assert str(tmp_path) not in answer.text
-        with sqlite3.connect(tmp_path / "s.db", timeout=60) as store:
+        with closing(sqlite3.connect(tmp_path / "s.db", timeout=60, isolation_level=None)) as store:
             store.execute("ALTER TABLE calls_gone RENAME TO calls")
         assert (await client.get("/")).status_code == 200
 
@@ -269,7 +269,7 @@ async def test_a_row_of_any_form_is_shown_named_and_exported(tmp_path: Path) -> 
             await admin.call("add", {"a": a, "b": 2})
         calls = [f"/calls/{one.id}" for one in (await admin.calls()).calls]
         for content in CHANGED:
-            with sqlite3.connect(tmp_path / "s.db", timeout=60) as store:
+            with closing(sqlite3.connect(tmp_path / "s.db", timeout=60, isolation_level=None)) as store:
                 store.execute("UPDATE audit SET content = ? WHERE seq = 2", (content,))
             for path in ("/audit", "/audit?q=add", "/audit?outcome=failure", "/audit/row/2", "/statistics", *calls):
                 assert (await client.get(path)).status_code == 200, (path, content[:50])
@@ -323,7 +323,7 @@ OWN_PAGES = (
 )  # fmt: skip
 async def test_own_records_that_somebody_changed_are_shown_and_named(tmp_path: Path, change: str) -> None:
     async with own_records(tmp_path) as (client, log):
-        with sqlite3.connect(log) as store:
+        with closing(sqlite3.connect(log, isolation_level=None)) as store:
             for (name,) in store.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
                 store.execute(f"DROP TRIGGER {name}")
             store.execute(f"UPDATE calls SET {change} WHERE seq = 2")
@@ -334,7 +334,7 @@ async def test_own_records_that_somebody_changed_are_shown_and_named(tmp_path: P
 
 async def test_own_records_without_a_head_blame_no_row(tmp_path: Path) -> None:
     async with own_records(tmp_path) as (client, log):
-        with sqlite3.connect(log) as store:
+        with closing(sqlite3.connect(log, isolation_level=None)) as store:
             for (name,) in store.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
                 store.execute(f"DROP TRIGGER {name}")
             store.execute("DELETE FROM head")
@@ -512,14 +512,14 @@ async def test_a_decision_that_is_refused_is_not_taken_for_one(tmp_path: Path) -
             await me.open("/approvals")
             await me.page.wait_for_selector(f"article[data-call='{call}']")
             if "store" in words:
-                with sqlite3.connect(tmp_path / "s.db", timeout=60) as store:
+                with closing(sqlite3.connect(tmp_path / "s.db", timeout=60, isolation_level=None)) as store:
                     store.execute("ALTER TABLE approvals RENAME TO approvals_gone")
             else:
                 await (await service.http()).patch("/v1/users/ann", json={"roles": ["member"]})
             await me.page.click(f"article[data-call='{call}'] button[value=approve]")
             await me.see(words)
             if "store" in words:
-                with sqlite3.connect(tmp_path / "s.db", timeout=60) as store:
+                with closing(sqlite3.connect(tmp_path / "s.db", timeout=60, isolation_level=None)) as store:
                     store.execute("ALTER TABLE approvals_gone RENAME TO approvals")
             await (await service.http()).patch("/v1/users/ann", json={"roles": ["member", "approver"]})
         assert [one.status for one in await admin.approvals()] == ["pending"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,8 @@ from ferrule.models import Model
 from ferrule.service.service import Service
 from ferrule.service.serving import serve
 
+TRUSTED = ssl.create_default_context()
+"""Made once: it takes longer than a call, and some tests have hundreds of clients."""
 started: list[str] = []
 """Every start of a tool that changes something, by what it was given."""
 
@@ -107,7 +110,8 @@ class Running:
     async def http(self, key: str | None = None) -> httpx2.AsyncClient:
         """Without the typed client, for what it would never send."""
         headers = {"Authorization": f"Bearer {key or self.key}"}
-        return await self._stack.enter_async_context(httpx2.AsyncClient(base_url=self.url, headers=headers, timeout=60))
+        made = httpx2.AsyncClient(base_url=self.url, headers=headers, timeout=60, verify=TRUSTED)
+        return await self._stack.enter_async_context(made)
 
     async def user(self, name: str, *roles: str, **key: Any) -> AsyncClient:
         """A client of a new user."""

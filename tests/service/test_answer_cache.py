@@ -6,6 +6,7 @@ import asyncio
 import json
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -244,10 +245,9 @@ async def test_a_day_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 async def test_a_write_by_a_tool_an_intent_or_another_name_drops_what_was_answered(store: str, tmp_path: Path) -> None:
     """Also for another tenant that reads the same table, and where the tool that writes is no entity's."""
-    with sqlite3.connect(tmp_path / "bills.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "bills.db", isolation_level=None)) as connection:
         connection.execute("CREATE TABLE bills (number INTEGER PRIMARY KEY, company TEXT, said TEXT)")
         connection.execute("CREATE VIEW all_bills AS SELECT number, said FROM bills")
-    connection.close()
     place = f"sqlite:///{tmp_path / 'bills.db'}"
     entities = {
         "bill": EntitySettings(url=place, table="bills", tenant_column="company", writable=True),

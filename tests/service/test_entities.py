@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -171,7 +171,7 @@ async def test_a_statement_that_does_not_end_is_ended(
     """R5: by the database itself, in the store and in somebody's database, and the connection is good afterwards."""
     monkeypatch.setattr("ferrule.service.entities.STATEMENT_SECONDS", 0.2)
     (tmp_path / "other.db").touch()
-    with sqlite3.connect(tmp_path / "other.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "other.db", isolation_level=None)) as connection:
         connection.execute("CREATE TABLE invoices (number INTEGER PRIMARY KEY, company TEXT)")
     chosen = of_tenants(f"sqlite:///{tmp_path / 'other.db'}", writable=True)
     chosen = EntitySettings(model="tests.service.shop:Order", writable=True) if own else chosen

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -158,11 +159,11 @@ async def test_a_changed_or_missing_audit_row_is_found(tmp_path: Path) -> None:
         client = await service.client()
         for number in range(4):
             await client.call("add", {"a": number, "b": 0})
-        with sqlite3.connect(tmp_path / "s.db") as file:
+        with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as file:
             file.execute("UPDATE audit SET content = replace(content, 'add', 'sub') WHERE seq = 2")
         changed = await client.verify_audit()
         assert (changed.ok, changed.first_bad_seq, changed.why) == (False, 2, "Row 2 was changed.")
-        with sqlite3.connect(tmp_path / "s.db") as file:
+        with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as file:
             file.execute("UPDATE audit SET content = replace(content, 'sub', 'add') WHERE seq = 2")
             file.execute("DELETE FROM audit WHERE seq = 4")
         assert not (await client.verify_audit()).ok
@@ -178,7 +179,7 @@ async def test_rows_that_were_sealed_over_their_values_verify_as_before(tmp_path
         client = await service.client()
         for number in range(3):
             await client.call("add", {"a": number, "b": 0})
-        with sqlite3.connect(tmp_path / "s.db") as file:
+        with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as file:
             before = ""
             for seq, content in file.execute("SELECT seq, content FROM audit ORDER BY seq").fetchall():
                 sealed = hash_of(seq, json.loads(content), before)
@@ -188,7 +189,7 @@ async def test_rows_that_were_sealed_over_their_values_verify_as_before(tmp_path
         await client.call("add", {"a": 4, "b": 0})
         found = await client.verify_audit()
         assert (found.ok, found.rows) == (True, 4)
-        with sqlite3.connect(tmp_path / "s.db") as file:
+        with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as file:
             file.execute("UPDATE audit SET content = replace(content, 'add', 'sub') WHERE seq = 2")
         assert (await client.verify_audit()).first_bad_seq == 2
 

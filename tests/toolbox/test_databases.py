@@ -7,6 +7,7 @@ import asyncio
 import json
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -282,4 +283,5 @@ def test_models_read_this_of_the_tools(desk: DatabaseDesk) -> None:
 
 def test_a_foreign_key_is_enforced(desk: DatabaseDesk) -> None:
     assert "FOREIGN KEY" in desk.refused("INSERT INTO orders VALUES (9, 99, 1, '')", tool="ChangeDatabase")
-    assert sqlite3.connect(desk.workspace / "shop.db").execute("SELECT count(*) FROM orders").fetchone() == (3,)
+    with closing(sqlite3.connect(desk.workspace / "shop.db")) as shop:
+        assert shop.execute("SELECT count(*) FROM orders").fetchone() == (3,)

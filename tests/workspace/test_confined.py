@@ -120,7 +120,7 @@ def test_descriptors_are_closed_in_children_and_none_is_left_open(folder: int) -
     for path in ("d/e/x", "out/f", "/f", "f/x", "d/../../x"):
         with pytest.raises((FileNotFoundError, NotADirectoryError, LeadsOut)):
             open_beneath(folder, path, os.O_RDONLY)
-    assert set(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    assert set(os.listdir("/proc/self/fd")) <= before  # noqa: PTH208
 
 
 PARTS = st.sampled_from(["f", "d", "e", "x", "..", ".", "", "up", "here", "top", "out", "abs", "file", "deep", "ring"])

@@ -141,7 +141,7 @@ class LogWriter:
 
     def __init__(self) -> None:
         self._texts: deque[str] = deque()
-        self._lost = 0
+        self._lost = self._reported = 0  # each is only ever set by one side
         self._news = threading.Event()
         self._ended = False
         self._thread = threading.Thread(target=self._write_on, name="ferrule-log", daemon=True)
@@ -167,9 +167,9 @@ class LogWriter:
             self._news.clear()
             while self._texts:
                 text = self._texts.popleft()
-                if self._lost:
-                    lost, self._lost = self._lost, 0
-                    text += "\n" + _("{n} lines are missing here: nobody was reading.").format(n=f"{lost:,}")
+                if missing := self._lost - self._reported:
+                    self._reported += missing
+                    text += "\n" + _("{n} lines are missing here: nobody was reading.").format(n=f"{missing:,}")
                 with suppress(OSError, ValueError):  # standard error is closed
                     write_past_buffers(text)
 

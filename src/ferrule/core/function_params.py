@@ -491,7 +491,7 @@ def _parameters(function: Callable[..., Any]) -> list[tuple[str, Any]]:
 def _wrong_schema(error: Exception) -> str:
     """The place and the reason, out of the many lines in which pydantic says where it was."""
     told = str(error)
-    reason = told.rpartition("\n")[2].strip().removeprefix("error: ")
+    reason = told.rpartition("\n")[2].strip().removeprefix(f"{re.error.__name__}: ")
     field = re.search(r'Field "([^"]+)"', told)
     return f"`{field[1]}`: {reason}." if field else f"{reason}."
 

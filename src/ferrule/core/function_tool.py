@@ -12,11 +12,13 @@ from weakref import WeakValueDictionary
 
 from ferrule.core.errors import DefinitionError
 from ferrule.core.signatures import (
+    annotations_of,
     doc_of,
     hints_of,
     may_be_context,
     refuse_second_context,
     shown_parameters,
+    signature_of,
     surroundings,
     without_partials,
     written,
@@ -94,7 +96,7 @@ class FunctionTool(Tool[Any]):
         if name in ("__name__", "__qualname__"):
             return getattr(written(self.function), name)
         if name == "__signature__":
-            return inspect.signature(self.function)
+            return signature_of(self.function)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     # As a method
@@ -327,7 +329,7 @@ def _refuse_unnamed(
         has_containers, has_positional = code.co_flags & _FORBIDDEN_CONTAINERS, code.co_posonlyargcount
         first = 1 if is_method or isinstance(function, MethodType) else 0
         names = code.co_varnames[first : code.co_argcount + code.co_kwonlyargcount]
-        annotations = getattr(target, "__annotations__", {})
+        annotations = annotations_of(target)
         untyped = [one for one in names if one not in annotations]
     else:
         try:
@@ -445,7 +447,7 @@ def raw_tool(
 def _takes_context(name: str, handler: Callable[..., Any]) -> bool:
     """Whether the handler wants the context: it has a second parameter that can be passed by position."""
     try:
-        parameters = list(inspect.signature(handler).parameters.values())
+        parameters = list(signature_of(handler).parameters.values())
     except (TypeError, ValueError):
         return False
     by_position = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]

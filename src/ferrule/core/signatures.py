@@ -6,6 +6,7 @@ import inspect
 import re
 import sys
 from functools import lru_cache, partial
+from importlib import import_module
 from types import GenericAlias, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -50,6 +51,24 @@ def written(function: Callable[..., Any]) -> Callable[..., Any]:
     return function if inspect.isroutine(function) else type(function).__call__
 
 
+def annotations_of(target: Any) -> dict[str, Any]:
+    """The annotations; as text where one names what is not known here, which Python 3.14 allows everywhere."""
+    try:
+        return getattr(target, "__annotations__", None) or {}
+    except NameError:
+        annotationlib = import_module("annotationlib")
+        return annotationlib.get_annotations(target, format=annotationlib.Format.STRING)
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """As `inspect.signature`, with annotations as text where one names what is not known here."""
+    try:
+        return inspect.signature(function)
+    except NameError:
+        as_text = import_module("annotationlib").Format.STRING
+        return cast("Any", inspect).signature(function, annotation_format=as_text)
+
+
 def shown_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     """What a model may give: what a partial has bound is the program's own, and may be a secret."""
     bound: set[str] = set()
@@ -57,7 +76,7 @@ def shown_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     while isinstance(inner, partial):
         bound |= cast("partial[Any]", inner).keywords.keys()
         inner = cast("partial[Any]", inner).func
-    return [one for one in inspect.signature(function).parameters.values() if one.name not in bound]
+    return [one for one in signature_of(function).parameters.values() if one.name not in bound]
 
 
 def hints_of(
@@ -68,8 +87,7 @@ def hints_of(
     Apart, because a return type is often imported for type checkers alone, and parameters can do without it.
     """
     target: Any = written(function)
-    annotations: dict[str, Any] = getattr(target, "__annotations__", None) or {}
-    notes = {name: note for name, note in annotations.items() if (name == "return") is returned}
+    notes = {name: note for name, note in annotations_of(target).items() if (name == "return") is returned}
     scope: dict[str, Any] = getattr(target, "__globals__", {})
     names = {**_closed_over(target), **(local_names or {})}
     hints = _known_hints(notes, scope, names)
@@ -145,7 +163,7 @@ def surroundings(target: Any) -> tuple[bool, dict[str, Any]]:
     if not around:
         return False, found
     cls = _class_around(target)
-    wanted = {name for note in getattr(target, "__annotations__", {}).values() for name in _names_in(note)}
+    wanted = {name for note in annotations_of(target).values() for name in _names_in(note)}
     if not wanted and not cls:
         return False, found
     in_class = False
@@ -186,7 +204,7 @@ def is_context(annotation: Any) -> bool:
 
 
 def may_be_context(target: Any, parameter: str, local_names: Mapping[str, Any]) -> bool:
-    note = getattr(target, "__annotations__", {}).get(parameter)
+    note = annotations_of(target).get(parameter)
     if not isinstance(note, str):
         return is_context(note)
     names = _IDENTIFIER.findall(note)

@@ -570,8 +570,10 @@ def _refuse_wrong_run(cls: type) -> None:
     given = (None, None) if isinstance(run, staticmethod) else (None, None, None)
     if not callable(body):
         return  # said when it is made: it has no `run`
+    from ferrule.core.signatures import signature_of
+
     try:
-        signature = inspect.signature(body)
+        signature = signature_of(body)
     except (TypeError, ValueError):
         return  # it cannot be looked into
     try:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import DefinitionError
 from ferrule.core.phrases import phrase
+from ferrule.core.signatures import signature_of
 from ferrule.core.tool import Tool, refuse_hidden
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def _is_in_use(cls: type) -> bool:
 
 def _needed_arguments(cls: type[Tool[Any]]) -> list[str]:
     try:
-        parameters = inspect.signature(cls).parameters.values()
+        parameters = signature_of(cls).parameters.values()
     except (TypeError, ValueError):
         return []
     named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

@@ -31,9 +31,10 @@ def test_a_connection_goes_through_and_the_command_takes_over(tmp_path: Path) ->
     thread.start()
     command = (
         "import os, signal, socket\n"
-        f"s = socket.create_connection(('127.0.0.1', {port}))\n"
-        "s.sendall(b'hello'); s.shutdown(1); print(s.recv(100).decode())\n"
-        "child = int(open(f'/proc/self/task/{os.getpid()}/children').read().split()[0])\n"
+        "from pathlib import Path\n"
+        f"with socket.create_connection(('127.0.0.1', {port})) as s:\n"
+        "    s.sendall(b'hello'); s.shutdown(1); print(s.recv(100).decode())\n"
+        "child = int(Path(f'/proc/self/task/{os.getpid()}/children').read_text().split()[0])\n"
         "os.kill(child, signal.SIGKILL); os.waitpid(child, 0)\n"
     )
     source = Path(forwarder.__file__).read_text()

@@ -32,5 +32,5 @@ def test_a_link_anywhere_is_an_error_and_nothing_stays_open(tmp_path: Path, path
     before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(OSError, match=r"Too many levels|Not a directory"):
         open_plain(root, path, os.O_RDONLY)
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
     os.close(root)

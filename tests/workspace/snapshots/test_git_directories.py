@@ -155,6 +155,15 @@ def test_a_command_that_only_let_git_look_again_is_not_in_the_history(shop: Repo
     assert shop.room.history.recent() == []
 
 
+def test_large_files_that_git_keeps_beside_its_objects_come_back(shop: Repository):
+    shop.bash("mkdir -p .git/lfs/objects/aa/bb; echo large > .git/lfs/objects/aa/bb/aabb")
+    before = shop.of_git()
+    for command in ("rm -rf .git/lfs", "rm .git/lfs/objects/aa/bb/aabb"):
+        shop.run(command)
+        shop.undo()
+        assert shop.of_git() == before
+
+
 @pytest.mark.parametrize("folder", ["bare.git", "meta"])
 def test_a_folder_is_a_git_directory_by_what_is_in_it(shop: Repository, folder: str):
     shop.bash(f"git clone -q --bare . {folder}")
@@ -248,13 +257,13 @@ def test_objects_come_before_what_names_them_and_go_after_it():
         return Change(0, git / inner, operation, None, before, after, 0, covered=True, repository=git)
 
     names = [
-        ("HEAD", True), ("refs/heads/a/b", True), ("refs/heads/a", False), ("objects/ab/cd", False),
+        ("HEAD", True), ("refs/heads/a/b", True), ("refs/heads/a", False), (f"objects/ab/{38 * 'c'}", False),
         ("refs/heads/old", False), ("objects/pack/pack-1.idx", True), ("objects/pack/pack-1.pack", True),
     ]  # fmt: skip
     ordered = by_safety([change(inner, made=made) for inner, made in names])
     assert [str(one.path.relative_to(git)) for one in ordered] == [
         "refs/heads/a", "objects/pack/pack-1.pack", "objects/pack/pack-1.idx", "refs/heads/a/b", "HEAD",
-        "refs/heads/old", "objects/ab/cd",
+        "refs/heads/old", f"objects/ab/{38 * 'c'}",
     ]  # fmt: skip
 
 

@@ -64,9 +64,19 @@ CREATE TABLE transitions (
 INSERT INTO sqlite_sequence VALUES ('transitions', CAST(strftime('%s', 'now') AS INTEGER) * 1000000);
 """
 # The positions of transitions begin with the time, so that those of a new journal come after all of an older one.
-_TOUCHING = "SELECT number FROM changes WHERE path = ?1 UNION ALL SELECT number FROM changes WHERE other = ?1"
 _ADD_CHANGE = "INSERT INTO changes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _UNSETTLED = (Phase.DOING, Phase.UNDOING, Phase.REDOING)
+
+
+class HistoryDatabase(sqlite3.Connection):
+    """A database that closes when it is no longer used: not every session is closed."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file, timeout=30, isolation_level=None, check_same_thread=False)
+
+    def __del__(self) -> None:
+        with suppress(sqlite3.ProgrammingError):  # it could not be opened
+            self.close()
 
 
 class Journal:
@@ -74,7 +84,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._database = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        self._database = HistoryDatabase(path)
         try:
             self._prepare()
         except BaseException:
@@ -196,7 +206,7 @@ class Journal:
         # From what is undone, which is little, and not from all that ever happened to the path.
         query = (
             "SELECT number FROM groups AS one WHERE phase = 'undone' AND EXISTS (SELECT 1 FROM changes "
-            "WHERE changes.number = one.number AND (path = ?1 OR other = ?1)) ORDER BY number LIMIT 1"
+            "WHERE changes.number = one.number AND ? IN (path, other)) ORDER BY number LIMIT 1"
         )
         found = self._run(query, os.fsencode(path)).fetchone()
         return found[0] if found else None
@@ -220,8 +230,8 @@ class Journal:
         return free
 
     def _is_needed(self, name: str) -> bool:
-        query = "SELECT 1 FROM changes WHERE before = ?1 UNION ALL SELECT 1 FROM changes WHERE after = ?1 LIMIT 1"
-        return self._run(query, name).fetchone() is not None
+        query = "SELECT 1 FROM changes WHERE before = ? UNION ALL SELECT 1 FROM changes WHERE after = ? LIMIT 1"
+        return self._run(query, name, name).fetchone() is not None
 
     # Commands under way
 
@@ -330,11 +340,14 @@ class Journal:
         """
         phase, sign, order = ("done", ">", "DESC") if side is Side.BEFORE else ("undone", "<", "ASC")
         aside = {one.number for one in after}
-        where = f"phase = '{phase}' AND number IN ({_TOUCHING}) AND number {sign} ?2 ORDER BY number {order}"
+        query = (
+            f"SELECT number FROM groups WHERE phase = '{phase}' AND number {sign} ? AND number IN (SELECT number FROM "  # noqa: S608
+            f"changes WHERE path = ? UNION ALL SELECT number FROM changes WHERE other = ?) ORDER BY number {order}"
+        )
         found: dict[Path, Group] = {}
         groups: dict[int, Group] = {}
         for path in dict.fromkeys(group.paths):
-            numbers = self._run(f"SELECT number FROM groups WHERE {where}", os.fsencode(path), group.number)  # noqa: S608
+            numbers = self._run(query, group.number, *[os.fsencode(path)] * 2)
             other = next((number for (number,) in numbers if number not in aside), None)
             if other is not None:
                 found[path] = groups[other] = groups.get(other) or self.group(other)

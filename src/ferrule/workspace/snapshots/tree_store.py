@@ -23,6 +23,7 @@ from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.git_folders import GitFolders, is_git_folder
 from ferrule.workspace.snapshots.changes import Change, Node, Operation, State
 from ferrule.workspace.snapshots.content_store import pack, unpack
+from ferrule.workspace.snapshots.journal import HistoryDatabase
 from ferrule.workspace.tracker import digest as digest_of
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _scan(found: Scan, root: Root, most: int, without: Collection[str]) -> None:
             continue
         try:
             if _FAN_OUT.search(folder) and found.git.of(folder) is not None:
-                found.seen |= _objects_in(folder, opened)
+                found.seen |= _objects_in(folder, opened, of_git)
                 continue
             entries = list(os.scandir(opened))
             if folder != top and any(entry.name in _MARKS for entry in entries):
@@ -133,7 +134,7 @@ def _scan(found: Scan, root: Root, most: int, without: Collection[str]) -> None:
             os.close(opened)
 
 
-def _objects_in(folder: str, opened: int) -> dict[str, Seen]:
+def _objects_in(folder: str, opened: int, pending: list[str]) -> dict[str, Seen]:
     """The objects in one of the 256 folders that git spreads them over. They never change, so as long as the folder has
     not changed they are as they were at the last look.
     """
@@ -142,12 +143,13 @@ def _objects_in(folder: str, opened: int) -> dict[str, Seen]:
     known = _known_objects.get(folder)
     if known is not None and known[0] == stamp:
         return known[1]
-    found = Scan()
+    found, inside = Scan(), list[str]()
     for entry in os.scandir(opened):
-        _see(found, f"{folder}/{entry.name}", entry, opened, [])
+        _see(found, f"{folder}/{entry.name}", entry, opened, inside)
+    pending += inside  # large files have folders of their own in there
     # Without the time of a second name that is given to them.
     seen = {path: one._replace(changed=0) for path, one in found.seen.items()}
-    if state.st_mtime_ns < time.time_ns() - SAME_TICK:
+    if not inside and state.st_mtime_ns < time.time_ns() - SAME_TICK:
         if len(_known_objects) > _MOST_REMEMBERED:
             _known_objects.clear()
         _known_objects[folder] = stamp, seen
@@ -422,7 +424,7 @@ class TreeStore:
 
 
 def _open(file: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(file, timeout=30, isolation_level=None, check_same_thread=False)
+    database = HistoryDatabase(file)
     try:
         run = database.execute
         run("PRAGMA auto_vacuum = INCREMENTAL")
