@@ -168,6 +168,9 @@ class HeldOfGit:
         self._needed: set[str] = set()
         self.contents = NewContents()
         self.deleted: list[Change] = []
+        new = {one.repository for one in changes if inner_of(one) == "HEAD" and one.before is None}
+        self.created = [one for one in changes if one.repository in new and one.after is not None]
+        """What makes a new git directory: it is one with its `HEAD`, which comes last, and until then of no use."""
         for one in changes:
             if one.before is None or one.before.node is not Node.FILE:
                 self.deleted += [one] if one.after is None else []

@@ -140,6 +140,15 @@ def put_back(rows: Iterable[Change], files: FileStates, contents: ContentStore) 
     return done
 
 
+def remove_unfinished(rows: Iterable[Change], files: FileStates) -> None:
+    """Remove what there is of new git directories that were never finished: they have no `HEAD` yet."""
+    made = [one for one in rows if one.operation is Operation.CREATE and one.repository is not None]
+    for one in sorted(made, key=_rank, reverse=True):
+        if not os.path.lexists(f"{one.repository}/HEAD"):
+            with suppress(OSError, PathProblem), files.nodes.above(one.path) as (above, name):
+                (os.rmdir if one.of_folders else os.unlink)(name, dir_fd=above)
+
+
 def _clear_empty(folder: Path) -> None:
     """Remove folders without a ref in them where a ref has to be, as git does."""
     with suppress(OSError):

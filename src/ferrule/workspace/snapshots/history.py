@@ -401,7 +401,7 @@ class History:
             planned = [replace(one, covered=one.covered and kept(one, durable=not many)) for one in changes]
             held = HeldOfGit(git, lambda one: content(one, Side.BEFORE), self._files, self._store)
             self._store.require_current()
-            planned = [*in_order(planned), *held.deleted]
+            planned = [*in_order(planned), *held.deleted, *held.created]
             group = journal.begin(time.time(), origin, planned, contents | held.contents, durable=not many)
             try:
                 with synced_together() if many else nullcontext():

@@ -29,7 +29,7 @@ from ferrule.workspace.snapshots.content_store import (
     pack,
     room,
 )
-from ferrule.workspace.snapshots.git_undo import PutBack, put_back
+from ferrule.workspace.snapshots.git_undo import PutBack, put_back, remove_unfinished
 from ferrule.workspace.snapshots.journal import Journal
 
 if TYPE_CHECKING:
@@ -510,6 +510,7 @@ class Recovery:
         `at_hand` are contents that need not be in the store any more.
         """
         self.put_back(group)
+        remove_unfinished(group.git, self._files)
         kept = [change for change in reversed(group.changes) if not self._put(group, change, Side.BEFORE, at_hand)]
         gone = [change for change in group.changes if change not in kept]
         if not self._store.is_current():
