@@ -31,13 +31,13 @@ class GitFolders:
         self._known: dict[str, str | None] = {"": None}
 
     def of(self, path: str) -> str | None:
-        """The git directory that a path is, or lies in; of nested ones, the outermost. A file `.git` is one too."""
+        """The git directory that a path is, or lies in; of nested ones, as of submodules, the innermost. A file `.git`
+        is one too.
+        """
         if path not in self._known:
             above, _, name = path.rpartition("/")
-            found = self.of(above)
-            if found is None and (name == ".git" or is_git_folder(path, self._exists)):
-                found = path
-            self._known[path] = found
+            is_one = name == ".git" or is_git_folder(path, self._exists)
+            self._known[path] = path if is_one else self.of(above)
         return self._known[path]
 
     def add(self, folder: str) -> None:

@@ -117,7 +117,7 @@ class _Keeper:
         if any(inner.startswith(unit) for unit in self._deleted):
             return inner.endswith(".lock")
         if change.of_folders or _PASSING.fullmatch(inner):
-            return True
+            return inner not in ("refs", "objects")  # without these git sees no repository
         if inner.startswith("refs/"):
             return inner in self._now.refs  # packed by now
         if loose := LOOSE.fullmatch(inner):

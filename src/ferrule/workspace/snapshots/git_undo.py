@@ -101,43 +101,76 @@ class PutBack:
 def put_back(rows: Iterable[Change], files: FileStates, contents: ContentStore) -> PutBack:
     """Put back what was deleted in git directories and is still missing."""
     done = PutBack()
-    deleted = [one for one in rows if one.operation is Operation.DELETE]
-    # Before anything is there again: a ref that was packed as well must not count as there for that.
-    refs = {git: read_git_state(git).refs for git in {one.repository for one in deleted if one.repository}}
-    whole: dict[Path | None, list[str]] = {git: [] for git in refs}
-    for one in deleted:
-        if is_head(inner_of(one)) and not os.path.lexists(one.path):
-            whole[one.repository].append(inner_of(one).removesuffix("HEAD"))
-    for one in sorted(deleted, key=_rank):
-        assert one.repository is not None  # noqa: S101 - only those are given to this module
-        inner = inner_of(one)
-        is_ref = inner.startswith("refs/") and not one.of_folders
-        if is_ref:
-            _clear_empty(one.path)
-        if (os.path.lexists(one.path) and not (is_ref and one.path.is_dir())) or (
-            is_ref and inner in refs[one.repository]
-        ):
-            continue
-        try:
-            if not one.covered or (is_ref and (one.path.is_dir() or not _has_value(one, contents))):
-                raise ContentLost(inner)
-            if (
-                _LOG.fullmatch(inner)
-                and one.of_files
-                and not any(inner.startswith(unit) for unit in whole[one.repository])
-            ):
-                _put_log(one, files, contents)
-            else:
-                _put_one(one, files, contents)
-        except (OSError, PathProblem, ContentLost):
-            named = _ref_name(inner) if is_ref else f"`{shown_row(inner)}`"
-            done.failed.append(phrase("{name} could not be put back.", name=named))
-            continue
-        if is_ref:
-            done.refs.append(_ref_name(inner))
-        elif not one.of_folders:
-            done.files[one.repository] += 1
+    by_repository: dict[Path, list[Change]] = {}
+    for one in rows:
+        if one.operation is Operation.DELETE and one.repository is not None:
+            by_repository.setdefault(one.repository, []).append(one)
+    for git, deleted in by_repository.items():
+        _Restorer(git, deleted, files, contents, done).restore()
     return done
+
+
+class _Restorer:
+    """Puts back what was deleted in one git directory."""
+
+    def __init__(
+        self, git: Path, deleted: Sequence[Change], files: FileStates, contents: ContentStore, done: PutBack
+    ) -> None:
+        self._git, self._deleted, self._files, self._contents, self._done = git, deleted, files, contents, done
+        # Before anything is there again: a ref that was packed as well must not count as there for that.
+        self._refs = set(read_git_state(git).refs)
+        heads = {inner_of(one).removesuffix("HEAD") for one in deleted if is_head(inner_of(one))}
+        self._whole = {unit for unit in heads if not os.path.lexists(git / unit / "HEAD")}
+        """Git directories in it that are gone altogether: of these everything comes back."""
+        self._closed = heads - self._whole
+        """Those that were made again since: nothing of an old one belongs into them."""
+        if not self._whole and git.is_dir() and not os.path.lexists(git / "HEAD"):
+            self._closed.add("")
+        self._lost_objects = False
+
+    def restore(self) -> None:
+        for unit in sorted(self._closed):
+            self._done.failed.append(
+                phrase("`{folder}` is not the repository it was; nothing was put back there.", folder=self._git / unit)
+            )
+        for one in sorted(self._deleted, key=_rank):
+            inner = inner_of(one)
+            is_ref = inner.startswith("refs/") and not one.of_folders
+            if is_ref:
+                _clear_empty(one.path)
+            if self._is_closed(inner) or (is_ref and inner in self._refs):
+                continue
+            if os.path.lexists(one.path) and not (is_ref and one.path.is_dir()):
+                continue
+            try:
+                self._put(one, inner, is_ref=is_ref)
+            except (OSError, PathProblem, ContentLost):
+                self._lost_objects = self._lost_objects or is_object(inner)
+                named = _ref_name(inner) if is_ref else f"`{shown_row(inner)}`"
+                self._done.failed.append(phrase("{name} could not be put back.", name=named))
+                continue
+            if is_ref:
+                self._done.refs.append(_ref_name(inner))
+            elif not one.of_folders:
+                self._done.files[self._git] += 1
+
+    def _is_closed(self, inner: str) -> bool:
+        units = [unit for unit in (*self._closed, *self._whole) if inner.startswith(unit)]
+        return bool(units) and max(units, key=len) in self._closed
+
+    def _put(self, change: Change, inner: str, *, is_ref: bool) -> None:
+        names_objects = is_ref or _LOG.fullmatch(inner) is not None
+        if not change.covered or (names_objects and self._lost_objects):
+            raise ContentLost(inner)
+        if is_ref and (self._is_in_the_way(change.path, inner) or not _has_value(change, self._contents)):
+            raise ContentLost(inner)
+        is_whole = any(inner.startswith(unit) for unit in self._whole)
+        put = _put_log if _LOG.fullmatch(inner) and change.of_files and not is_whole else _put_one
+        put(change, self._files, self._contents)
+
+    def _is_in_the_way(self, path: Path, ref: str) -> bool:
+        """Whether a ref's name is taken by a folder of refs, or a ref has the name of its folder; packed ones too."""
+        return path.is_dir() or any(one.startswith(f"{ref}/") or ref.startswith(f"{one}/") for one in self._refs)
 
 
 def remove_unfinished(rows: Iterable[Change], files: FileStates) -> None:
