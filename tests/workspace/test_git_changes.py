@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from ferrule.workspace import git_changes as module
+from ferrule.workspace.git import parse_index
 from ferrule.workspace.git_changes import git_changes, git_lines, remains
 from ferrule.workspace.git_state import GitState, read_git_state
 
@@ -38,7 +39,7 @@ class Repository:
     def __init__(self, folder: Path, init: str = "git init -q -b master") -> None:
         self.folder = folder
         self.git = folder / ".git"
-        self.before = GitState()
+        self.before = self.after = GitState()
         self._index = folder.parent / f"{folder.name}.index"
         folder.mkdir(parents=True)
         if init:
@@ -53,6 +54,7 @@ class Repository:
         if (self.git / "index").exists():
             shutil.copy(self.git / "index", self._index)
         self.run(commands)
+        self.after = read_git_state(self.git)
         return git_lines(
             self.git,
             self.before,
@@ -62,9 +64,13 @@ class Repository:
         )
 
     def remains(self) -> list[str]:
-        """With the part of the state before that the journal of changes keeps."""
-        kept = json.loads(json.dumps(self.before.part(read_git_state(self.git)).as_data()))
-        return remains(self.git, GitState.of_data(kept), index_before=str(self._index))
+        """With the parts of the states that the journal of changes keeps."""
+        states = (self.before.part(self.after), self.after.part(self.before))
+        before, after = (GitState.of_data(json.loads(json.dumps(one.as_data()))) for one in states)
+        indexes = (self._index, self.git / "index")
+        old, new = (parse_index(one.read_bytes()).entries if one.exists() else {} for one in indexes)
+        staged = sorted(os.fsdecode(name) for name, one in new.items() if old.get(name) != one)
+        return remains(self.git, before, after, shown=".git", staged=staged)
 
     def drop(self) -> list[str]:
         """Run the commands that are named."""
@@ -163,7 +169,7 @@ def test_merges_rebases_and_their_conflicts(repository: Repository) -> None:
     repository.run("git branch clean; git switch -q clean; echo c > c; git add c; git commit -qm clean")
     repository.run("git switch -q master; echo master > f.txt; git commit -qam master")
     assert repository.said("git merge side") == ["merge in progress, conflicts in f.txt"]
-    assert repository.remains() == ["merge in progress, conflicts in f.txt; git merge --abort undoes it"]
+    assert repository.remains() == ["merge in progress; git merge --quit drops it"]
     assert repository.said("git merge --abort") == ["merge no longer in progress", "unstaged: f.txt"]
     assert repository.said("git merge -q -m merged clean") == ["2 commits on master: merged; clean; c +1"]
     assert "git reset --soft HEAD" not in repository.remains()[0]  # HEAD~2 is another commit
@@ -187,7 +193,7 @@ def test_an_octopus(repository: Repository) -> None:
 def test_a_new_repository_and_its_first_commit(tmp_path: Path) -> None:
     made = Repository(tmp_path / "new", init="")
     assert made.said("git init -q -b master") == ["a new repository"]
-    assert made.remains() == [f"a new repository; rm -rf {made.git} drops it"]
+    assert made.remains() == ["a new repository; rm -rf .git drops it"]
     assert made.said("echo x > x; git add x; git commit -qm first") == ["1 commit on master: first; x +1"]
     assert made.remains()[0].endswith("git update-ref -d HEAD drops it")
     assert made.said("rm -rf .git") == ["the repository is removed"]
@@ -298,15 +304,18 @@ def test_refs_in_a_form_that_is_not_understood_are_not_guessed_at(repository: Re
 
 DROPPED: list[tuple[str, list[str]]] = [
     ("echo a >> f.txt; git commit -qam a; echo b >> f.txt; git commit -qam b", ["git reset --soft HEAD~2"]),
-    ("git switch -qc x; echo a > a; git add a; git commit -qm a", ["git switch master", "git branch -D x"]),
+    (
+        "git switch -qc x; echo a > a; git add a; git commit -qm a",
+        ["git symbolic-ref HEAD refs/heads/master", "git branch -D x"],
+    ),
     ("git tag v1", ["git tag -d v1"]),
     ("echo a > 'a b'; git add .", ["git restore --staged -- 'a b'"]),
     ("echo a >> f.txt; git stash", ["git stash drop"]),
     ("git branch y", ["git branch -D y"]),
     ("git notes add -m n", ["git update-ref -d refs/notes/commits"]),
-    ("git worktree add -q ../wt -b w", ["git worktree remove wt", "git branch -D w"]),
-    ("git bisect start", ["git bisect reset"]),
-    ("git checkout -q --detach", ["git switch master"]),
+    ("git worktree add -q ../wt -b w", ["git worktree remove -f wt", "git branch -D w"]),
+    ("git bisect start", ["git bisect reset HEAD"]),
+    ("git checkout -q --detach", ["git symbolic-ref HEAD refs/heads/master"]),
 ]
 
 
@@ -315,8 +324,45 @@ def test_the_commands_that_drop_what_remains_work(repository: Repository, comman
     repository.said(commands)
     assert repository.drop() == dropping
     assert read_git_state(repository.git) == repository.before
-    staged = [line for line in repository.remains() if line.startswith("staged: ")]  # what `reset --soft` keeps
-    assert repository.remains() == (staged if "git reset" in dropping[0] else [])
+    # What was committed is staged then.
+    assert [line for line in repository.remains() if not line.startswith("staged: ")] == []
+
+
+@pytest.mark.parametrize(
+    ("commands", "since"),
+    [
+        ("git commit -q --allow-empty -m agent", "git commit -q --allow-empty -m user"),
+        ("git branch x", "git switch -q x; git commit -q --allow-empty -m user"),
+        ("git tag t", "git tag -f t HEAD~0; git commit -q --allow-empty -m user; git tag -f t"),
+        ("git reset -q --hard HEAD~1", "git commit -q --allow-empty -m user"),
+    ],
+)
+def test_no_command_is_given_that_would_drop_what_someone_did_since(
+    repository: Repository, commands: str, since: str
+) -> None:
+    repository.run("git commit -q --allow-empty -m second")
+    repository.said(commands)
+    repository.run(since)
+    assert [line for line in repository.remains() if not line.endswith("; changed since then")] == []
+    assert "user" not in " ".join(repository.remains())
+
+
+def test_stashes_of_the_user_are_not_the_commands(repository: Repository) -> None:
+    repository.run("echo old >> f.txt; git stash -q")
+    repository.said("echo a1 >> f.txt; git stash -q; echo a2 >> f.txt; git stash -q")
+    repository.run("echo mine >> f.txt; git stash -q")
+    assert repository.drop() == ["git stash drop 'stash@{2}'", "git stash drop 'stash@{1}'"]
+    assert [one[:3] for one in read_git_state(repository.git).stashes[1:]] == [repository.before.stashes[0][:3]]
+
+
+@pytest.mark.parametrize(
+    ("shown", "called"), [(".git", "git"), ("a b/.git", "git -C 'a b'"), ("meta", "git --git-dir=meta")]
+)
+def test_commands_are_for_the_repository_that_changed(repository: Repository, shown: str, called: str) -> None:
+    repository.said("git tag t")
+    before, after = repository.before.part(repository.after), repository.after.part(repository.before)
+    (line,) = remains(repository.git, before, after, shown=shown)
+    assert line.endswith(f"; {called} tag -d t drops it")
 
 
 def test_a_branch_that_is_not_checked_out_is_moved_back(repository: Repository) -> None:
@@ -371,4 +417,4 @@ def test_every_ref_that_differs_is_named(steps: list[tuple[Callable[[int], str],
         for one in before.operations ^ after.operations:
             assert any(one in line for line in lines), (one, lines)
         assert GitState.of_data(json.loads(json.dumps(after.as_data()))) == after
-        assert not remains(made.git, after)
+        assert not remains(made.git, after, after, shown=".git")

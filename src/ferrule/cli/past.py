@@ -77,7 +77,7 @@ def end_with(report: Report, history: History, workspace: Path, *, as_json: bool
         write(_in_words(report, history))
         if not history.recent(1):
             say_where_changes_are(workspace)
-    sys.exit(1 if report.refused is not None else 0)
+    sys.exit(1 if report.refused is not None or report.incomplete else 0)
 
 
 def _in_words(report: Report, history: History) -> str:
@@ -121,7 +121,9 @@ MOST_FILES = 20
 
 def undone_files(report: Report, history: History) -> list[str]:
     """Each file and what became of it; of many, the first ones and how many more there are."""
-    changes = report.changes
+    goes = Operation.CREATE if report.undo else Operation.DELETE
+    # A folder with a git directory in it stays, whatever else is removed.
+    changes = [one for one in report.changes if not (one.of_folders and one.operation is goes and one.path.is_dir())]
     rows = [
         f"  {one_line(history.show(one.path))} — {_now(one.operation, undone=report.undo)}"
         for one in changes[:MOST_FILES]

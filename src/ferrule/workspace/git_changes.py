@@ -15,7 +15,7 @@ import shlex
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,17 +91,54 @@ def git_changes(
 
 
 def remains(
-    folder: str | Path, before: GitState, *, index_before: str | None = None, outside: Sequence[Path] = ()
+    folder: str | Path,
+    before: GitState,
+    after: GitState,
+    *,
+    shown: str,
+    staged: Sequence[str] = (),
+    outside: Sequence[Path] = (),
 ) -> list[str]:
-    """What is in a repository now that was not there before, a line each, with the git command that drops it."""
+    """What a command did in a repository and is still so, a line each, with the git command that drops it.
+
+    `before` and `after` are the parts of the states that the command changed. What has changed since is someone's own
+    work, so no command that would drop that is given. `shown` is the git directory as the user knows it, and `staged`
+    what the command staged and is still staged.
+    """
     now = read_git_state(folder)
     if not now.head:
         return []
     if not before.head:
-        top = str(folder)
-        return [phrase("a new repository; rm -rf {folder} drops it", folder=_quoted(top) or top)]
-    index = f"{folder}/index" if index_before is not None else None
-    return _described(folder, before, now, (), (index_before, index), outside, reports=True).lines
+        if (now.head, dict(now.refs)) != (after.head, {name: one for name, one in after.refs.items() if one}):
+            return [phrase("a new repository `{folder}`; changed since then", folder=shown)]
+        return [phrase("a new repository; rm -rf {folder} drops it", folder=_quoted(shown) or shown)]
+    known = [name for name in before.refs if now.refs.get(name, "") != before.refs[name]]
+    moved = [name for name in known if now.refs.get(name, "") != after.refs.get(name, "")]
+    own = replace(
+        before,
+        head=before.head if now.head == after.head else now.head,
+        refs={name: one for name, one in before.refs.items() if name not in moved},
+        operations=before.operations | (now.operations - after.operations),
+        stashes=(
+            *(one for one in before.stashes if one in now.stashes or one not in after.stashes),
+            *(one for one in now.stashes if one not in after.stashes),
+        ),
+        whole=False,
+    )
+    lines = _described(folder, own, now, (), (None, None), outside, calls=_calling(shown), staged=staged).lines
+    if moved:
+        old = replace(after, refs={name: before.refs[name] for name in moved}, whole=False)
+        since = _described(folder, old, after, (), (None, None), outside).lines
+        lines += [phrase("{what}; changed since then", what=line) for line in since]
+    return lines
+
+
+def _calling(shown: str) -> str:
+    """How git is called for a repository from the workspace."""
+    if shown == ".git":
+        return "git"
+    top = shown.removesuffix("/.git")
+    return " ".join(("git", "-C", shlex.quote(top))) if top != shown else f"git --git-dir={shlex.quote(shown)}"
 
 
 def _described(
@@ -114,7 +151,8 @@ def _described(
     packs: Sequence[str] = (),
     *,
     ask: bool = True,
-    reports: bool = False,
+    calls: str = "",
+    staged: Sequence[str] = (),
 ) -> GitChanges:
     from ferrule.process.sandbox.places import find_program
 
@@ -123,7 +161,9 @@ def _described(
     program = find_program("git", [Path(folder).parent, *outside]) if ask and stores else None
     with _borrowing(common_folder(folder), stores, before, after) as (place, variables):
         git = ConfinedGit(program, place, variables, _SETTINGS) if program is not None else None
-        teller = _Describer(_Asked(git), before, after, indexes, packs, reports=reports)
+        teller = _Describer(
+            _Asked(git), before, after, indexes, packs, calls=calls, staged=staged, index=f"{folder}/index"
+        )
         # Callers may be in a thread with a loop of its own or without one.
         with ThreadPoolExecutor(1, "ferrule-git") as pool:
             return pool.submit(asyncio.run, teller.tell()).result()
@@ -193,7 +233,7 @@ class _Range:
 
 
 class _Describer:
-    """Says what differs between two states; with `reports`, what is there to stay, and how to drop it."""
+    """Says what differs between two states; with `calls`, how git is called, also how to drop it."""
 
     def __init__(
         self,
@@ -203,11 +243,13 @@ class _Describer:
         indexes: tuple[str | None, str | None],
         packs: Sequence[str],
         *,
-        reports: bool,
+        calls: str,
+        staged: Sequence[str],
+        index: str,
     ) -> None:
         self._git, self._before, self._after, self._packs = git, before, after, packs
         self._indexes = None if None in indexes else [one if one and Path(one).is_file() else "" for one in indexes]
-        self._reports = reports
+        self._reports, self._calls, self._own_staged, self._index_now = bool(calls), calls, staged, index
         self._detailed = 0
         width = max((len(one) for one in (before.commit, after.commit, *after.refs.values())), default=0)
         self._empty_tree = _EMPTY_TREES[_SHA256_WIDTH if width == _SHA256_WIDTH else 40]
@@ -226,7 +268,11 @@ class _Describer:
         if self._reports:  # in the order in which the commands work
             moved = [line for name, line in told if before.refs.get(name)]
             made = [line for name, line in reversed(told) if not before.refs.get(name)]
-            lines += [*operations, *moved, *heads, *made, *await self._stashes(), *staged]
+            if own := await self._still_staged():
+                line, command = phrase("staged: {files}", files=_few(own)), self._unstaging(own)
+                called = self._calls + command.removeprefix("git")
+                staged = [phrase("{what}; {command} unstages it", what=line, command=called) if command else line]
+            lines += [*operations, *moved, *heads, *made, *reversed(await self._stashes()), *staged]
         else:
             lines += [*(line for _, line in told), *await self._stashes(), *heads, *operations, *staged]
         if (more := len(refs) - len(told)) > 0:
@@ -284,7 +330,7 @@ class _Describer:
             return phrase("{name} moved from {old} to {new}", name=_shown(name), old=_short(old), new=_short(new))
         if not old:
             line = phrase("new worktree {name} at {id}", name=_shown(worktree), id=_short(new))
-            return self._with_command(line, self._command(worktree, "worktree", "remove", worktree), drops=True)
+            return self._with_command(line, self._command(worktree, "worktree", "remove", "-f", worktree), drops=True)
         if not new:
             return phrase("worktree {name} removed (was at {id})", name=_shown(worktree), id=_short(old))
         return phrase(
@@ -425,10 +471,11 @@ class _Describer:
                 what = await self._subjects(new, "--not", "--all")
                 line = phrase("{line}, with {commits}: {what}", line=line, commits=_commits(count), what=what)
         if not old.startswith("refs/"):
-            return [self._with_command(line, f"git switch --detach {old}")]
+            return [self._with_command(line, f"git update-ref --no-deref HEAD {old}")]
         if not self._after.refs.get(old):
             return [line]
-        return [self._with_command(line, self._command(old, "switch", old.removeprefix("refs/heads/")))]
+        # `git switch` refuses: the working files are those of the old branch again.
+        return [self._with_command(line, self._command(old, "symbolic-ref", "HEAD", old))]
 
     def _operations(self, conflicts: list[str]) -> list[str]:
         old, new = self._before.operations, self._after.operations
@@ -439,8 +486,9 @@ class _Describer:
                 conflicts = []
             else:
                 line = phrase("{operation} in progress", operation=_shown(name))
-            end = "git bisect reset" if name == "bisect" else f"git {name} --abort"
-            lines.append(self._with_command(line, "" if "/" in name else end))
+            # Not `--abort`, which takes files along that were staged meanwhile.
+            end = "git bisect reset HEAD" if name == "bisect" else f"git {name} --quit"
+            lines.append(self._with_command(line, "" if "/" in name else end, drops=True))
         if not self._reports:
             lines += [phrase("{operation} no longer in progress", operation=_shown(name)) for name in sorted(old - new)]
         return [*lines, phrase("conflicts in {files}", files=_few(conflicts))] if conflicts else lines
@@ -451,7 +499,7 @@ class _Describer:
         for at, one in enumerate(new):
             if one not in old:
                 line = phrase("stashed: {what}", what=await self._subject(one))
-                which = f" stash@{{{at}}}" if at else ""
+                which = f" 'stash@{{{at}}}'" if at else ""
                 lines.append(self._with_command(line, f"git stash drop{which}", drops=True))
         for one in old:
             if one not in new:
@@ -501,12 +549,19 @@ class _Describer:
         lines: list[str] = []
         if staged:
             line = phrase("staged: {files}", files=_few(staged))
-            lines.append(self._with_command(line, self._unstaging(staged, alone=not old)))
-        if unstaged and not self._reports:
+            lines.append(line)
+        if unstaged:
             lines.append(phrase("unstaged: {files}", files=_few(unstaged)))
-        if flagged and not self._reports:
+        if flagged:
             lines.append(phrase("flags changed in the index: {files}", files=_few(flagged)))
         return lines, conflicts
+
+    async def _still_staged(self) -> list[str]:
+        """What the command staged and nobody has committed since."""
+        if not self._own_staged:
+            return []
+        differing = await self._differing(self._after.commit or self._empty_tree, self._index_now)
+        return [name for name in self._own_staged if differing.get(name, "U") != "U"]
 
     async def _differing(self, tree: str, index: str) -> dict[str, str]:
         """The files whose staged content is not that of a tree, each with what is staged; `U` for a conflict."""
@@ -523,9 +578,9 @@ class _Describer:
             found[name] = "U" if status == "U" or found.get(name) == "U" else f"{mode} {content}"
         return found
 
-    def _unstaging(self, names: list[str], *, alone: bool) -> str:
+    def _unstaging(self, names: list[str]) -> str:
         if len(names) > _MOST_STAGED or not all(map(_quoted, names)):
-            return "git restore --staged :/" if alone and self._after.commit else ""
+            return ""
         quoted = " ".join(map(_quoted, names))
         return f"git restore --staged -- {quoted}" if self._after.commit else f"git rm --cached -- {quoted}"
 
@@ -534,6 +589,7 @@ class _Describer:
     def _with_command(self, line: str, command: str, *, drops: bool = False, count: int = 1) -> str:
         if not self._reports or not command:
             return line
+        command = self._calls + command.removeprefix("git")
         if not drops:
             return phrase("{what}; {command} undoes it", what=line, command=command)
         if count > 1:

@@ -282,3 +282,82 @@ def test_objects_are_found_in_packs_and_beside_them(tmp_path: Path, form: str):
     assert listed is not None
     assert name in listed
     assert packed_objects(str(index), 1) is None
+
+
+# Cases of independent testers
+
+
+def test_a_ref_is_not_put_where_a_packed_one_has_its_folder(shop: Repository):
+    for mine, taken in (("a", "a/b"), ("c/d", "c")):
+        shop.bash(f"git branch {mine}")
+        shop.run(f"git branch -D {mine}")
+        shop.bash(f"git branch {taken}; git pack-refs --all")
+        assert f"branch {mine} could not be put back." in shop.undo()
+        assert not (shop.tree / ".git/refs/heads" / mine).is_file()
+        assert shop.git("branch", "-D", taken).startswith("Deleted branch")
+
+
+def test_folders_without_which_git_sees_no_repository_come_back(shop: Repository):
+    shop.bash("git pack-refs --all; git gc -q; git init -q --bare empty.git")
+    shop.run("rm -rf .git/refs empty.git/refs empty.git/objects")
+    shop.undo()
+    assert "nothing to commit" not in shop.git("status")
+    assert shop.git("rev-parse", "--is-bare-repository", folder="empty.git") == "true\n"
+
+
+def test_nothing_is_put_into_another_repository_of_the_same_name(shop: Repository):
+    shop.bash("git checkout -qb x; git commit -q --allow-empty -m x; git checkout -q main")
+    shop.run("git branch -D x; echo k > k")
+    shop.bash("rm -rf .git; git init -qb main; git add .; git commit -qm fresh")
+    before = shop.of_git()
+    assert "branch x could not be put back." in shop.undo()
+    assert shop.of_git() == before
+
+
+def test_nothing_of_a_deleted_repository_is_put_into_a_new_one(shop: Repository):
+    shop.bash("git init -qb main r; cd r; echo a > a; git add .; git commit -qm a; git branch old; git pack-refs --all")
+    shop.run("rm -rf r")
+    shop.bash("git init -qb main r; cd r; echo b > b; git add .; git commit -qm b")
+    before = shop.of_git("r/.git")
+    report = shop.room.history.undo()
+    assert report.incomplete
+    assert "is not the repository it was; nothing was put back there." in str(report)
+    assert shop.of_git("r/.git") == before
+
+
+def test_no_git_directory_is_begun_where_the_user_removed_it(shop: Repository):
+    shop.bash("git branch x")
+    shop.run("git branch -D x; echo k > k")
+    shop.bash("rm -rf .git")
+    assert "nothing was put back there." in str(shop.room.history.undo())
+    assert not (shop.tree / ".git").exists()
+
+
+def test_a_ref_does_not_come_back_without_all_of_its_objects(shop: Repository):
+    shop.bash("git checkout -qb big; echo big > big; git add .; git commit -qm big; git checkout -q main")
+    blob = shop.git("rev-parse", "big:big").strip()
+    shop.run("git branch -D big; git reflog expire --expire=now --all; git gc -q --prune=now")
+    group = shop.room.history.recent()[0]
+    for row in group.git:
+        if row.before is not None and str(row.path).endswith(f"{blob[:2]}/{blob[2:]}"):
+            (shop.room.store / "contents" / row.before.content[:2] / row.before.content[2:]).unlink()
+    assert "branch big could not be put back." in shop.undo()
+    assert shop.git("gc", "-q") == ""
+
+
+def test_commits_in_nested_repositories_and_submodules_are_said_with_their_folder(shop: Repository):
+    shop.bash("git init -qb main r; cd r; echo a > a; git add .; git commit -qm a")
+    shop.run("cd r; echo x >> a; git commit -qam agent")
+    assert "; git -C r reset --soft HEAD~1 drops it" in shop.undo()
+    shop.bash("git -c protocol.file.allow=always submodule add -q ./r sm; git commit -qm sub")
+    shop.run("cd sm; echo t >> a; git commit -qam t", call="2")
+    said = shop.undo()
+    assert " t; git " in said
+    assert "reset --soft HEAD~1 drops it" in said
+
+
+def test_a_folder_that_stays_because_of_its_repository_is_not_said_to_be_removed(shop: Repository):
+    shop.run("git init -q n; echo x > n/x")
+    shop.undo()
+    assert (shop.tree / "n/.git").is_dir()
+    assert not (shop.tree / "n/x").exists()

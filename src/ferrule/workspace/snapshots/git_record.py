@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from ferrule.core.phrases import glued
-from ferrule.workspace.git import UnreadableIndex, parse_index
+from ferrule.workspace.git import Tracked, UnreadableIndex, parse_index
 from ferrule.workspace.git_changes import remains
 from ferrule.workspace.git_folders import has_object, packed_objects
 from ferrule.workspace.git_state import GitState, state_files, state_of, tells_state
@@ -35,6 +34,7 @@ _PASSING = re.compile(
 )
 """What git removes when an operation is over, or makes again when it needs it: missing, it loses nothing."""
 _MOST_IN_PACK = 200_000
+_MOST_STAGED = 1_000
 
 
 @dataclass(slots=True)
@@ -99,11 +99,14 @@ class _Keeper:
                     # It was in there: it is put back as a file of its own.
                     self._add(Operation.DELETE, name, f"{self._before.refs[name]}\n".encode(), 0o644)
         index = self._by_inner.get("index")
-        staged = index is not None and index.after is not None and self._restaged(index)
+        staged = self._staged(index) if index is not None and index.after is not None else {}
         if self._before != self._now or staged:
-            self._add(Operation.CHANGE, "", json.dumps(self._before.part(self._now).as_data(), sort_keys=True).encode())
-        if index is not None and staged:
-            self._add(Operation.CHANGE, "index", (self._content(index) or b"") if index.before is not None else b"")
+            state = {
+                "before": self._before.part(self._now).as_data(),
+                "after": self._now.part(self._before).as_data(),
+                "staged": staged,
+            }
+            self._add(Operation.CHANGE, "", json.dumps(state, sort_keys=True).encode())
 
     def _add(self, operation: Operation, inner: str, data: bytes, mode: int | None = None) -> None:
         """Keep a content for a path of the git directory, whether that was ever there in this form or not."""
@@ -142,13 +145,15 @@ class _Keeper:
                         self._in_packs |= packed_objects(f"{folder}/{name}", 2 * _MOST_IN_PACK) or set()
         return names <= self._in_packs
 
-    def _restaged(self, index: Change) -> bool:
-        """Whether something else is staged, and git has not only looked at its files again."""
+    def _staged(self, index: Change) -> dict[str, str]:
+        """What was staged, by name; git may only have looked at its files again."""
         try:
             old = parse_index(self._content(index) or b"").entries if index.before is not None else {}
-            return old != parse_index(Path(self._git, "index").read_bytes()).entries
-        except (UnreadableIndex, OSError):
-            return False
+        except UnreadableIndex:
+            return {}
+        new = _staged_now(self._git)
+        changed = {name: one for name, one in new.items() if old.get(name) != one}
+        return {os.fsdecode(name): str(changed[name]) for name in sorted(changed)[:_MOST_STAGED]}
 
 
 class HeldOfGit:
@@ -217,32 +222,38 @@ class HeldOfGit:
         return self._store.journal.group(group.number)
 
 
+def _staged_now(git: str) -> dict[bytes, tuple[Tracked, ...]]:
+    """The entries of an index; none where it cannot be read."""
+    try:
+        return parse_index(Path(git, "index").read_bytes()).entries
+    except (UnreadableIndex, OSError):
+        return {}
+
+
 # Saying what stays
 
 
 def stays_in_git(groups: Sequence[Group], contents: ContentStore, shown: Callable[[Path], str]) -> list[str]:
     """What groups that were undone, the newest first, changed in git directories and is still so, a line each."""
     before: dict[Path, GitState] = {}
-    indexes: dict[Path, bytes] = {}
-    for one in (row for group in groups for row in group.git if row.operation is Operation.CHANGE and row.before):
+    after: dict[Path, GitState] = {}
+    staged: dict[Path, dict[str, str]] = {}
+    for one in (row for group in groups for row in group.git if row.operation is Operation.CHANGE):
         git, state = one.repository, one.before
         assert git is not None and state is not None  # noqa: PT018, S101 - as for all of these
         try:
-            data = contents.get(state.content)
+            kept = json.loads(contents.get(state.content))
         except ContentLost:
             continue
-        if one.path != git:
-            indexes[git] = data
-            continue
-        older = GitState.of_data(json.loads(data))
-        newer = before.get(git)
+        older, newer = GitState.of_data(kept["before"]), before.get(git)
         before[git] = replace(older, refs={**newer.refs, **older.refs}) if newer is not None else older
+        left, last = GitState.of_data(kept["after"]), after.get(git)
+        after[git] = replace(last, refs={**left.refs, **last.refs}) if last is not None else left
+        staged[git] = {**kept["staged"], **staged.get(git, {})}
     lines: list[str] = []
     for git, state in before.items():
-        with tempfile.NamedTemporaryFile(prefix="ferrule-") as file:
-            file.write(indexes.get(git, b""))
-            file.flush()
-            index = None if git not in indexes else file.name if indexes[git] else ""
-            said = remains(git, state, index_before=index)
+        now = _staged_now(str(git)) if staged[git] else {}
+        still = [name for name, one in staged[git].items() if str(now.get(os.fsencode(name))) == one]
+        said = remains(git, state, after[git], shown=shown(git), staged=still)
         lines += said if len(before) == 1 else [glued(f"{shown(git)}: ", line) for line in said]
     return lines

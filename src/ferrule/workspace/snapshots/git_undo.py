@@ -124,7 +124,8 @@ class _Restorer:
         """Git directories in it that are gone altogether: of these everything comes back."""
         self._closed = heads - self._whole
         """Those that were made again since: nothing of an old one belongs into them."""
-        if not self._whole and git.is_dir() and not os.path.lexists(git / "HEAD"):
+        is_folder = any(map(inner_of, deleted))  # and not the file `.git` of a worktree
+        if "" not in self._whole and is_folder and not os.path.lexists(git / "HEAD"):
             self._closed.add("")
         self._lost_objects = False
 

@@ -479,6 +479,7 @@ class History:
                 groups=report.groups + more.groups,
                 notes=report.notes + more.notes,
                 put_back=report.put_back + more.put_back,
+                incomplete=report.incomplete or more.incomplete,
             )
             if more.refused is not None or not more.groups:
                 break
@@ -530,7 +531,8 @@ class History:
         notes = tuple(self._store.notes[told:])
         restored = [line for one in put_back.values() for line in one.lines(self.show)]
         stays = stays_in_git(groups, self._store.contents, self.show) if side is Side.BEFORE else []
-        return Report(side is Side.BEFORE, tuple(groups), refused, notes, tuple(restored), tuple(stays))
+        incomplete = any(one.failed for one in put_back.values())
+        return Report(side is Side.BEFORE, tuple(groups), refused, notes, tuple(restored), incomplete, tuple(stays))
 
     def _check_call(
         self, side: Side, call: str, to: int | None, turn: str | None, session: str | None

@@ -110,6 +110,8 @@ class Report:
     notes: tuple[str, ...] = ()
     put_back: tuple[str, ...] = ()
     """What was deleted in git directories and is there again, a line each."""
+    incomplete: bool = False
+    """Whether something that was deleted in a git directory could not be put back; `notes` say what."""
     stays: tuple[str, ...] = ()
     """What a command did in git directories and is still so, with the git command that drops it, a line each."""
 
