@@ -284,6 +284,10 @@ async def _apply(context: ToolContext, told: Told, changes: Sequence[LayerChange
     if group is not None and group.uncovered:
         names = ", ".join(f"`{files.paths.show(one.path)}`" for one in group.uncovered[:5])
         told.notes.append(f"Undo does not cover {names}: too large to keep.")
+    if group is not None and group.git:
+        from ferrule.workspace.snapshots.git_record import uncovered_in_git
+
+        told.notes += [f"{one}." for one in uncovered_in_git(group, files.paths.show)]
 
 
 def adopt(session: Session, shell: ShellSession, ended: Ended, *, tainted: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -231,6 +232,16 @@ def _staged_now(git: str) -> dict[bytes, tuple[Tracked, ...]]:
 
 
 # Saying what stays
+
+
+def uncovered_in_git(group: Group, shown: Callable[[Path], str]) -> list[str]:
+    """What a group deleted in git directories and an undo cannot put back, a line for each of them."""
+    lost = Counter(one.repository for one in group.git if one.operation is Operation.DELETE and not one.covered)
+    return [
+        f"Undo cannot put back {count:,} deleted {'file' if count == 1 else 'files'} of `{shown(git)}`: too large"
+        for git, count in lost.items()
+        if git is not None
+    ]
 
 
 def stays_in_git(groups: Sequence[Group], contents: ContentStore, shown: Callable[[Path], str]) -> list[str]:

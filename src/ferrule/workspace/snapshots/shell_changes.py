@@ -20,7 +20,7 @@ from ferrule.workspace.names import one_line
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.snapshots.changes import Change, Group, Operation, Origin, Running, Side, Watch
 from ferrule.workspace.snapshots.content_store import ContentLost
-from ferrule.workspace.snapshots.git_record import kept_of_git
+from ferrule.workspace.snapshots.git_record import kept_of_git, uncovered_in_git
 from ferrule.workspace.snapshots.known_tree import KnownTree, Look
 from ferrule.workspace.snapshots.snapshot_store import again_if_broken
 from ferrule.workspace.snapshots.tree_store import TreeDamaged
@@ -348,11 +348,12 @@ class ShellChanges:
 
 
 def _uncovered(group: Group | None, no_room: Collection[str], paths: Paths) -> str:
-    if group is None or not group.uncovered:
+    if group is None:
         return ""
+    said = [f"{one}." for one in uncovered_in_git(group, paths.show)]
     crowded = [paths.show(one.path) for one in group.uncovered if str(one.path) in no_room]
     others = [paths.show(one.path) for one in group.uncovered if str(one.path) not in no_room]
-    said = [f"Undo does not cover {_some(crowded)}: the disk is full."] if crowded else []
+    said += [f"Undo does not cover {_some(crowded)}: the disk is full."] if crowded else []
     if others:
         said.append(f"Undo does not cover {_some(others)}: too large to keep, or in a folder the history leaves out.")
     return " ".join(said)
