@@ -21,6 +21,7 @@ from inline_snapshot import snapshot
 
 from ferrule.core.errors import ToolError
 from ferrule.toolbox.event_change import change
+from ferrule.toolbox.events import recurring, understood
 
 BERLIN, NEW_YORK = "Europe/Berlin", "America/New_York"
 FAR = datetime(2034, 1, 1)
@@ -334,6 +335,55 @@ def test_what_would_be_a_guess_is_refused() -> None:
 def test_the_last_occurrence_that_is_deleted_takes_the_event_with_it() -> None:
     text = calendar(f"{DAILY}\nRRULE:FREQ=DAILY;COUNT=2\nEXDATE:20260326T080000Z")
     assert changed(text, "this", "20260327T090000", delete=True).gone
+
+
+# One identity per occurrence
+
+
+MIDNIGHT = "DTSTART;TZID=Europe/Berlin:20260601T000000\nSUMMARY:Night\nRRULE:FREQ=DAILY;COUNT=5"
+AT_22 = "RDATE;TZID=Europe/Berlin:20260603T220000"
+"""Midnight in Berlin on the next day is 22:00 in UTC."""
+NIGHTS = ["06-01 00:00", "06-02 00:00", "06-03 00:00", "06-03 22:00", "06-04 00:00", "06-05 00:00"]
+
+
+def test_an_occurrence_is_not_taken_for_another_whose_time_in_utc_reads_the_same() -> None:
+    text = calendar(f"{MIDNIGHT}\n{AT_22}")
+    done = changed(text, "this", "20260603T220000", title="New")
+    assert starts(done.first) == NIGHTS
+    gone = changed(text, "this", "20260603T220000", delete=True)
+    assert starts(gone.first) == [one for one in NIGHTS if one != "06-03 22:00"]
+
+
+@pytest.mark.parametrize("form", ["own", "utc", "tokyo"])
+@pytest.mark.parametrize("kind", ["exception", "left out", "period"])
+def test_events_are_found_although_another_ones_time_in_utc_reads_the_same(kind: str, form: str) -> None:
+    at = datetime(2026, 6, 3, 22)
+    if kind == "exception":
+        text = calendar(
+            f"{MIDNIGHT}\n{AT_22}", f"{line('RECURRENCE-ID', at, BERLIN, form)}\n{line('DTSTART', at, BERLIN)}"
+        )
+    elif kind == "left out":
+        text = calendar(f"{MIDNIGHT}\n{AT_22}\n{line('EXDATE', at, BERLIN, form)}")
+    else:
+        text = calendar(f"{MIDNIGHT}\n{line('RDATE;VALUE=PERIOD', at, BERLIN, form)}/PT3H")
+    assert found(text) == [
+        (one, timedelta(hours=3) if kind == "period" and one == "06-03 22:00" else timedelta())
+        for one in NIGHTS
+        if kind != "left out" or one != "06-03 22:00"
+    ]
+
+
+def test_an_extra_date_in_the_hour_that_happens_twice_stays_in_the_second() -> None:
+    text = calendar(f"{MIDNIGHT}\nRDATE:20261025T013000Z")
+    day = datetime(2026, 10, 25, 1, tzinfo=UTC)
+    (only,) = recurring(understood(text)).between(day, day + timedelta(days=1))
+    assert only.start.astimezone(UTC) == datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+
+
+def found(text: str) -> list[tuple[str, timedelta]]:
+    """What FindEvents has, on the clock of Berlin."""
+    events = recurring(understood(text)).between(datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
+    return sorted((f"{one.start.astimezone(ZONES[BERLIN]):%m-%d %H:%M}", one.end - one.start) for one in events)
 
 
 # The law

@@ -7,7 +7,8 @@ from __future__ import annotations
 import re
 import signal
 from contextlib import contextmanager
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -93,7 +94,7 @@ def _happens(text: str, start: datetime, end: datetime, zone: ZoneInfo) -> Gener
         if "RECURRENCE-ID" in one and one["RECURRENCE-ID"].params.get("RANGE") == "THISANDFUTURE"
     }
     # All-day and floating events are in nobody's zone: they are asked for a day more, and sorted out below.
-    for event in _between(whole, start - timedelta(days=1), end + timedelta(days=1)):
+    for event in recurring(whole).between(start - timedelta(days=1), end + timedelta(days=1)):
         began, ended = event.start, event.end
         first, last = _instant(began, zone), _instant(ended, zone)
         if not (first < end and (last > start or first == last >= start)):
@@ -126,9 +127,75 @@ def understood(text: str) -> Any:
     return Calendar.from_ical(text)
 
 
-def _between(whole: Any, start: datetime, end: datetime) -> list[Any]:
-    """The events of a calendar that happen then."""
-    return import_module("recurring_ical_events").of(whole, components=["VEVENT"]).between(start, end)
+@cache
+def _selection() -> Any:
+    """Make the library identify an occurrence only by its wall-clock time in the series' own zone.
+
+    The library also matches the time in UTC as if it were a wall-clock time. In Berlin in summer, an exception at 22:00
+    would then replace the occurrence at midnight too.
+    """
+    library, adapters = import_module("recurring_ical_events"), import_module("recurring_ical_events.adapters.event")
+
+    class Event(adapters.EventAdapter):
+        zone: tzinfo | None = None
+
+        def own(self, at: date) -> date:
+            if not isinstance(at, datetime) or at.tzinfo is None:
+                return at
+            return (at.astimezone(self.zone) if self.zone else at).replace(tzinfo=None)
+
+        @property
+        def recurrence_ids(self) -> tuple[date, ...]:
+            if "RECURRENCE-ID" not in self._component:
+                return ()
+            at = self.own(self._component["RECURRENCE-ID"].dt)
+            return (at if isinstance(at, datetime) else datetime.combine(at, time()),)
+
+        @property
+        def exdates(self) -> list[date]:
+            inherited: Any = super()
+            return [self.own(one) for one in inherited.exdates]
+
+        @property
+        def rdates(self) -> list[Any]:
+            inherited: Any = super()
+            return [
+                (self.own(one[0]), one[1] if isinstance(one[1], timedelta) else one[1] - one[0])
+                if not isinstance(one, date)
+                else self.own(one)
+                for one in inherited.rdates
+            ]
+
+    class Series(library.Series):
+        def __init__(self, components: list[Event]) -> None:
+            starts = [one.raw_start for one in components if not one.is_modification()]
+            self.zone = getattr(starts[0], "tzinfo", None) if starts else None
+            self.repeated: set[datetime] = set()  # second pass of an hour when clocks go back
+            for one in components:
+                one.zone = self.zone
+            inherited: Any = super()
+            inherited.__init__(components)
+
+        def rrule_between(self, *span: datetime) -> Generator[datetime]:
+            inherited: Any = super()
+            for one in inherited.rrule_between(*span):
+                if one.fold:
+                    self.repeated.add(one.replace(tzinfo=None))
+                yield one.replace(tzinfo=None)
+
+        def occurrence(self, adapter: Event, start: date | None = None, end: date | None = None) -> Any:
+            inherited: Any = super()
+            return inherited.occurrence(adapter, *(
+                one.replace(tzinfo=self.zone, fold=one in self.repeated) if isinstance(one, datetime) else one
+                for one in (start, end)
+            ))  # fmt: skip
+
+    return library.ComponentsWithName("VEVENT", adapter=Event, series=Series)
+
+
+def recurring(whole: Any) -> Any:
+    """Prepare a calendar for queries about what happens when."""
+    return import_module("recurring_ical_events").of(whole, components=[_selection()])
 
 
 def _instant(moment: date, zone: ZoneInfo) -> datetime:

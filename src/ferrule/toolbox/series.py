@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ferrule.core.errors import ToolError
 from ferrule.core.phrases import phrase
-from ferrule.toolbox.events import ASK_USER, Moment, malformed, understood, zone_of
+from ferrule.toolbox.events import ASK_USER, Moment, malformed, recurring, understood, zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -163,10 +163,7 @@ class Series:
             began = (
                 Moment(start.replace(tzinfo=None), "other", start.tzinfo) if timed and start.tzinfo else Moment(start)
             )
-            if not ids:
-                place = self.place(began)
-            else:
-                place = self.place(Moment(ids[0], "UTC", UTC) if len(ids) > 1 and self.start.zone else Moment(ids[-1]))
+            place = ids[0] if ids else self.place(began)
             if place in ranges:
                 place = self.place(began) - ranges[place][1]
             found.append(EventOccurrence(place, began, length))
@@ -222,8 +219,7 @@ def is_range(override: Block) -> bool:
 
 
 def _expanded(text: str, start: datetime, end: datetime) -> list[tuple[Any, timedelta, tuple[datetime, ...]]]:
-    query = import_module("recurring_ical_events").of(understood(text), components=["VEVENT"])
-    found = (one for series in query.series for one in series.between(start, end))
+    found = (one for series in recurring(understood(text)).series for one in series.between(start, end))
     return [(one.start, one.end - one.start, one.recurrence_ids) for one in found]
 
 
