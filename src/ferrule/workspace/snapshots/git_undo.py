@@ -130,18 +130,18 @@ class _Restorer:
         self._lost_objects = False
 
     def restore(self) -> None:
-        for unit in sorted(self._closed):
-            self._done.failed.append(
-                phrase("`{folder}` is not the repository it was; nothing was put back there.", folder=self._git / unit)
-            )
         for one in sorted(self._deleted, key=_rank):
             inner = inner_of(one)
             is_ref = inner.startswith("refs/") and not one.of_folders
             if is_ref:
                 _clear_empty(one.path)
-            if self._is_closed(inner) or (is_ref and inner in self._refs):
+            if is_ref and inner in self._refs:
                 continue
             if os.path.lexists(one.path) and not (is_ref and one.path.is_dir()):
+                continue
+            if (closed := self._closed_unit(inner)) is not None:
+                words = phrase("`{folder}` is not the repository it was; nothing was put back there.", folder=closed)
+                self._done.failed += [words] if words not in self._done.failed else []
                 continue
             try:
                 self._put(one, inner, is_ref=is_ref)
@@ -155,9 +155,10 @@ class _Restorer:
             elif not one.of_folders:
                 self._done.files[self._git] += 1
 
-    def _is_closed(self, inner: str) -> bool:
+    def _closed_unit(self, inner: str) -> Path | None:
         units = [unit for unit in (*self._closed, *self._whole) if inner.startswith(unit)]
-        return bool(units) and max(units, key=len) in self._closed
+        unit = max(units, key=len, default=None)
+        return self._git / unit if unit in self._closed else None
 
     def _put(self, change: Change, inner: str, *, is_ref: bool) -> None:
         names_objects = is_ref or _LOG.fullmatch(inner) is not None
