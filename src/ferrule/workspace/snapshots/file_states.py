@@ -209,6 +209,10 @@ class FileStates:
         self._paths, self._largest = paths, largest
         self.nodes = Nodes(paths)
 
+    def show(self, path: Path) -> str:
+        """A path as it is shown to people and models."""
+        return self._paths.show(path)
+
     # Looking
 
     def place(self, path: Path) -> Place:

@@ -140,7 +140,10 @@ class _Restorer:
             if os.path.lexists(one.path) and not (is_ref and one.path.is_dir()):
                 continue
             if (closed := self._closed_unit(inner)) is not None:
-                words = phrase("`{folder}` is not the repository it was; nothing was put back there.", folder=closed)
+                words = phrase(
+                    "`{folder}` is not the repository it was; nothing was put back there.",
+                    folder=self._files.show(closed),
+                )
                 self._done.failed += [words] if words not in self._done.failed else []
                 continue
             try:
