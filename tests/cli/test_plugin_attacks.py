@@ -617,17 +617,16 @@ def test_what_no_plugin_gets_is_refused_before_the_user_is_asked(ferrule: Comman
 def test_a_home_that_was_granted_shows_no_keys_in_the_box(ferrule: Command) -> None:
     needs(shutil.which("bwrap"), "bubblewrap")
     home = ferrule.folder / "home"
-    for name in (".ssh/id_rsa", ".bashrc", ".config/ferrule/ferrule.toml", ".config/app/a", "notes/a.txt"):
+    for name in (".ssh/id_rsa", ".bashrc", ".env", ".config/ferrule/ferrule.toml", ".config/app/a", "notes/a.txt"):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text("tiger")
-    code = LEAK.replace('("/root", "/home", "/tmp", "/srv", "/mnt")', repr([str(home), str(home / ".config")]))
+    code = LEAK.replace('("/root", "/home", "/tmp", "/srv", "/mnt")', repr([str(home)]))
     wheel = make_wheel(ferrule.folder / "w", "leaky", code, tools={"look": "readonly"})
     done = ferrule("plugin", "install", str(wheel), "--yes", "--folder", "~", HOME=str(home))
     assert done.code == 0, done.err
     found = json.loads(ferrule("call", "mcp__leaky__look", "{}", HOME=str(home)).out)["seen"]
-    assert {".config", "notes"} <= {*found[str(home)]}
-    assert not {".ssh", ".bashrc"} & {*found[str(home)]}
-    assert found[str(home / ".config")] == ["app"]
+    assert "notes" in found[str(home)]
+    assert not {".ssh", ".bashrc", ".env", ".config"} & {*found[str(home)]}
 
 
 def test_the_hint_to_build_a_wheel_names_a_folder_and_no_package(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,11 @@
 """Which folders a plugin may be granted, what is dangerous about one, and what of it the plugin's box shows.
 
 Ferrule's own files and the files that a shell runs at its start are never granted, and nothing above them is granted
-for writing: a folder above could be renamed, and another put in its place. A folder above them can be granted for
-reading. Its box then gets the entries that are none of these and no other program's keys, rather than all of it.
+for writing: a folder above could be renamed, and another put in its place. Nor is anything granted for writing that
+other programs run or obey: git directories, guarded settings, and what is hidden in a home.
+
+A folder above can be granted for reading. Its box then gets the entries that are none of these and no other program's
+keys, rather than all of it, and of a home nothing that is hidden: that has to be named.
 """
 
 from __future__ import annotations
@@ -15,11 +18,12 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ferrule.core.access import SETTINGS
+from ferrule.core.access import is_setting
 from ferrule.core.phrases import phrase
 from ferrule.plugins.manifest import PluginError
 from ferrule.plugins.plugin_files import WRITES
 from ferrule.process.arguments import wrong_text
+from ferrule.process.sandbox.guarded import GIT_FOLDER_HAS
 from ferrule.process.sandbox.places import SECRETS_OF_HOME, all_but, is_within, system_places
 from ferrule.workspace.data_folder import own_places
 
@@ -35,11 +39,11 @@ _SHELLS = (
     ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout", ".inputrc",
     ".xprofile", ".xinitrc", ".xsession", ".xsessionrc", ".pam_environment", ".config/fish", ".config/environment.d",
 )  # fmt: skip
-_RUN_BY_OTHERS = (
-    *SETTINGS, ".ssh", ".gnupg", ".local/bin", "bin", ".config/autostart", ".config/systemd", ".config/git",
-    ".config/nvim", ".emacs", ".emacs.d", ".vim", ".config/containers", ".docker", ".kube", "Library/LaunchAgents",
-)  # fmt: skip
-"""Of a home: what is run or obeyed by another program than a shell."""
+_RUN_BY_OTHERS = ("bin", "Library/LaunchAgents")
+"""Of a home: what another program than a shell runs, beside what is hidden there."""
+_HIDDEN_DATA = (".cache/", ".local/share/", ".local/state/")
+"""Of a home: below these, what is hidden is data."""
+_SETTINGS_FOLDERS = ("XDG_CONFIG_HOME", "ZDOTDIR")
 
 
 @dataclass(slots=True, frozen=True)
@@ -74,7 +78,7 @@ def shown_folders(folders: Sequence[str], workspace: Path) -> Iterator[tuple[str
         return
     judge = _Judge(workspace)
     granted = [(one, judge.granted(one)) for one in folders]
-    kept_out = (judge.own | judge.shells | judge.secrets) - {real for _, real in granted}
+    kept_out = (judge.own | judge.shells | judge.secrets | judge.hidden) - {real for _, real in granted}
     for folder, real in granted:
         if not os.path.exists(real):  # noqa: PTH110 - text
             raise PluginError(
@@ -110,12 +114,25 @@ class _Judge:
         real = (os.path.realpath(one) for one in homes if os.path.isdir(one))  # noqa: PTH112 - text
         self._homes = [*dict.fromkeys(one for one in real if one != "/")]
         self.own = _both((*own_places(), "/etc/ferrule"))
+        named = filter(os.path.isabs, (os.environ.get(name, "") for name in _SETTINGS_FOLDERS))
+        self._settings = [
+            one for one in map(os.path.realpath, named) if not any(_in(home, one) for home in self._homes)
+        ]
         self.shells = self._of_homes(_SHELLS)
         self.secrets = self._of_homes(SECRETS_OF_HOME) | {*system_places().hidden}
-        self._run_by_others = self._of_homes(_RUN_BY_OTHERS)
+        hidden = [path for home in self._homes for path in _entries(home) if Path(path).name.startswith(".")]
+        self.hidden = frozenset((*hidden, *self._settings))
+        """What a home is shown without."""
+        links = [*hidden, *(path for home in self._homes for path in _entries(f"{home}/.config"))]
+        led_to = {os.path.realpath(path) for path in links if os.path.islink(path)}  # noqa: PTH114 - text
+        led_to -= {os.path.realpath(f"{home}/.cache") for home in self._homes}
+        led_to = {one for one in led_to if not any(_in(home, one) for home in self._homes)}
+        self._run_by_others = self._of_homes(_RUN_BY_OTHERS) | {*self._settings} | led_to
 
-    def _of_homes(self, names: Iterable[str]) -> frozenset[str]:
-        return _both(f"{home}/{name}" for home in self._homes for name in names)
+    def _of_homes(self, names: Sequence[str]) -> frozenset[str]:
+        """By their names in homes, and in the folders that hold settings instead."""
+        elsewhere = [f"{folder}/{name.removeprefix('.config/')}" for folder in self._settings for name in names]
+        return _both([*(f"{home}/{name}" for home in self._homes for name in names), *elsewhere])
 
     def granted(self, folder: str) -> str:
         """Where it really is; raises `PluginError` where no plugin gets it, or where it is not what it says."""
@@ -173,9 +190,23 @@ class _Judge:
             return phrase("Ferrule's own files are there")
         if is_kept(self.shells):
             return phrase("files that your shell runs are there")
-        if is_kept(self._run_by_others, read=False):
+        if is_kept(self._run_by_others, read=False) or (writes and any(map(self._is_obeyed, paths))):
             return phrase("files that other programs run or obey are there")
         return None
+
+    def _is_obeyed(self, path: str) -> bool:
+        """Whether it is or lies in a git directory or guarded settings, or is or holds what is hidden in a home."""
+        folded = _folded(path)
+        if is_setting(path) or is_setting(folded) or ".git" in folded.split("/"):
+            return True
+        above = (path, *map(str, Path(path).parents))
+        if any(all(os.path.lexists(f"{one}/{name}") for name in GIT_FOLDER_HAS) for one in above):
+            return True
+        for home in self._homes:
+            inside = folded[len(_folded(home)) + 1 :] if _in(path, home) else ""
+            if _in(home, path) or (inside.startswith(".") and not inside.startswith(_HIDDEN_DATA)):
+                return True
+        return False
 
     def _danger(self, path: str) -> tuple[int, str] | None:
         """How bad it is, and why."""
@@ -189,12 +220,20 @@ class _Judge:
             return 2, phrase("it holds the workspace and whatever lies beside it")
         if path.count("/") == 1 and path.startswith("/") and path != self._root:
             return 2, phrase("it is a whole part of the system")
+        if any(_in(path, one) for one in self._settings):
+            return 3, phrase("programs keep their settings there, and often tokens")
         for home in self._homes:
             if _in(path, home) and path[len(home) + 1 :].startswith("."):
                 return 3, phrase("programs keep their settings there, and often tokens")
             if _in(path, home) and home != self._homes[0]:
                 return 3, phrase("it is in the home folder of another user")
         return None
+
+
+def _entries(folder: str) -> list[str]:
+    with suppress(OSError):
+        return [entry.path for entry in os.scandir(folder)]
+    return []
 
 
 def _in(path: str, folder: str) -> bool:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from ferrule.process.profile import Forbidden
 
 
-_GIT_FOLDER_HAS = frozenset({"HEAD", "objects", "refs"})
+GIT_FOLDER_HAS = frozenset({"HEAD", "objects", "refs"})
+"""Git takes a folder with these for a repository, whatever it is called."""
 _WALKED_OF_GIT = frozenset({"modules", "worktrees", "info"})
 _MOST_INSIDE = 2_000
 
@@ -143,7 +144,7 @@ class GuardedTree:
         guarded = settings_among(path, names) | self.forbids(path, names)
         if names.get(".git") is False:
             guarded.add(".git")  # a file or a link that says where the repository is
-        bare = names.keys() >= _GIT_FOLDER_HAS  # git takes such a folder for a repository, whatever else is in it
+        bare = names.keys() >= GIT_FOLDER_HAS
         if bare:
             guarded |= OF_GIT & names.keys()
         attributes = "attributes" in names and path.rpartition("/")[2] == "info"
