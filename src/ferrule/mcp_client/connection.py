@@ -299,6 +299,7 @@ class Connection:
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         made = transport(self._end)
         self._direct: DirectCalls | None = getattr(made, "direct", None)
+        self._undone: Callable[[], Awaitable[tuple[str, ...]]] | None = getattr(made, "undone", None)
         self._client = Client(
             measured(made),
             mode=mode,
@@ -428,6 +429,12 @@ class Connection:
         else:
             result = await self._client.call_tool(tool, arguments, progress_callback=progress)
         return result.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    async def undone(self) -> tuple[str, ...]:
+        """What a program did since the last time to places that make other programs run commands, in words: it is
+        undone by now.
+        """
+        return await self._undone() if self._undone is not None else ()
 
     async def answers(self) -> bool:
         """Whether anybody is still there; an error is an answer too."""

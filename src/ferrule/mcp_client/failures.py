@@ -261,6 +261,13 @@ def ended_in_call(server: str, reason: str, log: ServerLog, *, garbage: str = ""
     return EndedInCall(message, suggestion=look, details={"server": server})
 
 
+def was_undone(server: str, undone: tuple[str, ...]) -> ToolError:
+    """For a call after which things were found that no program of strangers may leave behind."""
+    message = phrase("The MCP server `{server}` was ended. {what}", server=server, what=" ".join(dict.fromkeys(undone)))
+    look = phrase("Do without it, or ask the user to make this change; the next call starts the server again.")
+    return _error(server, message, look, ErrorKind.PERMISSION)
+
+
 def refused_call(server: str, tool: str, error: MCPError, log: ServerLog) -> ToolError:
     """For a call that the server answered with an error of the protocol."""
     said = log.clean(" ".join(str(error)[: 2 * _LONGEST].split())[:_LONGEST])

@@ -33,6 +33,7 @@ from ferrule.mcp_client.failures import (
     refused_call,
     trouble_of,
     was_not_read,
+    was_undone,
     with_garbage,
 )
 from ferrule.mcp_client.remote_tool import RemoteTool, ToolListing, read_listing
@@ -161,12 +162,12 @@ class RemoteServer:
         await self._look_anew()  # what is wrong with it is the call's own error
         try:
             try:
-                return await self._call(await self._ready_for(tool, context), tool, arguments, context)
+                return await self._harmless_call(await self._ready_for(tool, context), tool, arguments, context)
             except EndedInCall:
                 if not tool.may_run_twice:
                     raise
             await self._look_anew()
-            return await self._call(await self._ready_for(tool, context), tool, arguments, context)
+            return await self._harmless_call(await self._ready_for(tool, context), tool, arguments, context)
         except Failed as failed:
             plugin = callable(self._made_from)
             raise cannot_be_used(self.config.name, failed, self.log, plugin=plugin) from None
@@ -214,6 +215,23 @@ class RemoteServer:
         self._connection = None
         if self._endings and self._loop is asyncio.get_running_loop():
             await asyncio.wait(self._endings)
+
+    async def _harmless_call(
+        self, connection: Connection, tool: RemoteTool, arguments: Mapping[str, Any], context: ToolContext
+    ) -> dict[str, Any]:
+        """A call of a program that is ended where it made what other programs would run or obey."""
+        try:
+            result = await self._call(connection, tool, arguments, context)
+        except ToolError:
+            await self._require_harmless(connection)
+            raise
+        await self._require_harmless(connection)
+        return result
+
+    async def _require_harmless(self, connection: Connection) -> None:
+        if undone := await connection.undone():
+            await connection.close()  # or it would make it again
+            raise was_undone(self.config.name, (*undone, *await connection.undone()))
 
     async def _call(
         self, connection: Connection, tool: RemoteTool, arguments: Mapping[str, Any], context: ToolContext
@@ -383,7 +401,10 @@ class RemoteServer:
             self._checking = asyncio.create_task(self._check(connection))
 
     async def _check(self, connection: Connection) -> None:
-        if connection.alive and not await connection.answers():
+        if await connection.undone():
+            connection.ended_because = connection.ended_because or phrase("it changed what other programs run or obey")
+            await connection.close()
+        elif connection.alive and not await connection.answers():
             connection.ended_because = connection.ended_because or phrase("it no longer answers")
             await connection.close()
 

@@ -43,6 +43,8 @@ class ServerBox:
     readable: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+    emptied: tuple[str, ...] = ()
+    """Folders of which it sees no more than that, wherever they lie."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -208,12 +208,13 @@ def _profile(confinement: ServerBox, folder: Path, environment: Mapping[str, str
         environment=environment,
         bounds=Bounds(memory=_MEMORY, processes=_PROCESSES),
         closed=True,
-        emptied=own_places(),
+        emptied=(*own_places(), *map(Path, confinement.emptied)),
     )
 
 
-async def end_program(box: Box, patience: float = 1.0, *, to_notice: float | None = None) -> None:
-    """End a program whose input is closed, with all that it started: wait for it, then ask it, then kill all.
+async def end_program(box: Box, patience: float = 1.0, *, to_notice: float | None = None) -> tuple[str, ...]:
+    """End a program whose input is closed, with all that it started: wait for it, then ask it, then kill all. What it
+    did to guarded places is undone, and told.
 
     It has `patience` seconds for each, or `to_notice` for the first: to see that its input has ended.
     """
@@ -222,7 +223,16 @@ async def end_program(box: Box, patience: float = 1.0, *, to_notice: float | Non
         launcher.signal_all(box.processes()[:1], signal.SIGTERM)
         await asyncio.wait({box.ended}, timeout=patience)
     await box.end(patience=0)
+    undone = await _undone(box)
     box.close()
+    return undone
+
+
+async def _undone(box: Box) -> tuple[str, ...]:
+    found = await asyncio.to_thread(box.take_back) if box.guards else ()
+    for one in found:
+        logger.warning("%s", one.message)
+    return tuple(one.message for one in found)
 
 
 def _must_find(command: str, folder: Path, environment: Mapping[str, str]) -> str:
@@ -396,10 +406,16 @@ class StdioTransport:
         self._pipes: list[asyncio.BaseTransport] = []
         self._pace = Pace(bounds.MESSAGES_PER_SECOND)
         self._has_spoken = False
+        self._undone_at_end: tuple[str, ...] = ()
         self._asked: RequestId | None = None
         """The session's last request, until it is answered."""
         self.direct = DirectCalls(lambda line: self._writer.write(line))
         """Calls that need none of the session's services."""
+
+    async def undone(self) -> tuple[str, ...]:
+        """What it did to guarded places, in words, which is undone by now."""
+        at_end, self._undone_at_end = self._undone_at_end, ()
+        return (*at_end, *await _undone(self._box))
 
     async def __aenter__(
         self,
@@ -433,7 +449,9 @@ class StdioTransport:
         self.direct.end()
         self._writer.close()
         with anyio.CancelScope(shield=True):  # nothing of the program may be left, whoever is in a hurry
-            await end_program(self._box, to_notice=None if self._has_spoken else _MUTE_SECONDS_TO_NOTICE)
+            self._undone_at_end = await end_program(
+                self._box, to_notice=None if self._has_spoken else _MUTE_SECONDS_TO_NOTICE
+            )
             await asyncio.gather(*self._tasks, return_exceptions=True)
             for end in (*self._pipes, *self._ends):
                 end.close()

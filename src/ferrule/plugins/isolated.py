@@ -113,6 +113,7 @@ def _box(plugin: LockedPlugin, readable: Iterable[str], workspace: Path) -> Serv
         readable=(*dict.fromkeys([*(path for path, write in folders if not write), *readable]),),
         writable=tuple(path for path, write in folders if write),
         hosts=plugin.grants.hosts,
+        emptied=(str(workspace),),
     )
 
 

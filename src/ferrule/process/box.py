@@ -70,6 +70,7 @@ class Box:
         self._failure = ""
         self._denials: tuple[Denial, ...] | None = None
         self._lock = threading.Lock()
+        self._closed = False
         self._sizing: asyncio.TimerHandle | asyncio.Future[None] | None = None
         self._too_large: Denial | None = None
         self.pid = 0
@@ -147,10 +148,23 @@ class Box:
                 self._denials = found
             return self._denials
 
+    @property
+    def guards(self) -> bool:
+        """Whether there are guarded places in what it may write."""
+        return self._prepared.guards
+
+    def take_back(self) -> tuple[Denial, ...]:
+        """What it did to guarded places since the last time, undone just now. For a thread; the box may go on."""
+        with self._lock:
+            found = () if self._closed else self._prepared.after_command()
+        return tuple(one for one in found if one.kind == "guarded")
+
     def close(self) -> None:
         """Let go of everything; a box that has not ended is ended."""
         self._let_go()
-        self._prepared.close()
+        with self._lock:
+            self._closed = True
+            self._prepared.close()
 
     # What the launcher tells
 

@@ -87,6 +87,11 @@ class Profile:
     emptied: tuple[Path, ...] = ()
     """Folders that are not seen although they lie beside the system's own; what else is named here may lie in one."""
 
+    @property
+    def who(self) -> str:
+        """What runs in the box, at the beginning of a sentence."""
+        return "The plugin" if self.closed else "The command"
+
 
 # The variables a command gets: those known to be harmless, what keeps programs quiet, and what was given on purpose.
 

@@ -65,6 +65,11 @@ def writable_roots(folders: Sequence[Path], program: str) -> list[str]:
     return roots
 
 
+def guarded_roots(roots: Sequence[str], profile: Profile) -> list[str]:
+    """Those in which other programs may run or obey something; nobody does in a closed box's own folder."""
+    return [root for root in roots if not (profile.closed and root == os.path.realpath(profile.folder))]
+
+
 @lru_cache(maxsize=8)  # asked at every start
 def _real(program: str) -> str:
     return os.path.realpath(program)
@@ -332,6 +337,8 @@ class _Preparation:
             self._arguments.option("--bind" if writable else "--ro-bind", root, root)
         for place in self._mounts:
             self._arguments.option("--ro-bind", place, place)
+        for path in sockets_of_others(("/",), self._roots):
+            self._arguments.option("--ro-bind", "/dev/null", path)
         for layer in self._layers:
             for path in (layer.upper, layer.work, *layer.below):
                 # In the very folder that it covers the kernel keeps it from being opened.
@@ -347,24 +354,27 @@ class _Preparation:
 
     def _guard(self) -> Sweep:
         watched: list[Watched] = []
-        for root in self._roots:
+        for root in guarded_roots(self._roots, self._profile):
             hidden = below(root, self._profile.hidden)
             tree = GuardedTree(root, below(root, self._profile.guarded) | hidden, self._profile.forbidden)
             self._closing.callback(tree.close)
-            one = Watched(tree, hidden=hidden)
+            one = Watched(tree, hidden=hidden, who=self._profile.who)
             one.found = tree.look(deep=False)
             watched.append(one)
             for path in sorted(one.found.git_folders):
-                if path.rpartition("/")[2] == ".git":  # as a mount point it cannot be moved away
+                if self._profile.closed:  # strangers have no use for git that would be worth the danger
+                    one.mounted |= {path: numbers_above(tree, path)} if self._mount(tree, path) else {}
+                elif path.rpartition("/")[2] == ".git":  # as a mount point it cannot be moved away
                     self._mount(tree, path, writable=True)
-            for path in sorted(one.found.marks.keys() - hidden):
+            inside = tuple(f"{path}/" for path in one.mounted)
+            for path in sorted(path for path in one.found.marks.keys() - hidden if not path.startswith(inside)):
                 if stat.S_ISLNK(one.found.marks[path].kind):
                     self._mount_target(tree, path)
                 elif self._mount(tree, path):
                     one.mounted[path] = numbers_above(tree, path)
             # What is hidden is covered: whoever changes it meanwhile is outside, such as the user or Ferrule itself.
             one.mounted |= {path: numbers_above(tree, path) for path in hidden & one.found.marks.keys()}
-            tree.locked = frozenset(one.mounted)
+            tree.locked = frozenset(path for path in one.found.marks if path in one.mounted or path.startswith(inside))
             tree.deepen(one.found)
             one.keep()
             places = [f"{root}/{path}" for path, mark in one.found.marks.items() if not stat.S_ISLNK(mark.kind)]

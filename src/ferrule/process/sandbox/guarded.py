@@ -14,7 +14,7 @@ import stat
 import tempfile
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from ferrule.core.access import OF_GIT, SETTINGS, settings_among
@@ -296,6 +296,7 @@ class Watched:
     found: Found | None = None
     kept: dict[str, tuple[bytes, int]] = field(default_factory=dict[str, tuple[bytes, int]])
     """The contents and modes of guarded files, where they cannot be mounted and so must be put back."""
+    who: str = "The command"
 
     def keep(self) -> None:
         """Keep the contents of guarded files that are not mounted, and of those in guarded folders."""
@@ -321,17 +322,17 @@ class Watched:
                 yield Denial(
                     "guarded",
                     path,
-                    f"The command removed or changed `{path}`, which is guarded, and it could not be put back "
+                    f"{self.who} removed or changed `{path}`, which is guarded, and it could not be put back "
                     f"({error.strerror}).",
                     "Tell the user to look at it before using the folder.",
                 )
 
 
-def _unseen(why: str) -> Denial:
+def _unseen(who: str, why: str) -> Denial:
     return Denial(
         "guarded",
         "",
-        f"Not everything that the command left could be searched for guarded files. {why}.",
+        f"Not everything that {who[0].lower()}{who[1:]} left could be searched for guarded files. {why}.",
         "Tell the user to look at it before using the folder.",
     )
 
@@ -342,6 +343,10 @@ class Sweep:
     def __init__(self, watched: list[Watched]) -> None:
         self._watched = watched
         self._quarantine = Quarantine()
+
+    @property
+    def watches(self) -> bool:
+        return bool(self._watched)
 
     def begin(self) -> None:
         """Take everything as it is now for right."""
@@ -368,30 +373,32 @@ class Sweep:
                 if not _may_stay(one, path, before):
                     denials.append(self._take(one, path))
             denials += one.put_back()
-            denials += [_unseen(f"It closed `{path}`") for path in sorted(after.closed - before.closed)[:1]]
+            denials += [_unseen(one.who, f"It closed `{path}`") for path in sorted(after.closed - before.closed)[:1]]
             if not after.complete:
-                denials.append(_unseen("There are too many folders"))
+                denials.append(_unseen(one.who, "There are too many folders"))
             one.found = one.tree.look() if denials else after
         return tuple(denials)
 
     def _is_mounted(self, one: Watched, path: str) -> bool:
-        """Whether the sandbox could not have done it: the place is mounted read-only, and stands where it stood."""
-        above = one.mounted.get(path)
-        return above is not None and above == numbers_above(one.tree, path)
+        """Whether the sandbox could not have done it: the place, or a folder that it is in, is mounted read-only, and
+        stands where it stood.
+        """
+        mounted = next((place for place in (path, *map(str, PurePath(path).parents)) if place in one.mounted), None)
+        return mounted is not None and one.mounted[mounted] == numbers_above(one.tree, mounted)
 
     def _take(self, one: Watched, path: str) -> Denial:
         why = _why(one, path)
         try:
             kept = self._quarantine.take(one.tree.descriptor, path)
         except OSError as error:
-            said = f"The command made or changed `{path}`, {why}. It could not be removed ({error.strerror})."
+            said = f"{one.who} made or changed `{path}`, {why}. It could not be removed ({error.strerror})."
             return Denial("guarded", path, said, "Tell the user to look at it before using the folder.")
         was_there = any(place == path or place.startswith(f"{path}/") for place in one.kept)
         outcome = f"It was moved to `{kept}`{', and what was there before put back' if was_there else ''}."
         return Denial(
             "guarded",
             path,
-            f"The command made or changed `{path}`, {why}. {outcome}",
+            f"{one.who} made or changed `{path}`, {why}. {outcome}",
             "Do without it, or ask the user to make this change.",
         )
 

@@ -18,7 +18,7 @@ from ferrule.process.arguments import CommandLine
 from ferrule.process.landlock import kernel_version, open_rules
 from ferrule.process.owned_folders import OwnedFolder
 from ferrule.process.profile import clean_environment, found_program
-from ferrule.process.sandbox.bubblewrap import below, names_of_hidden, writable_roots
+from ferrule.process.sandbox.bubblewrap import below, guarded_roots, names_of_hidden, writable_roots
 from ferrule.process.sandbox.denials import Denial, SandboxRefused, explain
 from ferrule.process.sandbox.guarded import GuardedTree, Sweep, Watched
 from ferrule.process.sandbox.limits import control_group, limits_of, threads_of_person
@@ -104,7 +104,11 @@ class LandlockSandbox:
                 rules=rules,
                 filter=build_filter(machine, namespaces=False, changes=not profile.look),
             )
-            sweep = None if profile.look else Sweep([_watched(root, profile, closing) for root in roots])
+            sweep = (
+                None
+                if profile.look
+                else Sweep([_watched(root, profile, closing) for root in guarded_roots(roots, profile)])
+            )
             if sweep is not None:
                 sweep.begin()
             return Prepared(launch, sweep=sweep, closing=closing, starting=starting)
@@ -148,7 +152,7 @@ def _watched(root: str, profile: Profile, closing: ExitStack) -> Watched:
     hidden = below(root, profile.hidden)
     tree = GuardedTree(root, below(root, profile.guarded) | hidden, profile.forbidden)
     closing.callback(tree.close)
-    return Watched(tree, hidden=hidden)
+    return Watched(tree, hidden=hidden, who=profile.who)
 
 
 def _rules(places: Places, profile: Profile, roots: Sequence[str], private: tuple[str, str]) -> int:

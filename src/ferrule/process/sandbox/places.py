@@ -180,8 +180,8 @@ def system_places(*, closed: bool = False, emptied: Iterable[Path] = ()) -> Plac
     outer = (path for path in _real(tuple(others)) if not any(is_within(path, folder) for folder in known))
     folders = (*outer, *found.folders)
     more = _real(tuple(str(one) for one in emptied if one.is_dir()))
-    more = tuple(path for path in more if not any(is_within(path, one) or is_within(one, path) for one in folders))
-    return replace(found, folders=(*folders, *more), tools=())
+    more = tuple(path for path in more if not any(is_within(path, one) for one in folders))
+    return replace(found, folders=(*more, *folders), tools=())
 
 
 def is_within(path: str, folder: str) -> bool:

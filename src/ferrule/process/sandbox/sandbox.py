@@ -109,6 +109,11 @@ class Prepared:
     ) -> None:
         self.close()
 
+    @property
+    def guards(self) -> bool:
+        """Whether there is anything for `after_command` to look at."""
+        return self._sweep is not None and self._sweep.watches
+
     def after_command(self) -> tuple[Denial, ...]:
         """Undo what happened to guarded places since it was prepared; tell of it, and of hosts that were refused."""
         denials = self._sweep.end() if self._sweep is not None else ()

@@ -17,7 +17,7 @@ from ferrule.core.phrases import phrase
 from ferrule.process.arguments import CommandLine, ProgramWords, rule_text
 from ferrule.process.owned_folders import OwnedFolder
 from ferrule.process.profile import clean_environment
-from ferrule.process.sandbox.bubblewrap import below, writable_roots
+from ferrule.process.sandbox.bubblewrap import below, guarded_roots, writable_roots
 from ferrule.process.sandbox.denials import Denial, SandboxRefused, explain
 from ferrule.process.sandbox.guarded import GuardedTree, Sweep, Watched
 from ferrule.process.sandbox.limits import limits_of
@@ -64,11 +64,11 @@ class Seatbelt:
             private = str(closing.enter_context(OwnedFolder(prefix="ferrule-box-")).path)
             given = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), private) | dict(profile.environment)
             watched: list[Watched] = []
-            for root in roots:
+            for root in guarded_roots(roots, profile):
                 hidden = below(root, profile.hidden)
                 tree = GuardedTree(root, below(root, profile.guarded) | hidden, profile.forbidden)
                 closing.callback(tree.close)
-                watched.append(Watched(tree, hidden=hidden))
+                watched.append(Watched(tree, hidden=hidden, who=profile.who))
             sweep = Sweep(watched)
             sweep.begin()
             there = (Path(one.tree.root, path) for one in watched if one.found for path in one.found.marks)
