@@ -208,6 +208,7 @@ def _profile(confinement: ServerBox, folder: Path, environment: Mapping[str, str
         environment=environment,
         bounds=Bounds(memory=_MEMORY, processes=_PROCESSES),
         closed=True,
+        home=folder,
         emptied=(*own_places(), *map(Path, confinement.emptied)),
     )
 

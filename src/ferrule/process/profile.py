@@ -86,11 +86,15 @@ class Profile:
     """Whether nothing is seen but programs, their libraries and settings, and the folders that are named here."""
     emptied: tuple[Path, ...] = ()
     """Folders that are not seen although they lie beside the system's own; what else is named here may lie in one."""
+    home: Path | None = None
+    """Of a plugin: its own folder, in which nobody else runs or obeys anything. Git directories in others are not its
+    to write.
+    """
 
     @property
     def who(self) -> str:
         """What runs in the box, at the beginning of a sentence."""
-        return "The plugin" if self.closed else "The command"
+        return "The command" if self.home is None else "The plugin"
 
 
 # The variables a command gets: those known to be harmless, what keeps programs quiet, and what was given on purpose.

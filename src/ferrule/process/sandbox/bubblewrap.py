@@ -66,8 +66,8 @@ def writable_roots(folders: Sequence[Path], program: str) -> list[str]:
 
 
 def guarded_roots(roots: Sequence[str], profile: Profile) -> list[str]:
-    """Those in which other programs may run or obey something; nobody does in a closed box's own folder."""
-    return [root for root in roots if not (profile.closed and root == os.path.realpath(profile.folder))]
+    """Those in which other programs may run or obey something."""
+    return [root for root in roots if profile.home is None or root != os.path.realpath(profile.home)]
 
 
 @lru_cache(maxsize=8)  # asked at every start
@@ -238,6 +238,7 @@ class _Preparation:
         self._program = program
         self._arguments = ProgramWords()
         self._descriptors: list[int] = []
+        self._sockets: list[str] = []
         self._places = system_places(closed=profile.closed, emptied=profile.emptied)
         self._layers = layers_over(roots, profile)
         self._mounts = mounts_below(self._layers)
@@ -324,9 +325,12 @@ class _Preparation:
         for shown in (*places.tools, *readable):
             if not any(is_within(shown, root) for root in self._roots):
                 add("--ro-bind", shown, shown)
-        covered = (*places.folders, "/tmp", "/dev", "/proc", *self._roots)  # noqa: S108 - inside the sandbox
-        for path in sockets_of_others(covered, readable):
-            add("--ro-bind", "/dev/null", path)
+        covered = (*places.folders, "/tmp", "/dev", "/proc")  # noqa: S108 - inside the sandbox
+        for path in sockets_of_others(covered, (*readable, *self._roots)):
+            if any(is_within(path, root) for root in self._roots):
+                self._sockets.append(path)  # to be covered once the folder is there
+            else:
+                add("--ro-bind", "/dev/null", path)
         if not self._profile.closed and (settings := git_settings(places.home)):
             add("--perms", "0644").option("--file", self._memory("gitconfig", settings), f"{places.home}/.gitconfig")
 
@@ -337,7 +341,7 @@ class _Preparation:
             self._arguments.option("--bind" if writable else "--ro-bind", root, root)
         for place in self._mounts:
             self._arguments.option("--ro-bind", place, place)
-        for path in sockets_of_others(("/",), self._roots):
+        for path in self._sockets:
             self._arguments.option("--ro-bind", "/dev/null", path)
         for layer in self._layers:
             for path in (layer.upper, layer.work, *layer.below):
@@ -362,7 +366,7 @@ class _Preparation:
             one.found = tree.look(deep=False)
             watched.append(one)
             for path in sorted(one.found.git_folders):
-                if self._profile.closed:  # strangers have no use for git that would be worth the danger
+                if self._profile.home is not None:
                     one.mounted |= {path: numbers_above(tree, path)} if self._mount(tree, path) else {}
                 elif path.rpartition("/")[2] == ".git":  # as a mount point it cannot be moved away
                     self._mount(tree, path, writable=True)

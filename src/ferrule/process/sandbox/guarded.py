@@ -299,9 +299,9 @@ class Watched:
     who: str = "The command"
 
     def keep(self) -> None:
-        """Keep the contents of guarded files that are not mounted, and of those in guarded folders."""
+        """Keep the contents of guarded files that are not locked, and of those in guarded folders."""
         for path, mark in (self.found.marks if self.found else {}).items():
-            for inside, *_ in mark.changes if path not in self.mounted else ():
+            for inside, *_ in mark.changes if path not in self.tree.locked else ():
                 whole = f"{path}/{inside}" if inside else path
                 if (read := read_plain(self.tree.descriptor, whole)) is not None:
                     self.kept[whole] = read
