@@ -19,7 +19,7 @@ from inline_snapshot import snapshot
 
 from ferrule.workspace import git_changes as module
 from ferrule.workspace.git import parse_index
-from ferrule.workspace.git_changes import git_changes, git_lines, remains
+from ferrule.workspace.git_changes import git_changes, remains
 from ferrule.workspace.git_state import GitState, read_git_state
 
 CLEAN = {
@@ -55,13 +55,13 @@ class Repository:
             shutil.copy(self.git / "index", self._index)
         self.run(commands)
         self.after = read_git_state(self.git)
-        return git_lines(
+        return git_changes(
             self.git,
             self.before,
             read_git_state(self.git),
             index_before=str(self._index),
             index_after=str(self.git / "index"),
-        )
+        ).lines
 
     def remains(self) -> list[str]:
         """With the parts of the states that the journal of changes keeps."""
@@ -222,9 +222,9 @@ def test_nothing_of_the_repository_is_obeyed(repository: Repository, tmp_path: P
     before = read_git_state(repository.git)
     repository.run("git -c core.fsmonitor= -c filter.x.clean=cat add -A; git -c core.fsmonitor= commit -qm all")
     ran.unlink(missing_ok=True)
-    said = git_lines(
+    said = git_changes(
         repository.git, before, read_git_state(repository.git), index_before="", index_after=f"{repository.git}/index"
-    )
+    ).lines
     assert said[0] == "1 commit on master: all; .gitattributes +1"
     assert not ran.exists()
 

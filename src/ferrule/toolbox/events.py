@@ -136,7 +136,7 @@ def _selection() -> Any:
     """
     library, adapters = import_module("recurring_ical_events"), import_module("recurring_ical_events.adapters.event")
 
-    class Event(adapters.EventAdapter):
+    class EventByWallClock(adapters.EventAdapter):
         zone: tzinfo | None = None
 
         def own(self, at: date) -> date:
@@ -166,8 +166,8 @@ def _selection() -> Any:
                 for one in inherited.rdates
             ]
 
-    class Series(library.Series):
-        def __init__(self, components: list[Event]) -> None:
+    class SeriesByWallClock(library.Series):
+        def __init__(self, components: list[EventByWallClock]) -> None:
             starts = [one.raw_start for one in components if not one.is_modification()]
             self.zone = getattr(starts[0], "tzinfo", None) if starts else None
             self.repeated: set[datetime] = set()  # second pass of an hour when clocks go back
@@ -183,14 +183,14 @@ def _selection() -> Any:
                     self.repeated.add(one.replace(tzinfo=None))
                 yield one.replace(tzinfo=None)
 
-        def occurrence(self, adapter: Event, start: date | None = None, end: date | None = None) -> Any:
+        def occurrence(self, adapter: EventByWallClock, start: date | None = None, end: date | None = None) -> Any:
             inherited: Any = super()
             return inherited.occurrence(adapter, *(
                 one.replace(tzinfo=self.zone, fold=one in self.repeated) if isinstance(one, datetime) else one
                 for one in (start, end)
             ))  # fmt: skip
 
-    return library.ComponentsWithName("VEVENT", adapter=Event, series=Series)
+    return library.ComponentsWithName("VEVENT", adapter=EventByWallClock, series=SeriesByWallClock)
 
 
 def recurring(whole: Any) -> Any:

@@ -52,22 +52,6 @@ class GitChanges:
     explained: bool
 
 
-def git_lines(
-    folder: str | Path,
-    before: GitState,
-    after: GitState,
-    *,
-    objects: Sequence[str] = (),
-    index_before: str | None = None,
-    index_after: str | None = None,
-    outside: Sequence[Path] = (),
-) -> list[str]:
-    """What changed between two states of the repository whose git directory is `folder`, a line each."""
-    return git_changes(
-        folder, before, after, objects=objects, index_before=index_before, index_after=index_after, outside=outside
-    ).lines
-
-
 def git_changes(
     folder: str | Path,
     before: GitState,
@@ -80,7 +64,8 @@ def git_changes(
     packs: Sequence[str] = (),
     ask: bool = True,
 ) -> GitChanges:
-    """The same, and whether that is all, and new `packs` hold what they say.
+    """What changed between two states of the repository whose git directory is `folder`; whether that is all, and new
+    `packs` hold what they say.
 
     `objects` are further folders with objects, such as a layer's. The indexes are files, "" for none; what is staged is
     not compared without them. git is never taken from a folder in `outside`. Without `ask` it is not asked at all.
