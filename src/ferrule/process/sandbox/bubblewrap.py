@@ -325,8 +325,10 @@ class _Preparation:
         for shown in (*places.tools, *readable):
             if not any(is_within(shown, root) for root in self._roots):
                 add("--ro-bind", shown, shown)
-        covered = (*places.folders, "/tmp", "/dev", "/proc")  # noqa: S108 - inside the sandbox
-        for path in sockets_of_others(covered, (*readable, *self._roots)):
+        # Commands talk to each other through sockets in the workspace; a plugin has nothing to say to them.
+        commands = self._profile.home is None
+        covered = (*places.folders, "/tmp", "/dev", "/proc", *(self._roots if commands else ()))  # noqa: S108 - inside
+        for path in sockets_of_others(covered, readable if commands else (*readable, *self._roots)):
             if any(is_within(path, root) for root in self._roots):
                 self._sockets.append(path)  # to be covered once the folder is there
             else:
