@@ -650,9 +650,11 @@ def _run(
 
     It runs in a folder of the plugin's: in the workspace it would obey settings and import modules from there.
     """
+    # How strict a user is with warnings is about their own programs.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"}
     try:
         done = subprocess.run(  # noqa: S603 - a package manager, with names that were checked
-            command, cwd=folder, env={**os.environ, **(variables or {})}, capture_output=True, text=True,
+            command, cwd=folder, env={**environment, **(variables or {})}, capture_output=True, text=True,
             timeout=_SECONDS, stdin=subprocess.DEVNULL, errors="replace",
         )  # fmt: skip
     except subprocess.TimeoutExpired:
