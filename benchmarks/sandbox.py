@@ -84,7 +84,8 @@ def bare(launch: Launch, true: str) -> Callable[[], None]:
 
     arguments = list(launch.arguments)
     flags = arguments[: arguments.index("--")]
-    covered = [word for path in launch.covered for word in _hidden(path)]  # the launcher's; here bubblewrap has to
+    hidden = [_hidden(path).stream().split(b"\0")[:-1] for path in launch.covered]
+    covered = [os.fsdecode(word) for words in hidden for word in words]  # the launcher's; here bubblewrap has to
     at = flags.index("--dev") + 2
     flags[at:at] = covered
     read = [int(flags[at + 1]) for at, flag in enumerate(flags) if flag in ("--seccomp", "--file", "--info-fd")]

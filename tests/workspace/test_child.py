@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ferrule.process.arguments import CommandLine
 from ferrule.process.sandbox.places import find_program
 from ferrule.workspace.child import Child
 
@@ -16,7 +17,7 @@ ENVIRONMENT = {"PATH": os.defpath}
 
 
 def python(code: str, folder: Path) -> Child:
-    return Child([sys.executable, "-c", code], folder=folder, environment=ENVIRONMENT)
+    return Child(CommandLine([sys.executable, "-c", code]), folder=folder, environment=ENVIRONMENT)
 
 
 async def all_of(child: Child) -> bytes:
@@ -77,7 +78,7 @@ def test_leaving_ends_the_program_and_what_it_started(tmp_path: Path) -> None:
 
 def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
     async def main() -> None:
-        async with Child([str(tmp_path / "none")], folder=tmp_path, environment={}):
+        async with Child(CommandLine([str(tmp_path / "none")]), folder=tmp_path, environment={}):
             pass
 
     with pytest.raises(FileNotFoundError):
@@ -103,7 +104,7 @@ def test_a_program_reads_what_it_is_given_and_else_nothing(tmp_path: Path) -> No
     code = "import sys; print(len(sys.stdin.read()))"
 
     async def read(given: bytes) -> bytes:
-        child = Child([sys.executable, "-c", code], folder=tmp_path, environment=ENVIRONMENT, given=given)
+        child = Child(CommandLine([sys.executable, "-c", code]), folder=tmp_path, environment=ENVIRONMENT, given=given)
         async with child:
             return await all_of(child)
 

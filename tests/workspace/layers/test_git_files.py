@@ -18,8 +18,9 @@ from ferrule.workspace.layers import git_files
 from ferrule.workspace.layers.effects import effects_of
 from ferrule.workspace.paths import Paths
 
-WHO = "".join(f"export GIT_{who}_{what}=x; " for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL", "DATE"))
-WHO = WHO.replace("DATE=x", "DATE=2026-01-02T03:04:05Z") + "export GIT_CONFIG_GLOBAL=/dev/null GIT_EDITOR=true; "
+VALUES = {"NAME": "x", "EMAIL": "x", "DATE": "2026-01-02T03:04:05Z"}
+SET = [f"GIT_{who}_{what}={value}" for who in ("AUTHOR", "COMMITTER") for what, value in VALUES.items()]
+WHO = f"export {' '.join(SET)} GIT_CONFIG_GLOBAL=/dev/null GIT_EDITOR=true; "
 
 
 def really(root: Path, commands: str) -> None:
