@@ -436,7 +436,7 @@ class _Describer:
         return ", ".join(_shown(name) + _plus_minus(*sums) for (_, _, name), sums in zip(rows, lines, strict=True))
 
     def _has_room(self) -> bool:
-        """Whether git is asked about one more ref; of hundreds nobody reads the subjects."""
+        """Whether git is asked about one more ref; details of hundreds would not be read."""
         self._detailed += 1
         return self._detailed <= _MOST_DETAILED
 
@@ -542,7 +542,7 @@ class _Describer:
         return lines, conflicts
 
     async def _still_staged(self) -> list[str]:
-        """What the command staged and nobody has committed since."""
+        """What the command staged and is still not committed."""
         if not self._own_staged:
             return []
         differing = await self._differing(self._after.commit or self._empty_tree, self._index_now)
