@@ -87,8 +87,8 @@ class Profile:
     emptied: tuple[Path, ...] = ()
     """Folders that are not seen although they lie beside the system's own; what else is named here may lie in one."""
     home: Path | None = None
-    """Of a plugin: its own folder, in which no other program runs or obeys anything. Git directories in others are not its
-    to write.
+    """Of a plugin: its own folder, in which no other program runs or obeys anything. It cannot write git directories
+    in other folders.
     """
 
     @property
