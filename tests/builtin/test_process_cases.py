@@ -305,7 +305,9 @@ CASES: dict[str, Case] = {
     "rm is undone": Case(["rm -r d", ["undo"]], both(kept("d/a", "1"), kept("d/b", "2")), {"d/a": "1", "d/b": "2"}),
     "mv is undone": Case(["mv a b", ["undo"]], both(kept("a", "1"), absent("b")), {"a": "1"}),
     "sed -i is undone": Case(["sed -i s/1/2/ a", ["undo"]], kept("a", "1"), {"a": "1"}),
-    "what undo does not cover is said": Case(["git init -q ."], says("Undo does not cover `.git`")),
+    "what undo does not cover is said": Case(
+        ["mkdir .svn; echo 1 > .svn/a", "rm -r .svn"], says("Undo does not cover `.svn`")
+    ),
     "a command in the background is undone": Case(
         [
             bash("rm a", run_in_background=True),

@@ -307,7 +307,8 @@ class Bench:
         names = {"lock", "set-aside", "reserve"}
         names |= {f"{one}{end}" for one in known for end in ("", "-wal", "-shm", "-reserve")}
         contents = self.history / "contents"
-        listed = self._listed_contents()
+        listed = self._listed("journal.db", "SELECT digest FROM contents")
+        linked = listed | self._listed("tree.db", "SELECT digest FROM entries")
         for one in self.data.rglob("*"):
             inner = one.relative_to(self.data)
             if "set-aside" in inner.parts:
@@ -318,15 +319,17 @@ class Bench:
             elif contents in one.parents:
                 if one.parent.name + one.name not in listed:
                     yield one
+            elif self.history / "linked" in one.parents:
+                if one.parent.name + one.name not in linked:
+                    yield one
             elif one.name not in names and inner.parts[0] != "outputs":
                 yield one
 
-    def _listed_contents(self) -> set[str]:
-        file = self.history / "journal.db"
-        if not file.exists():
+    def _listed(self, file: str, query: str) -> set[str]:
+        if not (self.history / file).exists():
             return set()
-        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
-            return {row[0] for row in database.execute("SELECT digest FROM contents")}
+        with closing(sqlite3.connect(f"file:{self.history / file}?mode=ro", uri=True)) as database:
+            return {row[0] for row in database.execute(query)}
 
     # The end
 

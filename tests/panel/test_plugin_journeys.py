@@ -115,7 +115,7 @@ def hostile(folder: Path) -> Path:
     lines = [
         "[tool.ferrule.plugin]", 'name = "nasty"', 'version = "1.0"', f"publisher = {said}", f"summary = {said}",
         'entry = "nasty"', f"tools = [{tools}]", "[tool.ferrule.plugin.needs]",
-        f"folders = {json.dumps(PAYLOADS)}", f"programs = {json.dumps(PAYLOADS)}",
+        f"folders = {json.dumps(PAYLOADS)}",
         "[tool.ferrule.plugin.settings.colour]", f"summary = {said}", f"default = {json.dumps(PAYLOADS[10])}",
     ]  # fmt: skip
     return make_wheel(folder, "nasty", COUNT, project="\n".join(lines) + "\n")

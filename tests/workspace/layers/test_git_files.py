@@ -127,7 +127,7 @@ def test_packs_are_verified(repository: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_repositories_below_are_named_and_so_are_bare_ones(repository: Path) -> None:
     told = effects(
         repository,
-        "git clone -q --template= --bare .git copy; mkdir sub; cd sub; git init -q --template= -b main; "
+        "git clone -q --no-hardlinks --template= --bare .git copy; mkdir sub; cd sub; git init -q --template= -b main; "
         "echo x > x; git add x; git commit -qm inner",
     )
     assert told.lines(40) == snapshot(

