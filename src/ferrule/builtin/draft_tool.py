@@ -199,10 +199,14 @@ class DraftTool(Tool[DraftParams]):
         """The draft as a file of this workspace: its version follows the one that is there."""
         code, examples = params.code, plain_examples(params)
         draft = read_draft(code, examples)
-        before = _before(draft, session)
-        if before is None:
+        files, path = files_of(session), _file_of(draft, session)
+        if not path.is_file():
             self._require_free(draft.name)
             return draft
+        # The user sees the file that a draft replaces when they approve it, so it counts as seen.
+        place = files.paths.locate(str(path))
+        before = files.paths.read(place)
+        files.tracker.saw(place, before)
         return read_draft(code, examples, after=version_of(before.decode(errors="replace")))
 
     def _require_free(self, name: str) -> None:
@@ -224,18 +228,6 @@ def plain_examples(params: DraftParams) -> list[dict[str, Any]]:
 
 def _file_of(draft: Draft, session: Session) -> Path:
     return session.workspace / FOLDER / f"{draft.name}.py"
-
-
-def _before(draft: Draft, session: Session) -> bytes | None:
-    """The file that a draft replaces. The user sees that when they agree, so it counts as seen."""
-    files = files_of(session)
-    path = _file_of(draft, session)
-    if not path.is_file():
-        return None
-    place = files.paths.locate(str(path))
-    content = files.paths.read(place)
-    files.tracker.saw(place, content)
-    return content
 
 
 # How a draft is tried

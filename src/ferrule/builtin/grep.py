@@ -54,7 +54,8 @@ def _body(found: GrepResult) -> list[str]:
 def _summary(found: GrepResult) -> str:
     files, lines = found["total_files"], found["total_matches"]
     if not files:
-        return f"No match for `{_short(found['pattern'])}` in `{found['path']}`."
+        pattern = found["pattern"] if len(found["pattern"]) <= 100 else found["pattern"][:99] + "…"
+        return f"No match for `{pattern}` in `{found['path']}`."
     counted = f"{files:,} file{'' if files == 1 else 's'}"
     if lines is None:
         return f"Found {counted} with a match."
@@ -76,10 +77,6 @@ def found_matches(count: int) -> str:
 
 def in_files(count: int) -> str:
     return phrase(" in 1 file") if count == 1 else phrase(" in {n} files", n=f"{count:,}")
-
-
-def _short(pattern: str) -> str:
-    return pattern if len(pattern) <= 100 else pattern[:99] + "…"
 
 
 def _check(params: Any) -> list[Problem]:

@@ -147,15 +147,23 @@ def look_profile(session: Session, layers: Sequence[LayerMount]) -> Profile:
 
 def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened: Sequence[str] = ()) -> Profile:
     from ferrule.process.profile import Profile
+    from ferrule.workspace.git import needed_outside
 
     choice = session.environment.sandbox
     roots = roots_of(session)
-    repositories = _repositories_outside(roots)
-    own = _own_folder(roots)
+    data = Path(os.path.realpath(data_folder()))
+    # What git needs outside of the workspace; never a folder that Ferrule keeps its own files in.
+    needed = dict.fromkeys(Path(place) for root in roots for place in needed_outside(root))
+    repositories = tuple(place for place in needed if not data.is_relative_to(place))
+    # Ferrule's records and history may lie in the workspace, as in a home: no command may rewrite those.
+    own = (data,) if any(data.is_relative_to(root) for root in roots) else ()
+    if own:
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)  # one that is made later would be taken for the command's
     allowed = (*(choice.hosts or ()), *hosts)
+    folder = shell_folder(session)
     return Profile(
         writable=(*roots, *choice.writable),
-        folder=_existing(shell_folder(session), roots[0]),
+        folder=(folder if folder.is_dir() else roots[0]),
         guarded=(*session.environment.guarded, *(() if look else _unwritable_places(session))),
         forbidden=None if look else _forbidden(session),
         hidden=tuple(
@@ -306,25 +314,3 @@ def _owned(session: Session, name: str, mode: int) -> Path:
         above = data_folder() / name.partition("/")[0]
         found = folders[name] = OwnedFolder(above, mode=mode)
     return found.path
-
-
-def _repositories_outside(roots: tuple[Path, ...]) -> tuple[Path, ...]:
-    """What git needs outside of the workspace; never a folder that Ferrule keeps its own files in."""
-    from ferrule.workspace.git import needed_outside
-
-    own = Path(os.path.realpath(data_folder()))
-    needed = dict.fromkeys(Path(place) for root in roots for place in needed_outside(root))
-    return tuple(place for place in needed if not own.is_relative_to(place))
-
-
-def _existing(folder: Path, otherwise: Path) -> Path:
-    return folder if folder.is_dir() else otherwise
-
-
-def _own_folder(roots: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Ferrule's records and history, where they lie in the workspace, as in a home: no command may rewrite those."""
-    own = Path(os.path.realpath(data_folder()))
-    if not any(own.is_relative_to(root) for root in roots):
-        return ()
-    own.mkdir(mode=0o700, parents=True, exist_ok=True)  # one that is made later would be taken for the command's
-    return (own,)

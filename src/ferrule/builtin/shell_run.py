@@ -138,20 +138,16 @@ async def run(
     if context.tentative and sandbox.confines:
         return await _Trial(context, text, seconds, sandbox).run(may_move=may_move)
     if context.tentative:
-        await _require_approval(context, sandbox)
+        # Nothing can confine the command here, so it needs approval first.
+        why = phrase("No sandbox works on this machine, so the command runs with all of the user's permissions.")
+        approval = await context.approve(Effects(barriers=(Barrier("limit", "", why),)))
+        if not approval.approved:
+            raise ToolError(
+                phrase("The command was not run: {reason}.", reason=approval.reason),
+                kind=ErrorKind.PERMISSION,
+                suggestion=joined(" ", [approval.suggestion, *sandbox.notes[1:]]),
+            )
     return await _work(context, text, seconds, work_profile(context.session), terminal=terminal, may_move=may_move)
-
-
-async def _require_approval(context: ToolContext, sandbox: Sandbox) -> None:
-    """Where nothing can hold a command back, it asks before it runs."""
-    why = phrase("No sandbox works on this machine, so the command runs with all of the user's permissions.")
-    approval = await context.approve(Effects(barriers=(Barrier("limit", "", why),)))
-    if not approval.approved:
-        raise ToolError(
-            phrase("The command was not run: {reason}.", reason=approval.reason),
-            kind=ErrorKind.PERMISSION,
-            suggestion=joined(" ", [approval.suggestion, *sandbox.notes[1:]]),
-        )
 
 
 # For real

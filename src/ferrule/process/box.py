@@ -184,7 +184,8 @@ class Box:
         if kind == launcher.STARTED:
             self.pid = number
             self._tell_started()
-            self._watch_size()
+            if self._profile is not None and (self.layered or self._profile.temporary is not None):
+                self._sizing = self._loop.call_later(_SECONDS_BETWEEN_SIZES, self._look_at_size)
         elif kind == launcher.FAILED:
             self._failure = text
             self._tell_started()
@@ -253,10 +254,6 @@ class Box:
             self._sizing = None
 
     # How large its layers and its temporary files grow
-
-    def _watch_size(self) -> None:
-        if self._profile is not None and (self.layered or self._profile.temporary is not None):
-            self._sizing = self._loop.call_later(_SECONDS_BETWEEN_SIZES, self._look_at_size)
 
     def _look_at_size(self) -> None:
         profile = self._profile

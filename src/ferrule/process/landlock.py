@@ -154,16 +154,12 @@ def _allow(rules: int, opened: int, rights: int) -> None:
 def needed_by(program: str) -> tuple[str, ...]:
     """The program and, if it is linked dynamically, the loader that the kernel starts for it."""
     try:
-        head = _first_bytes(program)
+        with Path(program).open("rb") as file:
+            head = file.read(8192)
         loader = _loader(head)
     except (OSError, ValueError, IndexError):
         loader = None
     return (program, loader) if loader else (program,)
-
-
-def _first_bytes(program: str) -> bytes:
-    with Path(program).open("rb") as file:
-        return file.read(8192)
 
 
 def _loader(head: bytes) -> str | None:

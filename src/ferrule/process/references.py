@@ -129,18 +129,15 @@ class Variables:
                 raise MissingValue(phrase("`${place}` may only be used in your own settings", place=f"{{{place}}}"))
             value = _from_file(place) if place.startswith(_FILE) else _from_command(place)
         else:
-            return self._variable(place)
+            name, has_default, default = place.partition(":-")
+            value = self.environment.get(name) or (default if has_default else None)
+            if value is None:
+                raise MissingValue(phrase("the variable `{name}` is not set", name=name))
+            if not has_default or value != default:
+                self._hide(name, value)
+            return value
         self._known[place] = value
         self._hide(place, value)
-        return value
-
-    def _variable(self, place: str) -> str:
-        name, has_default, default = place.partition(":-")
-        value = self.environment.get(name) or (default if has_default else None)
-        if value is None:
-            raise MissingValue(phrase("the variable `{name}` is not set", name=name))
-        if not has_default or value != default:
-            self._hide(name, value)
         return value
 
     def _hide(self, name: str, value: str) -> None:

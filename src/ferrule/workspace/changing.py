@@ -120,7 +120,12 @@ def _plan(files: Files, place: Place, given: str, make: Make, *, must_exist: boo
         if must_exist:
             files.paths.find(given)
         if given.endswith("/"):
-            raise _a_folder(given)
+            raise PathProblem(
+                "name",
+                phrase("`{given}` is the name of a folder.", given=given),
+                kind=ErrorKind.VALIDATION,
+                suggestion=phrase("Give the name of a file; missing folders are created."),
+            )
         files.paths.check_new(place)
         before, text, expect = None, None, NOTHING
     else:
@@ -158,15 +163,6 @@ def _current(paths: Paths, place: Place) -> bytes:
             kind=problem.kind,
             suggestion=phrase("Ask the user to make it readable, or write to another file."),
         ) from None
-
-
-def _a_folder(given: str) -> PathProblem:
-    return PathProblem(
-        "name",
-        phrase("`{given}` is the name of a folder.", given=given),
-        kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Give the name of a file; missing folders are created."),
-    )
 
 
 def _too_large(place: Place, size: int) -> PathProblem:

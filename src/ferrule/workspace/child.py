@@ -64,7 +64,19 @@ class Child:
         """Whether the kernel holds it to its confinement."""
 
     async def __aenter__(self) -> Child:
-        self._start()
+        try:
+            read_end = self._input()  # opened while we still may
+            try:
+                self._start_reading(read_end)
+            finally:
+                os.close(read_end)
+        except OSError as error:
+            if not out_of_resources(error):
+                raise
+            raise ToolError(
+                phrase("A program that this needs could not be started: {error}.", error=error.strerror),
+                suggestion=phrase("Try again when less is running, or allow more open files (`ulimit -n`)."),
+            ) from None
         loop = asyncio.get_running_loop()
         os.set_blocking(self._out, False)
         os.set_blocking(self._err, False)
@@ -188,21 +200,6 @@ class Child:
         except BlockingIOError:
             return
         asyncio.get_running_loop().remove_reader(self._err)
-
-    def _start(self) -> None:
-        try:
-            read_end = self._input()  # opened while we still may
-            try:
-                self._start_reading(read_end)
-            finally:
-                os.close(read_end)
-        except OSError as error:
-            if not out_of_resources(error):
-                raise
-            raise ToolError(
-                phrase("A program that this needs could not be started: {error}.", error=error.strerror),
-                suggestion=phrase("Try again when less is running, or allow more open files (`ulimit -n`)."),
-            ) from None
 
     def _input(self) -> int:
         """What it reads from: the few bytes it was given, or nothing."""

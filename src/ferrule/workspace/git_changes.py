@@ -244,7 +244,17 @@ class _Describer:
         if not after.head:
             return GitChanges([phrase("the repository is removed")], explained=False)
         lines: list[str] = [] if before.head else [phrase("a new repository")]
-        refs, heads = self._refs(), await self._heads()
+        # The refs that differ: the checked-out branch, other branches, tags, remote branches, all others.
+        old, new = before.refs, after.refs
+        kinds = ("refs/heads/", "refs/tags/", "refs/remotes/", "")
+        names = [
+            name
+            for name in ({*old, *new} if before.whole else old)
+            if old.get(name, "") != new.get(name, "") and name != "refs/stash"
+        ]
+        order = {name: next(at for at, kind in enumerate(kinds) if name.startswith(kind)) for name in names}
+        refs = sorted(names, key=lambda name: (name != self._after.head, order[name], name))
+        heads = await self._heads()
         staged, conflicts = await self._staged()
         operations = self._operations(conflicts)
         for pack in self._packs:
@@ -265,18 +275,6 @@ class _Describer:
         return GitChanges(lines, explained=not self._git.failed and more <= 0)
 
     # Refs
-
-    def _refs(self) -> list[str]:
-        """The refs that differ: the checked-out branch, other branches, tags, remote branches, all others."""
-        old, new = self._before.refs, self._after.refs
-        kinds = ("refs/heads/", "refs/tags/", "refs/remotes/", "")
-        names = [
-            name
-            for name in ({*old, *new} if self._before.whole else old)
-            if old.get(name, "") != new.get(name, "") and name != "refs/stash"
-        ]
-        order = {name: next(at for at, kind in enumerate(kinds) if name.startswith(kind)) for name in names}
-        return sorted(names, key=lambda name: (name != self._after.head, order[name], name))
 
     async def _ref(self, name: str) -> str:
         old, new = self._before.refs.get(name, ""), self._after.refs.get(name, "")

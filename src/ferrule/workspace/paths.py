@@ -92,21 +92,14 @@ _ESCAPED = re.compile(rb"\\([0-7]{3})")
 def mount_between(root: Path, path: Path) -> Path | None:
     """The first mount point on the way from a folder down to a path, or None."""
     way = [folder for folder in (path, *path.parents) if root in folder.parents][::-1]
-    points = _mount_points()
-    return next((folder for folder in way if folder in points or (not points and folder.is_mount())), None)
-
-
-def _mount_points() -> frozenset[Path]:
-    """As Linux lists them, bind mounts too, which have no device of their own; empty where there is no list."""
     try:
         lines = _MOUNTS.read_bytes().splitlines()
     except OSError:
-        return frozenset()
-    return frozenset(Path(os.fsdecode(_unescaped(line.split(b" ")[4]))) for line in lines)
-
-
-def _unescaped(field: bytes) -> bytes:
-    return _ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), field)
+        lines = []
+    # As Linux lists them, including bind mounts, which have no device of their own.
+    escaped = (line.split(b" ")[4] for line in lines)
+    points = {Path(os.fsdecode(_ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), one))) for one in escaped}
+    return next((folder for folder in way if folder in points or (not points and folder.is_mount())), None)
 
 
 # Nothing is at a path: what is near, so that the next try succeeds.
@@ -326,15 +319,12 @@ class Paths:
         if path is None:
             return self._settle(given, wanted, links)  # replaced by another file at this very moment: look again
         if not root.holds(path):
-            path = self._after_renaming(given, root, path)
+            # The root was renamed: the same path under the name that it is known by.
+            now = _path_of(root.descriptor, root.path)
+            if now is None or (path != now and now not in path.parents):
+                raise self.outside(given)  # moved out at this very moment
+            path = root.path / path.relative_to(now)
         return Place(root, path, self.show(path))
-
-    def _after_renaming(self, given: str, root: Root, path: Path) -> Path:
-        """A path under the name that the root has now, as one under the name it is known by."""
-        now = _path_of(root.descriptor, root.path)
-        if now is None or (path != now and now not in path.parents):
-            raise self.outside(given)  # moved out at this very moment
-        return root.path / path.relative_to(now)
 
     def _through_link(self, given: str, wanted: Path, root: Root, links: int) -> Place:
         """A link the kernel would not follow: one that leads out, or an absolute one that may lead back in."""

@@ -215,10 +215,13 @@ def _places(home: str, path: str, python: str) -> Places:
     for entry in (*path.split(os.pathsep), f"{python}/bin"):
         if entry.startswith("/"):
             tools[_with_its_libraries(os.path.realpath(entry), home)] = None
+    # A tool in another user's home, which may not be used, is neither shown nor needed.
     shown = tuple(
         tool
         for tool in tools
-        if tool not in (home, *folders) and any(is_within(tool, folder) for folder in folders) and _is_ours(tool)
+        if tool not in (home, *folders)
+        and any(is_within(tool, folder) for folder in folders)
+        and os.access(tool, os.R_OK | os.X_OK)
     )
     outer = tuple(tool for tool in shown if not any(tool != other and is_within(tool, other) for other in shown))
     secrets = _real(tuple(f"{home}/{name}" for name in SECRETS_OF_HOME))
@@ -238,11 +241,6 @@ def _with_its_libraries(programs: str, home: str) -> str:
     if str(prefix) in ("/", home) or not is_within(str(prefix), home):
         return programs
     return str(prefix) if any(os.access(prefix / name, os.F_OK) for name in ("pyvenv.cfg", "lib")) else programs
-
-
-def _is_ours(folder: str) -> bool:
-    """Whether it is there and may be used; one in someone else's home is neither shown nor needed."""
-    return os.access(folder, os.R_OK | os.X_OK)
 
 
 def git_settings(home: str) -> bytes:

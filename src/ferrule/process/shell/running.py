@@ -300,7 +300,9 @@ class RunningCommand:
     async def _open(self, text: bytes, open_box: Opener) -> Box:
         content = states.given(self.before, text, _PRIVATE, _PAUSE)
         self._given = len(content)
-        _write_all(self._private, content)
+        view = memoryview(content)
+        while view:
+            view = view[os.write(self._private, view) :]
         os.lseek(self._private, 0, os.SEEK_SET)
         arguments = states.program(self.before, _bash(), _PRIVATE, _PAUSE)
         return await open_box(arguments, states.environment(self.before), self._streams)
@@ -451,12 +453,6 @@ def _private_file() -> int:
     made, path = tempfile.mkstemp()
     os.unlink(path)  # noqa: PTH108
     return made
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def _bash() -> str:

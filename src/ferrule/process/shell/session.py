@@ -362,7 +362,12 @@ class ShellSession:
             self._waiting = front
             return self._ended(front, waiting_for_input=_last_line(front) or "(no prompt)")
         if why == "time" and may_move and self.background.has_room():
-            return self._move(front)
+            # Let the command go on behind the session, which stays in the state from before the command.
+            self._fronts.discard(front)
+            ended = self._ended(front, timed_out=True)
+            kept = self.background.move(front)
+            note = f"It goes on in the background as `{kept.id}`. {KEPT_STATE}"
+            return replace(ended, moved_to_background=kept.id, notes=(*ended.notes, note))
         return await self.finish(self._settle(front, why))
 
     async def _settle(self, front: RunningCommand, why: Why) -> Ended:
@@ -389,14 +394,6 @@ class ShellSession:
             self._fronts.discard(front)
             front.close()
             front.reader.record.close()
-
-    def _move(self, front: RunningCommand) -> Ended:
-        """Let the command go on behind the session, which stays in the state from before the command."""
-        self._fronts.discard(front)
-        ended = self._ended(front, timed_out=True)
-        kept = self.background.move(front)
-        note = f"It goes on in the background as `{kept.id}`. {KEPT_STATE}"
-        return replace(ended, moved_to_background=kept.id, notes=(*ended.notes, note))
 
     def _ended(
         self,

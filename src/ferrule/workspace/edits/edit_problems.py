@@ -249,7 +249,10 @@ def _nearest(lines: TextLines, old: Sequence[str]) -> int | None:
         if line in wanted:
             for offset in wanted[line][:_MOST_HITS]:
                 votes[index - offset] += min(len(line), 60) * 4
-    words = _rare_words(old)
+    places = {
+        word: offset for offset, line in reversed(list(enumerate(old[:_MOST_WANTED]))) for word in _WORD.findall(line)
+    }
+    words = [(places[word], word) for word in sorted(places, key=len, reverse=True)[:_MOST_WORDS]]
     for offset, word in words:
         for index in _hits(lines, word):
             votes[index - offset] += len(word)
@@ -275,13 +278,6 @@ def _extent(lines: TextLines, first: int, wanted: Sequence[str]) -> tuple[int, i
     if blocks and blocks[-1].a + blocks[-1].size == len(mine) and mine[-1]:
         last = max(last, start + blocks[-1].b + blocks[-1].size)
     return first, last
-
-
-def _rare_words(old: Sequence[str]) -> list[tuple[int, str]]:
-    words = {
-        word: offset for offset, line in reversed(list(enumerate(old[:_MOST_WANTED]))) for word in _WORD.findall(line)
-    }
-    return [(words[word], word) for word in sorted(words, key=len, reverse=True)[:_MOST_WORDS]]
 
 
 def _hits(lines: TextLines, word: str, *, any_case: bool = False) -> list[int]:

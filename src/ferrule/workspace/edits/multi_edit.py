@@ -109,7 +109,17 @@ def find_edits(text: str, edits: Sequence[tuple[str, str, bool]]) -> FoundAll:
         steps.append(found)
         pieces = _replaced(pieces, found.spans)
         now = apply_edits(now, found.spans)
-    return FoundAll(_spans(pieces, len(text)), now, steps)
+    # What stands between the pieces of the original that are left.
+    spans: list[Edit] = []
+    at, made = 0, ""
+    for piece in [*pieces, _EditPiece("", len(text))]:
+        if piece.start is None:
+            made += piece.text
+            continue
+        if made or piece.start > at:
+            spans.append(Edit(at, piece.start, made))
+        at, made = piece.start + len(piece.text), ""
+    return FoundAll(spans, now, steps)
 
 
 def _replaced(pieces: list[_EditPiece], spans: list[Edit]) -> list[_EditPiece]:
@@ -138,17 +148,3 @@ def _replaced(pieces: list[_EditPiece], spans: list[Edit]) -> list[_EditPiece]:
 
 def _part(piece: _EditPiece, start: int, end: int) -> _EditPiece:
     return _EditPiece(piece.text[start:end], None if piece.start is None else piece.start + start)
-
-
-def _spans(pieces: list[_EditPiece], length: int) -> list[Edit]:
-    """What stands between the pieces of the original that are left."""
-    spans: list[Edit] = []
-    at, new = 0, ""
-    for piece in [*pieces, _EditPiece("", length)]:
-        if piece.start is None:
-            new += piece.text
-            continue
-        if new or piece.start > at:
-            spans.append(Edit(at, piece.start, new))
-        at, new = piece.start + len(piece.text), ""
-    return spans

@@ -102,13 +102,15 @@ class _Teller:
         renamed = {change.path: source for change, source in sources}
         told: list[_Told] = []
         for change in self._changes:
-            if _comes_or_goes(change) and change.path in filled:
+            if change.of_folders and (change.before is None or change.after is None) and change.path in filled:
                 continue
             if (target := targets.get(change.path)) is not None:
                 # Whoever judges the paths must see this one too, though nothing is lost with it.
                 told.append(_Told(self.effect(change, "delete", f"renamed to {target}")))
             elif (source := renamed.get(change.path)) is not None:
-                told.append(self._rename(change, source))
+                old = self._shown(source)
+                effect = replace(self.effect(change, "rename"), detail=f"from {old}")
+                told.append(_Told(effect, f"rename from {old}\nrename to {effect.shown}\n"))
             else:
                 told.append(self._one(change))
         return told
@@ -150,11 +152,6 @@ class _Teller:
                     break
         return found
 
-    def _rename(self, change: LayerChange, source: LayerChange) -> _Told:
-        old = self._shown(source)
-        effect = replace(self.effect(change, "rename"), detail=f"from {old}")
-        return _Told(effect, f"rename from {old}\nrename to {effect.shown}\n")
-
     def _one(self, change: LayerChange) -> _Told:
         before, after = change.before, change.after
         if change.special:
@@ -171,9 +168,6 @@ class _Teller:
             return _Told(effect)
         if change.path in self._held_back:
             return _Told(_with_detail(effect, "its content is not shown"))
-        return self._compared(change, effect)
-
-    def _compared(self, change: LayerChange, effect: FileEffect) -> _Told:
         sizes = [one.size for one in (change.before, change.after) if one is not None and _is_file(one)]
         if max(sizes, default=0) > _LARGEST_TEXT or not self._may_compare(sum(sizes)):
             return _Told(_with_detail(effect, _sizes(change)), None)
@@ -181,12 +175,12 @@ class _Teller:
             old, new = _content(change, change.before, opened_before), _content(change, change.after, opened_after)
         except OSError:
             return _Told(_with_detail(effect, _sizes(change)), None)
-        before, after = (decode(data) if data is not None else None for data in (old, new))
-        if (old is not None and before is None) or (new is not None and after is None):
+        was, now = (decode(data) if data is not None else None for data in (old, new))
+        if (old is not None and was is None) or (new is not None and now is None):
             return _Told(_with_detail(effect, f"binary, {_sizes(change)}"))
         if old is None and new is None:
             return _Told(effect)
-        diff = diff_file(before, after, effect.shown) if old != new else FileDiff()
+        diff = diff_file(was, now, effect.shown) if old != new else FileDiff()
         return _Told(replace(effect, added=diff.added, removed=diff.removed), diff.text)
 
     def effect(self, change: LayerChange, action: Action, detail: str = "") -> FileEffect:
@@ -230,10 +224,6 @@ def _opens(change: LayerChange) -> bool:
     if before is None:  # what a loose umask gives to every new file is the user's own choice
         return bool(after.mode & set_id) or (after.node is Node.FILE and after.mode & 0o003 == 0o003)
     return bool(after.mode & ~before.mode & (set_id | stat.S_IWOTH))
-
-
-def _comes_or_goes(change: LayerChange) -> bool:
-    return change.of_folders and (change.before is None or change.after is None)
 
 
 def _is_file(seen: Seen) -> bool:
@@ -328,7 +318,16 @@ class _Application:
                 raise only_read(shown)
             self._files.paths.kept.require_write(one.path, shown)
             if one.special:
-                raise _is_special(shown, one.special)
+                raise PathProblem(
+                    "special",
+                    phrase(
+                        "`{place}` is {what}, which cannot be kept, so nothing was changed.",
+                        place=shown,
+                        what=one.special,
+                    ),
+                    kind=ErrorKind.VALIDATION,
+                    suggestion=phrase("Remove it at the end of the command, or make it outside the workspace."),
+                )
             writes = one.before is not None and one.after is not None and one.after.node is Node.FILE
             if writes and one.hard_links > 1 and not self._files.hard_links and not one.mode_alone:
                 raise has_other_names(shown, one.hard_links)
@@ -393,12 +392,3 @@ def _is_same(change: LayerChange, now: Seen | None) -> bool:
     if before.node is Node.FOLDER and change.after is not None and change.after.node is Node.FOLDER:
         return now.node is Node.FOLDER and now.mode == before.mode  # others may work in a folder that stays
     return now == before
-
-
-def _is_special(shown: str, what: str) -> PathProblem:
-    return PathProblem(
-        "special",
-        phrase("`{place}` is {what}, which cannot be kept, so nothing was changed.", place=shown, what=what),
-        kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Remove it at the end of the command, or make it outside the workspace."),
-    )

@@ -72,7 +72,11 @@ def _by_repository(changes: Sequence[LayerChange]) -> Mapping[tuple[Layer, str],
         key = (layer, folder)
         if key not in known:
             above = folder.rpartition("/")[0]
-            is_one = bool(folder) and _is_git_folder(layer, folder)
+            # Whether git takes it for a repository, before or after.
+            is_one = bool(folder) and all(
+                any(os.path.lexists(f"{place}/{folder}/{name}") for place in (layer.root, layer.upper))
+                for name in ("HEAD", "objects", "refs")
+            )
             known[key] = folder if is_one else repository(layer, above) if folder else None
         return known[key]
 
@@ -81,14 +85,6 @@ def _by_repository(changes: Sequence[LayerChange]) -> Mapping[tuple[Layer, str],
         if folder is not None:
             found.setdefault((one.layer, folder), {})[one.inner[len(folder) + 1 :]] = one
     return found
-
-
-def _is_git_folder(layer: Layer, folder: str) -> bool:
-    """Whether git takes it for a repository, before or after."""
-    return all(
-        any(os.path.lexists(f"{place}/{folder}/{name}") for place in (layer.root, layer.upper))
-        for name in ("HEAD", "objects", "refs")
-    )
 
 
 class _ChangedRepository:

@@ -45,7 +45,17 @@ class SessionLayer:
         self._paths, self._most = paths, most
         self._lock = threading.Lock()
         self._held = -1
-        self._folder = self._claim(folder)
+        # A folder of our own, locked for as long as this process lives; those of dead processes are removed.
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _locked(folder / _LOCK):
+            for other in folder.iterdir():
+                if len(other.name) == _NAME_LENGTH and not _is_held(other / _LOCK):  # not the probe of another process
+                    with suppress(OSError):
+                        remove_tree(other)
+            self._folder = folder / secrets.token_hex(_NAME_LENGTH // 2)
+            self._folder.mkdir(mode=0o700)
+            self._held = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._held, fcntl.LOCK_EX)
         self._kept = [_Kept(root.path, self._folder / "session" / str(at)) for at, root in enumerate(paths.roots)]
         self._running: set[Path] = set()
         self._waiting: list[LayerChanges] = []
@@ -118,20 +128,6 @@ class SessionLayer:
         self._waiting.clear()
         return note
 
-    def _claim(self, folder: Path) -> Path:
-        """A folder of our own, locked for as long as this process lives; what nobody holds any more is removed."""
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with _locked(folder / _LOCK):
-            for other in folder.iterdir():
-                if len(other.name) == _NAME_LENGTH and not _is_held(other / _LOCK):  # not the probe of another process
-                    with suppress(OSError):
-                        remove_tree(other)
-            own = folder / secrets.token_hex(_NAME_LENGTH // 2)
-            own.mkdir(mode=0o700)
-            self._held = os.open(own / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._held, fcntl.LOCK_EX)
-        return own
-
 
 class _Kept:
     """The ignored files of a session above one root, in the form of a layer."""
@@ -164,15 +160,11 @@ class _Kept:
             below = look_at(self.root, inner)
             if below is not None and below.node is Node.FOLDER:
                 _look_like(self.folder / inner, self.root / inner)
-            elif not self._is_covered(inner):
-                self._remove(inner)
+            elif inner not in self._over and not any(folder in self._over for folder in folders_of(inner)):
+                self._remove(inner)  # it was only here for what is in it
         for inner, was in list(self._over.items()):
             if look_at(self.root, inner) != was:
                 self._remove(inner)
-
-    def _is_covered(self, inner: str) -> bool:
-        """Whether a folder is here for its own sake, or in one that is."""
-        return inner in self._over or any(folder in self._over for folder in folders_of(inner))
 
     def _hides(self, inner: str) -> bool:
         """Whether a folder that the workspace has is not to be seen through what is here."""
@@ -206,7 +198,11 @@ class _Kept:
                 else:
                     waiting.append(path)
                     if mark_of(layer, path, "opaque") == b"y":
-                        self._uncover(layer, path)
+                        # A command replaced a folder of which only a part is ignored: only what it put there stays.
+                        names = set(os.listdir(layer.upper / path))  # noqa: PTH208
+                        with suppress(OSError):
+                            for name in set(os.listdir(self.folder / path)) - names:  # noqa: PTH208
+                                self._remove(f"{path}/{name}")
                     if (path in ignored or self._hides(path)) and self._make_folders(layer, f"{path}/."):
                         _look_like(self.folder / path, layer.upper / path)
                         self._made.discard(path)
@@ -249,13 +245,6 @@ class _Kept:
             with _writable((self.folder / inner).parent):
                 os.mknod(self.folder / inner, stat.S_IFCHR, 0)
             self._over[inner] = below
-
-    def _uncover(self, layer: Layer, inner: str) -> None:
-        """A command made a folder anew, of which only a part is ignored: what it did not put there is gone."""
-        names = set(os.listdir(layer.upper / inner))  # noqa: PTH208
-        with suppress(OSError):
-            for name in set(os.listdir(self.folder / inner)) - names:  # noqa: PTH208
-                self._remove(f"{inner}/{name}")
 
     def _drop_special(self, layer: Layer, inner: str) -> None:
         """Pipes and sockets are of no use to a later command."""

@@ -69,7 +69,21 @@ def glob_below(glob: str, place: Place) -> str:
         raise _refused(glob, phrase("leads out with `..`"), phrase("Give the folder as `path`, and the glob below it."))
     body = body.removeprefix("./")
     if body.startswith(("/", "~")):
-        body = _relative(glob, body, place)
+        # An absolute glob that lies in the searched folder, from there on.
+        start = PurePosixPath(body)
+        fixed: list[str] = []
+        for part in start.parts:
+            if any(character in part for character in "*?[{\\"):
+                break
+            fixed.append(part)
+        folder = PurePosixPath(*fixed) if fixed else start
+        if not folder.is_relative_to(place.path):
+            raise _refused(
+                glob,
+                phrase("is not in `{folder}`", folder=place.name),
+                phrase("Write it from the folder given as `path`."),
+            )
+        body = "/".join(start.parts[len(place.path.parts) :]) or "**"
     if body.endswith("/"):
         body += "**"
     if not body:
@@ -78,24 +92,6 @@ def glob_below(glob: str, place: Place) -> str:
         inner = "" if place.inner == "." else escape_glob(place.inner) + "/"
         body = f"/{inner}{body}"
     return f"!{body}" if negated else body
-
-
-def _relative(glob: str, body: str, place: Place) -> str:
-    """An absolute glob that lies in the searched folder, from there on."""
-    start = PurePosixPath(body)
-    fixed: list[str] = []
-    for part in start.parts:
-        if any(character in part for character in "*?[{\\"):
-            break
-        fixed.append(part)
-    folder = PurePosixPath(*fixed) if fixed else start
-    if not folder.is_relative_to(place.path):
-        raise _refused(
-            glob,
-            phrase("is not in `{folder}`", folder=place.name),
-            phrase("Write it from the folder given as `path`."),
-        )
-    return "/".join(start.parts[len(place.path.parts) :]) or "**"
 
 
 def escape_glob(text: str) -> str:

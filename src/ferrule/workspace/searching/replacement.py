@@ -340,7 +340,10 @@ class _Events:
             if event["type"] == "match":
                 self._match(data)
             elif event["type"] == "end":
-                self._end(data)
+                file = self._open.pop(_bytes(data["path"]), None)
+                if file is not None:
+                    file.binary = data["binary_offset"] is not None
+                    self.files.append(file)
 
     def _match(self, data: dict[str, Any]) -> None:
         name = _bytes(data["path"])
@@ -371,12 +374,6 @@ class _Events:
         if ended:
             raise _unplaced(file.name, line)
         file.matches.append(Occurrence(end, end, self._replacement))
-
-    def _end(self, data: dict[str, Any]) -> None:
-        file = self._open.pop(_bytes(data["path"]), None)
-        if file is not None:
-            file.binary = data["binary_offset"] is not None
-            self.files.append(file)
 
 
 def _bytes(value: dict[str, str]) -> bytes:

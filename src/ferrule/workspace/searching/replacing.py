@@ -417,19 +417,16 @@ def _diffs(files: Sequence[ReplacedFile], most: int, *, context: int) -> tuple[l
     diffs: list[str] = []
     room = most
     for file in files:
-        diff = _diff(file, context)
+        if max(len(file.before), len(file.after)) > _LARGEST_COMPARED:
+            name = one_line(file.place.name)
+            diff = f"--- a/{name}\n+++ b/{name}\n(too large for a diff: {file.count:,} to replace)\n"
+        else:
+            diff = diff_file(decode(file.before), decode(file.after), file.place.name, context, _MOST_LINES).text
         room -= len(diff)
         if room < 0 and diffs:
             return diffs, True
         diffs.append(diff)
     return diffs, False
-
-
-def _diff(file: ReplacedFile, context: int) -> str:
-    if max(len(file.before), len(file.after)) > _LARGEST_COMPARED:
-        name = one_line(file.place.name)
-        return f"--- a/{name}\n+++ b/{name}\n(too large for a diff: {file.count:,} to replace)\n"
-    return diff_file(decode(file.before), decode(file.after), file.place.name, context, _MOST_LINES).text
 
 
 def _skipped(skipped: list[tuple[str, str]]) -> list[str]:

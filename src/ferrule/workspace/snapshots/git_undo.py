@@ -134,20 +134,32 @@ class _Restorer:
             inner = inner_of(one)
             is_ref = inner.startswith("refs/") and not one.of_folders
             if is_ref:
-                _clear_empty(one.path)
+                # Remove empty folders where a ref has to be, as git does.
+                with suppress(OSError):
+                    for name, _, _ in os.walk(one.path, topdown=False):
+                        os.rmdir(name)  # noqa: PTH106
             if is_ref and inner in self._refs:
                 continue
             if os.path.lexists(one.path) and not (is_ref and one.path.is_dir()):
                 continue
-            if (closed := self._closed_unit(inner)) is not None:
+            units = [unit for unit in (*self._closed, *self._whole) if inner.startswith(unit)]
+            unit = max(units, key=len, default=None)
+            if unit is not None and unit in self._closed:
                 words = phrase(
                     "`{folder}` is not the repository it was; nothing was put back there.",
-                    folder=self._files.show(closed),
+                    folder=self._files.show(self._git / unit),
                 )
                 self._done.failed += [words] if words not in self._done.failed else []
                 continue
             try:
-                self._put(one, inner, is_ref=is_ref)
+                names_objects = is_ref or _LOG.fullmatch(inner) is not None
+                if not one.covered or (names_objects and self._lost_objects):
+                    raise ContentLost(inner)
+                if is_ref and (self._is_in_the_way(one.path, inner) or not _has_value(one, self._contents)):
+                    raise ContentLost(inner)
+                is_whole = any(inner.startswith(unit) for unit in self._whole)
+                put = _put_log if _LOG.fullmatch(inner) and one.of_files and not is_whole else _put_one
+                put(one, self._files, self._contents)
             except (OSError, PathProblem, ContentLost):
                 self._lost_objects = self._lost_objects or is_object(inner)
                 named = _ref_name(inner) if is_ref else f"`{shown_row(inner)}`"
@@ -157,21 +169,6 @@ class _Restorer:
                 self._done.refs.append(_ref_name(inner))
             elif not one.of_folders:
                 self._done.files[self._git] += 1
-
-    def _closed_unit(self, inner: str) -> Path | None:
-        units = [unit for unit in (*self._closed, *self._whole) if inner.startswith(unit)]
-        unit = max(units, key=len, default=None)
-        return self._git / unit if unit in self._closed else None
-
-    def _put(self, change: Change, inner: str, *, is_ref: bool) -> None:
-        names_objects = is_ref or _LOG.fullmatch(inner) is not None
-        if not change.covered or (names_objects and self._lost_objects):
-            raise ContentLost(inner)
-        if is_ref and (self._is_in_the_way(change.path, inner) or not _has_value(change, self._contents)):
-            raise ContentLost(inner)
-        is_whole = any(inner.startswith(unit) for unit in self._whole)
-        put = _put_log if _LOG.fullmatch(inner) and change.of_files and not is_whole else _put_one
-        put(change, self._files, self._contents)
 
     def _is_in_the_way(self, path: Path, ref: str) -> bool:
         """Whether a ref's name is taken by a folder of refs, or a ref has the name of its folder; packed ones too."""
@@ -185,13 +182,6 @@ def remove_unfinished(rows: Iterable[Change], files: FileStates) -> None:
         if not os.path.lexists(f"{one.repository}/HEAD"):
             with suppress(OSError, PathProblem), files.nodes.above(one.path) as (above, name):
                 (os.rmdir if one.of_folders else os.unlink)(name, dir_fd=above)
-
-
-def _clear_empty(folder: Path) -> None:
-    """Remove folders without a ref in them where a ref has to be, as git does."""
-    with suppress(OSError):
-        for name, _, _ in os.walk(folder, topdown=False):
-            os.rmdir(name)  # noqa: PTH106
 
 
 def _ref_name(ref: str) -> str:

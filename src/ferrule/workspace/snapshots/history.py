@@ -570,7 +570,13 @@ class History:
             journal.mark(group, under_way, durable=True)
             begun[group.number] = PutBack()
             changes = [one for one in group.changes if one.covered]
-            at_hand = self._at_hand(changes)
+            # What the group needs to be brought to either end, as much as fits.
+            at_hand = ContentsAtHand()
+            for name in (state.content for one in changes for state in (one.before, one.after) if state):
+                if name and name not in at_hand and at_hand.left:
+                    with suppress(ContentLost):  # whoever needs it is told then
+                        at_hand.add(name, self._store.contents.get(name))
+
             content = partial(self._store.contents.get, at_hand=at_hand)
             try:
                 with synced_together() if len(changes) > _MANY else nullcontext():
@@ -587,15 +593,6 @@ class History:
                 return group
             journal.mark(group, over)
             return journal.group(group.number)
-
-    def _at_hand(self, changes: Sequence[Change]) -> ContentsAtHand:
-        """What a group needs to be brought to either end, as much as fits."""
-        at_hand = ContentsAtHand()
-        for name in (state.content for one in changes for state in (one.before, one.after) if state):
-            if name and name not in at_hand and at_hand.left:
-                with suppress(ContentLost):  # whoever needs it is told then
-                    at_hand.add(name, self._store.contents.get(name))
-        return at_hand
 
     # Looking
 

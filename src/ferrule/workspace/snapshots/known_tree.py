@@ -198,7 +198,20 @@ class KnownTree:
             self._load()
             again = [path for path in {str(one.path) for one in transitions} if self._look_again(look.found, path)]
             if again or look.generation != self._generation:
-                self._compare_again(look)
+                staged = {
+                    path: one
+                    for path, one in look.fresh.items()
+                    if not one.digest or is_link(one.digest) or self._store.has(one.digest)
+                }
+                changed = self._not_known(look.found)
+                reused = {
+                    path: staged[path] for path, seen in changed if path in staged and _is_same(staged[path].seen, seen)
+                }
+                with self._store.changing():
+                    unread = [(path, seen) for path, seen in changed if path not in reused]
+                    read = self._kept(unread, look.found.git, look.no_room)
+                new = self._looked(look.found, reused | read, look.no_room)
+                look.fresh, look.gone, look.hidden, look.generation = new.fresh, new.gone, new.hidden, new.generation
 
     def _look_again(self, found: Scan, path: str) -> bool:
         """Whether something else stands at a path by now."""
@@ -216,20 +229,6 @@ class KnownTree:
         else:
             found.seen[path] = now
         return True
-
-    def _compare_again(self, look: Look) -> None:
-        staged = {
-            path: one
-            for path, one in look.fresh.items()
-            if not one.digest or is_link(one.digest) or self._store.has(one.digest)
-        }
-        changed = self._not_known(look.found)
-        reused = {path: staged[path] for path, seen in changed if path in staged and _is_same(staged[path].seen, seen)}
-        with self._store.changing():
-            unread = [(path, seen) for path, seen in changed if path not in reused]
-            read = self._kept(unread, look.found.git, look.no_room)
-        new = self._looked(look.found, reused | read, look.no_room)
-        look.fresh, look.gone, look.hidden, look.generation = new.fresh, new.gone, new.hidden, new.generation
 
     def _looked(self, found: Scan, fresh: dict[str, Known], no_room: set[str]) -> Look:
         hidden = set(below(self._known, found.unreadable | found.left_out))

@@ -181,10 +181,6 @@ class ShellChanges:
         """A file that is there where a command is over and the journal, on a full disk, cannot say so."""
         return self._place / f"over-{command.number}-{command.process.replace(':', '-')}"
 
-    def _mark_over(self, number: int, origin: Origin) -> None:
-        with suppress(OSError):  # then it counts as under way until its process has ended
-            self._over_mark(Running(number, _this_process(), origin, Watch.WATCHED)).touch(mode=0o600)
-
     def _owners(self, journal: Journal, ended: int = 0) -> list[Running]:
         """Whose doing a change is that nobody accounts for: that of the first; that of the others too, perhaps."""
         watched = [one for one in journal.commands() if one.watch is Watch.WATCHED]
@@ -202,8 +198,19 @@ class ShellChanges:
             recorded = self._look(ended=number)
         except (PathProblem, OSError) as problem:
             if over:
-                self._mark_over(number, origin)
-            return self._not_yet(problem)
+                with suppress(OSError):  # then it counts as under way until its process has ended
+                    self._over_mark(Running(number, _this_process(), origin, Watch.WATCHED)).touch(mode=0o600)
+            changed = self._tree.changed_since()
+            said = [
+                f"{verb} {_some(sorted(self._paths.show(Path(path)) for path, one in changed.items() if one is done))}"
+                for done, verb in _DONE.items()
+                if done in changed.values()
+            ]
+            return RecordedChanges(
+                note=f"It {'; '.join(said) or 'may have changed files'}. That is not in the history yet, because "
+                f"{self._why(problem)}. It will be added once that is fixed; until then undo refuses.",
+                waiting=len(changed),
+            )
         untold, self._untold = self._untold, ""
         return recorded if recorded.note == _LOST else replace(recorded, note=f"{recorded.note} {untold}".strip())
 
@@ -235,23 +242,6 @@ class ShellChanges:
 
         again_if_broken(work)
         return look()
-
-    def _not_yet(self, problem: Exception) -> RecordedChanges:
-        """What a command changed, where that could not be put in the history."""
-        changed = self._tree.changed_since()
-        said = [
-            f"{verb} {self._named([path for path, one in changed.items() if one is operation])}"
-            for operation, verb in _DONE.items()
-            if operation in changed.values()
-        ]
-        return RecordedChanges(
-            note=f"It {'; '.join(said) or 'may have changed files'}. That is not in the history yet, because "
-            f"{self._why(problem)}. It will be added once that is fixed; until then undo refuses.",
-            waiting=len(changed),
-        )
-
-    def _named(self, paths: Sequence[str]) -> str:
-        return _some(sorted(self._paths.show(Path(one)) for one in paths))
 
     def _why(self, problem: Exception) -> str:
         if is_full(problem, self._place):

@@ -268,8 +268,10 @@ class SnapshotStore:
         if known is not None and self.contents.has(name, known, durable=durable):
             return True
         packed = pack(data)
-        if not self._make_room(room(len(packed)) + pending.room, keep):
-            return False
+        needed = room(len(packed)) + pending.room
+        while self.journal.totals()[0] + self._reserve.held + needed + _MARGIN > self.caps.total:
+            if not self._drop_oldest(keep):
+                return False
         self.contents.put(name, packed, durable=durable)
         pending.add(name, len(packed))
         return True
@@ -318,21 +320,18 @@ class SnapshotStore:
         """
         with suppress(OSError, Broken):  # the change itself is made; what could not be removed goes another time
             self.require_current()
-            self._forget_what_is_over(newest)
+            now = time.time()
+            for _ in range(_AGED_AT_ONCE):
+                oldest = self.journal.oldest()
+                if oldest is None or oldest.number == newest:
+                    break
+                too_many = self.journal.totals()[1] > self.caps.changes
+                if not too_many and oldest.time >= now - self.caps.age:
+                    break
+                self._drop_oldest(())
             if self._turns % _SWEEP_EVERY == 0:
                 self._sweep(self.contents.shard(secrets.randbelow(SHARDS)))
             self._turns += 1
-
-    def _forget_what_is_over(self, newest: int) -> None:
-        now = time.time()
-        for _ in range(_AGED_AT_ONCE):
-            oldest = self.journal.oldest()
-            if oldest is None or oldest.number == newest:
-                break
-            too_many = self.journal.totals()[1] > self.caps.changes
-            if not too_many and oldest.time >= now - self.caps.age:
-                break
-            self._drop_oldest(())
 
     def forget(self, group: Group, changes: Iterable[Change], keep: Collection[str] = ()) -> None:
         """Drop changes of a group, and the contents that nobody needs any more."""
@@ -355,12 +354,6 @@ class SnapshotStore:
     def journal(self) -> Journal:
         assert self._journal is not None  # noqa: S101 - only used inside the lock
         return self._journal
-
-    def _make_room(self, needed: int, keep: Collection[str]) -> bool:
-        while self.journal.totals()[0] + self._reserve.held + needed + _MARGIN > self.caps.total:
-            if not self._drop_oldest(keep):
-                return False
-        return True
 
     def _drop_oldest(self, keep: Collection[str]) -> bool:
         oldest = self.journal.oldest()

@@ -249,7 +249,8 @@ def diff_file(
     ]
     body: list[str] = []
     left_out = 0
-    marked = _endings_matter(before, after)
+    used = {text.newline for text in (before, after) if text and text.newline}
+    marked = len(used) > 1 or "mixed" in used
     for hunk in _hunks(changes, context):
         for line in _hunk_lines(hunk, part, marked=marked, context=context):
             if len(body) < most_lines:
@@ -278,11 +279,6 @@ def _attributes(before: Text | None, after: Text | None) -> Iterator[str]:
 
 def _encoding(text: Text) -> str:
     return f"{text.encoding} with byte order mark" if text.bom else text.encoding
-
-
-def _endings_matter(before: Text | None, after: Text | None) -> bool:
-    used = {text.newline for text in (before, after) if text and text.newline}
-    return len(used) > 1 or "mixed" in used
 
 
 def _hunks(changes: Sequence[LineChange], context: int) -> Iterator[list[LineChange]]:

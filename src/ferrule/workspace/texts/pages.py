@@ -255,7 +255,8 @@ def read_lines(
                 suggestion=phrase("Convert it to UTF-8 first, with `iconv` for example."),
             )
         return _from_whole(_read(descriptor, size), offset, limit, longest)
-    encoding = _encoding(head)
+    # What a file is written in, to judge by its first lines; None when it is binary.
+    encoding = "utf-8" if _starts_like_utf8(head) else next(likely(head), None)
     if encoding is None:
         return None
     for _ in range(_MOST_TRIES):
@@ -333,11 +334,6 @@ def _lines_at(
             lines.append((bare[:enough], len(bare)))
             start += len(line)
     return lines, start
-
-
-def _encoding(head: bytes) -> str | None:
-    """What a file is written in, to judge by its first lines; None when it is binary."""
-    return "utf-8" if _starts_like_utf8(head) else next(likely(head), None)
 
 
 def _encoding_of_page(raw: list[bytes], encoding: str) -> str:

@@ -19,7 +19,7 @@ from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.texts.encodings import likely
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 
 Newline = Literal["\n", "\r\n", "\r", "mixed", ""]
@@ -167,7 +167,13 @@ def splice(data: bytes, text: Text, edits: Iterable[Edit]) -> bytes:
     `text` is what `decode(data)` gave. The edits must not overlap; their order does not matter.
     """
     ordered = sorted(edits, key=lambda edit: (edit.start, edit.end))
-    _check_spans(ordered, len(text.text))
+    length = len(text.text)
+    for edit in ordered:
+        if not 0 <= edit.start <= edit.end <= length:
+            raise ValueError(f"an edit from {edit.start} to {edit.end} of a text of {length} characters")
+    for before, after in pairwise(ordered):
+        if after.start < before.end:
+            raise ValueError(f"edits overlap: one ends at {before.end}, the next starts at {after.start}")
     bounds = [0, *(place for edit in ordered for place in (edit.start, edit.end)), len(text.text)]
     # Kept and replaced pieces in turn. They are proven to be the file's bytes by being put together again.
     pieces = [text.text[start:end].encode(text.encoding) for start, end in pairwise(bounds)]
@@ -216,15 +222,6 @@ def _encoded(text: str, encoding: str) -> bytes:
         place = next(place for place, (was, now) in enumerate(zip(text, back + "\0", strict=False)) if was != now)
         raise Unencodable(text[place], place, encoding)
     return encoded
-
-
-def _check_spans(ordered: Sequence[Edit], length: int) -> None:
-    for edit in ordered:
-        if not 0 <= edit.start <= edit.end <= length:
-            raise ValueError(f"an edit from {edit.start} to {edit.end} of a text of {length} characters")
-    for before, after in pairwise(ordered):
-        if after.start < before.end:
-            raise ValueError(f"edits overlap: one ends at {before.end}, the next starts at {after.start}")
 
 
 def _inseparable(encoding: str) -> PathProblem:
