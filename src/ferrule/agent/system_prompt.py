@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.pipeline.stages import Mode
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import date
@@ -174,18 +176,18 @@ def _tools(about: Surroundings) -> str:
     return "# Tools\n" + "\n".join(lines)
 
 
-_MODES = {
-    "default": "Reading runs freely; what changes or executes something may need the user's approval.",
-    "accept-edits": "Reading and edits in the workspace run freely; the rest may need the user's approval.",
-    "dont-ask": "Approval isn't available: what is not allowed already is refused.",
-    "bypass": "Nearly everything runs without asking, so be especially careful.",
-    "plan": "Plan mode: only reading is possible.",
+_MODES: dict[str, str] = {
+    Mode.DEFAULT: "Reading runs freely; what changes or executes something may need the user's approval.",
+    Mode.ACCEPT_EDITS: "Reading and edits in the workspace run freely; the rest may need the user's approval.",
+    Mode.DONT_ASK: "Approval isn't available: what is not allowed already is refused.",
+    Mode.BYPASS: "Nearly everything runs without asking, so be especially careful.",
+    Mode.PLAN: "Plan mode: only reading is possible.",
 }
 
 
 def _rules(about: Surroundings) -> str:
-    lines = [f"- {_MODES.get(about.mode, _MODES['default'])}"]
-    if not about.asks and about.mode in ("default", "accept-edits"):
+    lines = [f"- {_MODES.get(about.mode, _MODES[Mode.DEFAULT])}"]
+    if not about.asks and about.mode in (Mode.DEFAULT, Mode.ACCEPT_EDITS):
         lines.append("- Approval isn't available now, so what would need it is refused.")
     lines.append(
         "- A refusal is final: do not try the same thing in another way. Try another approach, or "
@@ -199,7 +201,7 @@ def _rules(about: Surroundings) -> str:
 
 
 def _plan(about: Surroundings) -> str:
-    if about.mode != "plan":
+    if about.mode != Mode.PLAN:
         return ""
     return """\
 # Plan mode

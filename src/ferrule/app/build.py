@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.app.mcp_servers import build_servers, plugin_servers
@@ -338,19 +338,13 @@ class App:
                 retention=Retention(days=settings.audit.keep_days or None),
             )
             recorders.append(self.audit)
-        limits = settings.limits
         self.remote = build_remote(settings) if remote is None else None
         self.runtime: Runtime = Runtime(
             self.tools.registry,
             policy=built.policy,
             ask=ask,
             recorders=recorders,
-            limits=Limits(
-                timeout=limits.timeout,
-                result_chars=limits.result_chars,
-                argument_bytes=limits.argument_bytes,
-                concurrency=limits.concurrency,
-            ),
+            limits=Limits(**asdict(settings.limits)),
             session=Session(
                 workspace=workspace,
                 environment=Environment(

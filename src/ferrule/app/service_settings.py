@@ -9,25 +9,33 @@ from typing import Any, ClassVar
 _STRICT_KEYS = {"extra": "forbid"}
 
 
-@dataclass(slots=True)
+def _limit(description: str = "") -> Any:
+    return field(default=None, metadata={"description": description} if description else {})
+
+
+@dataclass
 class ToolLimitSettings:
-    """What a tenant may use of one tool; 0 is no limit."""
+    """What a tenant may use of one tool; 0 is no limit. Messages, forms and options take the limits from here."""
 
     __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
-    rate: float = 0.0
-    burst: int = 0
-    concurrency: int = 0
-    calls_per_day: int = 0
-    argument_bytes: int = 0
-    result_bytes: int = 0
-    spend_per_day: float = 0.0
-    spend_per_month: float = 0.0
+    rate: float | None = _limit("Calls a second.")
+    burst: int | None = _limit("Calls at once above the rate.")
+    concurrency: int | None = _limit("Unfinished calls that run.")
+    calls_per_day: int | None = _limit()
+    argument_bytes: int | None = _limit()
+    result_bytes: int | None = _limit()
+    spend_per_day: float | None = _limit("Of what calls cost, in UTC.")
+    spend_per_month: float | None = _limit()
 
     def __post_init__(self) -> None:
-        for one in fields(ToolLimitSettings):
-            if not 0 <= getattr(self, one.name) < float("inf"):
-                raise ValueError(f"`{one.name}` is 0 for no limit, or a number above it")
+        for name in LIMITS:
+            if not 0 <= (getattr(self, name) or 0) < float("inf"):
+                raise ValueError(f"`{name}` is 0 for no limit, or a number above it")
+
+
+LIMITS = {one.name: int if str(one.type).startswith("int") else float for one in fields(ToolLimitSettings)}
+"""Every limit by its name, and whether it is a whole number."""
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,7 @@ from ferrule.cli.options import PlainError, json_option
 from ferrule.cli.output import write, write_json
 from ferrule.cli.tenants import in_store, show_all, store_options
 from ferrule.cli.words import _, said_of
+from ferrule.service.vocabulary import APPROVAL_STATUSES
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 
     from ferrule.client import Client
     from ferrule.service.database import Database
+    from ferrule.service.vocabulary import ApprovalDecision, ApprovalScope
 
 KEY_VARIABLE = "FERRULE_API_KEY"
-_STATUSES = ("pending", "approved", "denied", "expired", "cancelled")
 _SHOWN = ("id", "summary", "warning", "reason", "tool", "user", "call", "status", "decided_by", "decision_reason")
 
 
@@ -49,7 +50,7 @@ def _decider_option(command: Any) -> Any:
 
 
 @approvals_command.command("list", help=_("List the approvals of a tenant, newest first."))
-@click.option("--status", type=click.Choice(_STATUSES), default="pending", show_default=True)
+@click.option("--status", type=click.Choice(APPROVAL_STATUSES), default="pending", show_default=True)
 @json_option
 @_place_options
 def list_command(database: str | None, tenant: str, url: str | None, status: str, as_json: bool = False) -> None:
@@ -94,7 +95,7 @@ def allow_command(
     database: str | None, tenant: str, url: str | None, user: str, approval: str, always: bool, reason: str,
     as_json: bool = False,
 ) -> None:  # fmt: skip
-    scope: Literal["once", "always"] = "always" if always else "once"
+    scope: ApprovalScope = "always" if always else "once"
     document = _decide(database, tenant, url, user, approval, "approve", scope, reason)
     _report(document, _("Allowed: {summary}"), as_json)
     if always and document["scope"] != "always" and not as_json:
@@ -133,7 +134,7 @@ def _no_such(approval: str) -> str:
 
 def _decide(
     database: str | None, tenant: str, url: str | None, user: str, approval: str,
-    decision: Literal["approve", "deny"], scope: Literal["once", "always"], reason: str,
+    decision: ApprovalDecision, scope: ApprovalScope, reason: str,
 ) -> dict[str, Any]:  # fmt: skip
     if url is not None:
         with _service(url) as client:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from ferrule.app.service_settings import LIMITS
 from ferrule.cli.options import MODES, PlainError, json_option, settings_for
 from ferrule.cli.output import print_table, write, write_json
 from ferrule.cli.serve import database_option, missing_service
 from ferrule.cli.words import _, said_of
+from ferrule.service.vocabulary import SCOPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -109,20 +111,14 @@ def _cell(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-_LIMITS = (
-    "rate", "burst", "concurrency", "calls_per_day", "argument_bytes", "result_bytes", "spend_per_day",
-    "spend_per_month",
-)  # fmt: skip
-
-
 @click.group("tenants", help=_("Create, list and change the tenants of `ferrule serve`."))
 def tenants_command() -> None:
     pass
 
 
 def _limit_options(function: Any) -> Any:
-    for name in reversed(_LIMITS):
-        kind = click.FloatRange(min=0) if name.startswith(("rate", "spend")) else click.IntRange(min=0)
+    for name, number in reversed(LIMITS.items()):
+        kind = click.IntRange(min=0) if number is int else click.FloatRange(min=0)
         function = click.option(f"--{name.replace('_', '-')}", type=kind, help=_("A limit; 0 means no limit."))(
             function
         )
@@ -336,9 +332,6 @@ def remove_role(database: str | None, tenant: str, name: str) -> None:
 # `ferrule keys`: the API keys of the service's users.
 
 
-_SCOPES = ("tools", "calls", "approvals", "admin")
-
-
 @click.group("keys", help=_("Create, list, rotate and revoke the API keys of `ferrule serve`."))
 def keys_command() -> None:
     pass
@@ -362,7 +355,7 @@ def list_keys(database: str | None, tenant: str, as_json: bool = False) -> None:
 @keys_command.command("create", help=_("Create a key for a user, and print its secret, which is shown this once."))
 @click.argument("user")
 @click.option("--name", default="", help=_("What the key is for."))
-@click.option("--scope", "scopes", multiple=True, type=click.Choice(_SCOPES), help=_("What it may do. Repeatable."))
+@click.option("--scope", "scopes", multiple=True, type=click.Choice(SCOPES), help=_("What it may do. Repeatable."))
 @click.option(
     "--expires", callback=read_duration, metavar="DURATION", help=_("When it ends: 90s, 15m, 12h or 30d from now.")
 )
@@ -376,7 +369,7 @@ def create_key(
         from ferrule.service.directory import create_key
         from ferrule.service.documents import key_document
 
-        row, secret = create_key(connection, tenant, user, name=name, scopes=scopes or _SCOPES, expires_in=expires)
+        row, secret = create_key(connection, tenant, user, name=name, scopes=scopes or SCOPES, expires_in=expires)
         return key_document(row, secret)
 
     _show_secret(in_store(database, tenant, change, writes=True), as_json)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind, Tool
 from ferrule.pipeline.cleaning import stopped_by
-from ferrule.pipeline.stages import Decision, Verdict
+from ferrule.pipeline.stages import Decision, Mode, Verdict
 
 if TYPE_CHECKING:
     from ferrule.core.call import Effects
@@ -40,20 +39,6 @@ class JudgesEffects(Protocol):
     def decide_effects(self, invocation: Invocation, effects: Effects, session: Session) -> Decision:
         """Whether these effects may be made real. Must be quick and have no effects of its own."""
         ...
-
-
-class Mode(StrEnum):
-    """How much runs without asking."""
-
-    DEFAULT = "default"
-    PLAN = "plan"
-    ACCEPT_EDITS = "accept-edits"
-    DONT_ASK = "dont-ask"
-    BYPASS = "bypass"
-
-    @classmethod
-    def _missing_(cls, value: object) -> Mode:
-        raise ValueError(f"There is no mode {value!r}. Modes are {', '.join(cls)}.")
 
 
 READ_ONLY = Decision(Verdict.ALLOW, phrase("a read-only tool runs freely"))

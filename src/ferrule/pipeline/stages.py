@@ -1,4 +1,4 @@
-"""What the stages of a call hand on to each other: the call, the decision about it, and its limits."""
+"""What the stages of a call hand on to each other: the call, the decision about it, its mode and its limits."""
 
 from __future__ import annotations
 
@@ -51,6 +51,24 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+
+
+class Mode(StrEnum):
+    """How much runs without asking."""
+
+    DEFAULT = "default"
+    PLAN = "plan"
+    ACCEPT_EDITS = "accept-edits"
+    DONT_ASK = "dont-ask"
+    BYPASS = "bypass"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Mode:
+        raise ValueError(f"There is no mode {value!r}. Modes are {', '.join(cls)}.")
+
+
+LOOSEST_FIRST = (Mode.BYPASS, Mode.ACCEPT_EDITS, Mode.DEFAULT, Mode.DONT_ASK, Mode.PLAN)
+"""The modes from the one in which most runs without asking to the one in which least does."""
 
 
 class Verdict(StrEnum):

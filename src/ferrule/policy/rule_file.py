@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined, phrase
-from ferrule.pipeline.stages import Verdict
+from ferrule.pipeline.stages import Mode, Verdict
 from ferrule.policy.commands.parts import Part
 from ferrule.policy.findings import Requests
 from ferrule.policy.patterns import RuleError
@@ -170,11 +170,11 @@ class RuleChecks:
 
 
 _MODES = {
-    "default": "default",
-    "plan": "plan",
-    "acceptEdits": "accept-edits",
-    "dontAsk": "dont-ask",
-    "bypassPermissions": "bypass",
+    "default": Mode.DEFAULT,
+    "plan": Mode.PLAN,
+    "acceptEdits": Mode.ACCEPT_EDITS,
+    "dontAsk": Mode.DONT_ASK,
+    "bypassPermissions": Mode.BYPASS,
 }
 # Names that mean the same under another name here.
 _PATH_TOOLS = {"MultiEdit": "Edit", "NotebookEdit": "Edit", "Write": "Edit", "NotebookRead": "Read", "Grep": "Read",

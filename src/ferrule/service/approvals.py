@@ -25,8 +25,8 @@ from ferrule.records.row import content_of
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import change_user, find_user, note_change
 from ferrule.service.documents import cancelled_text, end_record, kept_arguments, new_id, storable, without_secrets
-from ferrule.service.messages import FINISHED
 from ferrule.service.tables import approvals, calls, events, work
+from ferrule.service.vocabulary import FINISHED
 from ferrule.service.writer import append_audit
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ferrule.service.feed import EventFeed
     from ferrule.service.live import LiveCall
     from ferrule.service.outgoing import Webhooks
+    from ferrule.service.vocabulary import ApprovalDecision, ApprovalScope
     from ferrule.service.writer import GroupWriter
 
 logger = logging.getLogger("ferrule.service")
@@ -236,9 +237,9 @@ class CallApprovals:
         allowed: Allowed,
         approval: str,
         *,
-        decision: Literal["approve", "deny"],
+        decision: ApprovalDecision,
         args_hash: str,
-        scope: Literal["once", "always"],
+        scope: ApprovalScope,
         reason: str,
     ) -> Row[Any]:
         """Decide a pending approval, once: one update of a pending row, whoever else tries at the same time."""
@@ -276,9 +277,9 @@ def decide_approval(
     allowed: Allowed,
     approval: str,
     *,
-    decision: Literal["approve", "deny"],
+    decision: ApprovalDecision,
     args_hash: str | None,
-    scope: Literal["once", "always"] = "once",
+    scope: ApprovalScope = "once",
     reason: str = "",
 ) -> Row[Any]:
     """Decide a pending approval in the tenant's transaction; raises `ApprovalProblem`.

@@ -31,9 +31,9 @@ from ferrule.service.directory import current_call
 from ferrule.service.documents import cancelled_text, new_call_row, new_id
 from ferrule.service.limits import LimitReached
 from ferrule.service.live import LiveCall, can_be_repeated, can_speak, events_of
-from ferrule.service.messages import FINISHED
 from ferrule.service.stored_calls import StoredCalls
 from ferrule.service.tables import calls, work
+from ferrule.service.vocabulary import FINISHED
 from ferrule.service.writer import SOON_WRITTEN, Along, FinishCall, InsertCalls, UsedKey
 
 if TYPE_CHECKING:

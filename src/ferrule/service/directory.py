@@ -21,7 +21,7 @@ from sqlalchemy import delete, insert, select, update
 from ferrule.pipeline.authorise import Verdict
 from ferrule.policy import RuleError
 from ferrule.policy.rules import parse_rules
-from ferrule.service.messages import ADMIN, AREAS, SCOPES, LimitValues, check_name
+from ferrule.service.messages import LimitValues, check_name
 from ferrule.service.tables import (
     api_keys,
     audit_heads,
@@ -33,6 +33,7 @@ from ferrule.service.tables import (
     tenants,
     users,
 )
+from ferrule.service.vocabulary import ADMIN, AREAS, SCOPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

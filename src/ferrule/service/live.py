@@ -13,7 +13,7 @@ from ferrule.core.errors import ErrorKind
 from ferrule.core.events import Done, Partial, Progress
 from ferrule.core.function_tool import FunctionTool
 from ferrule.service.documents import cost_of, error_text, output_of, result_text, shown_time
-from ferrule.service.messages import FINISHED
+from ferrule.service.vocabulary import FINISHED
 from ferrule.service.writer import AddEvent
 
 if TYPE_CHECKING:

@@ -47,9 +47,10 @@ from ferrule.service.database import DatabaseProblem
 from ferrule.service.documents import result_of
 from ferrule.service.http import Forwarded, RequestProblem
 from ferrule.service.limits import LimitReached
-from ferrule.service.messages import FINISHED, CallRequest
+from ferrule.service.messages import CallRequest
 from ferrule.service.sessions import TooManySessions
 from ferrule.service.tables import idempotency_keys
+from ferrule.service.vocabulary import FINISHED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping

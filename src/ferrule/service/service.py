@@ -215,12 +215,7 @@ class Service:
             recorders=[self.records, LogRecorder(names=True), *([telemetry.recorder] if telemetry is not None else [])],
             tracer=telemetry.tracer if telemetry is not None else None,
             hooks=build_hooks(everything),
-            limits=Limits(
-                timeout=everything.limits.timeout,
-                result_chars=everything.limits.result_chars,
-                argument_bytes=everything.limits.argument_bytes,
-                concurrency=everything.limits.concurrency,
-            ),
+            limits=Limits(**asdict(everything.limits)),
             environment=self._session_environment,
             remote=self._app.remote,
         )

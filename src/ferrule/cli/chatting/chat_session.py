@@ -27,6 +27,7 @@ from ferrule.cli.words import _
 from ferrule.core.errors import ToolError
 from ferrule.core.loops import on_signal
 from ferrule.core.model import ModelError, Prepares, UserMessage
+from ferrule.pipeline.stages import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -181,7 +182,7 @@ StopsTurn: TypeAlias = "Callable[[Chat, str], bool | None]"
 _COMMAND = re.compile(r"/[\w:-]+(?!\S)")
 _TICK = 0.08
 _LEFT_BY_SIGNAL = {"SIGTERM": 143, "SIGHUP": 129}
-_CYCLE = ("default", "accept-edits", "plan")
+_CYCLE = (Mode.DEFAULT, Mode.ACCEPT_EDITS, Mode.PLAN)
 """The modes of Shift-Tab. Those that refuse or run everything are chosen by name, not by a slip of a key."""
 
 
@@ -288,8 +289,6 @@ class Chat:
 
     @mode.setter
     def mode(self, mode: str) -> None:
-        from ferrule.pipeline.authorise import Mode
-
         self._chosen_mode = mode
         if self._assistant is not None:
             self._policy.mode = Mode(mode)
