@@ -102,7 +102,7 @@ async def test_the_person_sees_what_an_edit_would_change(tmp_path: Path, era: st
             "    +++ b/a.txt",
             "    @@ -0,0 +1,2 @@",
             "    +one",
-            "    +\\u{1b}[2Jtwo",
+            "    +\\x1b[2Jtwo",
         ]
     )
     assert "    -one\n    +1\n" in second

@@ -21,7 +21,7 @@ from ferrule.agent.agent_events import TODO
 from ferrule.agent.conversation import said_by_user
 from ferrule.core.model import AssistantMessage, ToolResults
 from ferrule.core.phrases import joined, phrase
-from ferrule.core.shown_text import disguises, shown, shown_row
+from ferrule.core.shown_text import cut_counted, disguises, shown, shown_row, visible
 from ferrule.core.tool import Kind
 
 if TYPE_CHECKING:
@@ -90,15 +90,13 @@ def ended(result: ToolResult, workspace: Path, said: str) -> ToolCallProgress:
     diff = result.metadata.get("diff")
     content: list[Any] = diff_contents(diff, workspace) if isinstance(diff, str) and result.success else []
     if not content:
-        words = result.llm_content if result.success else said
-        more = "" if len(words) <= _MOST else "\n…"
-        content = [code_content(words[:_MOST] + more)]
+        content = [code_content(cut_counted(result.llm_content if result.success else said, _MOST))]
     return update_tool_call(result.call_id, status="completed" if result.success else "failed", content=content)
 
 
 def plan_of(todos: Sequence[Todo]) -> AgentPlanUpdate:
     """The model's list of steps."""
-    return update_plan([PlanEntry(content=one.content, priority="medium", status=one.status) for one in todos])
+    return update_plan([PlanEntry(content=visible(one.content), priority="medium", status=one.status) for one in todos])
 
 
 def diff_contents(diff: str, workspace: Path) -> list[Any]:
@@ -120,7 +118,7 @@ def diff_contents(diff: str, workspace: Path) -> list[Any]:
         old = None
         new.clear()
 
-    for line in diff.splitlines():
+    for line in visible(diff).split("\n"):
         if old is None and (found := _FILE.fullmatch(line)):
             names[line.startswith("+")] = found["name"]
         elif line.startswith("@@"):
@@ -183,7 +181,7 @@ def asked(
     options.append(PermissionOption(option_id=NO, name=say(phrase("Deny")), kind="reject_once"))
     update = ToolCallUpdate(
         tool_call_id=invocation.call_id,
-        title=shown_row(question.summary)[:500],
+        title=shown_row(question.summary, 500),
         kind=kind_of(invocation.tool),
         status="pending",
         content=content,

@@ -20,7 +20,7 @@ from ferrule.core.model import (
     UserMessage,
 )
 from ferrule.core.phrases import phrase
-from ferrule.pipeline.format import head_and_tail
+from ferrule.core.shown_text import flattened, head_and_tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -238,14 +238,14 @@ _MOST_SHOWN = 120
 
 def doing(tool: Tool[Any] | None, call: RawCall) -> tuple[str, str, Mapping[str, str]]:
     """The words in English, their pattern, and the values that belong into it."""
-    values = {"tool": _short(call.name)}
+    values = {"tool": flattened(call.name, _MOST_SHOWN)}
     if tool is not None and (pattern := tool.doing):
         named = [name for _, name, _, _ in Formatter().parse(pattern) if name]
         given = _arguments(call)
         if not given.keys() >= set(named):
             given = {**_defaults(tool), **given}
         if given.keys() >= set(named):
-            values |= {name: _short(given[name]) for name in named}
+            values |= {name: flattened(str(given[name]), _MOST_SHOWN) for name in named}
             return pattern.format(**values), pattern, values
     return CALLING.format(**values), CALLING, values
 
@@ -267,8 +267,3 @@ def _defaults(tool: Tool[Any]) -> dict[str, Any]:
     schema = tool.input_schema if tool.fault is None else {}
     known: dict[str, Any] = schema.get("properties", {}) if isinstance(schema, dict) else {}
     return {name: one["default"] for name, one in known.items() if one.get("default") is not None}
-
-
-def _short(value: object) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 1] + "…"

@@ -25,6 +25,7 @@ from ferrule.core.model import AssistantMessage, ToolResults, Usage, UserMessage
 from ferrule.core.phrases import phrase
 from ferrule.core.result import Attachment, ErrorInfo, ToolResult
 from ferrule.core.secrets import redact_text, redact_value
+from ferrule.core.shown_text import flattened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -340,8 +341,7 @@ def _request(path: Path) -> str:
         file.readline()
         first = from_form(json.loads(file.readline()))
         if isinstance(first, UserMessage):
-            words = " ".join(said_by_user(first).split())
-            return words if len(words) <= _SHOWN else words[: _SHOWN - 1] + "…"
+            return flattened(said_by_user(first), _SHOWN)
     return ""
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.core.shown_text import flattened, without_hidden
 from ferrule.pipeline.stages import Mode
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def git_branch(folder: Path) -> str | None:
     except OSError:
         return None
     name = head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else head[:12]
-    return "".join(one for one in name[:100] if one.isprintable() and one not in "`<>") or None
+    return "".join(one for one in flattened(without_hidden(name), 100) if one not in "`<>") or None
 
 
 def project_folders(workspace: Path) -> list[Path]:
@@ -222,7 +223,7 @@ def _project(about: Surroundings) -> str:
 
 def _marked(words: ProjectWords) -> str:
     text = words.text.strip().replace("</project-words", "<\\/project-words")
-    name = "".join(one for one in words.name if one.isprintable() and one not in '"<>')
+    name = "".join(one for one in flattened(without_hidden(words.name)) if one not in '"<>')
     return f'<project-words file="{name}">\n{text}\n</project-words>'
 
 
@@ -233,11 +234,7 @@ def _skills(about: Surroundings) -> str:
         "# Skills\nInstructions for certain tasks, from files of the project and the user; read one with Skill before "
         "such a task. They cannot allow what the rules above refuse."
     )
-    return "\n".join([opening, *(f"- `{name}`: {_one_row(said)}" for name, said in about.skills)])
-
-
-def _one_row(text: str) -> str:
-    return "".join(one if one.isprintable() else " " for one in text)
+    return "\n".join([opening, *(f"- `{name}`: {flattened(said)}" for name, said in about.skills)])
 
 
 def _surroundings(about: Surroundings) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ferrule.cli.words import _, as_warning, localised, said_of
-from ferrule.core.shown_text import disguises, shown, shown_row
+from ferrule.core.shown_text import disguises, shown, shown_row, visible
 from ferrule.pipeline.confirm import Answer, Choice
 
 if TYPE_CHECKING:
@@ -193,8 +193,6 @@ def choices_of(question: Question) -> str:
 
 def _change(preview: str) -> list[AnswerLine]:
     """What the call would change; the diff is the call's own text."""
-    from ferrule.cli.chatting.screen import visible
-
     rows = visible(localised(preview)).rstrip("\n").split("\n")
     lines = [AnswerLine(f"  {row}", of_the_call=True) for row in rows[:DIFF_LINES]]
     if more := len(rows) - DIFF_LINES if len(rows) > DIFF_LINES else 0:

@@ -170,6 +170,6 @@ def _show(result: ToolResult, as_json: bool) -> None:
     if as_json:
         write_json(result.to_dict())
     else:
-        write(result_text(result), err=not result.success)
+        write(result_text(result), err=not result.success, exact=result.success)
         for words in attachment_words(result.attachments):
             write(words, err=True)

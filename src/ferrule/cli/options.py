@@ -303,7 +303,7 @@ def piped_context() -> str:
         return ""
     text = _read()
     if len(text) > MOST_CHARACTERS:
-        from ferrule.pipeline.format import head_and_tail
+        from ferrule.core.shown_text import head_and_tail
 
         text, left_out = head_and_tail(text, MOST_CHARACTERS)
         warn(_("Standard input was too long: {count} characters in the middle were left out.").format(count=left_out))

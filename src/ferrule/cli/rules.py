@@ -20,12 +20,13 @@ from ferrule.cli.options import (
     warn,
     workspace_option,
 )
-from ferrule.cli.output import for_stdout, print_table, write, write_json, write_styled
+from ferrule.cli.output import print_table, write, write_json, write_styled
 from ferrule.cli.words import _, details_of, localised, result_text
 from ferrule.core.call import RawCall
 from ferrule.core.context import Session
 from ferrule.core.errors import Stopped
 from ferrule.core.phrases import said_by
+from ferrule.core.shown_text import visible
 from ferrule.pipeline.format import format_stopped
 from ferrule.pipeline.run import Runtime, attempt
 from ferrule.pipeline.stages import Verdict
@@ -305,4 +306,4 @@ def _word(name: str) -> str:
 def _write_verdict(before: str, verdict: str, after: str) -> None:
     """A line with the verdict in its colour; whatever else is in it was written by others."""
     styled = click.style(_word(verdict), fg=_COLOURS[verdict])
-    write_styled(f"{for_stdout(before)}{styled}{for_stdout(after)}")
+    write_styled(f"{visible(before)}{styled}{visible(after)}")

@@ -260,7 +260,7 @@ class TextReport:
 
     def _end(self, event: TurnEnded) -> None:
         if event.text.strip():
-            write(event.text.strip())
+            write(event.text.strip(), exact=True)
         if event.problem:
             write(as_error(localised(joined(" ", [event.problem, event.suggestion]))), err=True)
 

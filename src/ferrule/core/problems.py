@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.core.errors import DefinitionError, ToolError
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import Phrase, glued, joined, phrase
+from ferrule.core.shown_text import cut, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -132,8 +133,7 @@ def show(value: Any, limit: int = 60) -> str:
     if isinstance(value, str):
         if len(value) <= limit and value.isalnum():
             return f'"{value}"'
-        text = value if len(value) <= limit else value[: limit - 1] + "…"
-        return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+        return quoted(cut(value, limit))
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -391,7 +391,7 @@ def _outline(before: bytes) -> str:
         if part in "{}[],:":
             shown = f"{part} " if part in ",:" else part
         elif part[0] == '"' and following == ":" and part is not tokens[-1]:
-            shown = part if len(part) <= 30 else part[:29] + '…"'
+            shown = part if len(part) <= 30 else f'{cut(part, 30)}"'
         else:
             shown = "…"
         if len(outline) + len(shown) > _OUTLINE:

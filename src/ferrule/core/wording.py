@@ -26,6 +26,7 @@ from ferrule.core.problems import (
     wrong_key,
     wrong_type,
 )
+from ferrule.core.shown_text import cut, flattened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -122,9 +123,7 @@ def kind_of(prop: dict[str, Any], root: dict[str, Any]) -> str:
 def hint(prop: dict[str, Any], root: dict[str, Any]) -> str:
     """What a missing field should hold: ` (expected number: How much.)`; empty where nothing is said of it."""
     kind = kind_of(prop, root)
-    about = " ".join(str(prop.get("description") or "").split())
-    if len(about) > _ABOUT_CHARS:
-        about = about[: _ABOUT_CHARS - 1] + "…"
+    about = flattened(str(prop.get("description") or ""), _ABOUT_CHARS)
     if kind and about:
         return phrase(" (expected {kind}: {about})", kind=kind, about=about)
     return phrase(" (expected {kind})", kind=kind) if kind else ""
@@ -533,7 +532,9 @@ WORDS: dict[str, Words] = {
     "MinProperties": _too_few("field"),
     "MaxProperties": _too_many("field"),
     "UnevaluatedItems": lambda kind, path, value: Problem(
-        path, "length", phrase("items not allowed: {items}", items=_cut(kind.unexpected))
+        path,
+        "length",
+        phrase("items not allowed: {items}", items=", ".join(cut(str(one), 60) for one in kind.unexpected[:SHOWN])),
     ),
     "UniqueItems": lambda kind, path, value: Problem(path, "value", _twins(value)),
     "Contains": _said("value", _CONTAINS),
@@ -563,10 +564,6 @@ WORDED = frozenset(WORDS) | {
     "PropertyNames", "Type",
 }  # fmt: skip
 """Every finding that has words of ours."""
-
-
-def _cut(texts: Iterable[Any]) -> str:
-    return ", ".join(str(text)[:60] for text in list(texts)[:SHOWN])
 
 
 def _true_path(parts: Iterable[PathPart], value: Any) -> Place:

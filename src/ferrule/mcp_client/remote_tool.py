@@ -19,6 +19,7 @@ from ferrule.core.description import Description
 from ferrule.core.errors import ErrorKind
 from ferrule.core.function_tool import RawTool
 from ferrule.core.result import ErrorInfo, ToolResult, words_for_attached
+from ferrule.core.shown_text import cut, cut_counted, visible
 from ferrule.mcp_client.bounds import ATTACHMENTS, DESCRIPTION_CHARS, SCHEMA_BYTES, SCHEMA_DEPTH, TOOLS
 from ferrule.workspace.data_folder import read_json, write_json
 
@@ -150,10 +151,23 @@ def read_definition(payload: Mapping[str, Any]) -> Definition:
     for what, schema in (("its schema", read.schema), ("its output schema", read.output_schema)):
         if schema is not None:
             _check(what, schema)
-    if len(read.description) > DESCRIPTION_CHARS:
-        left_out = len(read.description) - DESCRIPTION_CHARS
-        kept["description"] = f"{read.description[:DESCRIPTION_CHARS]}\n[… {left_out:,} characters left out …]"
-    return Definition(kept)
+    kept["description"] = cut_counted(read.description, DESCRIPTION_CHARS)
+    return Definition(_visible(kept))
+
+
+_VALUES = frozenset({"default", "const", "enum", "examples"})
+_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions"})
+
+
+def _visible(told: Any, key: str = "") -> Any:
+    """A definition whose titles and descriptions hide nothing; values, which a caller gives exactly, stay."""
+    if isinstance(told, dict):
+        values = frozenset[str]() if key in _NAMED else _VALUES
+        fields = cast("dict[str, Any]", told).items()
+        return {name: one if name in values else _visible(one, name) for name, one in fields}
+    if isinstance(told, list):
+        return [_visible(one) for one in cast("list[Any]", told)]
+    return visible(told) if isinstance(told, str) and key in ("title", "description") else told
 
 
 def _check(what: str, schema: dict[str, Any]) -> None:
@@ -340,11 +354,10 @@ def _failed(result: ToolResult) -> ToolResult:
     found = result.error or ErrorInfo(ErrorKind.EXECUTION, "")
     kind = ErrorKind.EXECUTION if found.kind is ErrorKind.UNKNOWN else found.kind
     message = found.message.strip() or "The tool failed and did not say why."
-    if len(message) > _LONGEST_ERROR:
-        message = message[: _LONGEST_ERROR - 1] + "…"
+    message = cut(message, _LONGEST_ERROR)
     result.error = ErrorInfo(kind, message, found.details, found.suggestion)
     result.llm_content = result.error.words
-    result.display_content = message.partition("\n")[0][:200]
+    result.display_content = cut(message.partition("\n")[0], 200)
     return result
 
 

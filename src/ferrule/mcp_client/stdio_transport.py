@@ -37,6 +37,7 @@ from pydantic_core import from_json
 
 from ferrule.core.json_values import MESSAGE_VALUES, has_too_many_values
 from ferrule.core.phrases import glued, phrase, said_by
+from ferrule.core.shown_text import well_formed
 from ferrule.mcp_client import bounds
 from ferrule.mcp_client.bounds import Pace
 from ferrule.mcp_client.failures import NO_MESSAGE, Malformed
@@ -140,7 +141,7 @@ def read_line(line: bytes) -> Any:
         text = json.dumps(json.loads(line), ensure_ascii=False)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    return from_json(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
+    return from_json(well_formed(text))
 
 
 # An MCP server that is a program: spoken to over its standard streams, and nothing of it is left behind.

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 from ferrule.core.elicitation import Elicited
 from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
 from ferrule.core.loops import elsewhere, start_task
-from ferrule.core.shown_text import disguises, shown, shown_row
+from ferrule.core.shown_text import cut_counted, disguises, shown, shown_row
 from ferrule.core.tool import Kind
 from ferrule.pipeline.confirm import Answer, Choice
 
@@ -282,8 +282,6 @@ QUESTION_SECONDS = 600.0
 MOST_SHOWN = 20_000
 """Characters of a question; a client could not show more of it."""
 _LONGEST_ROW = 500
-_DOTS = r"\u{2026}"
-"""How three dots in one character are shown; in a change they disguise nothing, and its own last line has them."""
 _MOST_REASON = 2000
 _TITLED = "2025-11-25"
 
@@ -347,7 +345,7 @@ def _change(question: Question) -> list[str]:
     """What the call would change; nothing for a call of which that cannot be told."""
     if not question.preview:
         return []
-    lines = [f"    {_clipped(shown(row).replace(_DOTS, '…'))}" for row in question.preview.rstrip("\n").split("\n")]
+    lines = [f"    {cut_counted(shown(row), _LONGEST_ROW)}" for row in question.preview.rstrip("\n").split("\n")]
     whole = len(lines)
     while sum(map(len, lines)) > MOST_SHOWN // 2:  # a change must not be too long to be asked about
         del lines[len(lines) // 2 :]
@@ -425,7 +423,3 @@ def _what_allows(question: Question) -> str:
     if question.invocation.tool.kind is Kind.WRITE:
         helps += " `--mode accept-edits` lets every edit inside the workspace run."
     return helps
-
-
-def _clipped(row: str) -> str:
-    return row if len(row) <= _LONGEST_ROW else f"{row[:_LONGEST_ROW]}… ({len(row) - _LONGEST_ROW:,} more characters)"

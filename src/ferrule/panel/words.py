@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gettext
 import json
-import re
 from datetime import datetime
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ferrule.core.shown_text import shown, shown_row
+from ferrule.core.shown_text import cut_counted, shown, shown_row, visible_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,8 +23,6 @@ if find_spec("jinja2") is None:  # said at the start, while it is imported with 
 LANGUAGES = ("en", "zh")
 HERE = Path(__file__).parent
 _MOST_SHOWN = 200_000
-_TURNING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Characters that turn the direction of the text after them, and are not seen themselves."""
 
 
 def _(message: str) -> str:
@@ -69,11 +66,9 @@ PROBLEMS = {
 
 
 def shown_json(value: Any) -> str:
-    """A value as a reader wants it: text as it is, all else as indented JSON; bounded, and in one direction."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-    text = _TURNING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-    left = len(text) - _MOST_SHOWN
-    return text if left <= 0 else f"{text[:_MOST_SHOWN]}\n… (+{left:,})"
+    """A value as a reader wants it: text as it is, all else as indented JSON; bounded."""
+    text = value if isinstance(value, str) else visible_json(json.dumps(value, ensure_ascii=False, indent=2))
+    return cut_counted(text, _MOST_SHOWN)
 
 
 def shown_visibly(value: Any) -> str:

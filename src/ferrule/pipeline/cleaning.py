@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
 from ferrule.core.phrases import Phrase, joined, phrase
 from ferrule.core.secrets import redact_text, redact_value
+from ferrule.core.shown_text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +70,7 @@ def _clean(text: str, workspace: Path | None, added: Sequence[Path]) -> str:
     text = _ABSOLUTE.sub(_shorten, text)
     if roots:
         text = _KEPT.sub(lambda found: roots[int(found[1])] if int(found[1]) < len(roots) else found[0], text)
-    return text if len(text) <= _MOST else text[: _MOST - 1] + "…"
+    return cut(text, _MOST)
 
 
 def _names_of(folder: Path) -> list[str]:

@@ -13,9 +13,10 @@ from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
-from ferrule.core.phrases import joined, phrase
+from ferrule.core.phrases import Phrase, joined, phrase
 from ferrule.core.problems import InvalidParams
 from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult, words_for_attached
+from ferrule.core.shown_text import cut, head_and_tail, hidden_in, visible, well_formed
 from ferrule.pipeline.cleaning import clean_exception, clean_text
 from ferrule.pipeline.validate import listed_problem
 
@@ -148,7 +149,7 @@ def _bounded(
         text, left_out = head_and_tail(text, most)
         metadata["characters_left_out"] = metadata.get("characters_left_out", 0) + left_out
         attachments = [replace(one, after=None) for one in attachments]  # the words they stood between are not there
-    display = _first_line(text) if display is None else _shortened(well_formed(display), most)
+    display = _first_line(text) if display is None else cut(well_formed(display), most)
     if invocation.repairs:
         metadata["repairs"] = list(invocation.repairs)
     return ToolResult(invocation.call_id, tool.name, True, text, display, value, None, metadata, attachments)
@@ -156,17 +157,22 @@ def _bounded(
 
 def format_stopped(call_id: str, tool: str, stopped: Stopped) -> ToolResult:
     """The result of a call that ended early."""
-    message = _shortened(well_formed(stopped.message), _ERROR)
-    suggestion = _shortened(well_formed(stopped.suggestion), _ERROR) if stopped.suggestion else None
+    message = _words(stopped.message)
+    suggestion = _words(stopped.suggestion) if stopped.suggestion else None
     error = ErrorInfo(stopped.kind, message, stopped.details, suggestion)
     return ToolResult(
         call_id, tool, False, error.words, _first_line(message), None, error, {"stage": str(stopped.stage)}
     )
 
 
+def _words(text: str) -> str:
+    """What a model and a user are told, whoever wrote the words in it."""
+    return cut(text.mapped(visible) if isinstance(text, Phrase) and hidden_in(text) else visible(text), _ERROR)
+
+
 def with_notes(result: ToolResult, notes: Sequence[str]) -> ToolResult:
     """The same result, which also says what nobody asked about: that the history was lost, say."""
-    words = "\n".join([result.llm_content, *(f"[{well_formed(note)}]" for note in notes)])
+    words = "\n".join([result.llm_content, *(f"[{visible(note)}]" for note in notes)])
     return replace(result, llm_content=words, metadata={**result.metadata, "notes": list(notes)})
 
 
@@ -232,38 +238,10 @@ def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
         ) from None
 
 
-def well_formed(text: str) -> str:
-    """Text that every encoder takes: half surrogate pairs become U+FFFD."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
-
-
-def head_and_tail(text: str, most: int) -> tuple[str, int]:
-    """Both ends of a long text with the exact number of characters left out between them."""
-    half = most // 2
-    slack = min(200, half // 4)  # an end may give up so much for a cut between lines
-    head, tail = text[:half], text[len(text) - (most - half) :]
-    if (cut := head.rfind("\n")) > half - slack:
-        head = head[: cut + 1]
-    if 0 <= (cut := tail.find("\n")) < slack:
-        tail = tail[cut + 1 :]
-    left_out = len(text) - len(head) - len(tail)
-    return f"{head}\n[… {left_out:,} of {len(text):,} characters left out …]\n{tail}", left_out
-
-
 def _first_line(text: str) -> str:
     if len(text) <= _DISPLAY and "\n" not in text:
         return text if text == (bare := text.strip()) else bare  # a phrase stays one
-    return _shortened(text[: 4 * _DISPLAY].lstrip().partition("\n")[0].rstrip(), _DISPLAY)
-
-
-def _shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return cut(text[: 4 * _DISPLAY].lstrip().partition("\n")[0].rstrip(), _DISPLAY)
 
 
 # Results that may be used again (P7): the same tool, version, parameters, caller and place.

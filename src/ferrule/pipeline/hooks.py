@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.phrases import glued, phrase, said_by
+from ferrule.core.shown_text import cut_counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -154,9 +155,7 @@ def _changed(
 
 
 def _bounded(words: str | None) -> list[str]:
-    if not words:
-        return []
-    return [words if len(words) <= _MOST_CONTEXT else f"{words[:_MOST_CONTEXT]}… (cut)"]
+    return [cut_counted(words, _MOST_CONTEXT)] if words else []
 
 
 def _refused(invocation: Invocation, hook: Hook, why: str) -> Stopped:

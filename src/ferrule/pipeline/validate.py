@@ -14,6 +14,7 @@ from ferrule.core.nearest import nearest
 from ferrule.core.phrases import Phrase, joined, phrase
 from ferrule.core.problems import HALF_PAIR, InvalidParams, PathPart, Problem, json_type, own_problems, schema_at, show
 from ferrule.core.secrets import is_secret_name
+from ferrule.core.shown_text import cut, one_line
 from ferrule.core.tool import Invocation
 from ferrule.pipeline.cleaning import clean_exception, clean_text
 
@@ -73,7 +74,7 @@ def _unknown(source: ToolSource, name: Any) -> Stopped:
 
 
 def _quoted(name: Any) -> str:
-    return f"`{name}`" if isinstance(name, str) and name.isprintable() and len(name) <= 80 else show(name)
+    return f"`{name}`" if isinstance(name, str) and len(name) <= 80 and one_line(name) == name else show(name)
 
 
 # Mends what models often get wrong, only where there is one reading, and says what was done.
@@ -527,16 +528,6 @@ def as_json(tool: Tool[Any], arguments: Mapping[str, Any] | None) -> bytes:
         raise _invalid(tool, [plain_problem(arguments, error)]) from None
 
 
-def _cut(text: str) -> str:
-    """A model may send a key or a value of any length, and must not get all of it back."""
-    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
-
-
-def _cut_value(text: str) -> str:
-    """What is filled into a phrase that is too long, so that it stays one."""
-    return text if len(text) <= _SHOWN_VALUE else text[: _SHOWN_VALUE - 1] + "…"
-
-
 def _defined_wrongly(tool: Tool[Any], error: DefinitionError) -> Stopped:
     logger.warning("Tool %s cannot be called: %s", tool.name, error)
     return Stopped(
@@ -598,8 +589,9 @@ def listed_problem(problem: Problem) -> dict[str, str]:
     where, message = problem.where, _fit(problem)
     if len(where) + len(message) > _SHOWN_CHARACTERS:
         if isinstance(message, Phrase) and len(message) > _SHOWN_CHARACTERS:
-            message = message.mapped(_cut_value)
-        where, message = _cut(where), _cut(message)
+            message = message.mapped(lambda value: cut(value, _SHOWN_VALUE))  # so that it stays a phrase
+        # A model may send a key or a value of any length, and must not get all of it back.
+        where, message = cut(where, _SHOWN_CHARACTERS), cut(message, _SHOWN_CHARACTERS)
     return {"path": where, "code": problem.code, "message": message}
 
 

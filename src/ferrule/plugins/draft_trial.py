@@ -91,13 +91,12 @@ async def _call(order: dict[str, Any], path: Path, tell: Any) -> None:
 def _try_out(order: dict[str, Any], path: Path, watch: _Watch, tell: Any) -> None:
     from ferrule.core.lint import lint_tool
     from ferrule.plugins.discovery import discover_file
-    from ferrule.plugins.plugin import one_line
 
     tell(step="while it was loaded")
     with watch.listening():
         found = discover_file(path)
     tools = [tool for plugin in found.plugins for tool in plugin.tools]
-    problems = [one_line(one.reason) for one in found.broken]
+    problems = [one.reason for one in found.broken]
     if not problems and [one.name for one in tools] != [order["name"]]:
         problems = [f"It offers {', '.join(f'`{one.name}`' for one in tools) or 'no tool'}, not `{order['name']}`."]
     if not problems and tools[0].kind != order["kind"]:

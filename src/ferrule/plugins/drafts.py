@@ -13,7 +13,6 @@ import json
 import os
 import re
 import sys
-import unicodedata
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.description import parse_docstring
+from ferrule.core.shown_text import hidden_in
 from ferrule.core.tool import Kind
 from ferrule.workspace.data_folder import data_folder
 
@@ -213,7 +213,7 @@ def _other_tools(tree: ast.Module) -> Iterator[str]:
 def _hidden_text(code: str) -> Iterator[str]:
     """What a user who reads the code would not see."""
     for number, line in enumerate(code.split("\n"), 1):
-        if any(unicodedata.category(one) in ("Cf", "Cc") and one not in "\t\r" for one in line) or "\r" in line[:-1]:
+        if hidden_in(line.removesuffix("\r")):
             yield f"Line {number}: it has characters that cannot be seen; write them as escapes, such as `\\u200b`."
         if _GAP.search(line):
             yield f"Line {number}: it has a gap that hides what follows; break the line there."

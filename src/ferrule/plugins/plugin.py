@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import DefinitionError
 from ferrule.core.phrases import phrase
+from ferrule.core.shown_text import flattened
 from ferrule.core.signatures import signature_of
 from ferrule.core.tool import Tool, refuse_hidden
 
@@ -193,7 +194,7 @@ def _needed_arguments(cls: type[Tool[Any]]) -> list[str]:
 def _no_tool(value: Any) -> str:
     if inspect.isroutine(value):
         return f"`TOOLS` lists a plain function, `{getattr(value, '__name__', '?')}`; decorate it with @tool"
-    return one_line(f"`TOOLS` must be a list of tools, but has {_shown(value)}")
+    return flattened(f"`TOOLS` must be a list of tools, but has {_shown(value)}", _MOST_CHARACTERS)
 
 
 def _shown(value: Any) -> str:
@@ -215,13 +216,7 @@ def reason_of(error: BaseException, file: str = "", line: int | None = None) -> 
     if steps and steps[-1][0] != file:
         name, number = steps[-1]
         elsewhere = f" ({Path(name).name}, line {number})"
-    return f"{where}{one_line(_words(error))}{elsewhere}"
-
-
-def one_line(text: str) -> str:
-    """The text as one line of bounded length."""
-    text = " ".join(text.split())
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+    return f"{where}{flattened(_words(error), _MOST_CHARACTERS)}{elsewhere}"
 
 
 def _steps(error: BaseException, file: str) -> Iterable[tuple[str, int]]:

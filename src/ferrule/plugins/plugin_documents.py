@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 import ferrule
 from ferrule.core.errors import ErrorKind, MissingExtra, ToolError
 from ferrule.core.phrases import phrase, said_by, translated
+from ferrule.core.shown_text import cut
 from ferrule.mcp_client.remote_tool import tool_name
 from ferrule.plugins.consent import (
     NotAgreed,
@@ -94,17 +95,12 @@ def _question_document(question: PluginQuestion) -> dict[str, Any]:
         "widens": question.widens,
         "tools": [
             {
-                "name": one.name[:_MOST_LINE], "how": one.how, "description": _bounded(one.description),
-                "diff": [_bounded(line) for line in one.diff],
+                "name": cut(one.name, _MOST_LINE), "how": one.how, "description": cut(one.description, _MOST_LINE),
+                "diff": [cut(line, _MOST_LINE) for line in one.diff],
             }
             for one in question.tools
         ],
     }  # fmt: skip
-
-
-def _bounded(text: str) -> str:
-    """As much as somebody reads; the digest of the question is over all of it."""
-    return text if len(text) <= _MOST_LINE else f"{text[:_MOST_LINE]} …"
 
 
 def _answer(

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ferrule.core.secrets import may_hold_secret, redact_text, redact_value
+from ferrule.core.shown_text import cut_counted
 
 __all__ = ["KeptArguments", "keep_arguments", "keep_text", "redact_text", "redact_value"]
 
@@ -55,8 +56,7 @@ def keep_reason(text: str) -> str:
 
 def keep_text(text: object, limit: int = 2_000) -> str:
     """Words as they go into a record: without secrets, without what SQLite cannot store, and not endless."""
-    words = without_surrogates(redact_text(str(text)))
-    return words if len(words) <= limit else f"{words[:limit]}… ({len(words)} characters)"
+    return cut_counted(without_surrogates(redact_text(str(text))), limit)
 
 
 def without_surrogates(text: str) -> str:

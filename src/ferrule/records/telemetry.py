@@ -19,6 +19,7 @@ from time import time
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import ErrorKind, MissingExtra, Stopped, ToolError
+from ferrule.core.shown_text import one_line
 from ferrule.core.tool import description_of
 from ferrule.pipeline.execute import ToolFailed
 from ferrule.records.redact import keep_arguments, keep_text, redact_text, redact_value
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 
 _calls = logging.getLogger("ferrule.calls")
 _registry = logging.getLogger("ferrule.registry")
-
-_UNSAFE = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {0x2028: " ", 0x2029: " "}
 
 
 _UNSAID: dict[str, Any] = {
@@ -224,7 +223,7 @@ def _fields(tool: str, call_id: str, session: str, caller: Caller) -> dict[str, 
 
 def _word(text: str, limit: int = 200) -> str:
     """What a model wrote, fit for a log: no secrets, and no line breaks or escapes that forge other lines."""
-    return keep_text(text, limit).translate(_UNSAFE)
+    return one_line(keep_text(text, limit))
 
 
 _often = lru_cache(maxsize=1024)(_word)

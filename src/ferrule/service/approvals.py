@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sqlalchemy import delete, insert, select, update
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.shown_text import cut_counted
 from ferrule.pipeline.cleaning import clean_text, relative_paths
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.plugins.drafts import DRAFT_TOOL
@@ -448,14 +449,8 @@ def said_in_question(
         "warning": clean_text(warning, workspace) if warning else None, "rule": relative(rule),
         "rules": [relative(one) for one in rules], "covers": clean_text(covers, workspace),
         "not_covers": clean_text(not_covers, workspace), "effects": effects,
-        "preview": _bounded(relative_paths(preview, workspace)),
+        "preview": cut_counted(relative_paths(preview, workspace), _MOST_PREVIEW),
     }  # fmt: skip
-
-
-def _bounded(preview: str) -> str:
-    """What a call would change, as much of it as anybody reads before they decide."""
-    left = len(preview) - _MOST_PREVIEW
-    return preview if left <= 0 else f"{preview[:_MOST_PREVIEW]}\n… {left:,} more characters\n"
 
 
 def question_of(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import ToolError
 from ferrule.core.phrases import phrase
+from ferrule.core.shown_text import controls_in
 from ferrule.toolbox.child import ChildAnswer
 from ferrule.toolbox.events import (
     ASK_USER,
@@ -474,7 +475,7 @@ def _checked_rule(text: str, start: Moment) -> str:
 
 
 def _checked(what: str, text: str) -> str:
-    if found := re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]", text.replace("\r\n", "\n")):
+    if found := controls_in(text.replace("\r\n", "\n")):
         raise invalid(
             phrase("`{what}` contains the control character U+{code}.", what=what, code=f"{ord(found[0]):04X}"),
             phrase("Leave it out."),

@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
+from ferrule.core.shown_text import cut, without_hidden
 from ferrule.toolbox.caldav import events_in
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ SECONDS_FOR_ONE = 1.0
 _LONGEST_TEXT = 2_000
 _DEEPEST = 10
 ASK_USER = phrase("Ask the user to change it in their calendar program.")
-_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069]")
 
 
 class TooManyOccurrences(BaseException):
@@ -215,8 +215,7 @@ def _zone_name(moment: datetime) -> str:
 
 
 def _plain(value: object, most: int = _LONGEST_TEXT) -> str:
-    text = _UNSEEN.sub("", "" if value is None else str(value)).encode("utf-8", "replace").decode()
-    return text if len(text) <= most else f"{text[:most]}…"
+    return cut(without_hidden("" if value is None else str(value)), most)
 
 
 def _listed(value: Any) -> list[Any]:

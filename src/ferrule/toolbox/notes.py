@@ -19,6 +19,7 @@ from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.function_tool import tool
 from ferrule.core.phrases import phrase
 from ferrule.core.result import Output
+from ferrule.core.shown_text import cut, flattened
 from ferrule.toolbox.accounts import AccountCheck
 from ferrule.toolbox.front_matter import property_edits
 from ferrule.toolbox.markdown_note import Note, Operation, alike, section_edits
@@ -124,10 +125,6 @@ def _searches(desk: Callable[[Session], _Desk]) -> Callable[[Any, Session], Call
         return CallInfo(touches=tuple(Touch(f"path:{one.path}") for one in folders), signature=str(folders[0].path))
 
     return describe
-
-
-def _cut(text: str, most: int = _MOST_LINE) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 # FindNotes
@@ -304,7 +301,7 @@ class _Wanted:
             shown = (
                 note.text.splitlines()[best[0] - 1].strip() if plain.count("\n") == note.text.count("\n") else best[1]
             )
-            why.append(f"line {best[0]}: {_cut(shown)}")
+            why.append(f"line {best[0]}: {cut(shown, _MOST_LINE)}")
         return score
 
     def _has_property(self, note: Note, why: list[str]) -> bool:
@@ -319,7 +316,7 @@ class _Wanted:
         texts = [one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in values]
         if self._value and self._value not in map(alike, texts):
             return False
-        why.append(f"{name}: {_cut(', '.join(texts))}")
+        why.append(f"{name}: {cut(', '.join(texts), _MOST_LINE)}")
         return True
 
     def _has_link(self, vault: Vault, inner: str, note: Note, why: list[str]) -> bool:
@@ -329,7 +326,7 @@ class _Wanted:
         else:
             target = self._linked[1] if self._linked and self._linked[0] is vault else None
             found = {one.line for one in note.links if one.target and target and vault.leads_to(one, inner) == target}
-        why += (f"line {line}: {_cut(note.line_text(line))}" for line in sorted(found)[:3])
+        why += (f"line {line}: {cut(note.line_text(line), _MOST_LINE)}" for line in sorted(found)[:3])
         return bool(found)
 
 
@@ -446,7 +443,7 @@ def _read_note(configured: Sequence[Path]) -> Tool[Any]:
         back: list[NoteBacklink] | None = None
         if backlinks:
             back = [
-                {"path": vault.place(one.source).name, "line": one.line, "text": _cut(one.text)}
+                {"path": vault.place(one.source).name, "line": one.line, "text": cut(one.text, _MOST_LINE)}
                 for one in vault.backlinks(inner, _goes_on(context, "searched"))
             ]
             if len(back) > _MOST_LISTED:
@@ -509,7 +506,7 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
         except ToolError as error:
             return CallInfo(touches=(), refusal=error)
         where = phrase(" in section `{section}`", section=params.section) if params.section else ""
-        content = _cut(" ".join((params.content or "").split()), 80)
+        content = flattened(params.content or "", 80)
         return CallInfo(
             touches=(Touch(f"path:{path}", write=True),),
             signature=str(path),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
+from ferrule.core.shown_text import cut, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -139,8 +140,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _text(value: Any, most: int = _PART_DESCRIPTION) -> str:
-    text = value.strip() if isinstance(value, str) else ""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return cut(visible(value.strip()), most) if isinstance(value, str) else ""
 
 
 # Operations

@@ -33,6 +33,7 @@ from aiosmtplib import (
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import joined, phrase
+from ferrule.core.shown_text import controls_in
 from ferrule.toolbox.accounts import Secrets
 from ferrule.toolbox.mail_message import plain_line, readable, require_plain
 from ferrule.toolbox.mailbox import MailServer, explained, server_at
@@ -51,7 +52,6 @@ _PLAIN_SUBJECT = 60
 _LOCAL = r"[A-Za-z0-9#$&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9#$&'*+/=?^_`{|}~-]+)*"
 _DOMAIN = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*"
 _ADDRESS = re.compile(rf"(?:[^<>@,;:\"\\]*<)?(?P<local>{_LOCAL})@(?P<domain>{_DOMAIN})(?P<close>>?)")
-_TEXT_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _SECONDS_PER_MEGABYTE = 5.0
 _DEADLINES = 4
 
@@ -111,7 +111,7 @@ def require_sendable(subject: str, text: str) -> tuple[str, str]:
             phrase("Shorten it."),
         )
     text = text.replace("\r\n", "\n")
-    if found := _TEXT_CONTROLS.search(text):
+    if found := controls_in(text):
         raise _invalid(
             phrase("`text` contains the control character U+{code}.", code=f"{ord(found[0]):04X}"),
             phrase("Leave it out."),

@@ -413,7 +413,7 @@ class _Describer:
         subjects: list[str] = []
         for one in (said or "").rstrip("\0").split("\0"):
             commit, _, subject = one.partition(" ")
-            text = _clipped(shown_row(subject)) or phrase("no message")
+            text = shown_row(subject, _LONGEST) or phrase("no message")
             if ";" in text:  # it must not pass for several, nor for files
                 text = json.dumps(text, ensure_ascii=False)
             subjects.append(f"{_short(commit)} {text}" if self._reports else text)
@@ -631,11 +631,7 @@ def _shown(name: str) -> str:
 
 def _quoted(word: str) -> str:
     """A word as a shell takes it; empty where it would not be shown as it is."""
-    return shlex.quote(word) if word.isprintable() and shown_row(word) == word else ""
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return shlex.quote(word) if shown_row(word) == word else ""
 
 
 def _number(said: str | None) -> int:

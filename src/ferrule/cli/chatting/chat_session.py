@@ -22,11 +22,12 @@ from ferrule.cli.chatting.editor_rows import typed_rows
 from ferrule.cli.chatting.event_printer import EventPrinter, money
 from ferrule.cli.chatting.input import Interrupts
 from ferrule.cli.chatting.mentions import Expanded, expand
-from ferrule.cli.chatting.screen import LiveScreen, cut, kept, one_line, visible, wrapped
+from ferrule.cli.chatting.screen import LiveScreen, cut, kept, wrapped
 from ferrule.cli.words import _
 from ferrule.core.errors import ToolError
 from ferrule.core.loops import on_signal
 from ferrule.core.model import ModelError, Prepares, UserMessage
+from ferrule.core.shown_text import one_line, visible
 from ferrule.pipeline.stages import Mode
 
 if TYPE_CHECKING:
@@ -554,7 +555,8 @@ class Chat:
         during_turn, alone = self._working, not self._acting
 
         def show(line: str) -> None:
-            self.printer.output(kept(visible(line), self.screen.width, "  ") if self.screen.live else [f"  {line}"])
+            line = visible(line)
+            self.printer.output(kept(line, self.screen.width, "  ") if self.screen.live else [f"  {line}"])
 
         self.printer.own_commands[command] = monotonic()
         ticking = asyncio.create_task(self._tick()) if alone else None

@@ -11,7 +11,7 @@ from ferrule.agent.saved_sessions import SessionProblem
 from ferrule.app.settings import SettingsError
 from ferrule.cli.chatting.call_view import counted, diff_rows
 from ferrule.cli.chatting.event_printer import usage_words
-from ferrule.cli.chatting.screen import cut, one_line
+from ferrule.cli.chatting.screen import cut
 from ferrule.cli.chatting.session_commands import (
     copy_command,
     export_command,
@@ -27,6 +27,7 @@ from ferrule.core.errors import MissingExtra, ToolError
 from ferrule.core.model import ModelError
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined
+from ferrule.core.shown_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from ferrule.agent.agent_events import Answered, CallAsked, Compacted, Ending, Noted, Steered, TurnEnded, TurnStarted
 from ferrule.cli.chatting.answer_lines import AnswerLines
 from ferrule.cli.chatting.call_view import SPINNER, CallView, counted
-from ferrule.cli.chatting.screen import cut, one_line, visible, wrapped
+from ferrule.cli.chatting.screen import cut, wrapped
 from ferrule.cli.words import _, localised
 from ferrule.core.events import Done, Partial, Progress
 from ferrule.core.model import Preparing, Retrying, TextDelta, ThinkingDelta
 from ferrule.core.phrases import joined
+from ferrule.core.shown_text import one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence

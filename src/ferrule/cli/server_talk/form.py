@@ -12,7 +12,7 @@ from ferrule.core.elicitation import Elicited
 from ferrule.core.problems import InvalidParams
 from ferrule.core.schema_params import SchemaParams
 from ferrule.core.secrets import is_secret_name
-from ferrule.core.shown_text import disguises, shown
+from ferrule.core.shown_text import disguises, shown, shown_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,8 +60,7 @@ def theirs(text: str) -> list[AnswerLine]:
 
 def one_row(text: str, most: int = 200) -> str:
     """A server's word in the middle of a row of ours."""
-    row = shown(" ".join(text.split()))
-    return row if len(row) <= most else f"{row[: most - 1]}…"
+    return shown_row(" ".join(text.split()), most)
 
 
 # A field of a server's form: what may be typed for it, and what was typed as the value that the server gets.

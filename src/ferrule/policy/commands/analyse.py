@@ -13,6 +13,7 @@ from posixpath import normpath
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
+from ferrule.core.shown_text import cut, hidden_in
 from ferrule.policy.commands.carried import (
     HOLDS_COMMAND,
     INTERPRETER,
@@ -41,7 +42,6 @@ DEEPEST_SCRIPT = 8
 _DEEPEST_WRAPPING = 20
 _LONGEST_REASON = 200
 _INSTALL = "the shell grammar is missing, so no command can be read; install `ferrule[shell]`"
-_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 _SIMPLE = frozenset({"command", "declaration_command", "unset_command", "test_command"})
 _TAKES_REDIRECTS = _SIMPLE | {"pipeline", "list"}
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
@@ -98,7 +98,7 @@ def _checked(command: str, parts: list[Part]) -> tuple[Part, ...]:
 
 
 def _brief(reason: str) -> str:
-    return reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 1]}…"
+    return cut(reason, _LONGEST_REASON)
 
 
 @cache
@@ -169,8 +169,8 @@ class _Reading:
         """Read a text as bash would."""
         if len(script) > MOST_CHARACTERS:
             raise ValueError(f"it is longer than {MOST_CHARACTERS:,} characters")
-        if (hidden := _HIDDEN.search(script)) is not None:
-            self.unclear.append(f"it contains the invisible character U+{ord(hidden.group()):04X}")
+        if hidden := hidden_in(script):
+            self.unclear.append(f"it contains the invisible character U+{ord(hidden[0]):04X}")
         root = _tree(script.encode("utf-8", "replace"))
         if root.has_error:
             self.unclear.append("the shell grammar finds an error in it")

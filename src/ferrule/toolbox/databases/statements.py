@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined, phrase
+from ferrule.core.shown_text import cut, cut_counted, visible
 from ferrule.toolbox.child import ChildAnswer
 
 CONNECT_SECONDS = 10
@@ -161,21 +162,20 @@ def only_read() -> ToolError:
     )
 
 
-def complaint(words: object) -> str:
-    """What an engine said of a statement, bounded."""
-    text = str(words).strip()
-    return text if len(text) <= _MOST_COMPLAINT else text[:_MOST_COMPLAINT] + "…"
-
-
 def failed(words: object, suggestion: str | None = None) -> ToolError:
     """The engine's own words about a statement."""
-    return ToolError(phrase("The database said: {words}", words=complaint(words)), suggestion=suggestion)
+    return ToolError(
+        phrase("The database said: {words}", words=visible(cut(str(words).strip(), _MOST_COMPLAINT))),
+        suggestion=suggestion,
+    )
 
 
 def unreachable(why: str, order: Order, words: object) -> ToolError:
     """A connection that cannot be made. Addresses are for whoever wrote them, so a model does not read the details."""
     if order["action"] == "check":
-        return ToolError(phrase("{why}: {words}", why=why, words=complaint(words)) if words else why)
+        return ToolError(
+            phrase("{why}: {words}", why=why, words=visible(cut(str(words).strip(), _MOST_COMPLAINT))) if words else why
+        )
     return ToolError(
         phrase("The database cannot be used: {why}.", why=why),
         suggestion=phrase("Ask the user to run `ferrule toolbox check`."),
@@ -330,7 +330,7 @@ def _shortened(value: Any, most: int) -> Any:
         rest = f"… [{len(value):,} bytes]" if len(value) > _MOST_BYTES_SHOWN else ""
         return f"\\x{value[:_MOST_BYTES_SHOWN].hex()}{rest}"
     if isinstance(value, str) and len(value) > most:
-        return f"{value[:most]}… [{len(value):,} characters]"
+        return cut_counted(value, most)
     return value
 
 

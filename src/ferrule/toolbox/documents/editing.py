@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
+from ferrule.core.shown_text import cut
 from ferrule.toolbox.child import ChildAnswer
-from ferrule.toolbox.documents.formats import Package, library, no_such_part, recognise
+from ferrule.toolbox.documents.formats import NOT_IN_XML, Package, library, no_such_part, recognise
 from ferrule.toolbox.documents.sheets import (
     CellArea,
     area_of,
@@ -34,7 +35,6 @@ _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _WORD_PARTS = ("header", "footer", "footnotes", "endnotes", "comments")
 _CELL = re.compile(r"(?:(?:'((?:[^']|'')+)'|([^'!]+))!)?\$?([A-Za-z]{1,3})\$?([0-9]{1,7})")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?")
-_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _DELETED = frozenset({"del", "moveFrom", "Fallback"})
 _LONGEST_CELL = 32_767
 
@@ -52,7 +52,7 @@ def edit(order: dict[str, Any], data: bytes) -> ChildAnswer:
     editor = SheetEditor(package) if kind == "xlsx" else TextEditor(package, kind)
     for number, one in enumerate(order["edits"], 1):
         try:
-            if bad := _FORBIDDEN.search(
+            if bad := NOT_IN_XML.search(
                 f"{one.get('replace') or ''}{one.get('value') or ''}{one.get('formula') or ''}"
             ):
                 raise _wrong(phrase("The new text holds U+{code}, which no document can.", code=f"{ord(bad[0]):04X}"))
@@ -298,22 +298,22 @@ def _spread_lines(piece: Any) -> None:
 
 
 def _not_found(find: str, texts: list[str]) -> ToolError:
-    short = find if len(find) <= 80 else f"{find[:77]}…"
     flat = " ".join(find.split()).casefold()
     close = next((one for one in texts if flat and flat in " ".join(one.split()).casefold()), None)
     if close is not None:
-        hint = phrase("There is `{text}`, which differs in spaces or case.", text=close[:200])
+        hint = phrase("There is `{text}`, which differs in spaces or case.", text=cut(close, 200))
     elif "\n" in find:
         hint = phrase("An edit works inside one paragraph: make one for each.")
     else:
         hint = phrase("Read the document again, and give the text as it stands in one paragraph or cell.")
-    return ToolError(phrase("`{find}` is not in the document.", find=short), kind=ErrorKind.NOT_FOUND, suggestion=hint)
+    return ToolError(
+        phrase("`{find}` is not in the document.", find=cut(find, 80)), kind=ErrorKind.NOT_FOUND, suggestion=hint
+    )
 
 
 def _ambiguous(find: str, count: int) -> ToolError:
-    short = find if len(find) <= 80 else f"{find[:77]}…"
     return _wrong(
-        phrase("`{find}` is in the document {count} times.", find=short, count=count),
+        phrase("`{find}` is in the document {count} times.", find=cut(find, 80), count=count),
         phrase("Give more of the text around it, or set `all` to replace every one."),
     )
 

@@ -6,6 +6,7 @@ is unpacked, and `zipfile` never gives more bytes than declared. This runs in a 
 
 from __future__ import annotations
 
+import re
 import zipfile
 import zlib
 from importlib import import_module
@@ -14,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
+from ferrule.core.shown_text import flattened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +26,7 @@ MOST_UNPACKED = 4 << 30
 _MOST_RATIO, _RATIO_MATTERS = 200, 64 << 20
 _MOST_MEMBERS = 50_000
 _HEAD = 4096
+NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _RELATIONS = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationship"
 
@@ -49,7 +52,7 @@ def library(name: str) -> Any:
 
 def damaged(name: str, why: object = "") -> ToolError:
     """The file breaks off, or says of itself what is not so."""
-    words = " ".join(str(why).split())[:200].rstrip(".")
+    words = flattened(str(why), 200).rstrip(".")
     return ToolError(
         phrase("`{name}` is damaged: {why}.", name=name, why=words)
         if words

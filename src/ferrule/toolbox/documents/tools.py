@@ -14,6 +14,7 @@ from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.function_tool import tool
 from ferrule.core.phrases import phrase
 from ferrule.core.result import Output
+from ferrule.core.shown_text import flattened
 from ferrule.toolbox.child import CRASHED, MEMORY, ChildAnswer, ChildBounds, in_child
 from ferrule.workspace.changing import SECONDS_TO_CHANGE, change_file, plan_change
 from ferrule.workspace.files import MOST_EDITABLE, files_of, opens_file, touching
@@ -361,8 +362,8 @@ def _render_edited(made: DocumentEdited) -> str:
 
 
 def _short(text: str) -> str:
-    flat = " ".join(text.split())
-    return f"`{flat[:120]}…`" if len(flat) > 120 else f"`{flat}`" if flat else "(empty)"
+    flat = flattened(text, 120)
+    return f"`{flat}`" if flat else "(empty)"
 
 
 @dataclass(slots=True)

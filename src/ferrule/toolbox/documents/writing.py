@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
 from ferrule.toolbox.child import ChildAnswer
-from ferrule.toolbox.documents.formats import library, recognise
+from ferrule.toolbox.documents.formats import NOT_IN_XML, library, recognise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +22,6 @@ WRITTEN = ("docx", "pdf", "xlsx", "pptx")
 CONVERTED = (*WRITTEN, "md", "txt", "html", "csv")
 _CODE_FONT = "Courier New"
 _LINES_ON_SLIDE = 14
-_NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _SHEET_NAME = re.compile(r"[\[\]:*?/\\]")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?")
 
@@ -40,7 +39,7 @@ def write(order: dict[str, Any], template: BinaryIO | None = None) -> ChildAnswe
 
 def made(suffix: str, content: str | list[list[Any]], template: BinaryIO | None = None) -> ChildAnswer:
     if isinstance(content, str):
-        content = _NOT_IN_XML.sub("", content)
+        content = NOT_IN_XML.sub("", content)
     makers = {"docx": _docx, "pdf": _pdf, "xlsx": _xlsx, "pptx": _pptx}
     outline, data = makers[suffix](content, template)
     return ChildAnswer({"outline": outline[:200]}, data)
@@ -429,7 +428,7 @@ def _workbook(sheets: dict[str, list[list[Any]]]) -> bytes:
         for line in rows:
             cells: list[Any] = []
             for value in line:
-                made = write_only_cell(sheet, _NOT_IN_XML.sub("", value)[:32_767] if isinstance(value, str) else value)
+                made = write_only_cell(sheet, NOT_IN_XML.sub("", value)[:32_767] if isinstance(value, str) else value)
                 if isinstance(value, str):
                     made.data_type = "s"  # never a formula: who wants one sets it with EditDocument
                 cells.append(None if value is None or value == "" else made)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import joined, phrase
+from ferrule.core.shown_text import cut_counted
 from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
 from ferrule.workspace.problems import PathProblem
 
@@ -207,7 +208,7 @@ def excerpt(lines: TextLines, first: int, count: int, *, around: int) -> str:
         next((mark for mark in some if not any(mark in line for line in shown)), some[0]) for some in _MARKS
     )
     whole = sum(map(len, shown)) <= _MOST_SHOWN and max(map(len, shown)) <= _LONGEST_WHOLE
-    rows = [visible(line, marks) if whole else _clipped(visible(line, marks)) for line in shown]
+    rows = [visible(line, marks) if whole else cut_counted(visible(line, marks), _MOST_WIDTH) for line in shown]
     legend = phrase(
         "({space} is a space, {tab} a tab, {carriage_return} a carriage return, {no_break} a no-break space)",
         space=marks[0], tab=marks[1], carriage_return=marks[2], no_break=marks[3],
@@ -230,10 +231,6 @@ def visible(line: str, marks: str = "·→␍⍽") -> str:
 def _count(lines: TextLines) -> int:
     """The number of lines; what follows the last line ending is none."""
     return len(lines) - (not lines.contents[-1])
-
-
-def _clipped(line: str) -> str:
-    return line if len(line) <= _MOST_WIDTH else f"{line[:_MOST_WIDTH]}… ({len(line) - _MOST_WIDTH:,} more characters)"
 
 
 def _nearest(lines: TextLines, old: Sequence[str]) -> int | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
+from ferrule.core.shown_text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -59,7 +60,7 @@ def glob_below(glob: str, place: Place) -> str:
     body = glob[1:] if negated else glob
     if len(body) > _LONGEST:
         raise _refused(
-            glob[:60] + "…",
+            cut(glob, 60),
             phrase("is {count} characters long", count=f"{len(glob):,}"),
             phrase("Use at most {most}.", most=f"{_LONGEST:,}"),
         )
