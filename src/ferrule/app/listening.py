@@ -9,7 +9,6 @@ import signal
 import socket
 import sys
 from contextlib import nullcontext
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.loops import no_more_on_signal, on_signal
@@ -30,14 +29,6 @@ _ENDS = tuple(one.name for one in signal.Signals if one.name in ("SIGTERM", "SIG
 
 class CannotListen(ValueError):  # noqa: N818 - reads as what it says
     """An address that cannot be served on; says why."""
-
-
-def is_local(host: str) -> bool:
-    """Whether only this machine can reach it. A name that is not `localhost` may lead anywhere."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def url_of(host: str, port: int) -> str:

@@ -14,7 +14,8 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import JSONRPCError
 from starlette.responses import PlainTextResponse, Response
 
-from ferrule.app.listening import CannotListen, is_local, listen, serve_app, url_of
+from ferrule.app.listening import CannotListen, listen, serve_app, url_of
+from ferrule.core.http_fetch import is_local
 from ferrule.mcp_server.stdio import RefusedMessage, read_message
 
 if TYPE_CHECKING:

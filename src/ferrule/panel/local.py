@@ -17,8 +17,9 @@ from urllib.parse import parse_qsl
 from pydantic import ValidationError
 from starlette.responses import Response, StreamingResponse
 
-from ferrule.app.listening import is_local, listen, serve_app, url_of
+from ferrule.app.listening import listen, serve_app, url_of
 from ferrule.core.errors import MissingExtra, ToolError
+from ferrule.core.http_fetch import is_local
 from ferrule.core.phrases import said_by, translated
 from ferrule.panel import calls, plugins, records
 from ferrule.panel.app import SESSION_SECONDS, Panel, PanelPage, back_to, keep

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import delete, insert, select, update
 
+from ferrule.core.http_fetch import FetchError, fetch
 from ferrule.process.references import MissingValue, read_reference
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.documents import approval_document
@@ -76,20 +77,18 @@ async def fetch_json(url: str, form: Mapping[str, str] | None = None) -> Any:
 
     shown, method = _shown(url), "GET" if form is None else "POST"
     try:
-        async with asyncio.timeout(_SECONDS), _client() as client, client.stream(method, url, data=form) as response:
-            if response.status_code != 200:
-                raise FetchProblem(f"{shown} answered with {response.status_code}")
-            content = bytearray()
-            async for piece in response.aiter_bytes():
-                content += piece
-                if len(content) > _MOST_DOCUMENT:
-                    raise FetchProblem(f"{shown} sent more than {_MOST_DOCUMENT:,} bytes")
+        async with _client() as client:
+            found = await fetch(client, method, url, most=_MOST_DOCUMENT, seconds=_SECONDS, status=200, data=form)
+    except FetchError as error:
+        raise FetchProblem(f"{shown} sent {error}") from None
     except TimeoutError:
         raise FetchProblem(f"{shown} did not answer within {_SECONDS:g} s") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
         raise FetchProblem(f"{shown} cannot be reached: {error or type(error).__name__}") from None
+    if found.status != 200:
+        raise FetchProblem(f"{shown} answered with {found.status}")
     try:
-        return json.loads(bytes(content))
+        return json.loads(found.body)
     except (ValueError, RecursionError):
         raise FetchProblem(f"{shown} sent something that is not JSON") from None
 

@@ -100,47 +100,28 @@ def write_whole(
     The mode, owner and extended attributes of an existing file stay, unless `mode` says otherwise. An open file is
     copied with the time of its last change. `over_link` takes the place of a link that stands there.
     """
-    folder = _open_folder(paths, place)
-    try:
+    with _folder_of(paths, place) as folder:
         temporary, is_new = _write_beside(place, folder, data, mode, through_hard_links, over_link)
         take_place(temporary, place.path.name, folder=folder, durable=_syncs())
-    except OSError as error:
-        raise _failed(place, error) from None
-    finally:
-        os.close(folder)
     return is_new
 
 
 def stage_whole(paths: Paths, place: Place, data: bytes, *, mode: int | None, through_hard_links: bool) -> str:
     """Write what a place shall hold beside it; gives the name, for `put_staged` or `drop_staged`."""
-    folder = _open_folder(paths, place)
-    try:
+    with _folder_of(paths, place) as folder:
         return _write_beside(place, folder, data, mode, through_hard_links, over_link=False)[0]
-    except OSError as error:
-        raise _failed(place, error) from None
-    finally:
-        os.close(folder)
 
 
 def put_staged(paths: Paths, place: Place, temporary: str) -> None:
     """Let what was staged take its place."""
-    folder = _open_folder(paths, place, make=False)
-    try:
+    with _folder_of(paths, place, make=False) as folder:
         take_place(temporary, place.path.name, folder=folder, durable=_syncs())
-    except OSError as error:
-        raise _failed(place, error) from None
-    finally:
-        os.close(folder)
 
 
 def drop_staged(paths: Paths, place: Place, temporary: str) -> None:
     """Forget what was staged; it may be gone."""
-    with suppress(OSError, PathProblem):
-        folder = _open_folder(paths, place, make=False)
-        try:
-            discard(temporary, folder)
-        finally:
-            os.close(folder)
+    with suppress(PathProblem), _folder_of(paths, place, make=False) as folder:
+        discard(temporary, folder)
 
 
 def _write_beside(
@@ -174,10 +155,17 @@ def _write_beside(
 
 def remove_file(paths: Paths, place: Place) -> None:
     """Delete a file, inside its root and nowhere else."""
-    folder = _open_folder(paths, place, make=False)
-    try:
+    with _folder_of(paths, place, make=False) as folder:
         os.unlink(place.path.name, dir_fd=folder)
         sync(folder)
+
+
+@contextmanager
+def _folder_of(paths: Paths, place: Place, *, make: bool = True) -> Generator[int]:
+    """The folder a file lies in, open for the length of a block whose failures are told as the file's."""
+    folder = _open_folder(paths, place, make=make)
+    try:
+        yield folder
     except OSError as error:
         raise _failed(place, error) from None
     finally:
