@@ -15,6 +15,7 @@ from tests.workspace.desk import Desk, refused
 from tests.workspace.swapping import folder_swaps, for_a_while, relink, swapping
 
 from ferrule import Environment, ErrorKind, ToolResult
+from ferrule.core import files
 from ferrule.workspace import atomic, confined, paths
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.problems import PathProblem
@@ -284,7 +285,8 @@ class Moments:
         (paths, "open_beneath"),
         (atomic, "_open_folder"),
         (atomic, "_attributes"),
-        (atomic, "_fill"),
+        (atomic, "write_new"),
+        (files, "_fill"),
         (atomic, "open_beneath"),
     )
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import unquote, urlsplit
 
 from acp import PROTOCOL_VERSION, RequestError
@@ -72,6 +72,7 @@ from ferrule.app.settings import McpServerSettings, sessions_folder
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ToolError
 from ferrule.core.events import Done, Partial, Pending
+from ferrule.core.json_lines import parse_line
 from ferrule.core.model import ModelError, Preparing, Retrying, TextDelta, ThinkingDelta
 from ferrule.core.phrases import joined, phrase, said_by
 from ferrule.core.result import Attachment
@@ -125,12 +126,12 @@ class MessageLines:
             if not line.strip():
                 continue
             try:
-                message = json.loads(line)
-            except (ValueError, RecursionError):
+                message = parse_line(line)
+            except ValueError:
                 await self._refuse(-32700, "The line is not JSON.")
                 continue
             if isinstance(message, dict):
-                return message  # pyright: ignore[reportUnknownVariableType]
+                return cast("dict[str, Any]", message)
             await self._refuse(-32600, "A message is a JSON object.")
         return None
 

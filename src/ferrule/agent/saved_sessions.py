@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ferrule.agent.conversation import Conversation, said_by_user, well_formed
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind
+from ferrule.core.files import lock, write_all
 from ferrule.core.model import AssistantMessage, ToolResults, Usage, UserMessage
 from ferrule.core.phrases import phrase
 from ferrule.core.result import Attachment, ErrorInfo, ToolResult
@@ -189,7 +190,13 @@ class SavedSession:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            _lock(file, self.id)
+            if not lock(file, 0):
+                raise SessionProblem(
+                    phrase(
+                        "Session `{session_id}` is open in another process. Close it first, or start a new session.",
+                        session_id=self.id[:8],
+                    )
+                )
             size = _whole_lines(file, os.fstat(file).st_size)
             os.ftruncate(file, size)
         except BaseException:
@@ -208,7 +215,7 @@ class SavedSession:
             if self._file is None:
                 self.open()
             line = json.dumps(form, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
-            _write_all(self._file or 0, line + b"\n")
+            write_all(self._file or 0, line + b"\n")
         except (OSError, SessionProblem) as error:
             self.problem = str(error)
             logger.warning("Session %s is no longer saved: %s", self.id, error)
@@ -345,22 +352,6 @@ def _request(path: Path) -> str:
     return ""
 
 
-def _lock(file: int, session_id: str) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows: nothing there holds two processes apart
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise SessionProblem(
-            phrase(
-                "Session `{session_id}` is open in another process. Close it first, or start a new session.",
-                session_id=session_id[:8],
-            )
-        ) from None
-
-
 def _whole_lines(file: int, size: int) -> int:
     """Where the last whole line ends: what a crash left behind it is torn."""
     end = size
@@ -371,8 +362,3 @@ def _whole_lines(file: int, size: int) -> int:
             return start + cut + 1
         end = start
     return 0
-
-
-def _write_all(file: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(file, data) :]

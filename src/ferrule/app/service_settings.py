@@ -51,7 +51,7 @@ class OidcSettings:
     are found through the issuer. `*_claim` name claims, with dots between the levels of a nested one. `tenants` and
     `roles` translate what a claim says; without them it is taken as it is. `tenant` is the tenant of every token.
     `client_id` is the client that signs users in to the panel, and `client_secret` says where its secret is, if it has
-    one: `env:NAME`, `file:PATH` or `command:PROGRAM ARGUMENTS`.
+    one: `${NAME}`, `${file:PATH}`, `${command:PROGRAM}` or `${keyring:SERVICE/USER}`.
     """
 
     __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
@@ -86,10 +86,8 @@ class OidcSettings:
             raise ValueError(f"`algorithms` are some of {', '.join(sorted(ASYMMETRIC))}")
         if not 0 <= self.leeway <= 300:
             raise ValueError("`leeway` is a number of seconds from 0 to 300")
-        if self.client_secret and not self.client_secret.startswith(("env:", "file:", "command:")):
-            raise ValueError(
-                "`client_secret` must be `env:NAME`, `file:PATH` or `command:PROGRAM`, not the secret itself"
-            )
+        if self.client_secret:
+            _require_reference("client_secret", self.client_secret)
 
 
 ASYMMETRIC = frozenset(
@@ -100,8 +98,8 @@ ASYMMETRIC = frozenset(
 
 @dataclass(slots=True)
 class WebhookSettings:
-    """Where a tenant hears of new approvals. `secret` says where the signing key is: `env:NAME`, `file:PATH` or
-    `command:PROGRAM ARGUMENTS`.
+    """Where a tenant hears of new approvals. `secret` says where the signing key is: `${NAME}`,
+    `${file:PATH}`, `${command:PROGRAM}` or `${keyring:SERVICE/USER}`.
     """
 
     __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
@@ -112,8 +110,17 @@ class WebhookSettings:
     def __post_init__(self) -> None:
         if not _is_safe_url(self.url):
             raise ValueError("`url` must be an https:// URL; http:// is for this machine alone")
-        if not self.secret.startswith(("env:", "file:", "command:")) or not self.secret.partition(":")[2].strip():
-            raise ValueError("`secret` must be `env:NAME`, `file:PATH` or `command:PROGRAM`, not the secret itself")
+        _require_reference("secret", self.secret)
+
+
+def _require_reference(name: str, text: str) -> None:
+    from ferrule.process.references import is_reference  # settings are read at every start
+
+    if not is_reference(text):
+        raise ValueError(
+            f"`{name}` must be `${{NAME}}`, `${{file:PATH}}`, `${{command:PROGRAM}}` or `${{keyring:SERVICE/USER}}`, "
+            "not the secret itself"
+        )
 
 
 def _is_safe_url(url: str) -> bool:

@@ -20,6 +20,7 @@ from ferrule.builtin.session_shells import layered_box, look_profile, try_sandbo
 from ferrule.core.access import writes
 from ferrule.core.call import CallInfo
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.json_lines import parse_line
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.problems import Problem
 from ferrule.core.result import Output
@@ -396,7 +397,7 @@ def _understood(lines: Sequence[bytes]) -> Iterable[dict[str, Any]]:
     """What a draft's process reported, as far as that is in form: the draft could write there too."""
     for line in lines:
         try:
-            said: Any = json.loads(line)
+            said = parse_line(line)
         except ValueError:
             continue
         if isinstance(said, dict):

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 import click
 
 from ferrule.cli.words import _
+from ferrule.core.files import write_all
 from ferrule.core.shown_text import columns, cut_columns, one_line, shown_row, visible, visible_json
+from ferrule.core.standard_streams import take_stdout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,14 +57,7 @@ class _OwnOutput:
         self.write_bytes(text.encode(self._encoding, self._errors))
 
     def write_bytes(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            try:
-                rest = rest[os.write(self._descriptor, rest) :]
-            except BlockingIOError:  # the other end made the pipe one that does not wait
-                import select
-
-                select.select([], [self._descriptor], [])
+        write_all(self._descriptor, data)
 
     def flush(self) -> None:
         """There is nothing to flush."""
@@ -80,13 +75,7 @@ def own_stdout() -> None:
     if _own is not None or not _is_descriptor_1(stream):
         return
     stream.flush()
-    _own = _OwnOutput(_above_standard(1), stream.encoding, stream.errors or "strict")
-    if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison] - the caller closed it
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, 1)
-        os.close(nothing)
-    else:
-        os.dup2(sys.stderr.fileno(), 1)
+    _own = _OwnOutput(take_stdout(), stream.encoding, stream.errors or "strict")
     reconfigure: Any = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(line_buffering=True)  # as standard error is
@@ -97,15 +86,6 @@ def _is_descriptor_1(stream: TextIO) -> bool:
         return stream.fileno() == 1
     except (OSError, ValueError):  # something that stands in for it
         return False
-
-
-def _above_standard(descriptor: int) -> int:
-    """A copy that no child inherits, and that does not take the place of a standard stream that is closed."""
-    if sys.platform == "win32":
-        return os.dup(descriptor)
-    import fcntl
-
-    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
 def terminal_columns() -> int | None:

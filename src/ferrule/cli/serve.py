@@ -118,7 +118,8 @@ def migrate(flags: dict[str, Any], database: str | None) -> None:
 
 
 def _greet(service: Service, host: str, port: int) -> None:
-    from ferrule.app.listening import is_local, url_of
+    from ferrule.app.listening import url_of
+    from ferrule.core.http_fetch import is_local
 
     url = url_of(host, port)
     write(_("Listening on {url} (Ctrl-C stops it)").format(url=url), err=True)

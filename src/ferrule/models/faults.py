@@ -53,14 +53,9 @@ class Endpoint:
     @property
     def is_local(self) -> bool:
         """Whether it is this machine, which no proxy reaches."""
-        if self.host == "localhost":
-            return True
-        from ipaddress import ip_address
+        from ferrule.core.http_fetch import is_local
 
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_local(self.host)
 
     def url(self, path: str) -> str:
         return f"{self.base_url.rstrip('/')}/{path.lstrip('/')}"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from ferrule.core.model import ModelError, ModelFault
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import phrase
 from ferrule.models.faults import Endpoint, host_of
+from ferrule.process.references import MissingValue, from_keyring
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -232,20 +233,10 @@ def find_key(provider: str, variables: Sequence[str], environment: Mapping[str, 
     for variable in variables:
         if secret := environment.get(variable, "").strip():
             return Key(secret, variable)
-    secret = _from_keyring(provider)
-    return Key(secret, f"the keyring ({KEYRING_SERVICE}/{provider})") if secret else None
-
-
-def _from_keyring(provider: str) -> str:
-    try:
-        chest: Any = import_module("keyring")
-        errors: Any = import_module("keyring.errors")
-    except ImportError:
-        return ""
-    try:
-        return (chest.get_password(KEYRING_SERVICE, provider) or "").strip()
-    except errors.KeyringError:  # locked, or there is no desktop to ask
-        return ""
+    with suppress(MissingValue):  # nothing there, locked, or there is no desktop to ask
+        if secret := from_keyring(KEYRING_SERVICE, provider).strip():
+            return Key(secret, f"the keyring ({KEYRING_SERVICE}/{provider})")
+    return None
 
 
 def how_to_give_a_key(provider: Provider) -> str:

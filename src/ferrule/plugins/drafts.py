@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.core.description import parse_docstring
 from ferrule.core.shown_text import hidden_in
 from ferrule.core.tool import Kind
-from ferrule.workspace.data_folder import data_folder
+from ferrule.workspace.data_folder import data_folder, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -389,17 +389,10 @@ class AgreedDrafts:
 
     def add(self, name: str, version: str, content: bytes) -> None:
         """Remember a yes."""
-        from tempfile import NamedTemporaryFile
-
         agreed = {**self._read(), sha256(content).hexdigest(): {
             "name": name, "version": version, "agreed": datetime.now(UTC).isoformat(timespec="seconds"),
         }}  # fmt: skip
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with NamedTemporaryFile("w", dir=self._file.parent, suffix=".new", delete=False, encoding="utf-8") as new:
-            json.dump({"workspace": self._workspace, "agreed": agreed}, new, indent=1)
-            new.flush()
-            os.fsync(new.fileno())
-        Path(new.name).replace(self._file)
+        write_json(self._file, {"workspace": self._workspace, "agreed": agreed})
 
     def _read(self) -> dict[str, Any]:
         try:

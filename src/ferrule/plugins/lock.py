@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from ferrule.core.files import locked
 from ferrule.core.phrases import phrase
 from ferrule.plugins.manifest import Manifest, Needs, PluginError
 from ferrule.plugins.plugin_files import WRITES, lock_file, plugins_folder
-from ferrule.workspace.data_folder import alone, write_json
+from ferrule.workspace.data_folder import write_json
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -162,7 +163,7 @@ def changing_lock() -> Generator[dict[str, LockedPlugin]]:
     """The plugins, to be changed; written when the block ends well. One process at a time, the others wait."""
     folder = plugins_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with alone(folder):
+    with locked(folder):
         plugins = read_lock()
         yield plugins
         written = _LockFile(1, [plugins[name] for name in sorted(plugins)])

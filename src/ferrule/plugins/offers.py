@@ -17,6 +17,7 @@ from urllib.parse import urljoin
 from pydantic import ValidationError
 
 from ferrule.core.errors import ErrorKind, MissingExtra
+from ferrule.core.files import locked
 from ferrule.core.nearest import edits, nearest
 from ferrule.core.phrases import phrase
 from ferrule.core.shown_text import without_twins
@@ -25,7 +26,7 @@ from ferrule.plugins.manifest import Needs, as_object
 from ferrule.plugins.market import find_market, kept_payload, markets, now, refresh_market
 from ferrule.plugins.plugin_files import write_withdrawn
 from ferrule.plugins.signed_index import MarketError, Withdrawal, in_words, parse_index
-from ferrule.workspace.data_folder import alone, write_json
+from ferrule.workspace.data_folder import write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -293,7 +294,7 @@ def _aware(text: str) -> datetime:
 
 
 def _remember(market: Market, entries: list[Any]) -> None:
-    with suppress(OSError), alone(market.folder):  # the answer counts, also where the disk is full
+    with suppress(OSError), locked(market.folder):  # the answer counts, also where the disk is full
         known = _remembered(market)
         for entry in entries:
             if offer := _registry_offer(market, entry):

@@ -18,6 +18,7 @@ from ferrule.core.errors import DefinitionError
 from ferrule.core.phrases import phrase
 from ferrule.core.shown_text import flattened
 from ferrule.core.signatures import signature_of
+from ferrule.core.standard_streams import give_back_stdout, take_stdout
 from ferrule.core.tool import Tool, refuse_hidden
 
 if TYPE_CHECKING:
@@ -307,24 +308,13 @@ def descriptor_aside() -> Generator[None]:
     with suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
     try:
-        kept = os.dup(1)
+        taken = take_stdout()
     except OSError:  # it is closed
         with printing_aside():
             yield
         return
     try:
-        _point_elsewhere()
         with printing_aside():
             yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-
-
-def _point_elsewhere() -> None:
-    try:
-        os.dup2(2, 1)
-    except OSError:  # standard error is closed
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, 1)
-        os.close(nothing)
+        give_back_stdout(taken)

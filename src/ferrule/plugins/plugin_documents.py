@@ -21,8 +21,10 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 import ferrule
 from ferrule.core.errors import ErrorKind, MissingExtra, ToolError
+from ferrule.core.json_lines import LineReader, TooLong
 from ferrule.core.phrases import phrase, said_by, translated
 from ferrule.core.shown_text import cut
+from ferrule.core.standard_streams import take_stdout
 from ferrule.mcp_client.remote_tool import tool_name
 from ferrule.plugins.consent import (
     NotAgreed,
@@ -53,6 +55,7 @@ _SECONDS_TO_END = 5.0
 _MOST_OFFERS = 200
 _MOST_LINE = 2_000
 _MOST_SAID = 10_000
+_LONGEST_ANSWER = 1 << 26
 
 logger = logging.getLogger("ferrule.plugins")
 
@@ -248,10 +251,10 @@ async def perform(action: str, language: str, **given: Any) -> dict[str, Any]:
     asked = json.dumps({"action": action, "language": language, "given": given}).encode() + b"\n"
     with tempfile.TemporaryFile() as said:
         line = await _line_of_child(asked, said)
-        if not line.endswith(b"\n"):
+        if not isinstance(line, bytes):
             said.seek(max(said.seek(0, os.SEEK_END) - _MOST_SAID, 0))
             logger.error("%s of a plugin ended without an answer:\n%s", action, said.read().decode(errors="replace"))
-    answer: dict[str, Any] = json.loads(line) if line.endswith(b"\n") else {}
+    answer: dict[str, Any] = json.loads(line) if isinstance(line, bytes) else {}
     if "done" in answer:
         return answer["done"]
     ended = phrase("The program that works on plugins ended without an answer.")
@@ -261,20 +264,20 @@ async def perform(action: str, language: str, **given: Any) -> dict[str, Any]:
     raise ActionProblem(*problem)
 
 
-async def _line_of_child(asked: bytes, said: IO[bytes]) -> bytes:
-    """The child's answer; not a whole line where it ended without one, or took too long."""
+async def _line_of_child(asked: bytes, said: IO[bytes]) -> bytes | TooLong | None:
+    """The child's answer; None where it ended without one, or took too long."""
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", __name__, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        stderr=said, start_new_session=True, cwd=plugins_folder(), limit=1 << 26,
+        stderr=said, start_new_session=True, cwd=plugins_folder(),
     )  # fmt: skip
     assert child.stdin is not None  # noqa: S101 - a pipe was asked for
     assert child.stdout is not None  # noqa: S101
     try:
         child.stdin.write(asked)
         async with asyncio.timeout(_SECONDS):
-            return await child.stdout.readline()
+            return await LineReader(child.stdout, _LONGEST_ANSWER).read()
     except TimeoutError:
-        return b""
+        return None
     finally:
         child.stdin.close()  # it ends when nobody waits for it any more
         await _ended(child)
@@ -304,8 +307,7 @@ def _main() -> None:
     import threading
 
     asked: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a library prints is no answer
+    answers = os.fdopen(take_stdout(), "wb")
 
     def watch() -> None:
         sys.stdin.buffer.read()

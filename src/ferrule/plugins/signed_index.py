@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from ferrule.core.errors import ErrorKind, MissingExtra, ToolError
+from ferrule.core.files import write_new
 from ferrule.core.phrases import phrase
 from ferrule.plugins.manifest import Needs, PluginName, PluginVersion, ShortText, ToolKind, first_problem
 
@@ -248,11 +249,7 @@ def make_key(file: Path) -> Ed25519PrivateKey:
     data = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(opened, "wb") as out:
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
+    write_new(file, data, 0o600)
     return key
 
 

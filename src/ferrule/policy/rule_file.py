@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import shlex
 import tomllib
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.core.files import write_atomically
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined, phrase
 from ferrule.pipeline.stages import Mode, Verdict
@@ -332,20 +331,7 @@ class SettingsDocument:
             raise RuleError(phrase("{path} is not a file that can be written to. Nothing was changed.", path=self.path))
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            mode = self.path.stat().st_mode & 0o7777 if self.path.exists() else None
-            temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}")
-            try:
-                with temporary.open("xb") as file:
-                    file.write(text.encode())
-                    file.flush()
-                    os.fsync(file.fileno())
-                if mode is not None:
-                    temporary.chmod(mode)
-                temporary.replace(self.path)
-            except BaseException:
-                with suppress(OSError):
-                    temporary.unlink()
-                raise
+            write_atomically(self.path, text.encode())
         except OSError as error:
             raise RuleError(phrase("{path} could not be written: {why}.", path=self.path, why=error.strerror)) from None
 

@@ -146,6 +146,23 @@ class Variables:
                 self._hidden.setdefault(form, name)
 
 
+def is_reference(text: str) -> bool:
+    """Whether a text is a reference as a whole, and so no secret itself; a default would be one."""
+    return bool(_PLACE.fullmatch(text)) and text != "${}" and ":-" not in text
+
+
+async def read_reference(text: str, environment: Mapping[str, str], seconds: float) -> str:
+    """What a reference of the user's stands for, read in a thread so that nothing else waits; raises `MissingValue`."""
+    variables = Variables(environment, of_the_user=True)
+    try:
+        return await asyncio.wait_for(_in_its_own_thread(lambda: variables.fill(text)), seconds)
+    except TimeoutError:
+        named = text[2:-1].partition(" ")[0]  # what follows may be a secret
+        raise MissingValue(
+            phrase("`{program}` did not end within {seconds} s", program=named, seconds=f"{seconds:g}")
+        ) from None
+
+
 def places_in(texts: Iterable[str | Template]) -> list[str]:
     """What of the user's would be filled into these texts, as it is written there, each once."""
     return list(dict.fromkeys(f"${{{place}}}" for text in texts for place in Template.parse(text).places))

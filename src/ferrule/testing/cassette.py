@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 import sys
-import tempfile
 import threading
 import warnings
 from difflib import SequenceMatcher
@@ -17,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_jsonable_python
 
 from ferrule.core.errors import Stopped, ToolError
+from ferrule.core.files import write_atomically
 from ferrule.core.nearest import nearest
 from ferrule.core.result import Attachment, Output, ToolResult
 from ferrule.core.secrets import redact_value
@@ -215,9 +215,7 @@ def write_cassette(path: Path, content: CassetteContent) -> None:
     # Half a surrogate pair, which UTF-8 cannot hold, becomes the escape that JSON has for it.
     text = json.dumps(ordered, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        file.write(text + b"\n")
-    Path(file.name).replace(path)
+    write_atomically(path, text + b"\n")
 
 
 def plain(value: Any) -> Any:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
+from ferrule.core.standard_streams import take_stdout
 from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
@@ -272,8 +273,7 @@ def main() -> None:
     _libc().prctl(_DIES_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
     given = sys.stdin.buffer
     head: dict[str, Any] = json.loads(given.readline())
-    answer = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints must not pass for an answer
+    answer = os.fdopen(take_stdout(), "wb")
     _bind(head)
     try:
         files: dict[str, Any] = {name: os.fdopen(number, "rb") for name, number in head["files"].items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,12 +61,18 @@ def test_the_disk_is_waited_for_a_few_times_in_all(tmp_path: Path, monkeypatch: 
     waits: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda _opened: waits.append("file"))  # type: ignore[reportUnknownLambdaType]
     monkeypatch.setattr(os, "sync", lambda: waits.append("all"))
-    rename = os.rename
-    monkeypatch.setattr(os, "rename", lambda *a, **k: (waits.append("rename"), rename(*a, **k)))  # type: ignore[reportUnknownLambdaType]
+    replace = os.replace
+
+    def noted(*given: Any, **named: Any) -> None:
+        if named["src_dir_fd"] is not None:  # in the workspace; in the store otherwise
+            waits.append("put")
+        replace(*given, **named)
+
+    monkeypatch.setattr(os, "replace", noted)
     history.apply(steps)
     assert "file" not in waits
     assert waits[:2] == ["all", "all"]  # kept, and staged, before the first file changes
-    assert waits.count("rename") == len(steps) - 1
+    assert waits.count("put") == len(steps) - 1
     assert waits[-1] == "all"
 
 

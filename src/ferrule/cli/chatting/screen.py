@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO
 
 from ferrule.core.shown_text import cut_columns
+from ferrule.core.standard_streams import discard_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -307,8 +308,7 @@ class LiveScreen:
             self._stream.flush()
         except OSError:  # the terminal was closed; what still has to be ended is ended without it
             self._gone = True
-            with suppress(OSError, ValueError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            discard_output(self._stream)
 
 
 def _fitted(row: str, width: int) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.call import RawCall
+from ferrule.core.json_lines import LineReader
 from ferrule.core.model import (
     AssistantMessage,
     CallStarted,
@@ -71,8 +72,9 @@ class Engine:
                 stderr=asyncio.subprocess.DEVNULL,
                 env=_environment(),
                 start_new_session=True,
-                limit=_LONGEST_LINE,
             )
+            assert self._process.stdout is not None  # noqa: S101 - a pipe was asked for
+            self._lines = LineReader(self._process.stdout, _LONGEST_LINE)
             try:
                 await self._send({"path": str(self.path), "context": self.context, "threads": self._threads})
                 heard = await self._hear()
@@ -130,9 +132,8 @@ class Engine:
             await self._process.stdin.drain()
 
     async def _hear(self) -> dict[str, Any]:
-        if self._process is not None and self._process.stdout is not None:
-            line = await self._process.stdout.readline()
-            if line.endswith(b"\n"):
+        if self._process is not None:
+            if isinstance(line := await self._lines.read(), bytes):
                 return json.loads(line)
             await self._end()
         raise self._gone()

@@ -17,6 +17,7 @@ from pathlib import Path
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Literal
 
+from ferrule.core.files import unfinished_in, write_atomically
 from ferrule.process import launcher
 from ferrule.process.output import LeftOut, clean
 
@@ -112,11 +113,7 @@ class Notice:
             "commands": listed,
         }
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = self._path.with_suffix(".new")
-        opened = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(opened, "w", encoding="utf-8", errors="surrogateescape") as file:
-            json.dump(document, file)
-        fresh.replace(self._path)
+        write_atomically(self._path, json.dumps(document).encode(), mode=0o600, durable=False)
 
     def remove(self) -> None:
         """The shells are gone."""
@@ -139,13 +136,13 @@ def noted_commands(folder: Path) -> list[NotedCommand]:
     """Those of all programs that still run here, oldest first. Files of the dead are cleared away."""
     found: list[NotedCommand] = []
     old = time() - _OLDEST_SECONDS
-    for path in folder.glob("*.new"):
+    for path in unfinished_in(folder):
         with suppress(OSError):
             if path.stat().st_mtime < time() - _SECONDS_TO_WRITE:
                 path.unlink()  # it was killed while it wrote
     for path in folder.glob("*.json"):
         try:
-            document = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+            document = json.loads(path.read_bytes())
             if document["system"] != _system():
                 # The folder is shared with another machine or container, whose processes are not seen here; or this
                 # machine was started anew since.

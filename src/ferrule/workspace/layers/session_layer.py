@@ -7,7 +7,6 @@ build finds what the first one left. Where the workspace itself has changed sinc
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import stat
@@ -17,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ferrule.core.files import lock, locked
 from ferrule.process.owned_folders import remove_tree
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.layers.reading import Layer, LayerChanges, folders_of, is_whiteout, look_at, mark_of, read_layers
@@ -47,7 +47,7 @@ class SessionLayer:
         self._held = -1
         # A folder of our own, locked for as long as this process lives; those of dead processes are removed.
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with _locked(folder / _LOCK):
+        with locked(folder / _LOCK):
             for other in folder.iterdir():
                 if len(other.name) == _NAME_LENGTH and not _is_held(other / _LOCK):  # not the probe of another process
                     with suppress(OSError):
@@ -55,7 +55,7 @@ class SessionLayer:
             self._folder = folder / secrets.token_hex(_NAME_LENGTH // 2)
             self._folder.mkdir(mode=0o700)
             self._held = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._held, fcntl.LOCK_EX)
+            lock(self._held)
         self._kept = [_Kept(root.path, self._folder / "session" / str(at)) for at, root in enumerate(paths.roots)]
         self._running: set[Path] = set()
         self._waiting: list[LayerChanges] = []
@@ -350,16 +350,6 @@ def _look_like(folder: Path, other: Path) -> None:
     folder.chmod(stat.S_IMODE(found.st_mode))
 
 
-@contextmanager
-def _locked(path: Path) -> Generator[None]:
-    opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(opened)
-
-
 def _is_held(path: Path) -> bool:
     """Whether a living process holds a lock."""
     try:
@@ -367,9 +357,6 @@ def _is_held(path: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not lock(opened, 0)
     finally:
         os.close(opened)
-    return False

@@ -12,9 +12,10 @@ import json
 import re
 from base64 import b64decode
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.json_lines import LineSplitter
 from ferrule.core.phrases import phrase
 from ferrule.workspace.searching.globs import both, select
 from ferrule.workspace.searching.ripgrep import (
@@ -323,19 +324,14 @@ class _Events:
     def __init__(self, fit: Fit | None, replacement: bytes = b"") -> None:
         self._fit = fit
         self._replacement = replacement
-        self._rest: list[bytes] = []
+        self._lines = LineSplitter()
         self._open: dict[bytes, FileOccurrences] = {}
         self._matches = 0
         self.files: list[FileOccurrences] = []
 
     def feed(self, piece: bytes) -> None:
-        self._rest.append(piece)
-        if b"\n" not in piece:
-            return
-        *lines, rest = b"".join(self._rest).split(b"\n")
-        self._rest = [rest]
-        for line in lines:
-            event: dict[str, Any] = json.loads(line)
+        for line in self._lines.feed(piece):
+            event: dict[str, Any] = json.loads(cast("bytes", line))  # of any length: it is our own search
             data = event["data"]
             if event["type"] == "match":
                 self._match(data)

@@ -8,16 +8,15 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.files import UNFINISHED, take_place, unfinished_name
 from ferrule.core.phrases import phrase
 from ferrule.workspace.atomic import (
-    UNFINISHED,
     drop_staged,
     put_staged,
     remove_file,
     set_attributes,
     stage_whole,
     sync,
-    unfinished_name,
     write_whole,
 )
 from ferrule.workspace.paths import Paths, Place
@@ -190,12 +189,9 @@ def _put_link(shown: str, name: str, above: int, target: str) -> None:
     temporary = unfinished_name()
     os.symlink(target, temporary, dir_fd=above)
     try:
-        os.rename(temporary, name, src_dir_fd=above, dst_dir_fd=above)
-    except BaseException as error:
-        os.unlink(temporary, dir_fd=above)
-        if isinstance(error, IsADirectoryError):
-            raise PathProblem("folder", phrase("`{shown}` is a folder, and was left as it is.", shown=shown)) from None
-        raise
+        take_place(temporary, name, folder=above, durable=False)
+    except IsADirectoryError:
+        raise PathProblem("folder", phrase("`{shown}` is a folder, and was left as it is.", shown=shown)) from None
 
 
 Staged: TypeAlias = dict["Path", tuple[Place, str]]

@@ -9,11 +9,11 @@ import re
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
+from ferrule.core.files import unfinished_name, write_new
 from ferrule.core.phrases import phrase
 from ferrule.core.shown_text import shown_row
-from ferrule.workspace.atomic import unfinished_name
 from ferrule.workspace.git_folders import has_object, loose_kind
 from ferrule.workspace.git_state import OBJECT_ID, read_git_state, ref_value
 from ferrule.workspace.problems import PathProblem
@@ -23,6 +23,7 @@ from ferrule.workspace.snapshots.content_store import ContentLost, is_linked
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
+    from typing import BinaryIO
 
     from ferrule.workspace.snapshots.content_store import ContentStore
     from ferrule.workspace.snapshots.file_states import FileStates
@@ -236,7 +237,7 @@ def _put_log(change: Change, files: FileStates, contents: ContentStore) -> None:
     whole = [one for one in lines if (ids := _IDS.match(one)) is None or (is_there(ids[1]) and is_there(ids[2]))]
     if whole or not lines:
         with files.nodes.above(change.path, make=True) as (above, name), suppress(FileExistsError):
-            _put_data(name, above, state.mode, lambda file: file.writelines(whole))
+            _put_data(name, above, state.mode, b"".join(whole))
 
 
 def _put_file(name: str, above: int, state: State, contents: ContentStore) -> None:
@@ -245,18 +246,14 @@ def _put_file(name: str, above: int, state: State, contents: ContentStore) -> No
         with suppress(OSError):  # another disk
             os.link(contents.path(state.content), name, dst_dir_fd=above)
             return
-    _put_data(name, above, state.mode, lambda file: contents.copy(state.content, file))
+    with contents.open(state.content) as data:
+        _put_data(name, above, state.mode, data)
 
 
-def _put_data(name: str, above: int, mode: int | None, write: Callable[[BinaryIO], None]) -> None:
-    temporary = unfinished_name()
-    opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=above)
+def _put_data(name: str, above: int, mode: int | None, data: bytes | BinaryIO) -> None:
+    temporary, wanted = unfinished_name(), mode if mode is not None else 0o644
+    write_new(temporary, data, 0o600, folder=above, finish=lambda opened: os.fchmod(opened, wanted))
     try:
-        with os.fdopen(opened, "wb") as file:
-            write(file)
-            file.flush()
-            os.fchmod(opened, mode if mode is not None else 0o644)
-            os.fsync(opened)
         os.link(temporary, name, src_dir_fd=above, dst_dir_fd=above)
     finally:
         os.unlink(temporary, dir_fd=above)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import shutil
@@ -14,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from ferrule.core.files import lock, unlock
 from ferrule.core.phrases import phrase
 from ferrule.pipeline.threads import seen_through
 from ferrule.records.reserve import RESERVE, Reserve, is_full
@@ -79,7 +79,7 @@ class StoreLock:
             try:
                 yield opened
             finally:
-                fcntl.flock(opened, fcntl.LOCK_UN)
+                unlock(opened)
         finally:
             self._threads.release()
 
@@ -105,7 +105,8 @@ class StoreLock:
         while True:
             if self._opened is None:
                 self._opened = self._open()
-            self._wait(self._opened, deadline)
+            if not lock(self._opened, deadline - time.monotonic()):
+                raise self._busy()
             if self.is_current():
                 return self._opened
             self._drop()
@@ -124,19 +125,6 @@ class StoreLock:
         if self._opened is not None:
             os.close(self._opened)
             self._opened = None
-
-    def _wait(self, opened: int, deadline: float) -> None:
-        pause = 0.0005
-        while True:
-            try:
-                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise self._busy() from None
-                time.sleep(pause)
-                pause = min(pause * 1.5, 0.01)
-            else:
-                return
 
     def _busy(self) -> PathProblem:
         return PathProblem(

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from ferrule.core.files import UNFINISHED
 from ferrule.records.reserve import is_full
-from ferrule.workspace.atomic import UNFINISHED
 from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.git_folders import GitFolders, is_git_folder
 from ferrule.workspace.snapshots.changes import Change, Node, Operation, State
