@@ -84,7 +84,7 @@ class Variables:
     async def ask_keyring(self, texts: Iterable[str | Template], seconds: float) -> None:
         """Look up what the texts want of the keyring; raises `MissingValue`.
 
-        A locked one waits for its person, perhaps for ever, so it is asked in a thread that nobody has to wait for.
+        A locked one waits for its person, perhaps for ever, so it is asked in a thread that nothing has to wait for.
         """
         places = [place[2:-1] for place in places_in(texts) if place.startswith("${" + _KEYRING)]
         if not places:
@@ -114,7 +114,7 @@ class Variables:
         return {name: self.fill_secret(name, value) for name, value in table.items()}
 
     def masked(self, text: str) -> str:
-        """Text without any value that was filled in; its name stands there instead."""
+        """Text without any value that was filled in; its name is there instead."""
         for value, name in self._hidden.items():
             text = text.replace(value, f"[{name}]")
         return text
@@ -181,7 +181,7 @@ def _in_its_own_thread(function: Callable[[], T]) -> asyncio.Future[T]:
     def work() -> None:
         try:
             given.set_result(function())
-        except Exception as error:  # noqa: BLE001 - for whoever waits
+        except Exception as error:  # noqa: BLE001 - raised where it is awaited
             given.set_exception(error)
 
     threading.Thread(target=work, name="ferrule-keyring", daemon=True).start()

@@ -145,7 +145,7 @@ def origin_of(context: ToolContext) -> Origin:
 
 
 def _current(paths: Paths, place: Place) -> bytes:
-    """What a file holds now. Where that cannot be told, nobody knows whether it is still what was read."""
+    """What a file holds now; raises where it cannot be read, as it may differ from what the caller has read."""
     try:
         return paths.read(place)
     except PathProblem as problem:

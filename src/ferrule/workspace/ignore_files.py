@@ -225,7 +225,7 @@ def is_guarded(path: str) -> bool:
 
 
 def is_made_again(path: str) -> bool:
-    """Whether a program makes a file anew whenever it is missing, so that nothing is lost with it."""
+    """Whether a program recreates a file whenever it is missing, so that deleting it loses nothing."""
     return _ALWAYS in path.split("/")[:-1]
 
 

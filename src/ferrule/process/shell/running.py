@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ferrule.process.shell.state import ShellState
 
 
-# Reads what a command writes, as it comes, into its record; and shows it to whoever watches.
+# Reads what a command writes, as it comes, into its record, and shows it to those who watch.
 
 
 _CHUNK = 1 << 18
@@ -155,7 +155,7 @@ class InputWatch:
     def _call_waits(self, pid: int, call: int, descriptor: int) -> bool:
         if self._pipes:
             reads = call in _READS.get(self._machine, ()) and descriptor == 0
-            return (reads or call in _WAITS_FOR_SEVERAL.get(self._machine, ())) and self._is_own_output(pid, 0)
+            return (reads or call in _WAITS_FOR_SEVERAL.get(self._machine, ())) and self._is_own_output(pid)
         if call in _READS.get(self._machine, ()):
             return self._is_terminal(pid, descriptor)
         if call not in _WAITS_FOR_SEVERAL.get(self._machine, ()) or not self._is_terminal(pid, 0):
@@ -165,9 +165,9 @@ class InputWatch:
         shown = self._reader.record.text("stdout")
         return bool(shown) and not shown.endswith("\n")
 
-    def _is_own_output(self, pid: int, descriptor: int) -> bool:
+    def _is_own_output(self, pid: int) -> bool:
         try:
-            found = os.stat(f"/proc/{pid}/fd/{descriptor}")  # noqa: PTH116 - not a path
+            found = os.stat(f"/proc/{pid}/fd/0")  # noqa: PTH116 - not a path
         except OSError:
             return False
         return (found.st_dev, found.st_ino) in self._pipes
@@ -279,7 +279,7 @@ class RunningCommand:
         opening = asyncio.ensure_future(made._open(text, open_box))
         try:
             made.box = await finished(opening)
-        except GeneratorExit:  # whoever waited is gone, and nothing can be waited for here
+        except GeneratorExit:  # the caller is gone, and nothing can be awaited here
             opening.add_done_callback(made._give_up)
             raise
         except BaseException:

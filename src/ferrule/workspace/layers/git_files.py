@@ -14,7 +14,7 @@ from ferrule.core.phrases import phrase
 from ferrule.workspace.git import UnreadableIndex, parse_index
 from ferrule.workspace.git_changes import git_changes
 from ferrule.workspace.git_folders import loose_kind
-from ferrule.workspace.git_state import INVALID, ref_value, state_files, state_of, tells_state
+from ferrule.workspace.git_state import INVALID, names_in, ref_value, state_files, state_of, tells_state
 from ferrule.workspace.layers.reading import opened_after, opened_before, pieces
 from ferrule.workspace.names import one_line
 from ferrule.workspace.snapshots.changes import Node
@@ -154,7 +154,7 @@ class _ChangedRepository:
         if not gone:
             return gone
         for place in (self._upper, self._root):
-            for name in _names(f"{place}/objects/pack"):
+            for name in names_in(f"{place}/objects/pack"):
                 one = self._changes.get(f"objects/pack/{name}")
                 if name.endswith(".idx") and (place == self._root if one is None else one.after is not None):
                     gone -= _listed(f"{place}/objects/pack/{name}") or set()
@@ -257,13 +257,6 @@ def _bytes(change: LayerChange, side: Seen) -> bytes | None:
 
 def _id(loose: str) -> str:
     return loose.removeprefix("objects/").replace("/", "")
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)  # noqa: PTH208
-    except OSError:
-        return []
 
 
 def _listed(pack_index: str) -> set[str] | None:

@@ -305,7 +305,7 @@ def _fallback() -> Path:
 
 
 def leave_no_fallback() -> None:
-    """Remove what was made among the temporary files of the system, once nobody has a layer there."""
+    """Remove what was made among the temporary files of the system, once no layer is left there."""
     folder = _fallback()
     with suppress(OSError):
         if all(one.name == _LOCK for one in folder.iterdir()):

@@ -202,7 +202,7 @@ class Journal:
                         self._run("UPDATE groups SET phase = 'dropped' WHERE number = ?", one.number)
 
     def forget(self, group: Group, changes: Iterable[Change], keep: Iterable[str] = ()) -> list[str]:
-        """Drop changes of a group, and the group with its last; gives the contents that nobody needs any more."""
+        """Drop changes of a group, and the group with its last; gives the contents that are no longer needed."""
         changes = list(changes)
         whole = len(changes) == len(group.changes)
         changes += group.git if whole else ()
@@ -291,7 +291,7 @@ class Journal:
 
     def group(self, number: int) -> Group:
         found = self.find(number)
-        if found is None:  # somebody wrote over the file while it was open
+        if found is None:  # another program wrote over the file while it was open
             raise sqlite3.DatabaseError(f"change {number} is gone from it")
         return found
 

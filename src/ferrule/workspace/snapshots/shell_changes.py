@@ -1,4 +1,4 @@
-"""What shell commands do to the files of a workspace, so that each can be undone, whoever else works there.
+"""What shell commands do to the files of a workspace, so that each can be undone, whatever else works there.
 
 A command that changes the workspace directly is known in the journal from its begin to its end. What it changed is the
 difference between two looks, less what the history itself did meanwhile. Before the history changes a path, what such a
@@ -182,7 +182,7 @@ class ShellChanges:
         return self._place / f"over-{command.number}-{command.process.replace(':', '-')}"
 
     def _owners(self, journal: Journal, ended: int = 0) -> list[Running]:
-        """Whose doing a change is that nobody accounts for: that of the first; that of the others too, perhaps."""
+        """The commands that may have made an unexplained change, the most likely one first."""
         watched = [one for one in journal.commands() if one.watch is Watch.WATCHED]
         return sorted(watched, key=lambda one: (one.number != ended, self._is_under_way(one), one.number))
 
@@ -268,7 +268,7 @@ class ShellChanges:
             return RecordedChanges(group, self._note_on(commands.get(ended), look, group) if ended else "")
 
     def _compare(self, journal: Journal, look: Look, ended: int) -> Group | None:
-        """Put in the list what nobody accounts for, and go on from this look."""
+        """Record unexplained changes, and make this look the new baseline."""
         owners = self._owners(journal, ended)
         position = self._known_since(journal) if owners else self._tree.position()
         transitions = journal.transitions(position or 0)

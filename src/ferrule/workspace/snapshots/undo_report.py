@@ -221,7 +221,7 @@ class Conflicts:
         return [one for one in (found if side is Side.AFTER else reversed(found)) if one is not None]
 
     def _out_of_order(self, group: Group, side: Side, in_the_way: Mapping[Path, Group]) -> list[Conflict]:
-        """Somebody has changed the same files: which, and what both did to the first of them."""
+        """Another group changed the same files: which, and what both did to the first of them."""
         found: list[Conflict] = []
         for path, other in in_the_way.items():
             name = self._name(path)
@@ -242,7 +242,7 @@ class Conflicts:
         return f"Change {group.number}{_who(group)}:\n{''.join(self.diffs(changes))}"
 
     def _conflict(self, change: Change, side: Side, *, first: bool) -> Conflict | None:
-        """Only the first step at a path meets what stands there now; the next one meets what the first has made."""
+        """Only the first step at a path meets what is there now; the next one meets the outcome of the first."""
         if first and not self._files.is_at(change, side.opposite):
             return self._difference(change, side)
         wanted = change.at(side)[change.path]
