@@ -349,7 +349,7 @@ def weigh_call(invocation: Invocation, request: Request, lists: Lists, mode: Mod
     whole.denied = lists.deny.tool(tool.name) or _by_signature(invocation, (lists.deny,))
     whole.asked = lists.ask.tool(tool.name) or _by_signature(invocation, (lists.ask,))
     whole.guarded = invocation.info.asks_always
-    named = None if whole.guarded else _named(tool.name, lists)
+    named = None if whole.guarded else next((rule for rules in lists.allow if (rule := rules.tool(tool.name))), None)
     whole.rule = named or _covering_each(invocation, lists.allow)
     paths = [
         *(weigh_path(path, request, lists, write=False) for path in request.reads),
@@ -423,10 +423,6 @@ def _hosts(request: Request, lists: Lists) -> Iterator[Finding]:
         if finding.rule is not None:
             finding.leave = phrase("{rule} allows it", rule=finding.rule.words)
         yield finding
-
-
-def _named(tool: str, lists: Lists) -> Rule | None:
-    return next((rule for rules in lists.allow if (rule := rules.tool(tool))), None)
 
 
 def _by_signature(invocation: Invocation, sets: tuple[RuleSet, ...]) -> Rule | None:

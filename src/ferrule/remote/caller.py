@@ -358,21 +358,18 @@ class Desk:
                 return ""
             having = near(offering, workspace)
             if having:
-                return self._pinned(pool, session, having)
+                # Stay with the worker that has the session's shells and the files it has read.
+                key = pool, session.id
+                names = [one.worker for one in having]
+                if (worker := self._pins.get(key)) not in names:
+                    least = min(having, key=lambda one: (-len(one.workspace), one.running / one.concurrency))
+                    worker = least.worker
+                    while len(self._pins) >= _PINNED:
+                        self._pins.pop(next(iter(self._pins)))
+                    self._pins[key] = worker
+                return worker or names[0]
             if not await self.roster.await_change(until):
                 raise RemoteProblem(self._nobody(tool, pool, workspace if offering else "", tenant))
-
-    def _pinned(self, pool: str, session: Session, having: list[Announcement]) -> str:
-        """The worker where the session is, so that its shells and what it has read are there."""
-        key = pool, session.id
-        names = [one.worker for one in having]
-        if (worker := self._pins.get(key)) not in names:
-            least = min(having, key=lambda one: (-len(one.workspace), one.running / one.concurrency))
-            worker = least.worker
-            while len(self._pins) >= _PINNED:
-                self._pins.pop(next(iter(self._pins)))
-            self._pins[key] = worker
-        return worker or names[0]
 
     def _nobody(self, tool: Tool[Any], pool: str, workspace: str, tenant: str) -> str:
         seconds, there = f"{self.owner.wait:g}", self.roster.workers(pool)

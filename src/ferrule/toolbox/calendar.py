@@ -238,7 +238,10 @@ def _find_events(accounts: Accounts, which: str) -> Tool[Any]:
         fitting = [
             {key: value for key, value in one.items() if key not in ("begins", "ends", "busy")}
             for one in found["events"]
-            if all(word in _searched(one) for word in words)
+            if all(
+                word in " ".join((one["title"], one["location"], one["description"], *one["attendees"])).casefold()
+                for word in words
+            )
         ]
         notes = list(found["notes"])
         if len(fitting) > limit:
@@ -246,10 +249,6 @@ def _find_events(accounts: Accounts, which: str) -> Tool[Any]:
         return {"calendars": names, "zone": zone.key, "total": len(fitting), "events": fitting[:limit], "notes": notes}
 
     return find_events
-
-
-def _searched(event: dict[str, Any]) -> str:
-    return " ".join((event["title"], event["location"], event["description"], *event["attendees"])).casefold()
 
 
 # FindFreeTime

@@ -450,7 +450,10 @@ class OpenApi:
         for status, given in _object(spec.get("responses")).items():
             if status.startswith("2") and not self._is_2:
                 kinds += list(_object(_object(self.resolved(given)).get("content")))
-        return any(isinstance(one, str) and not _is_textual(one) for one in kinds)
+        return any(
+            isinstance(one, str) and not (_is_json(one) or one.startswith("text/") or "xml" in one or "yaml" in one)
+            for one in kinds
+        )
 
     def _written_out(self, schema: Any) -> JsonObject:
         for depth in _SCHEMA_DEPTHS:
@@ -479,10 +482,6 @@ class _ArgumentNames:
 def _is_json(media_type: str) -> bool:
     plain = media_type.partition(";")[0].strip().lower()
     return plain in ("application/json", "text/json", "*/*", "application/*") or plain.endswith("+json")
-
-
-def _is_textual(media_type: str) -> bool:
-    return _is_json(media_type) or media_type.startswith("text/") or "xml" in media_type or "yaml" in media_type
 
 
 def _chosen(content: Mapping[str, Any]) -> str | None:

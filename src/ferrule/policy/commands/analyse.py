@@ -317,16 +317,12 @@ class _Reading:
             elif child.type == "subshell":
                 self._visit(child)
             elif child.type == "heredoc_body":
-                self._here_document(child, node)
+                # A here-document with a quoted mark is taken literally; any other runs its substitutions.
+                marks = [_said(child) for child in node.children if child.type == "heredoc_start"]
+                if not any(set(mark) & set("'\"\\") for mark in marks):
+                    self._substitutions(_said(child))
             elif child.type not in ("pipeline",):
                 self._inside(child)
-
-    def _here_document(self, body: Node, redirect: Node) -> None:
-        """What a here-document runs as it is filled in; with a quoted mark nothing is."""
-        marks = [_said(child) for child in redirect.children if child.type == "heredoc_start"]
-        if any(set(mark) & set("'\"\\") for mark in marks):
-            return
-        self._substitutions(_said(body))
 
     def _substitutions(self, text: str) -> None:
         at = 0
@@ -521,19 +517,6 @@ class _Reading:
             elif script is not None:
                 self._nested(script)
 
-    def _bombs(self) -> None:
-        """Functions that start themselves again, over others or not, and beside what they do."""
-        for first in self._starts:
-            ahead, seen = [(first, False)], set[tuple[str, bool]]()
-            while ahead:
-                one, beside = ahead.pop()
-                for name, also in self._starts.get(one, ()):
-                    if (step := (name, beside or also)) not in seen:
-                        seen.add(step)
-                        ahead.append(step)
-            if (first, True) in seen:
-                self.dangers.append(Danger(_brief(first), STARTS_ITSELF))
-
     def _nested(self, script: str) -> None:
         if script in self._within:
             self.dangers.append(Danger(_brief(script), STARTS_ITSELF))
@@ -618,7 +601,17 @@ class _Reading:
 
     def finish(self) -> None:
         """What only the whole shows: functions that call each other, secrets read where the network is reached."""
-        self._bombs()
+        # Functions that call themselves, directly or through others, and in the background.
+        for first in self._starts:
+            ahead, seen = [(first, False)], set[tuple[str, bool]]()
+            while ahead:
+                one, beside = ahead.pop()
+                for name, also in self._starts.get(one, ()):
+                    if (step := (name, beside or also)) not in seen:
+                        seen.add(step)
+                        ahead.append(step)
+            if (first, True) in seen:
+                self.dangers.append(Danger(_brief(first), STARTS_ITSELF))
         if not self.network and not self.hosts:
             return
         named = [(part.text, re.split(r"[@=]", word)[-1]) for part in self.parts for word in part.words[1:]]

@@ -67,7 +67,14 @@ class PostgresDatabase:
         )
         self._connection = connection
         connection.read_only = not self._writes
-        _exact_text(connection)
+        # Keep values as the server writes them: Python cannot represent infinity or a date after the year 9999.
+        from psycopg.types.string import TextLoader
+
+        for kind in list(connection.adapters.types):
+            if kind.name not in _OWN_VALUES:
+                connection.adapters.register_loader(kind.oid, TextLoader)
+            if kind.array_oid:
+                connection.adapters.register_loader(kind.array_oid, TextLoader)
         milliseconds = int(order["seconds"] * 1000)
         settings = {
             "statement_timeout": milliseconds,
@@ -101,7 +108,16 @@ class PostgresDatabase:
         return f"PostgreSQL {info.parameter_status('server_version')}"
 
     def query(self, sql: str, parameters: list[Any]) -> Rows:
-        self._require_rows(sql)
+        # Let the server compile it: it must be one statement that returns rows, which COPY, SET and DO do not.
+        from psycopg import pq
+        from psycopg.errors import error_from_result
+
+        plain = self._connection.pgconn
+        for result in (plain.prepare(b"", sql.encode()), plain.describe_prepared(b"")):
+            if result.status != pq.ExecStatus.COMMAND_OK:
+                raise error_from_result(result, encoding="utf-8")
+        if not result.nfields:
+            raise no_rows()
         cursor = self._connection.cursor()
         rows = cursor.stream(sql, parameters or None)
         first = next(rows, None)
@@ -113,18 +129,6 @@ class PostgresDatabase:
                 yield from rows
 
         return Rows(columns, each())
-
-    def _require_rows(self, sql: str) -> None:
-        """Have the server compile it: one statement, and one that gives rows. COPY, SET, DO and the like give none."""
-        from psycopg import pq
-        from psycopg.errors import error_from_result
-
-        plain = self._connection.pgconn
-        for result in (plain.prepare(b"", sql.encode()), plain.describe_prepared(b"")):
-            if result.status != pq.ExecStatus.COMMAND_OK:
-                raise error_from_result(result, encoding="utf-8")
-        if not result.nfields:
-            raise no_rows()
 
     def change(self, sql: str, parameters: list[Any]) -> tuple[int | None, Rows]:
         cursor = self._connection.execute(sql, parameters or None, prepare=True)
@@ -183,17 +187,6 @@ class PostgresDatabase:
     def stop(self) -> None:
         """The driver has cancelled what it was waiting for."""
         self._connection.close()
-
-
-def _exact_text(connection: Any) -> None:
-    """Have values as the server writes them: a date after the year 9999, or infinity, has no form in Python."""
-    from psycopg.types.string import TextLoader
-
-    for kind in list(connection.adapters.types):
-        if kind.name not in _OWN_VALUES:
-            connection.adapters.register_loader(kind.oid, TextLoader)
-        if kind.array_oid:
-            connection.adapters.register_loader(kind.array_oid, TextLoader)
 
 
 def problem(error: Exception, order: Order) -> ToolError:

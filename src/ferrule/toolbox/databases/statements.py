@@ -226,7 +226,9 @@ def _change(engine: SqlEngine, order: Order) -> Any:
     found = _shown(rows, order["limit"])
     if expected is not None and count != expected:
         remains = engine.rollback()
-        changed = phrase("an unknown number of rows") if count is None else _rows_in_words(count)
+        changed = phrase("1 row") if count == 1 else phrase("{count} rows", count=f"{count or 0:,}")
+        if count is None:
+            changed = phrase("an unknown number of rows")
         message = phrase(
             "The statement changed {count}, not {expected} as expected.",
             count=changed,
@@ -253,7 +255,11 @@ def _describe(engine: SqlEngine, order: Order) -> Any:
     wanted: str = order["object"]
     if wanted:
         names = [one["name"] for one in tables]
-        exact = [one for one in tables if wanted.casefold() in (one["name"].casefold(), _bare(one["name"]))]
+        exact = [
+            one
+            for one in tables
+            if wanted.casefold() in (one["name"].casefold(), one["name"].rpartition(".")[2].casefold())
+        ]
         if not exact:
             close = nearest(wanted, names)
             raise ToolError(
@@ -272,10 +278,6 @@ def _describe(engine: SqlEngine, order: Order) -> Any:
     return {"about": engine.about(), "objects": objects, "total": 1 if wanted else len(tables)}
 
 
-def _bare(name: str) -> str:
-    return name.rpartition(".")[2].casefold()
-
-
 def _check(engine: SqlEngine, _order: Order) -> Any:
     return {"about": engine.about(), "tables": len(engine.tables())}
 
@@ -284,10 +286,6 @@ _ACTIONS = {"query": _query, "change": _change, "foresee": _foresee, "describe":
 
 
 # Values in bounds
-
-
-def _rows_in_words(count: int) -> str:
-    return phrase("1 row") if count == 1 else phrase("{count} rows", count=f"{count:,}")
 
 
 def _shown(rows: Rows, limit: int) -> dict[str, Any]:

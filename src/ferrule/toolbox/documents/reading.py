@@ -59,7 +59,12 @@ def read(order: dict[str, Any], file: BinaryIO) -> dict[str, Any]:
             blocks = [DocumentBlock("text", _outlined(one), follows=True) for one in document.outline()]
         case "tables":
             blocks = (one for one in chosen(document, order["part"]) if one.kind == "table" or one.resume)
-            blocks = (one if one.kind == "table" else _empty(one) for one in blocks)
+            blocks = (
+                one
+                if one.kind == "table"
+                else DocumentBlock("table", "", where=one.where, follows=True, resume=one.resume)
+                for one in blocks
+            )
         case _:
             blocks = chosen(document, order["part"])
     if order["find"]:
@@ -123,10 +128,6 @@ def matches(blocks: Iterable[DocumentBlock], find: str) -> Iterator[DocumentBloc
 def _outlined(entry: OutlineEntry) -> str:
     where = f" ({entry.where})" if entry.where else ""
     return f"{'  ' * (entry.level - 1)}- {entry.text}{where}"
-
-
-def _empty(block: DocumentBlock) -> DocumentBlock:
-    return DocumentBlock("table", "", where=block.where, follows=True, resume=block.resume)
 
 
 class ShownPart:

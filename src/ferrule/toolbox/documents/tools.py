@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ferrule.core.call import CallInfo
     from ferrule.core.tool import Tool
     from ferrule.toolbox.accounts import Accounts
-    from ferrule.workspace.files import Files
     from ferrule.workspace.paths import Place
 
 _HOME = "ferrule.toolbox.documents"
@@ -132,7 +131,12 @@ def read_document(
     place = files.paths.find(file_path)
     opened = files.paths.open_file(place)
     try:
-        _note_seen(files, place, opened)
+        # A later change must tell whether this is still what was seen.
+        status = os.fstat(opened)
+        if status.st_size <= MOST_EDITABLE and not files.tracker.has_seen(place, status):
+            with os.fdopen(os.dup(opened), "rb") as file:
+                files.tracker.saw(place, name=digest_of(file), found=status)
+                file.seek(0)
         order = {"name": place.name, "part": part, "view": view, "find": find, "offset": offset, "limit": limit}
         value = _on_file(context, "reading:read", order, place, opened).value
     finally:
@@ -140,15 +144,6 @@ def read_document(
     data = cast("DocumentRead", {"file_path": place.name, **value, "notes": [*value["notes"], *place.remarks]})
     told = ("file_path", "format", "parts", "lines", "total", "next_part", "next_offset")
     return Output(data, metadata={key: data[key] for key in told})
-
-
-def _note_seen(files: Files, place: Place, opened: int) -> None:
-    """A later change must tell whether this is still what was seen."""
-    status = os.fstat(opened)
-    if status.st_size <= MOST_EDITABLE and not files.tracker.has_seen(place, status):
-        with os.fdopen(os.dup(opened), "rb") as file:
-            files.tracker.saw(place, name=digest_of(file), found=status)
-            file.seek(0)
 
 
 def _on_file(context: ToolContext, function: str, order: dict[str, Any], place: Place, opened: int) -> ChildAnswer:
