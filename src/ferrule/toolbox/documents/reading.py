@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import phrase
+from ferrule.core.shown_text import cut_counted
 from ferrule.toolbox.documents.blocks import Document, DocumentBlock, OutlineEntry
 from ferrule.toolbox.documents.formats import SPREADSHEETS, Package, no_such_part, recognise
 
@@ -164,7 +165,7 @@ class ShownPart:
         if self.seen <= self.offset or self.stopped:
             return
         if len(line) > max(_LONGEST_LINE, self.most - MOST_CHARACTERS):
-            line = f"{line[:_LONGEST_LINE]} [… line cut, {len(line):,} characters in all]"
+            line = cut_counted(line, _LONGEST_LINE)
         if len(self.lines) == self.limit or (self.lines and self.characters + len(line) > self.most):
             self.stopped = True
             return
