@@ -127,14 +127,14 @@ def _is_safe_url(url: str) -> bool:
     """Whether nobody on the way can read or change what goes there: TLS, or this machine."""
     from urllib.parse import urlsplit  # settings are read at every start
 
+    from ferrule.core.http_fetch import is_local
+
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
     except ValueError:
         return False
-    return bool(host) and (
-        parts.scheme == "https" or (parts.scheme == "http" and host in ("localhost", "127.0.0.1", "::1"))
-    )
+    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_local(host)))
 
 
 @dataclass(slots=True)

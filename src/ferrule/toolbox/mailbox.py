@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import imaplib
-import ipaddress
 import os
 import re
 import socket
@@ -26,6 +25,7 @@ from imap_tools.mailbox import BaseMailBox
 from imap_tools.utils import encode_folder
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.http_fetch import is_local
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import phrase
 from ferrule.toolbox.accounts import Secrets
@@ -58,12 +58,7 @@ class MailServer(NamedTuple):
 
     @property
     def local(self) -> bool:
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_local(self.host)
 
     @property
     def words(self) -> str:

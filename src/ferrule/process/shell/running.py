@@ -9,7 +9,6 @@ import fcntl
 import os
 import platform
 import struct
-import tempfile
 import termios
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.files import private_file, write_all
 from ferrule.core.phrases import phrase
 from ferrule.process.output import Piece, StreamCleaner
 from ferrule.process.shell import state as states
@@ -259,7 +259,7 @@ class RunningCommand:
         self._ours: list[int] = []
         self._theirs: list[int] = []
         try:
-            self._private = self._keep(_private_file())
+            self._private = self._keep(private_file())
             pause, held = os.pipe()
             self._pause = self._lend(pause)
             self._keep(held)
@@ -300,9 +300,7 @@ class RunningCommand:
     async def _open(self, text: bytes, open_box: Opener) -> Box:
         content = states.given(self.before, text, _PRIVATE, _PAUSE)
         self._given = len(content)
-        view = memoryview(content)
-        while view:
-            view = view[os.write(self._private, view) :]
+        write_all(self._private, content)
         os.lseek(self._private, 0, os.SEEK_SET)
         arguments = states.program(self.before, _bash(), _PRIVATE, _PAUSE)
         return await open_box(arguments, states.environment(self.before), self._streams)
@@ -445,14 +443,6 @@ async def finished(work: Coroutine[Any, Any, T] | asyncio.Future[T]) -> T:
         task.exception()
         raise asyncio.CancelledError
     return task.result()
-
-
-def _private_file() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("shell", os.MFD_CLOEXEC)
-    made, path = tempfile.mkstemp()
-    os.unlink(path)  # noqa: PTH108
-    return made
 
 
 def _bash() -> str:
