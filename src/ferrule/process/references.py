@@ -146,9 +146,13 @@ class Variables:
                 self._hidden.setdefault(form, name)
 
 
-def is_reference(text: str) -> bool:
-    """Whether a text is a reference as a whole, and so no secret itself; a default would be one."""
-    return bool(_PLACE.fullmatch(text)) and text != "${}" and ":-" not in text
+def require_reference(name: str, text: str) -> None:
+    """Raise `ValueError` unless a setting is a reference as a whole. A default would be the secret itself."""
+    if not _PLACE.fullmatch(text) or text == "${}" or ":-" in text:
+        raise ValueError(
+            f"`{name}` must be `${{NAME}}`, `${{file:PATH}}`, `${{command:PROGRAM}}` or `${{keyring:SERVICE/USER}}`, "
+            "not the secret itself"
+        )
 
 
 async def read_reference(text: str, environment: Mapping[str, str], seconds: float) -> str:
