@@ -104,7 +104,17 @@ class _ChangedRepository:
 
     def tell(self) -> list[str]:
         before = state_files(self._root)
-        old, new = state_of(before), state_of(self._after(before))
+        found = dict(before)  # the files that say the state, as they are with the layer
+        for name, one in self._changes.items():
+            if not tells_state(name):
+                continue
+            if one.after is None:
+                found.pop(name, None)
+            elif one.after.node is Node.FILE and not one.special:
+                found[name] = _bytes(one, one.after) or b""
+            elif not name.startswith("refs/") and "/refs/" not in name:
+                found[name] = b""
+        old, new = state_of(before), state_of(found)
         self._refs_after = new.refs
         lost = self._lost_objects()
         inert = [name for name, one in self._changes.items() if self._is_inert(name, one, lost)]
@@ -127,20 +137,6 @@ class _ChangedRepository:
         if lines and said.explained:
             self.explained = {self._changes[name].path for name in inert}
         return lines
-
-    def _after(self, before: Mapping[str, bytes]) -> dict[str, bytes]:
-        """The files that tell the state, as they are with the layer."""
-        found = dict(before)
-        for name, one in self._changes.items():
-            if not tells_state(name):
-                continue
-            if one.after is None:
-                found.pop(name, None)
-            elif one.after.node is Node.FILE and not one.special:
-                found[name] = _bytes(one, one.after) or b""
-            elif not name.startswith("refs/") and "/refs/" not in name:
-                found[name] = b""
-        return found
 
     # Objects
 

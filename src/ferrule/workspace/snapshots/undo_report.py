@@ -232,14 +232,12 @@ class Conflicts:
                 else phrase("`{name}` was changed before by change {number}{who}; redo that first.", **given)
             )
             first, last = sorted((group, other), key=lambda one: one.number)
-            both = [self._diff_at(path, one) for one in (first, last)] if len(found) < _MOST_SHOWN else []
-            found.append(Conflict(Why.ORDER, name, text, "".join(both)))
+            both = ""
+            for one in (first, last) if len(found) < _MOST_SHOWN else ():
+                diffs = self.diffs([change for change in one.changes if path in change.paths])
+                both += f"Change {one.number}{_who(one)}:\n{''.join(diffs)}"
+            found.append(Conflict(Why.ORDER, name, text, both))
         return found
-
-    def _diff_at(self, path: Path, group: Group) -> str:
-        """What a group did to one path."""
-        changes = [one for one in group.changes if path in one.paths]
-        return f"Change {group.number}{_who(group)}:\n{''.join(self.diffs(changes))}"
 
     def _conflict(self, change: Change, side: Side, *, first: bool) -> Conflict | None:
         """Only the first step at a path meets what is there now; the next one meets the outcome of the first."""
