@@ -177,7 +177,11 @@ class RulePolicy:
             for analysis in request.commands:
                 findings += weigh_command(analysis, name, request, lists, names)
         if self._remembered and (session.id, invocation.tool, word := invocation.always_rule) in self._remembered:
-            _grant(findings, phrase("`{rule}` is always allowed in this session", rule=word))
+            # "Always" for a tool by its name does not answer what a path needs an approval of its own for.
+            lacked = findings[0].need
+            for one in findings:
+                if not one.leave and not one.guarded and one.need == lacked:
+                    one.leave = phrase("`{rule}` is always allowed in this session", rule=word)
         if self._doubts is not None and (why := self._doubts.about(invocation.tool)):
             findings[0].leave, findings[0].rule, findings[0].need = "", None, why
         judged = self._settled(invocation, request, lists, findings)
@@ -303,14 +307,6 @@ def _in_doubt(request: Request, lists: Lists, *, tried: bool) -> bool:
     from ferrule.policy.weigh import may_be_denied
 
     return any(may_be_denied(analysis, lists) for analysis in request.commands)
-
-
-def _grant(findings: list[Finding], why: str) -> None:
-    """Let a tool run that was granted by its name; a path with a question of its own keeps it."""
-    lacked = findings[0].need
-    for finding in findings:
-        if not finding.leave and not finding.guarded and finding.need == lacked:
-            finding.leave = why
 
 
 def _reads_alone(invocation: Invocation, request: Request) -> bool:

@@ -162,12 +162,6 @@ class Lists:
     guarded: Guarded
     accepts_edits: bool
 
-    def denying_path(self, path: str, request: Request, *, write: bool) -> Rule | None:
-        found = self.deny.concerning_path(path, request.roots, write=write)
-        if found is None and write:
-            found = self.guarded.never.concerning_path(path, request.roots, write=True)
-        return found
-
     def denying_below(self, folder: str, request: Request) -> Rule | None:
         """The rule that denies writing something which lies in a folder, and would go with it."""
         roots = request.roots
@@ -192,7 +186,9 @@ def weigh_path(path: str, request: Request, lists: Lists, *, write: bool) -> Fin
     place = shown(path, request.roots)
     what = phrase("write {path}", path=place) if write else phrase("read {path}", path=place)
     finding = Finding(what, "writes" if write else "reads")
-    finding.denied = lists.denying_path(path, request, write=write)
+    finding.denied = lists.deny.concerning_path(path, request.roots, write=write)
+    if finding.denied is None and write:
+        finding.denied = lists.guarded.never.concerning_path(path, request.roots, write=True)
     finding.asked = lists.ask.concerning_path(path, request.roots, write=write)
     guard = lists.guarded.asking(path, request.roots, write=write)
     found = (rules.covering_path(path, request.roots, write=write, naming=guard) for rules in lists.allow)

@@ -298,11 +298,6 @@ class RuleSet:
             (rule for rule in self.commands(tool) if rule.command and rule.command.concerns(part, command)), None
         )
 
-    def concerning_command(self, command: str, tool: str) -> Rule | None:
-        return next(
-            (rule for rule in self.commands(tool) if rule.command and rule.command.concerns_text(command)), None
-        )
-
     def concerning_path(self, path: str, roots: Sequence[str], *, write: bool) -> Rule | None:
         rules = self._paths(write)
         # One look at all of them first: a search asks about every file, and hardly any has a rule.

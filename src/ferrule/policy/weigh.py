@@ -202,7 +202,12 @@ def weigh_command(analysis: Analysis, tool: str, request: Request, lists: Lists,
     if names.defined and (lists.deny or lists.ask):
         for part, finding in zip(analysis.parts, findings, strict=True):
             for behind in names.behind(part):
-                _weigh_behind(behind, finding, tool, lists)
+                for inner in behind.parts:
+                    finding.denied = finding.denied or lists.deny.concerning_part(inner, behind.command, tool)
+                    finding.asked = finding.asked or lists.ask.concerning_part(inner, behind.command, tool)
+                if behind.unclear:
+                    finding.denied = finding.denied or next(lists.deny.commands(tool), None)
+                    finding.asked = finding.asked or next(lists.ask.commands(tool), None)
     beside = any(finding.rule is not None for finding in findings)
     for part, finding in zip(analysis.parts, findings, strict=True):
         if beside and not finding.leave and not finding.need and needs_no_rule(part):
@@ -255,16 +260,6 @@ def _weigh_part(
     return finding
 
 
-def _weigh_behind(behind: Analysis, finding: Finding, tool: str, lists: Lists) -> None:
-    """What deny and ask rules say of a function or an alias that a part calls."""
-    for part in behind.parts:
-        finding.denied = finding.denied or lists.deny.concerning_part(part, behind.command, tool)
-        finding.asked = finding.asked or lists.ask.concerning_part(part, behind.command, tool)
-    if behind.unclear:
-        finding.denied = finding.denied or next(lists.deny.commands(tool), None)
-        finding.asked = finding.asked or next(lists.ask.commands(tool), None)
-
-
 def _about(part: Part) -> str:
     """What is said of a part besides its words."""
     if not part.known:
@@ -310,7 +305,11 @@ def _paths(part: Part, request: Request, lists: Lists) -> Iterator[Finding]:
                 yield weigh_path(real_path(path), request, lists, write=False)
     for word in (*(operands if changes else ()), *part.writes):
         for path in _placed(word, request):
-            yield _written(real_path(path), part, request, lists)
+            real = real_path(path)
+            finding = weigh_path(real, request, lists, write=True)
+            if part.program in _REMOVERS and finding.denied is None:
+                finding.denied = lists.denying_below(real, request)
+            yield finding
 
 
 def real_path(path: str) -> str:
@@ -330,13 +329,6 @@ def _placed(word: str, request: Request) -> list[str]:
     if isinstance(word, Guess) and "$" not in word and glob.has_magic(path):
         return list(islice(glob.iglob(path), _MOST_MATCHES))  # noqa: PTH207 - as the shell does
     return [path]
-
-
-def _written(path: str, part: Part, request: Request, lists: Lists) -> Finding:
-    found = weigh_path(path, request, lists, write=True)
-    if part.program in _REMOVERS and found.denied is None:
-        found.denied = lists.denying_below(path, request)
-    return found
 
 
 # Weighs a call by its tool's name and kind, by what the tool says of it, and by the paths and hosts it touches.

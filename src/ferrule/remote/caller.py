@@ -230,7 +230,10 @@ class Desk:
         tool, caller = invocation.tool, session.caller
         tenant, digest = subject_token(caller.tenant), digest_of(tool)
         await self.roster.watch(pool)
-        bound = _is_bound(call)
+        # Whether it works on the files or shells of its session's workspace.
+        bound = call.invocation.tool.has_touches and any(
+            touch.resource.partition(":")[0] in _PLACES for touch in call.invocation.touches
+        )
         worker = await self._worker_for(tool, pool, digest, tenant, session, bound=bound)
         uid = os.urandom(16).hex()
         named = subject_token(tool.name)
@@ -700,11 +703,3 @@ def _is_meant(pattern: str, tool: Tool[Any]) -> bool:
     if colon and what == "kind":
         return tool.kind == name
     return fnmatchcase(tool.name, pattern)
-
-
-def _is_bound(call: Call) -> bool:
-    """Whether it works on the files or shells of its session's workspace."""
-    tool = call.invocation.tool
-    if not tool.has_touches:
-        return False
-    return any(touch.resource.partition(":")[0] in _PLACES for touch in call.invocation.touches)

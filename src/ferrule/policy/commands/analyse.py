@@ -364,7 +364,14 @@ class _Reading:
         words = [word for raw in raws[count:] for word in fields(raw, self._values)]
         if words[:1] and words[0] in ("export", "declare", "typeset", "local", "readonly"):
             self._set += self._assign([raw for raw in raws[count + 1 :] if is_assignment(raw)])
-            self._declare(raws[count + 1 :])
+            given = raws[count + 1 :]
+            flags = {letter for raw in given if re.match(r"-[a-zA-Z]", raw) for letter in raw[1:]}
+            for name in (raw.partition("=")[0] for raw in given if is_assignment(raw)):
+                value = self._values.get(name, "")
+                if "n" in flags:
+                    self._values[name] = "…"
+                elif "l" in flags or "u" in flags:
+                    self._values[name] = value.lower() if "l" in flags else value.upper()
         self._values |= {name: value for name, value in _SETS.findall(" ".join(raws)) if name not in self._values}
         text = _said(node) if node is not None else " ".join(_said(one) for one in cut)
         outer = self._typed
@@ -403,7 +410,11 @@ class _Reading:
         answered = ["-f"] if fed and name in ("rm", "grm") else []  # its questions, by what it reads
         self.dangers += [Danger(_brief(text), why) for why in dangers_of([*words[:1], *answered, *words[1:]])]
         if name in _EVALUATES:
-            self._evaluated(words[1:])
+            for flag, word in pairwise(["", *words[1:]]):
+                if flag == "-C":  # `mapfile` calls it for every few lines
+                    self._nested(word)
+                elif _HOLDS_CODE.search(word) and not isinstance(word, Guess):
+                    self._substitutions(word)
         if name in ("read", "mapfile", "readarray"):
             self._values |= dict.fromkeys(filter(str.isidentifier, words[1:]), "…")
         elif name == "printf" and words[1:2] == ["-v"]:
@@ -444,14 +455,6 @@ class _Reading:
             else:
                 self._call(_joined(one.words), one.words, literal, fed=fed)
         self._wrappers = wrappers
-
-    def _evaluated(self, words: list[str]) -> None:
-        """What a builtin runs of its literal words."""
-        for flag, word in pairwise(["", *words]):
-            if flag == "-C":  # `mapfile` calls it for every few lines
-                self._nested(word)
-            elif _HOLDS_CODE.search(word) and not isinstance(word, Guess):
-                self._substitutions(word)
 
     def _add(
         self,
@@ -553,16 +556,6 @@ class _Reading:
                 self._look(one, "=", [f"{held} "], runs_input=False)
                 texts.append(held)
         return texts
-
-    def _declare(self, raws: list[str]) -> None:
-        """What `declare` makes of the values that it is given: small or large letters, another variable's value."""
-        flags = {letter for raw in raws if re.match(r"-[a-zA-Z]", raw) for letter in raw[1:]}
-        for name in (raw.partition("=")[0] for raw in raws if is_assignment(raw)):
-            value = self._values.get(name, "")
-            if "n" in flags:
-                self._values[name] = "…"
-            elif "l" in flags or "u" in flags:
-                self._values[name] = value.lower() if "l" in flags else value.upper()
 
     # -- redirections
 

@@ -197,7 +197,16 @@ def problem(error: Exception, order: Order) -> ToolError:
         return failed(phrase("its answer cannot be read").because(type(error).__name__))
     words = error.diag.message_primary
     if words is None and isinstance(error, psycopg.OperationalError):
-        return _not_connected(str(error), order)
+        said, host = str(error), order.get("host") or ""
+        if host and not host.startswith("/") and (why := host_problem(order)):
+            return unreachable(why, order, "")
+        if "password" in said or "authentication" in said or "no pg_hba.conf entry" in said:
+            why = phrase("the server refused the login")
+        elif "database" in said and "does not exist" in said:
+            why = phrase("the server has no such database")
+        else:
+            why = phrase("the connection failed")
+        return unreachable(why, order, said.strip().splitlines()[-1])
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
         return only_read()
     if isinstance(error, psycopg.errors.QueryCanceled):
@@ -209,16 +218,3 @@ def problem(error: Exception, order: Order) -> ToolError:
         )
     more = "; ".join(one for one in (error.diag.message_detail, error.diag.message_hint) if one)
     return failed(f"{words or error}{f' ({more})' if more else ''}")
-
-
-def _not_connected(words: str, order: Order) -> ToolError:
-    host = order.get("host") or ""
-    if host and not host.startswith("/") and (why := host_problem(order)):
-        return unreachable(why, order, "")
-    if "password" in words or "authentication" in words or "no pg_hba.conf entry" in words:
-        why = phrase("the server refused the login")
-    elif "database" in words and "does not exist" in words:
-        why = phrase("the server has no such database")
-    else:
-        why = phrase("the connection failed")
-    return unreachable(why, order, words.strip().splitlines()[-1])

@@ -12,7 +12,7 @@ import json
 import math
 import os
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
@@ -111,7 +111,13 @@ def work(order: Order) -> Any:
         raise _not_installed() from None
     opened: list[SqlEngine] = []
     try:
-        _require_same(order["files"])
+        for path, device, inode in order["files"]:
+            found = os.stat(path)  # noqa: PTH116 - thousands of them
+            if (found.st_dev, found.st_ino) != (device, inode):
+                raise ToolError(
+                    phrase("`{name}` was replaced at this moment.", name=os.path.basename(path)),  # noqa: PTH119
+                    suggestion=phrase("Make the call again."),
+                )
         opened.append(getattr(home, name)(order))
         return _ACTIONS[order["action"]](opened[0], order)
     except ModuleNotFoundError:
@@ -197,17 +203,6 @@ def host_problem(order: Order) -> str:
     except OSError as error:
         return phrase("its host cannot be reached").because(error.strerror or "")
     return ""
-
-
-def _require_same(files: Iterable[Sequence[Any]]) -> None:
-    """Refuse a path that leads to another file by now than the one which was allowed."""
-    for path, device, number in files:
-        found = os.stat(path)  # noqa: PTH116 - thousands of them
-        if (found.st_dev, found.st_ino) != (device, number):
-            raise ToolError(
-                phrase("`{name}` was replaced at this moment.", name=os.path.basename(path)),  # noqa: PTH119
-                suggestion=phrase("Make the call again."),
-            )
 
 
 # The actions

@@ -219,7 +219,15 @@ def _docx(content: Any, template: BinaryIO | None) -> tuple[list[str], bytes]:
     outline: list[str] = []
     for piece in parsed(content):
         if piece.kind == "table":
-            _docx_table(document, piece, styles)
+            width = max((len(line) for line in piece.rows), default=0)
+            if width:
+                table = document.add_table(rows=len(piece.rows), cols=width)
+                table.style = "Table Grid" if "Table Grid" in styles else None
+                for position, (line, cells) in enumerate(zip(piece.rows, table.rows, strict=True)):
+                    for runs, cell in zip(line, cells.cells, strict=False):
+                        _docx_runs(cell.paragraphs[0], runs)
+                        for cell_run in cell.paragraphs[0].runs if position == 0 else ():
+                            cell_run.bold = True
         elif piece.kind == "heading":
             outline.append(f"{'  ' * (piece.level - 1)}{piece.text}")
             level = f"Heading {piece.level}"
@@ -259,19 +267,6 @@ def _docx_runs(paragraph: Any, runs: Sequence[Run]) -> None:
             run.font.underline, run.font.color.rgb = True, RGBColor(0x05, 0x63, 0xC1)
             paragraph._p.append(link)  # noqa: SLF001 - python-docx reads links and does not make them
             link.append(run._r)  # noqa: SLF001
-
-
-def _docx_table(document: Any, piece: WrittenPiece, styles: set[str]) -> None:
-    width = max((len(line) for line in piece.rows), default=0)
-    if not width:
-        return
-    table = document.add_table(rows=len(piece.rows), cols=width)
-    table.style = "Table Grid" if "Table Grid" in styles else None
-    for position, (line, cells) in enumerate(zip(piece.rows, table.rows, strict=True)):
-        for runs, cell in zip(line, cells.cells, strict=False):
-            _docx_runs(cell.paragraphs[0], runs)
-            for run in cell.paragraphs[0].runs if position == 0 else ():
-                run.bold = True
 
 
 # PDF
