@@ -151,7 +151,8 @@ def read_definition(payload: Mapping[str, Any]) -> Definition:
     for what, schema in (("its schema", read.schema), ("its output schema", read.output_schema)):
         if schema is not None:
             _check(what, schema)
-    kept["description"] = cut_counted(read.description, DESCRIPTION_CHARS)
+    if len(read.description) > DESCRIPTION_CHARS:
+        kept["description"] = cut_counted(read.description, DESCRIPTION_CHARS)
     return Definition(_visible(kept))
 
 
