@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import from_json
 
-from ferrule.core.explain import Explainer, Refusal
+from ferrule.core.explain import BrokenRule, Explainer
 from ferrule.core.phrases import Phrase, phrase
 from ferrule.core.problems import (
     HALF_PAIR,
@@ -198,23 +198,23 @@ class ErrorReader:
             problems.append(Problem((), "limit", said))
         return InvalidParams(problems, value)
 
-    def _refusal(self, item: Any, value: Any) -> Refusal:
+    def _refusal(self, item: Any, value: Any) -> BrokenRule:
         kind: str = item["type"]
         path, key = self._place(item["loc"], value, missing=_RULES.get(kind, ("", ""))[0] == "required")
         context: dict[str, Any] = item.get("ctx", {})
         if kind in _TYPES:
-            return Refusal(path, "type", _TYPES[kind], key=key)
+            return BrokenRule(path, "type", _TYPES[kind], key=key)
         if kind in _FORMATS:
-            return Refusal(path, "format", _FORMATS[kind], key=key)
+            return BrokenRule(path, "format", _FORMATS[kind], key=key)
         if kind in _RULES:
             rule, setting = _RULES[kind]
-            return Refusal(path, rule, context.get(setting), key=key)
+            return BrokenRule(path, rule, context.get(setting), key=key)
         if kind in ("too_short", "too_long") and "et" not in context["field_type"]:
             is_object = context["field_type"] == "Dictionary"
             least = kind == "too_short"
             rule = ("min" if least else "max") + ("Properties" if is_object else "Items")
-            return Refusal(path, rule, context["min_length" if least else "max_length"], key=key)
-        return Refusal(path, problem=self._own_words(kind, item, path, context), key=key)
+            return BrokenRule(path, rule, context["min_length" if least else "max_length"], key=key)
+        return BrokenRule(path, problem=self._own_words(kind, item, path, context), key=key)
 
     def _place(self, loc: tuple[PathPart, ...], value: Any, *, missing: bool) -> tuple[Path, str | None]:
         """The way through the value, without pydantic's names for the forms of a union; and the key that is wrong."""
@@ -225,7 +225,8 @@ class ErrorReader:
             if part == "[key]" and path:
                 return tuple(path[:-1]), str(path[-1])
             plain = [schema for schema in schemas if not options(schema)]
-            if len(plain) < len(schemas) and not (plain and _leads_on(part, here)):
+            lacks = missing and position == len(loc) - 1
+            if len(plain) < len(schemas) and not (plain and (lacks or _leads_on(part, here))):
                 forms = [one for schema in schemas for one in options(schema)]
                 named = [one for one in forms if str(mapping(one).get("$ref")).endswith(f"/{part}")]
                 schemas = [resolve(one, self._schema) for one in named or forms]
@@ -236,7 +237,7 @@ class ErrorReader:
                 path.append(given)
                 here = here[given]
                 schemas = [resolve(below(schema, part), self._schema) for schema in plain]
-            elif missing and position == len(loc) - 1:
+            elif lacks:
                 path.append(part)
         return tuple(path), None
 
