@@ -23,9 +23,9 @@ from pydantic import BaseModel, RootModel
 from pydantic_core import PydanticSerializationError, ValidationError, to_json, to_jsonable_python
 
 from ferrule.core.errors import DefinitionError
-from ferrule.core.pydantic_problems import ErrorReader
 from ferrule.core.result import plainly
 from ferrule.core.schemas import followed
+from ferrule.core.validator_errors import ErrorReader
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo

@@ -10,17 +10,15 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from ferrule.core.errors import DefinitionError, MissingExtra
-from ferrule.core.explain import TOO_HARD, BrokenRule, Explainer
+from ferrule.core.explain import Explainer
 from ferrule.core.phrases import phrase
-from ferrule.core.problems import Problem, format_path
+from ferrule.core.problems import format_path
 from ferrule.core.schemas import Schema, array_parts, mapping, parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from jsonschema_rs import Registry, Resolver, ValidationError, Validator
-
-    from ferrule.core.problems import Path, PathPart
 
 
 # How much work a regular expression of a schema may make, so that none can hold a call up.
@@ -485,65 +483,13 @@ def _limit_effort(name: str, documents: list[Any], most_states: int) -> None:
 
 def _explain(name: str, error: ValidationError, root: Any) -> NoReturn:
     """What is wrong with the schema, in the same words that are used for arguments."""
+    from ferrule.core.validator_errors import schema_rules
+
     if type(error.kind).__name__ == "Referencing":
         raise DefinitionError(f"`{name}`: {_reference_words(error.message)}.") from None
-    problem = Explainer({}, complete=True).explain(root, refusals_of([error], root))[0]
+    problem = Explainer({}, complete=True).explain(root, schema_rules([error], root))[0]
     where = format_path(problem.path) if problem.path else "schema"
     raise DefinitionError(f"`{name}`: its schema is not a valid JSON Schema. {where}: {problem.message}.") from None
-
-
-def refusals_of(errors: Iterable[ValidationError], value: Any) -> list[BrokenRule]:
-    """The rules that the validator found broken, those in the forms of a union included."""
-    found: list[BrokenRule] = []
-    for error in errors:
-        kind: Any = error.kind
-        path = _true_path(error.instance_path, value)
-        said = _WORDED.get(type(kind).__name__)
-        if said is not None:
-            found.append(BrokenRule(path, problem=Problem(path, *said)))
-        elif kind.name == "propertyNames":
-            inner = kind.error
-            found.append(BrokenRule(path, inner.kind.name, inner.kind.value, key=str(inner.instance)))
-        elif kind.name == "required":
-            found.append(BrokenRule((*path, kind.property), "required"))
-        elif kind.name in ("additionalProperties", "unevaluatedProperties"):
-            found += [BrokenRule((*path, field), "additionalProperties") for field in kind.unexpected]
-        elif kind.name == "falseSchema" and error.schema_path[-1:] == ["additionalProperties"]:
-            # It names the object, not the field, where no field at all is allowed.
-            here = value
-            for part in path:
-                here = here[part]
-            found += [BrokenRule((*path, field), "additionalProperties") for field in here]
-        elif kind.name in ("anyOf", "oneOf"):
-            found.append(BrokenRule(path, kind.name, forms=[refusals_of(form, value) for form in kind.context]))
-        else:
-            found.append(BrokenRule(path, kind.name, kind.value))
-    return found
-
-
-_WORDED: dict[str, tuple[str, str]] = {
-    "OneOfMultipleValid": ("union", phrase("fits more than one of the forms allowed here; exactly one must fit")),
-    "BacktrackLimitExceeded": ("limit", TOO_HARD),
-    "RegexEngineFailure": ("limit", TOO_HARD),
-    "FromUtf8": ("format", phrase("holds encoded bytes that are not UTF-8 text")),
-    "Referencing": ("value", phrase("cannot be checked: the tool's schema refers to a document that is not there")),
-    "Custom": ("value", phrase("does not fit a rule of the tool's own")),
-}
-"""Findings of the validator that no keyword stands for."""
-
-
-def _true_path(parts: Iterable[PathPart], value: Any) -> Path:
-    """The validator gives a field named `0` as a number; keep what leads through the value."""
-    path: list[PathPart] = []
-    here = value
-    for part in parts:
-        step = part if isinstance(here, list) else str(part)
-        try:
-            here = cast("Any", here)[step]
-        except (KeyError, IndexError, TypeError):
-            break
-        path.append(step)
-    return tuple(path)
 
 
 def _reference_words(message: str) -> str:

@@ -204,14 +204,15 @@ def _too_hard(patterns: Any, value: Any) -> Iterator[Problem]:
 def _explain(compiled: CompiledSchema, value: Any, size: int) -> list[Problem]:
     from jsonschema_rs import ValidationError
 
-    from ferrule.core.schema_compile import TooCostly, refusals_of
+    from ferrule.core.schema_compile import TooCostly
+    from ferrule.core.validator_errors import schema_rules
 
     try:
         evaluations = compiled.cost.evaluations(value)
     except TooCostly:
         evaluations = inf
     if evaluations <= EXPLAIN_COST and evaluations * size <= EXPLAIN_BYTES:
-        refusals = refusals_of(compiled.validator.iter_errors(value), value)
+        refusals = schema_rules(compiled.validator.iter_errors(value), value)
         problems = compiled.explainer.explain(value, refusals)
         if len(problems) > MAX_PROBLEMS:
             rest = len(problems) - MAX_PROBLEMS
@@ -223,7 +224,7 @@ def _explain(compiled: CompiledSchema, value: Any, size: int) -> list[Problem]:
     try:
         compiled.validator.validate(value)
     except ValidationError as error:
-        first = compiled.explainer.explain(value, refusals_of([error], value))
+        first = compiled.explainer.explain(value, schema_rules([error], value))
         return [
             *first,
             Problem((), "limit", phrase("and perhaps more; it would take too long to find every problem")),

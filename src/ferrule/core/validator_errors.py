@@ -1,4 +1,4 @@
-"""Reads pydantic's errors: the true place of each, and the rule of JSON Schema that it is about."""
+"""Reads the errors of both validators: the true place of each, and the rule of JSON Schema that was broken there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import from_json
 
-from ferrule.core.explain import BrokenRule, Explainer
+from ferrule.core.explain import TOO_HARD, BrokenRule, Explainer
 from ferrule.core.phrases import Phrase, phrase
 from ferrule.core.problems import (
     HALF_PAIR,
@@ -28,8 +28,9 @@ from ferrule.core.schemas import below, mapping, options, parts, resolve, schema
 from ferrule.core.wording import EXAMPLES, example_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    import jsonschema_rs
     from pydantic import ValidationError
 
 _READ = 10_000
@@ -314,3 +315,60 @@ def _gather_names(core: Any, found: dict[str, str]) -> None:
     elif isinstance(core, (list, tuple)):
         for inner in cast("list[Any]", core):
             _gather_names(inner, found)
+
+
+# The errors of jsonschema-rs, which say the keyword of JSON Schema themselves.
+
+
+def schema_rules(errors: Iterable[jsonschema_rs.ValidationError], value: Any) -> list[BrokenRule]:
+    """The rules that the validator found broken, those in the forms of a union included."""
+    found: list[BrokenRule] = []
+    for error in errors:
+        kind: Any = error.kind
+        path = _true_path(error.instance_path, value)
+        said = _WORDED.get(type(kind).__name__)
+        if said is not None:
+            found.append(BrokenRule(path, problem=Problem(path, *said)))
+        elif kind.name == "propertyNames":
+            inner = kind.error
+            found.append(BrokenRule(path, inner.kind.name, inner.kind.value, key=str(inner.instance)))
+        elif kind.name == "required":
+            found.append(BrokenRule((*path, kind.property), "required"))
+        elif kind.name in ("additionalProperties", "unevaluatedProperties"):
+            found += [BrokenRule((*path, field), "additionalProperties") for field in kind.unexpected]
+        elif kind.name == "falseSchema" and error.schema_path[-1:] == ["additionalProperties"]:
+            # It names the object, not the field, where no field at all is allowed.
+            here = value
+            for part in path:
+                here = here[part]
+            found += [BrokenRule((*path, field), "additionalProperties") for field in here]
+        elif kind.name in ("anyOf", "oneOf"):
+            found.append(BrokenRule(path, kind.name, forms=[schema_rules(form, value) for form in kind.context]))
+        else:
+            found.append(BrokenRule(path, kind.name, kind.value))
+    return found
+
+
+_WORDED: dict[str, tuple[str, str]] = {
+    "OneOfMultipleValid": ("union", phrase("fits more than one of the forms allowed here; exactly one must fit")),
+    "BacktrackLimitExceeded": ("limit", TOO_HARD),
+    "RegexEngineFailure": ("limit", TOO_HARD),
+    "FromUtf8": ("format", phrase("holds encoded bytes that are not UTF-8 text")),
+    "Referencing": ("value", phrase("cannot be checked: the tool's schema refers to a document that is not there")),
+    "Custom": ("value", phrase("does not fit a rule of the tool's own")),
+}
+"""Findings of the validator that no keyword stands for."""
+
+
+def _true_path(parts: Iterable[PathPart], value: Any) -> Path:
+    """The validator gives a field named `0` as a number; keep what leads through the value."""
+    path: list[PathPart] = []
+    here = value
+    for part in parts:
+        step = part if isinstance(here, list) else str(part)
+        try:
+            here = cast("Any", here)[step]
+        except (KeyError, IndexError, TypeError):
+            break
+        path.append(step)
+    return tuple(path)
