@@ -44,7 +44,7 @@ from typing_extensions import TypedDict
 
 from ferrule import InvalidParams
 from ferrule.core.params import ModelParams
-from ferrule.core.pydantic_problems import WORDED, WORDS
+from ferrule.core.validator_errors import WORDED, WORDS
 
 TEMPLATES = {one["type"]: one for one in list_all_errors()}
 

@@ -1,6 +1,6 @@
 """Explains why arguments were refused: one walk over the schema and the value writes every message.
 
-A validator says which rules were broken where (`Refusal`). What that means is told from the schema and the value, so
+A validator says which rules were broken where (`BrokenRule`). What that means is told from the schema and the value, so
 the words are the same for a tool made of Python types and for one made of a JSON Schema.
 """
 
@@ -39,7 +39,7 @@ _UNIONS_READ = 8
 
 
 @dataclass(slots=True)
-class Refusal:
+class BrokenRule:
     """A rule that a validator found broken.
 
     `rule` is a keyword of JSON Schema and `limit` what it is set to, None if the validator does not say. `problem` has
@@ -52,7 +52,7 @@ class Refusal:
     limit: Any = None
     problem: Problem | None = None
     key: str | None = None
-    forms: Sequence[Sequence[Refusal]] = ()
+    forms: Sequence[Sequence[BrokenRule]] = ()
 
 
 class Explainer:
@@ -70,7 +70,7 @@ class Explainer:
         self.other_names = other_names or {}
         self._missing: dict[int, tuple[Any, str, tuple[Any, ...]]] = {}
 
-    def explain(self, value: Any, refusals: Sequence[Refusal]) -> list[Problem]:
+    def explain(self, value: Any, refusals: Sequence[BrokenRule]) -> list[Problem]:
         """Every problem once, in the order of the schema; of a union, only those of the form that was meant."""
         walk = _Walk(self, value, refusals)
         found = walk.at(self.schema, value, (), 0)
@@ -87,15 +87,15 @@ class Explainer:
 
 
 class _Walk:
-    def __init__(self, explainer: Explainer, value: Any, refusals: Sequence[Refusal]) -> None:
+    def __init__(self, explainer: Explainer, value: Any, refusals: Sequence[BrokenRule]) -> None:
         self.told: set[int] = set()
         self._explainer = explainer
         self._root = explainer.schema
         self._complete = explainer.complete
         self._other_names = explainer.other_names
         self._value = value
-        self._refused: dict[Path, list[Refusal]] = {}
-        self._below: dict[Path, list[Refusal]] = {(): []}
+        self._refused: dict[Path, list[BrokenRule]] = {}
+        self._below: dict[Path, list[BrokenRule]] = {(): []}
         """The refusals at each place and inside it."""
         self._inside: dict[Path, set[PathPart]] = {}
         """The fields and items of each place that have some."""
@@ -259,11 +259,11 @@ class _Walk:
         shape = value_form(form, self._root)
         return shape if shape not in ("any", "object") else ""
 
-    def by_itself(self, refusal: Refusal) -> Problem:
+    def by_itself(self, refusal: BrokenRule) -> Problem:
         """The words for a refusal by a rule that the walk does not come to, as one in another document."""
         path, rule, limit = refusal.path, refusal.rule, refusal.limit
         if refusal.key is not None:
-            about = Refusal((), rule, limit, refusal.problem)
+            about = BrokenRule((), rule, limit, refusal.problem)
             walk = _Walk(self._explainer, refusal.key, [about])
             names = schema_at(path, self._root).get("propertyNames", {})
             inner = (walk.at(names, refusal.key, (), 0) or [walk.by_itself(about)])[0]

@@ -10,16 +10,15 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from ferrule.core.errors import DefinitionError, MissingExtra
-from ferrule.core.explain import TOO_HARD, Explainer, Refusal
+from ferrule.core.explain import Explainer
 from ferrule.core.phrases import phrase
-from ferrule.core.problems import Problem, format_path
+from ferrule.core.problems import format_path
+from ferrule.core.schemas import Schema, array_parts, mapping, parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from jsonschema_rs import Registry, Resolver, ValidationError, Validator
-
-    from ferrule.core.problems import Path, PathPart
 
 
 # How much work a regular expression of a schema may make, so that none can hold a call up.
@@ -104,8 +103,6 @@ _LISTS = ("allOf", "anyOf", "oneOf")
 _SINGLE = ("not", "if", "then", "else")
 _MAPS = ("dependentSchemas", "dependencies")
 _META_SCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
-
-Schema = dict[str, Any]
 
 
 class SchemaNode:
@@ -214,9 +211,9 @@ class _GraphReader:
         self._fill_array(node, schema, resolver)
 
     def _fill_object(self, node: SchemaNode, schema: Schema, resolver: Resolver) -> None:
-        for name, part in _mapping(schema.get("properties")).items():
+        for name, part in mapping(schema.get("properties")).items():
             node.properties[name] = self._node(part, resolver)
-        for pattern, part in _mapping(schema.get("patternProperties")).items():
+        for pattern, part in mapping(schema.get("patternProperties")).items():
             node.any_property.append(self._node(part, resolver))
             node.key_chars += self._pattern_cost(pattern)
         if _is_schema(schema.get("unevaluatedProperties")):
@@ -227,12 +224,8 @@ class _GraphReader:
             node.any_key = self._node(schema["propertyNames"], resolver)
 
     def _fill_array(self, node: SchemaNode, schema: Schema, resolver: Resolver) -> None:
-        items: Any = schema.get("items")
-        first, rest = schema.get("prefixItems"), items
-        if isinstance(items, list):  # as it was before Draft 2020-12
-            first, rest = cast("list[Any]", items), schema.get("additionalItems")
-        if isinstance(first, list):
-            node.prefix = [self._node(part, resolver) for part in cast("list[Any]", first)]
+        first, rest = array_parts(schema)
+        node.prefix = [self._node(part, resolver) for part in first]
         if _is_schema(rest):
             node.items = self._node(rest, resolver)
         if _is_schema(schema.get("contains")):
@@ -320,7 +313,7 @@ def _same_value(schema: Schema) -> Iterator[Any]:
         if _is_schema(schema.get(keyword)):
             yield schema[keyword]
     for keyword in _MAPS:
-        for part in _mapping(schema.get(keyword)).values():
+        for part in mapping(schema.get(keyword)).values():
             if _is_schema(part):
                 yield part
 
@@ -336,10 +329,6 @@ def _own_weight(schema: Schema) -> float:
         complex_ones = sum(1 for choice in cast("list[Any]", choices) if isinstance(choice, (dict, list)))
         weight += complex_ones * 80
     return weight
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _is_schema(value: Any) -> bool:
@@ -479,20 +468,12 @@ def _limit_effort(name: str, documents: list[Any], most_states: int) -> None:
     """Refuse what takes long to compile."""
     patterns: set[str] = set()
     references: set[str] = set()
-    waiting: list[Any] = documents
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, dict):
-            schema = cast("dict[str, Any]", part)
-            if isinstance(schema.get("pattern"), str):
-                patterns.add(schema["pattern"])
-            if isinstance(schema.get("patternProperties"), dict):
-                patterns.update(schema["patternProperties"])
-            if isinstance(schema.get("$ref"), str):
-                references.add(schema["$ref"])
-            waiting.extend(schema.values())
-        elif isinstance(part, list):
-            waiting.extend(cast("list[Any]", part))
+    for schema in parts(documents):
+        if isinstance(schema.get("pattern"), str):
+            patterns.add(schema["pattern"])
+        patterns.update(mapping(schema.get("patternProperties")))
+        if isinstance(schema.get("$ref"), str):
+            references.add(schema["$ref"])
     if len(references) > MAX_REFERENCES:
         raise DefinitionError(f"`{name}`: its schema has more than {MAX_REFERENCES:,} references.")
     # A long class has one state, but takes as long to compile as it has characters.
@@ -502,65 +483,13 @@ def _limit_effort(name: str, documents: list[Any], most_states: int) -> None:
 
 def _explain(name: str, error: ValidationError, root: Any) -> NoReturn:
     """What is wrong with the schema, in the same words that are used for arguments."""
+    from ferrule.core.validator_errors import schema_rules
+
     if type(error.kind).__name__ == "Referencing":
         raise DefinitionError(f"`{name}`: {_reference_words(error.message)}.") from None
-    problem = Explainer({}, complete=True).explain(root, refusals_of([error], root))[0]
+    problem = Explainer({}, complete=True).explain(root, schema_rules([error], root))[0]
     where = format_path(problem.path) if problem.path else "schema"
     raise DefinitionError(f"`{name}`: its schema is not a valid JSON Schema. {where}: {problem.message}.") from None
-
-
-def refusals_of(errors: Iterable[ValidationError], value: Any) -> list[Refusal]:
-    """The rules that the validator found broken, those in the forms of a union included."""
-    found: list[Refusal] = []
-    for error in errors:
-        kind: Any = error.kind
-        path = _true_path(error.instance_path, value)
-        said = _WORDED.get(type(kind).__name__)
-        if said is not None:
-            found.append(Refusal(path, problem=Problem(path, *said)))
-        elif kind.name == "propertyNames":
-            inner = kind.error
-            found.append(Refusal(path, inner.kind.name, inner.kind.value, key=str(inner.instance)))
-        elif kind.name == "required":
-            found.append(Refusal((*path, kind.property), "required"))
-        elif kind.name in ("additionalProperties", "unevaluatedProperties"):
-            found += [Refusal((*path, field), "additionalProperties") for field in kind.unexpected]
-        elif kind.name == "falseSchema" and error.schema_path[-1:] == ["additionalProperties"]:
-            # It names the object, not the field, where no field at all is allowed.
-            here = value
-            for part in path:
-                here = here[part]
-            found += [Refusal((*path, field), "additionalProperties") for field in here]
-        elif kind.name in ("anyOf", "oneOf"):
-            found.append(Refusal(path, kind.name, forms=[refusals_of(form, value) for form in kind.context]))
-        else:
-            found.append(Refusal(path, kind.name, kind.value))
-    return found
-
-
-_WORDED: dict[str, tuple[str, str]] = {
-    "OneOfMultipleValid": ("union", phrase("fits more than one of the forms allowed here; exactly one must fit")),
-    "BacktrackLimitExceeded": ("limit", TOO_HARD),
-    "RegexEngineFailure": ("limit", TOO_HARD),
-    "FromUtf8": ("format", phrase("holds encoded bytes that are not UTF-8 text")),
-    "Referencing": ("value", phrase("cannot be checked: the tool's schema refers to a document that is not there")),
-    "Custom": ("value", phrase("does not fit a rule of the tool's own")),
-}
-"""Findings of the validator that no keyword stands for."""
-
-
-def _true_path(parts: Iterable[PathPart], value: Any) -> Path:
-    """The validator gives a field named `0` as a number; keep what leads through the value."""
-    path: list[PathPart] = []
-    here = value
-    for part in parts:
-        step = part if isinstance(here, list) else str(part)
-        try:
-            here = cast("Any", here)[step]
-        except (KeyError, IndexError, TypeError):
-            break
-        path.append(step)
-    return tuple(path)
 
 
 def _reference_words(message: str) -> str:

@@ -7,12 +7,12 @@ from itertools import islice
 from math import inf, isinf
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import unquote
 
 from ferrule.core.explain import TOO_HARD
 from ferrule.core.phrases import phrase
 from ferrule.core.problems import HALF_PAIR, InvalidParams, Path, Problem, not_json
 from ferrule.core.schema_compile import freeze, looks_sound, require_validator
+from ferrule.core.schemas import Schema, chain, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -204,14 +204,15 @@ def _too_hard(patterns: Any, value: Any) -> Iterator[Problem]:
 def _explain(compiled: CompiledSchema, value: Any, size: int) -> list[Problem]:
     from jsonschema_rs import ValidationError
 
-    from ferrule.core.schema_compile import TooCostly, refusals_of
+    from ferrule.core.schema_compile import TooCostly
+    from ferrule.core.validator_errors import schema_rules
 
     try:
         evaluations = compiled.cost.evaluations(value)
     except TooCostly:
         evaluations = inf
     if evaluations <= EXPLAIN_COST and evaluations * size <= EXPLAIN_BYTES:
-        refusals = refusals_of(compiled.validator.iter_errors(value), value)
+        refusals = schema_rules(compiled.validator.iter_errors(value), value)
         problems = compiled.explainer.explain(value, refusals)
         if len(problems) > MAX_PROBLEMS:
             rest = len(problems) - MAX_PROBLEMS
@@ -223,7 +224,7 @@ def _explain(compiled: CompiledSchema, value: Any, size: int) -> list[Problem]:
     try:
         compiled.validator.validate(value)
     except ValidationError as error:
-        first = compiled.explainer.explain(value, refusals_of([error], value))
+        first = compiled.explainer.explain(value, schema_rules([error], value))
         return [
             *first,
             Problem((), "limit", phrase("and perhaps more; it would take too long to find every problem")),
@@ -245,9 +246,6 @@ def _sorted(value: Any) -> Any:
 
 MAX_FILLED = 100_000
 """Values that defaults may add to one call; a large default in a long array is what reaches it."""
-_REF_STEPS = 16
-
-Schema = dict[str, Any]
 
 
 class TooManyDefaults(Exception):  # noqa: N818 - a finding, turned into a problem by the caller
@@ -283,7 +281,7 @@ class _Filling:
         if not isinstance(value, (dict, list)) or not schemas:
             return cast("Any", value)
         # Each part once: by many references to each other they would multiply at every level of the value.
-        parts = list({id(part): part for schema in schemas for part in self._chain(schema)}.values())
+        parts = list({id(part): part for schema in schemas for part in chain(schema, self._root)}.values())
         if isinstance(value, dict):
             return self._object(parts, cast("dict[str, Any]", value), path)
         return self._array(parts, cast("list[Any]", value), path)
@@ -291,7 +289,7 @@ class _Filling:
     def _object(self, parts: list[Schema], value: dict[str, Any], path: Path) -> dict[str, Any]:
         described: dict[str, list[Any]] = {}
         for part in parts:
-            for name, prop in _mapping(part.get("properties")).items():
+            for name, prop in mapping(part.get("properties")).items():
                 described.setdefault(name, []).append(prop)
         extra = [part["additionalProperties"] for part in parts if isinstance(part.get("additionalProperties"), dict)]
         changed: dict[str, Any] = {}
@@ -306,7 +304,7 @@ class _Filling:
         return {**value, **changed} if changed else value
 
     def _add(self, props: list[Any], place: Path, into: dict[str, Any]) -> None:
-        found = [part for prop in props for part in self._chain(prop)[:_REF_STEPS] if "default" in part]
+        found = [part for prop in props for part in chain(prop, self._root) if "default" in part]
         if not found or any(part["default"] != found[0]["default"] for part in found if part is not found[0]):
             return
         marker = id(found[0])
@@ -327,29 +325,6 @@ class _Filling:
             return value
         filled = [self.value(items, item, (*path, position)) for position, item in enumerate(value)]
         return value if all(new is old for new, old in zip(filled, value, strict=True)) else filled
-
-    def _chain(self, schema: Any) -> list[Schema]:
-        """The schema and the local definitions it refers to, one after the other."""
-        chain: list[Schema] = []
-        while isinstance(schema, dict) and len(chain) < _REF_STEPS:
-            here = cast("Schema", schema)
-            chain.append(here)
-            ref = here.get("$ref")
-            schema = self._pointed(ref) if isinstance(ref, str) and (ref == "#" or ref.startswith("#/")) else None
-        return chain
-
-    def _pointed(self, ref: str) -> Any:
-        here = self._root
-        for part in ref.split("/")[1:]:
-            here = _mapping(here)
-            if "$id" in here and here is not self._root:
-                return None
-            here = here.get(unquote(part).replace("~1", "/").replace("~0", "~"))
-        return here
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _size(value: Any) -> int:

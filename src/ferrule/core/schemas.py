@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 Schema = dict[str, Any]
 
+NOWHERE = object()
+"""Where a reference leads that cannot be followed."""
+
 _SAME_VALUE = ("then", "else")
 _SAME_VALUE_LISTS = ("allOf",)
 _SAME_VALUE_MAPS = ("dependentSchemas", "dependencies")
@@ -24,23 +27,32 @@ def mapping(value: Any) -> Schema:
     return cast("Schema", value) if isinstance(value, dict) else {}
 
 
-def referred(ref: Any, root: Any) -> Any:
-    """What a reference within the document (`#/$defs/Item`) leads to; None if it leads nowhere or elsewhere.
+def pointed(ref: Any, root: Any) -> tuple[Any, Any]:
+    """What a reference within a document (`#/$defs/Item`) leads to, and the resource that it lies in.
 
-    A part with an `$id` is a document of its own, whose inside has other addresses.
+    That is `NOWHERE` if it leads nowhere or to another document. A part with an `$id` is a resource of its own, within
+    which `#` means that part.
     """
     if not isinstance(ref, str) or not (ref == "#" or ref.startswith("#/")):
-        return None
-    here = root
-    for part in ref.split("/")[1:]:
-        if isinstance(here, list):
-            here = cast("list[Any]", here)[int(part)] if part.isdecimal() and int(part) < len(here) else None
-            continue
-        here = mapping(here)
-        if "$id" in here and here is not root:
-            return None
-        here = here.get(unquote(part).replace("~1", "/").replace("~0", "~"))
-    return here
+        return NOWHERE, root
+    here = resource = root
+    for step in ref.split("/")[1:]:
+        name = unquote(step).replace("~1", "/").replace("~0", "~")
+        if isinstance(here, dict) and name in here:
+            here = cast("Any", here)[name]
+        elif isinstance(here, list) and name.isdecimal() and int(name) < len(cast("list[Any]", here)):
+            here = cast("Any", here)[int(name)]
+        else:
+            return NOWHERE, root
+        if isinstance(mapping(here).get("$id"), str):
+            resource = here
+    return here, resource
+
+
+def referred(ref: Any, root: Any) -> Any:
+    """The same without the resource: None if the reference leads nowhere, or into a resource with another root."""
+    here, resource = pointed(ref, root)
+    return here if here is not NOWHERE and (resource is root or resource is here) else None
 
 
 def chain(schema: Any, root: Any) -> Iterator[Schema]:
@@ -69,9 +81,9 @@ def resolve(schema: Any, root: Any) -> Schema:
     here = followed(schema, root)
     for _ in range(16):
         forms = options(here)
-        if len(forms) != 1 or "anyOf" not in here:
+        if len(forms) != 1:
             return here
-        said = {key: here[key] for key in ("description", "default") if key in here}
+        said = {key: one for key, one in here.items() if key not in ("anyOf", "oneOf")}
         here = {**followed(forms[0], root), **said}
     return {}
 

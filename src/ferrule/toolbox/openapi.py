@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
+from ferrule.core.schemas import NOWHERE, pointed
 from ferrule.core.shown_text import cut, visible
 
 if TYPE_CHECKING:
@@ -268,8 +269,6 @@ class OpenApi:
 
     def pointed(self, ref: str) -> Any:
         """What a reference within the document leads to."""
-        from urllib.parse import unquote
-
         if not ref.startswith("#"):
             raise ToolError(
                 phrase(
@@ -277,15 +276,9 @@ class OpenApi:
                     ref=ref[:100],
                 )
             )
-        here: Any = self._root
-        for step in ref[1:].split("/")[1:]:
-            step = unquote(step).replace("~1", "/").replace("~0", "~")
-            if isinstance(here, list) and step.isdecimal() and int(step) < len(cast("list[Any]", here)):
-                here = cast("list[Any]", here)[int(step)]
-            elif isinstance(here, dict) and step in here:
-                here = cast("JsonObject", here)[step]
-            else:
-                raise ToolError(phrase("it refers to `{ref}`, which is not in the document", ref=ref[:100]))
+        here, _ = pointed(ref, self._root)
+        if here is NOWHERE:
+            raise ToolError(phrase("it refers to `{ref}`, which is not in the document", ref=ref[:100]))
         return here
 
     # What one operation takes

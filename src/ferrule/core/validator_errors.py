@@ -1,4 +1,4 @@
-"""Reads pydantic's errors: the true place of each, and the rule of JSON Schema that it is about."""
+"""Reads the errors of both validators: the true place of each, and the rule of JSON Schema that was broken there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import from_json
 
-from ferrule.core.explain import Explainer, Refusal
+from ferrule.core.explain import TOO_HARD, BrokenRule, Explainer
 from ferrule.core.phrases import Phrase, phrase
 from ferrule.core.problems import (
     HALF_PAIR,
@@ -28,8 +28,9 @@ from ferrule.core.schemas import below, mapping, options, parts, resolve, schema
 from ferrule.core.wording import EXAMPLES, example_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    import jsonschema_rs
     from pydantic import ValidationError
 
 _READ = 10_000
@@ -198,23 +199,23 @@ class ErrorReader:
             problems.append(Problem((), "limit", said))
         return InvalidParams(problems, value)
 
-    def _refusal(self, item: Any, value: Any) -> Refusal:
+    def _refusal(self, item: Any, value: Any) -> BrokenRule:
         kind: str = item["type"]
         path, key = self._place(item["loc"], value, missing=_RULES.get(kind, ("", ""))[0] == "required")
         context: dict[str, Any] = item.get("ctx", {})
         if kind in _TYPES:
-            return Refusal(path, "type", _TYPES[kind], key=key)
+            return BrokenRule(path, "type", _TYPES[kind], key=key)
         if kind in _FORMATS:
-            return Refusal(path, "format", _FORMATS[kind], key=key)
+            return BrokenRule(path, "format", _FORMATS[kind], key=key)
         if kind in _RULES:
             rule, setting = _RULES[kind]
-            return Refusal(path, rule, context.get(setting), key=key)
+            return BrokenRule(path, rule, context.get(setting), key=key)
         if kind in ("too_short", "too_long") and "et" not in context["field_type"]:
             is_object = context["field_type"] == "Dictionary"
             least = kind == "too_short"
             rule = ("min" if least else "max") + ("Properties" if is_object else "Items")
-            return Refusal(path, rule, context["min_length" if least else "max_length"], key=key)
-        return Refusal(path, problem=self._own_words(kind, item, path, context), key=key)
+            return BrokenRule(path, rule, context["min_length" if least else "max_length"], key=key)
+        return BrokenRule(path, problem=self._own_words(kind, item, path, context), key=key)
 
     def _place(self, loc: tuple[PathPart, ...], value: Any, *, missing: bool) -> tuple[Path, str | None]:
         """The way through the value, without pydantic's names for the forms of a union; and the key that is wrong."""
@@ -225,7 +226,8 @@ class ErrorReader:
             if part == "[key]" and path:
                 return tuple(path[:-1]), str(path[-1])
             plain = [schema for schema in schemas if not options(schema)]
-            if len(plain) < len(schemas) and not (plain and _leads_on(part, here)):
+            lacks = missing and position == len(loc) - 1
+            if len(plain) < len(schemas) and not (plain and (lacks or _leads_on(part, here))):
                 forms = [one for schema in schemas for one in options(schema)]
                 named = [one for one in forms if str(mapping(one).get("$ref")).endswith(f"/{part}")]
                 schemas = [resolve(one, self._schema) for one in named or forms]
@@ -236,7 +238,7 @@ class ErrorReader:
                 path.append(given)
                 here = here[given]
                 schemas = [resolve(below(schema, part), self._schema) for schema in plain]
-            elif missing and position == len(loc) - 1:
+            elif lacks:
                 path.append(part)
         return tuple(path), None
 
@@ -313,3 +315,60 @@ def _gather_names(core: Any, found: dict[str, str]) -> None:
     elif isinstance(core, (list, tuple)):
         for inner in cast("list[Any]", core):
             _gather_names(inner, found)
+
+
+# The errors of jsonschema-rs, which say the keyword of JSON Schema themselves.
+
+
+def schema_rules(errors: Iterable[jsonschema_rs.ValidationError], value: Any) -> list[BrokenRule]:
+    """The rules that the validator found broken, those in the forms of a union included."""
+    found: list[BrokenRule] = []
+    for error in errors:
+        kind: Any = error.kind
+        path = _true_path(error.instance_path, value)
+        said = _WORDED.get(type(kind).__name__)
+        if said is not None:
+            found.append(BrokenRule(path, problem=Problem(path, *said)))
+        elif kind.name == "propertyNames":
+            inner = kind.error
+            found.append(BrokenRule(path, inner.kind.name, inner.kind.value, key=str(inner.instance)))
+        elif kind.name == "required":
+            found.append(BrokenRule((*path, kind.property), "required"))
+        elif kind.name in ("additionalProperties", "unevaluatedProperties"):
+            found += [BrokenRule((*path, field), "additionalProperties") for field in kind.unexpected]
+        elif kind.name == "falseSchema" and error.schema_path[-1:] == ["additionalProperties"]:
+            # It names the object, not the field, where no field at all is allowed.
+            here = value
+            for part in path:
+                here = here[part]
+            found += [BrokenRule((*path, field), "additionalProperties") for field in here]
+        elif kind.name in ("anyOf", "oneOf"):
+            found.append(BrokenRule(path, kind.name, forms=[schema_rules(form, value) for form in kind.context]))
+        else:
+            found.append(BrokenRule(path, kind.name, kind.value))
+    return found
+
+
+_WORDED: dict[str, tuple[str, str]] = {
+    "OneOfMultipleValid": ("union", phrase("fits more than one of the forms allowed here; exactly one must fit")),
+    "BacktrackLimitExceeded": ("limit", TOO_HARD),
+    "RegexEngineFailure": ("limit", TOO_HARD),
+    "FromUtf8": ("format", phrase("holds encoded bytes that are not UTF-8 text")),
+    "Referencing": ("value", phrase("cannot be checked: the tool's schema refers to a document that is not there")),
+    "Custom": ("value", phrase("does not fit a rule of the tool's own")),
+}
+"""Findings of the validator that no keyword stands for."""
+
+
+def _true_path(parts: Iterable[PathPart], value: Any) -> Path:
+    """The validator gives a field named `0` as a number; keep what leads through the value."""
+    path: list[PathPart] = []
+    here = value
+    for part in parts:
+        step = part if isinstance(here, list) else str(part)
+        try:
+            here = cast("Any", here)[step]
+        except (KeyError, IndexError, TypeError):
+            break
+        path.append(step)
+    return tuple(path)
