@@ -128,8 +128,9 @@ async def show_approvals(request: PanelRequest) -> Response:
     found = await request.api.ask("GET", "/v1/approvals", {"status": status, "limit": str(_MOST_APPROVALS)})
     listed = sorted(found["approvals"], key=lambda one: one["created_at"], reverse=status != "pending")
     return request.render(
-        "approvals.html", approvals=listed, shown=status, problem="", decided="", most=_MOST_APPROVALS
-    )
+        "approvals.html", approvals=listed, shown=status, statuses=APPROVAL_STATUSES, problem="", decided="",
+        most=_MOST_APPROVALS,
+    )  # fmt: skip
 
 
 async def show_approval(request: PanelRequest) -> Response:
