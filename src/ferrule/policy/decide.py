@@ -213,8 +213,10 @@ class RulePolicy:
                 )
             return settle(Decision(Verdict.DENY, reason, rule.text), rule, can_be_always=False)
         can_be_tried = bool(request.commands) and invocation.info.tentative
-        if self.mode is Mode.PLAN and not can_be_tried and not _reads_alone(invocation, request):
-            return settle(PLAN, can_be_always=False)
+        if self.mode is Mode.PLAN and not can_be_tried:
+            writes = request.commands or request.writes or request.writes_else
+            if writes or not tool.read_only:
+                return settle(PLAN, can_be_always=False)
         dangers = [danger for analysis in request.commands for danger in analysis.dangers]
         if dangers and self._dangers_ask:
             listed = [phrase("`{part}` is dangerous: {why}", part=danger.part, why=danger.why) for danger in dangers]
@@ -307,12 +309,6 @@ def _in_doubt(request: Request, lists: Lists, *, tried: bool) -> bool:
     from ferrule.policy.weigh import may_be_denied
 
     return any(may_be_denied(analysis, lists) for analysis in request.commands)
-
-
-def _reads_alone(invocation: Invocation, request: Request) -> bool:
-    if request.commands:
-        return False
-    return invocation.tool.read_only and not request.writes and not request.writes_else
 
 
 def _thing(finding: Finding, tool: str) -> str:

@@ -342,12 +342,23 @@ def weigh_call(invocation: Invocation, request: Request, lists: Lists, mode: Mod
     whole.asked = lists.ask.tool(tool.name) or _by_signature(invocation, (lists.ask,))
     whole.guarded = invocation.info.asks_always
     named = None if whole.guarded else next((rule for rules in lists.allow if (rule := rules.tool(tool.name))), None)
-    whole.rule = named or _covering_each(invocation, lists.allow)
+    whole.rule = named
+    if named is None:
+        covering = list(_by_subject(invocation, lists.allow))  # a call may be about several things
+        whole.rule = covering[0] if all(covering) else None
     paths = [
         *(weigh_path(path, request, lists, write=False) for path in request.reads),
         *(weigh_path(path, request, lists, write=True) for path in request.writes),
     ]
-    hosts = list(_hosts(request, lists))
+    hosts: list[Finding] = []
+    for host in request.hosts:
+        finding = Finding(phrase("reach {host}", host=host), "reaches", leave=phrase("the tool's own approval counts"))
+        finding.denied = lists.deny.concerning_host(host)
+        finding.asked = lists.ask.concerning_host(host)
+        finding.rule = next((rule for rules in lists.allow if (rule := rules.covering_host(host))), None)
+        if finding.rule is not None:
+            finding.leave = phrase("{rule} allows it", rule=finding.rule.words)
+        hosts.append(finding)
     _give_leave(whole, invocation, request, paths, hosts, mode)
     for finding in paths:
         # What the tool may do it may do to this path too, unless the path has a question of its own.
@@ -406,26 +417,9 @@ def _outside(writes: list[Finding]) -> str:
     return held.need or phrase("it would {what}, which is outside the workspace", what=held.what)
 
 
-def _hosts(request: Request, lists: Lists) -> Iterator[Finding]:
-    for host in request.hosts:
-        finding = Finding(phrase("reach {host}", host=host), "reaches", leave=phrase("the tool's own approval counts"))
-        finding.denied = lists.deny.concerning_host(host)
-        finding.asked = lists.ask.concerning_host(host)
-        finding.rule = next((rule for rules in lists.allow if (rule := rules.covering_host(host))), None)
-        if finding.rule is not None:
-            finding.leave = phrase("{rule} allows it", rule=finding.rule.words)
-        yield finding
-
-
 def _by_signature(invocation: Invocation, sets: tuple[RuleSet, ...]) -> Rule | None:
     """A rule about any of what the call is about."""
     return next((rule for rule in _by_subject(invocation, sets) if rule is not None), None)
-
-
-def _covering_each(invocation: Invocation, sets: tuple[RuleSet, ...]) -> Rule | None:
-    """The first of the rules that together are about all of it."""
-    found = list(_by_subject(invocation, sets))
-    return found[0] if all(found) else None
 
 
 def _by_subject(invocation: Invocation, sets: tuple[RuleSet, ...]) -> Iterator[Rule | None]:

@@ -284,7 +284,9 @@ def open_workbook(file: BinaryIO, name: str, kind: str, engine: str) -> Workbook
     if kind == "csv":
         return Workbook(CsvGrid(file, name), name)
     package = Package(file, name) if kind != "xls" else None
-    if package is not None and kind == "ods" and _is_encrypted_ods(package):
+    manifest = "META-INF/manifest.xml"
+    in_manifest = package.read(manifest) if package is not None and kind == "ods" and manifest in package.names else b""
+    if b"encryption-data" in in_manifest:
         raise encrypted(name)
     # Workbooks of old Macs count dates from 1904, which calamine notices in some of them only.
     if kind == "xlsx" and (
@@ -465,8 +467,3 @@ class CsvGrid:
         del name
         for number in range(area.top, min(area.bottom, len(self.lines)) + 1):
             yield number, 1, list(self.lines[number - 1])
-
-
-def _is_encrypted_ods(package: Package) -> bool:
-    manifest = "META-INF/manifest.xml"
-    return manifest in package.names and b"encryption-data" in package.read(manifest)

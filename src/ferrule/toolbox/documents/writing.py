@@ -327,7 +327,9 @@ def _with_font(pdf: Any, text: str) -> str:
         if missing is None or missing:
             lacking = min(lacking, missing or lacking, key=len)
             continue
-        bold = _bold_of(regular)
+        endings = (("-Regular", "-Bold"), ("Sans.ttf", "Sans-Bold.ttf"), ("-regular", "-bold"))
+        bolds = [regular.replace(old, new) for old, new in endings if old in regular]
+        bold = next((one for one in bolds if Path(one).exists()), regular)
         pdf.add_font("text", "", regular)
         for style, file in (("B", bold), ("I", regular), ("BI", bold)):
             pdf.add_font("text", style, file)
@@ -360,13 +362,6 @@ def _missing(file: str, needed: Sequence[str]) -> list[str] | None:
     except (fonts.TTLibError, OSError):
         return None
     return [one for one in needed if ord(one) not in known]
-
-
-def _bold_of(regular: str) -> str:
-    for old, new in (("-Regular", "-Bold"), ("Sans.ttf", "Sans-Bold.ttf"), ("-regular", "-bold")):
-        if old in regular and Path(regular.replace(old, new)).exists():
-            return regular.replace(old, new)
-    return regular
 
 
 # Excel
