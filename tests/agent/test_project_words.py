@@ -69,7 +69,7 @@ def test_long_words_are_cut_and_the_nearest_have_the_first_claim(tmp_path: Path)
     (work / "AGENTS.md").write_text("i" * (MOST - 100))
     outer, inner = project_words(work)
     assert inner.text == "i" * (MOST - 100)
-    assert outer.text.startswith("o" * 100 + "\n[… ")
+    assert outer.text.startswith("o" * 100 + "… (")
     assert "more characters)" in outer.text
 
 

@@ -51,8 +51,9 @@ def is_second_set(text: str) -> bool:
 def second_sets(tree: ast.Module) -> Iterator[str]:
     prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        said = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
-        if said and is_second_set(node.value):
+        if not isinstance(node, ast.Constant) or id(node) in prose:
+            continue
+        if isinstance(node.value, str) and is_second_set(node.value):
             yield f"line {node.lineno}: {node.value!a}"
 
 
@@ -75,6 +76,8 @@ def categories(tree: ast.Module) -> Iterator[str]:
 def truncations(tree: ast.Module) -> Iterator[str]:
     """`text[:60] + "…"`, `f"{text[:60]}…"`, and whatever the standard library has for it."""
     for node in ast.walk(tree):
+        if not isinstance(node, ast.expr):
+            continue
         if isinstance(node, ast.JoinedStr):
             parts = zip(node.values, node.values[1:], strict=False)
             cut = any(isinstance(one, ast.FormattedValue) and is_head(one.value) and is_mark(two) for one, two in parts)

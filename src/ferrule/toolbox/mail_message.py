@@ -232,7 +232,7 @@ class _HtmlWords(HTMLParser):
 
 def require_plain(what: str, text: str) -> str:
     """The text, unless a line break or another control character is in it."""
-    if found := re.findall(r"[\n\t]", text) or controls_in(text):
+    if found := controls_in(text) or re.findall(r"[\n\t]", text):
         raise ToolError(
             phrase("`{what}` contains the control character U+{code}.", what=what, code=f"{ord(found[0]):04X}"),
             kind=ErrorKind.VALIDATION,
