@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ferrule.core.context import Cancellation
     from ferrule.core.errors import MissingExtra
     from ferrule.core.files import lock, locked, take_place, write_atomically, write_new
-    from ferrule.core.http_fetch import PACKED, FetchError, Fetched, fetch, is_local, read_body
+    from ferrule.core.http_fetch import PACKED, Fetched, FetchError, fetch, is_local, read_body
     from ferrule.core.json_lines import LineReader, TooLong
     from ferrule.core.nearest import nearest
     from ferrule.core.phrases import joined, phrase, said_by
