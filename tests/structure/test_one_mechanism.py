@@ -50,9 +50,7 @@ def test_a_file_is_replaced_whole_in_one_place() -> None:
     moved = calling(r".*\.(replace|rename)", with_one=True) - NAMED_REPLACE
     assert moved <= MOVES.keys(), "use `write_atomically` or `take_place` of core/files.py"
     assert calling(r"(tempfile\.)?NamedTemporaryFile") == {"cli/chatting/prompt_input.py"}, "use core/files.py"
-    assert calling(r"(tempfile\.)?mkstemp") == {
-        "plugins/install.py", "process/box.py", "process/shell/running.py",
-    }, "for what has no place of its own; use core/files.py for a file that has one"  # fmt: skip
+    assert calling(r"(tempfile\.)?mkstemp") == {"core/files.py", "plugins/install.py"}, "use core/files.py"
 
 
 def test_a_file_is_locked_in_one_place() -> None:
@@ -114,3 +112,20 @@ def test_a_secret_is_named_in_one_way() -> None:
     written = re.compile(r"""["'](env|secret|keyring):""")
     assert {one for one, text in texts.items() if written.search(text)} == {"process/references.py"}
     assert {one for one, text in texts.items() if "get_password" in text} == {"process/references.py"}
+
+
+def test_a_body_is_fetched_in_one_place() -> None:
+    """With bounds on its bytes, packed and unpacked, on time and redirects."""
+    assert calling(r".*\.(aiter_(bytes|raw|text|lines|stream)|iter_(bytes|raw|text))") == {
+        "client.py",  # events of the user's own service
+        "core/http_fetch.py",
+        "models/http_model.py",  # a stream of events, whose silences are bounded
+        "toolbox/http_client.py",  # gives it to `read_body`
+    }, "use `fetch` or `read_body` of core/http_fetch.py"
+    assert calling(r"(urllib\.request\.)?urlopen|httpx2\.(get|post|put|request|stream)") == set()
+    assert calling(r".*\bclient(\(\))?\.get") == set(), "nothing bounds its body"
+    texts = {name(path): path.read_text(encoding="utf-8") for path in MODULES}
+    assert {one for one, text in texts.items() if ".is_loopback" in text} == {
+        "core/http_fetch.py",
+        "process/sandbox/proxy.py",  # where a name led to
+    }, "`is_local` of core/http_fetch.py says whether a host is this machine"

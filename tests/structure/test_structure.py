@@ -91,7 +91,7 @@ OF_OURS = {
     "cli/chatting/session_commands.py", "cli/server_talk/questions.py", "models/local/local_model.py",
     "models/local/weights.py", "plugins/plugin_documents.py", "policy/program_hook.py", "process/box.py",
     "process/launcher.py", "process/references.py", "process/sandbox/choose.py", "process/sandbox/forwarder.py",
-    "remote/server.py", "service/outgoing.py", "toolbox/child.py", "toolbox/documents/writing.py",
+    "remote/server.py", "toolbox/child.py", "toolbox/documents/writing.py",
 }  # fmt: skip
 """Start programs of ours, or what the user alone wrote: no text from elsewhere is among the words."""
 FROM_OUTSIDE = {"plugins/install.py", "workspace/child.py"}

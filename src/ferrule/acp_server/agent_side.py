@@ -76,6 +76,7 @@ from ferrule.core.json_lines import parse_line
 from ferrule.core.model import ModelError, Preparing, Retrying, TextDelta, ThinkingDelta
 from ferrule.core.phrases import joined, phrase, said_by
 from ferrule.core.result import Attachment
+from ferrule.core.shown_text import visible
 from ferrule.pipeline.authorise import Mode
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.workspace.files import files_of
@@ -226,14 +227,14 @@ class EditorSession:
         if last.ending is Ending.FAILED:
             raise RequestError(_FAILED, words)
         if words and last.ending is not Ending.INTERRUPTED:
-            await self.show(update_agent_message_text(f"\n\n{words}"))
+            await self.show(update_agent_message_text(visible(f"\n\n{words}")))
         return _STOPS.get(last.ending, "end_turn")
 
     async def _tell(self, event: AgentEvent) -> None:
         if isinstance(event, TextDelta):
-            await self.show(update_agent_message_text(event.text))
+            await self.show(update_agent_message_text(visible(event.text)))
         elif isinstance(event, ThinkingDelta):
-            await self.show(update_agent_thought_text(event.text))
+            await self.show(update_agent_thought_text(visible(event.text)))
         elif isinstance(event, CallAsked):
             await self._announce(event.call, self._say(event.doing))
         elif isinstance(event, Pending) and event.call_id in self._announced:
@@ -263,7 +264,7 @@ class EditorSession:
         self._output[call_id] = (text, shown_at)
 
     async def _remark(self, words: str) -> None:
-        await self.show(update_agent_thought_text(f"{self._say(words)}\n"))
+        await self.show(update_agent_thought_text(visible(f"{self._say(words)}\n")))
 
     async def _announce(self, call: RawCall, title: str) -> None:
         if call.id not in self._announced:
@@ -309,7 +310,7 @@ class EditorSession:
         else:
             report, _turns = await asyncio.to_thread(history.undo_turns, session, most=int(rest or 1))
             words = self._undone(report)
-        await self.show(update_agent_message_text(self._say(words)))
+        await self.show(update_agent_message_text(visible(self._say(words))))
 
     def _undone(self, report: Report) -> str:
         if not report.changes:

@@ -72,7 +72,7 @@ def started(call: RawCall, title: str, tool: Tool[Any] | None, workspace: Path) 
     arguments = arguments_of(call)
     return start_tool_call(
         call.id,
-        shown_row(title),
+        shown_row(title, 200),
         kind=kind_of(tool),
         status="pending",
         locations=_places(arguments, workspace),
@@ -200,7 +200,7 @@ def told_again(
                 yield ended(result, workspace, result.error.message if result.error is not None else "")
         elif isinstance(message, AssistantMessage):
             if message.text:
-                yield update_agent_message_text(message.text)
+                yield update_agent_message_text(visible(message.text))
             for call in message.calls:
                 yield started(call, _label(call), tool_of(call.name), workspace)
         elif said := said_by_user(message):
@@ -212,7 +212,7 @@ def _label(call: RawCall) -> str:
     telling = next(
         (arguments[key] for key in ("command", *_FILES, "pattern") if isinstance(arguments.get(key), str)), ""
     )
-    return f"{call.name} {telling}".strip()[:200]
+    return f"{call.name} {telling}".strip()
 
 
 def is_todo(tool: str) -> bool:

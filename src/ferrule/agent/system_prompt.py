@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ferrule.core.shown_text import flattened, without_hidden
+from ferrule.core.shown_text import cut_counted, flattened, without_hidden
 from ferrule.pipeline.stages import Mode
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ def project_words(workspace: Path, denied: Callable[[Path], bool] = lambda path:
                 continue
             seen.add(text)
             if len(text) > room:
-                left = len(text) - room
-                text = f"{text[:room]}\n[… {left:,} more characters are not shown; read the file for the rest.]"
+                text = f"{cut_counted(text, room)}\n[Read the file for the rest.]"
             room -= len(text)
             found.append(ProjectWords(os.path.relpath(folder / name, workspace), text))
     return found[::-1]

@@ -87,7 +87,9 @@ class OidcSettings:
         if not 0 <= self.leeway <= 300:
             raise ValueError("`leeway` is a number of seconds from 0 to 300")
         if self.client_secret:
-            _require_reference("client_secret", self.client_secret)
+            from ferrule.process.references import require_reference  # settings are read at every start
+
+            require_reference("client_secret", self.client_secret)
 
 
 ASYMMETRIC = frozenset(
@@ -110,31 +112,23 @@ class WebhookSettings:
     def __post_init__(self) -> None:
         if not _is_safe_url(self.url):
             raise ValueError("`url` must be an https:// URL; http:// is for this machine alone")
-        _require_reference("secret", self.secret)
+        from ferrule.process.references import require_reference
 
-
-def _require_reference(name: str, text: str) -> None:
-    from ferrule.process.references import is_reference  # settings are read at every start
-
-    if not is_reference(text):
-        raise ValueError(
-            f"`{name}` must be `${{NAME}}`, `${{file:PATH}}`, `${{command:PROGRAM}}` or `${{keyring:SERVICE/USER}}`, "
-            "not the secret itself"
-        )
+        require_reference("secret", self.secret)
 
 
 def _is_safe_url(url: str) -> bool:
     """Whether nobody on the way can read or change what goes there: TLS, or this machine."""
     from urllib.parse import urlsplit  # settings are read at every start
 
+    from ferrule.core.http_fetch import is_local
+
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
     except ValueError:
         return False
-    return bool(host) and (
-        parts.scheme == "https" or (parts.scheme == "http" and host in ("localhost", "127.0.0.1", "::1"))
-    )
+    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_local(host)))
 
 
 @dataclass(slots=True)

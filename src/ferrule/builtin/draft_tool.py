@@ -163,7 +163,7 @@ class DraftTool(Tool[DraftParams]):
                 return self._shown(draft, await self._tried(draft, session))
         except ToolError:
             raise
-        except Exception as error:  # nobody is asked about a draft that they cannot see
+        except Exception as error:  # the user is not asked about a draft that cannot be shown
             raise ToolError(
                 phrase("The draft could not be tried: {why}", why=str(error) or type(error).__name__)
             ) from error
@@ -279,7 +279,7 @@ async def tried(draft: Draft, session: Session, *, closed: bool = False) -> Tria
     return trial
 
 
-async def try_draft(draft: Draft, session: Session, *, seconds: float | None = None, closed: bool = False) -> Trial:
+async def try_draft(draft: Draft, session: Session, *, closed: bool = False) -> Trial:
     """Check a draft's types, load it and run its examples, in boxes. Whatever it does there leaves nothing behind."""
     import asyncio
 
@@ -295,7 +295,7 @@ async def try_draft(draft: Draft, session: Session, *, seconds: float | None = N
             "name": draft.name, "kind": draft.kind.value, "code": draft.text, "examples": draft.examples,
             "seconds": EXAMPLE_SECONDS,
         }  # fmt: skip
-        ran = await run_boxed(sandbox, box.profile, order, seconds or SECONDS)
+        ran = await run_boxed(sandbox, box.profile, order, SECONDS)
         changed: list[str] = []
         if box.aside is not None and ran.layered:
             found = await asyncio.to_thread(box.aside.read, box.layers)

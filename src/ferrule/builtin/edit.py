@@ -19,7 +19,7 @@ from ferrule.workspace.names import amount
 from ferrule.workspace.problems import PathProblem
 from ferrule.workspace.texts.text import Text, encode_new
 
-# What a call would do to a file, as a diff, before anybody has agreed to it. Nothing is written.
+# What a call would do to a file, as a diff, before it is approved. Nothing is written.
 
 
 async def _preview(params: Any, session: Session) -> str:

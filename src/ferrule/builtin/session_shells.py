@@ -140,7 +140,7 @@ def work_profile(session: Session, *, hosts: Sequence[str] = (), opened: Sequenc
 
 
 def look_profile(session: Session, layers: Sequence[LayerMount]) -> Profile:
-    """For a command that nobody approved: no network, no secrets, and every change lands in the layers."""
+    """For an unapproved command: no network, no secrets, and every change lands in the layers."""
     profile = _profile(session, look=True)
     return replace(profile, layers=tuple(layers), hosts=None, environment={**profile.environment, **_LOOKING})
 
@@ -174,8 +174,8 @@ def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened:
         readable=(outputs_of(session), *repositories),
         hosts=allowed or (() if choice.hosts is not None else None),
         look=look,
-        # The `/tmp` that the session's commands share, and nobody else has. Look and work boxes each have their own:
-        # what nobody approved must not be found by what somebody did.
+        # The `/tmp` that only the session's commands share. Look and work boxes each have their own:
+        # what an unapproved command left must not be found by an approved one.
         temporary=None if own else _owned(session, f"temporary/{'look' if look else 'work'}", 0o1777),
         environment=_CACHES if sandbox_of(session).name == "bubblewrap" else {},
     )
@@ -286,7 +286,7 @@ def _end(box: LayeredBox) -> str:
 
 
 def session_layer(session: Session) -> SessionLayer | None:
-    """The layers of commands that nobody approved, and what those left in caches and build folders for later ones."""
+    """The layers of unapproved commands, and what those left in caches and build folders for later ones."""
     from ferrule.workspace.layers.session_layer import SessionLayer, layers_folder
 
     kept = _commands_of(session)
@@ -305,7 +305,7 @@ def outputs_of(session: Session) -> Path:
 
 
 def _owned(session: Session, name: str, mode: int) -> Path:
-    """A folder of the session's own, made again where it was removed under it."""
+    """A folder of the session's own, recreated if it was removed."""
     from ferrule.process.owned_folders import OwnedFolder
 
     folders = _commands_of(session).folders

@@ -228,7 +228,7 @@ async def _work_aside(context: ToolContext, text: str, seconds: float, profile: 
 
 
 def _refuse_guarded(files: Files, changes: Sequence[LayerChange], profile: Profile) -> None:
-    """A layer holds what a work box would have kept the command from changing; nobody has approved that."""
+    """A layer holds what a work box would have kept the command from changing; that was not approved."""
     from ferrule.core.access import OF_GIT, SETTINGS
     from ferrule.process.sandbox.bubblewrap import below
     from ferrule.process.sandbox.guarded import GuardedTree
@@ -468,7 +468,7 @@ def _without_network(text: str, ended: Ended, profile: Profile) -> Denial | None
     return no_network(named[0] if named else "", profile)
 
 
-# What can be undone, and what is told
+# What can be undone, and what is reported
 
 
 @asynccontextmanager
@@ -509,7 +509,7 @@ async def _begin(context: ToolContext, *, alone: bool = False) -> bool:
 async def _look_before(
     changes: ShellChanges, origin: Origin, watchers: set[asyncio.Task[None]], *, alone: bool
 ) -> bool:
-    """Begin to look. Cancelled meanwhile, the command never runs: then what anybody changes later is not its doing."""
+    """Begin to look. If cancelled meanwhile, the command never runs, and later changes are not attributed to it."""
     import asyncio
 
     looking = asyncio.ensure_future(asyncio.to_thread(partial(changes.begin, origin, alone=alone)))
@@ -657,7 +657,7 @@ def not_kept(context: ToolContext, ended: Ended, told: Told) -> ToolResult:
         error = ErrorInfo(lost.kind, lost.message, details=details, suggestion=lost.suggestion)
         return _failed(context, ended, told, error, phrase("not kept"))
     approval = told.refused
-    assert approval is not None  # noqa: S101 - whoever calls this has looked
+    assert approval is not None  # noqa: S101 - the caller has checked
     would = joined("\n", [glued("- ", line) for line in _effect_lines(told)])
     error = ErrorInfo(
         ErrorKind.PERMISSION,

@@ -148,7 +148,7 @@ def lines_of(question: Question) -> list[AnswerLine]:
             AnswerLine(_("it contains {what}").format(what=_(", ").join(_(one) for one in found)), warning=True)
         )
     if question.warning:
-        lines.append(AnswerLine(localised(question.warning), warning=True))
+        lines.append(AnswerLine(shown(localised(question.warning)), warning=True))
     if question.rule:
         lines.append(AnswerLine(_('"Always" would mean: {rule}').format(rule=shown_row(question.rule))))
     if question.rule and question.covers:

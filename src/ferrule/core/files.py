@@ -128,6 +128,17 @@ def write_all(opened: int, data: bytes) -> None:
             select.select([], [opened], [])
 
 
+def private_file() -> int:
+    """A descriptor of an empty file that has no name, in memory where the system can."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("ferrule", os.MFD_CLOEXEC)
+    import tempfile
+
+    opened, path = tempfile.mkstemp()
+    discard(path)
+    return opened
+
+
 def _fill(opened: int, data: bytes | BinaryIO) -> None:
     if isinstance(data, bytes):
         write_all(opened, data)

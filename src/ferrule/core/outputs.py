@@ -150,7 +150,7 @@ class TypedOutput:
     def _by_json_form(self, adapter: Any, value: Any) -> Any:
         from pydantic_core import PydanticSerializationError, ValidationError, to_json
 
-        from ferrule.core.pydantic_problems import ErrorReader
+        from ferrule.core.validator_errors import ErrorReader
 
         try:
             text = to_json(value, fallback=plainly, inf_nan_mode="strings")

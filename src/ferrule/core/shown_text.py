@@ -133,6 +133,11 @@ def well_formed(text: str) -> str:
     return text
 
 
+def browser_pattern() -> str:
+    """The same set as a page's own script takes it."""
+    return "".join(one if " " <= one <= "~" else f"\\u{{{ord(one):x}}}" for one in f"[{_HIDDEN}]")
+
+
 def _escape(character: str) -> str:
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{{{code:x}}}"

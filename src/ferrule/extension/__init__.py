@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ferrule.core.nearest import nearest
     from ferrule.core.phrases import joined, phrase, said_by
     from ferrule.core.schema_params import SchemaParams, is_quick
+    from ferrule.core.schemas import NOWHERE, pointed
     from ferrule.core.secrets import is_secret_name
     from ferrule.core.shown_text import controls_in, cut, cut_counted, flattened, hidden_in, visible, without_hidden
     from ferrule.core.standard_streams import give_back_stdout, take_stdout
@@ -39,14 +40,15 @@ if TYPE_CHECKING:
     from ferrule.workspace.tracker import digest
 
 __all__ = [
-    "MOST_EDITABLE", "NO_FILE", "PACKED", "SECONDS_TO_CHANGE", "Cancellation", "Delete", "Edit", "FetchError",
-    "Fetched", "LineReader", "MissingExtra", "MissingValue", "Move", "OwnedFolder", "PathProblem", "Paths", "Place",
-    "SchemaParams", "Template", "Text", "TooLong", "Variables", "Write", "amount", "apply_edits", "change_file",
-    "confine_process", "controls_in", "cut", "cut_counted", "data_folder", "decode", "diff_file", "digest",
-    "encode_new", "fetch", "files_of", "flattened", "give_back_stdout", "hidden_in", "inline", "is_local", "is_quick",
-    "is_secret_name", "joined", "lines_of", "lock", "locked", "nearest", "one_line", "opens_file", "origin_of",
-    "phrase", "plan_change", "read_body", "read_given", "read_json", "require_text", "said_by", "splice", "take_place",
-    "take_stdout", "touching", "visible", "without_hidden", "write_atomically", "write_json", "write_new",
+    "MOST_EDITABLE", "NOWHERE", "NO_FILE", "PACKED", "SECONDS_TO_CHANGE", "Cancellation", "Delete", "Edit",
+    "FetchError", "Fetched", "LineReader", "MissingExtra", "MissingValue", "Move", "OwnedFolder", "PathProblem",
+    "Paths", "Place", "SchemaParams", "Template", "Text", "TooLong", "Variables", "Write", "amount", "apply_edits",
+    "change_file", "confine_process", "controls_in", "cut", "cut_counted", "data_folder", "decode", "diff_file",
+    "digest", "encode_new", "fetch", "files_of", "flattened", "give_back_stdout", "hidden_in", "inline", "is_local",
+    "is_quick", "is_secret_name", "joined", "lines_of", "lock", "locked", "nearest", "one_line", "opens_file",
+    "origin_of", "phrase", "plan_change", "pointed", "read_body", "read_given", "read_json", "require_text", "said_by",
+    "splice", "take_place", "take_stdout", "touching", "visible", "without_hidden", "write_atomically", "write_json",
+    "write_new",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(
@@ -60,6 +62,7 @@ __getattr__, __dir__ = lazy_names(
         "core.nearest": ("nearest",),
         "core.phrases": ("joined", "phrase", "said_by"),
         "core.schema_params": ("SchemaParams", "is_quick"),
+        "core.schemas": ("NOWHERE", "pointed"),
         "core.secrets": ("is_secret_name",),
         "core.shown_text": ("controls_in", "cut", "cut_counted", "flattened", "hidden_in", "visible", "without_hidden"),
         "core.standard_streams": ("give_back_stdout", "take_stdout"),

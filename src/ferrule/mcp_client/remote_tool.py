@@ -151,7 +151,8 @@ def read_definition(payload: Mapping[str, Any]) -> Definition:
     for what, schema in (("its schema", read.schema), ("its output schema", read.output_schema)):
         if schema is not None:
             _check(what, schema)
-    kept["description"] = cut_counted(read.description, DESCRIPTION_CHARS)
+    if len(read.description) > DESCRIPTION_CHARS:
+        kept["description"] = cut_counted(read.description, DESCRIPTION_CHARS)
     return Definition(_visible(kept))
 
 
@@ -181,21 +182,18 @@ def _check(what: str, schema: dict[str, Any]) -> None:
         inner: list[Any] = []
         for part in row:
             if isinstance(part, dict):
-                _check_references(what, cast("dict[str, Any]", part))
-                inner += (value for value in cast("dict[str, Any]", part).values() if isinstance(value, (dict, list)))
+                part = cast("dict[str, Any]", part)
+                for key in ("$ref", "$dynamicRef", "$recursiveRef"):
+                    reference = part.get(key)
+                    if isinstance(reference, str) and "://" in reference and not reference.startswith(_LOCAL):
+                        raise RefusedTool(f"{what} refers to {reference[:100]}, and nothing is ever fetched")
+                inner += (value for value in part.values() if isinstance(value, (dict, list)))
             else:
                 inner += (value for value in part if isinstance(value, (dict, list)))
         row = inner
     size = len(json.dumps(schema))
     if size > SCHEMA_BYTES:
         raise RefusedTool(f"{what} takes {size:,} bytes; more than {SCHEMA_BYTES:,} are not read")
-
-
-def _check_references(what: str, part: dict[str, Any]) -> None:
-    for key in ("$ref", "$dynamicRef", "$recursiveRef"):
-        reference = part.get(key)
-        if isinstance(reference, str) and "://" in reference and not reference.startswith(_LOCAL):
-            raise RefusedTool(f"{what} refers to {reference[:100]}, and nothing is ever fetched")
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,17 @@ async def start_program(
             launch = Launch(words, environment, str(folder))
             box = await start_box(Prepared(launch), (reading, writing, complaining))
         else:
-            profile = _profile(confinement, folder, environment)
+            profile = Profile(
+                writable=(folder, *map(Path, confinement.writable)),
+                folder=folder,
+                readable=tuple(map(Path, confinement.readable)),
+                hosts=confinement.hosts or None,
+                environment=environment,
+                bounds=Bounds(memory=_MEMORY, processes=_PROCESSES),
+                closed=True,
+                home=folder,
+                emptied=(*own_places(), *map(Path, confinement.emptied)),
+            )
             box = await open_box(
                 _confining_sandbox(), profile, words, stdin=reading, stdout=writing, stderr=complaining
             )
@@ -141,20 +151,6 @@ def _confining_sandbox() -> Sandbox:
     if not found.confines:
         raise CannotStart(phrase("it may only run in a sandbox, and none works here; `ferrule doctor` says why"))
     return found
-
-
-def _profile(confinement: ServerBox, folder: Path, environment: Mapping[str, str]) -> Profile:
-    return Profile(
-        writable=(folder, *map(Path, confinement.writable)),
-        folder=folder,
-        readable=tuple(map(Path, confinement.readable)),
-        hosts=confinement.hosts or None,
-        environment=environment,
-        bounds=Bounds(memory=_MEMORY, processes=_PROCESSES),
-        closed=True,
-        home=folder,
-        emptied=(*own_places(), *map(Path, confinement.emptied)),
-    )
 
 
 async def end_program(box: Box, patience: float = 1.0, *, to_notice: float | None = None) -> tuple[str, ...]:
@@ -371,7 +367,11 @@ class StdioTransport:
         stdin, stdout, stderr = (os.fdopen(one, mode, 0) for one, mode in zip(streams, ("wb", "rb", "rb"), strict=True))
         try:
             out, err = await self._reader(stdout), await self._reader(stderr)
-            self._writer = await self._writer_to(stdin)
+            loop = asyncio.get_running_loop()
+            end, protocol = await loop.connect_write_pipe(
+                lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), stdin
+            )
+            self._writer = asyncio.StreamWriter(end, protocol, None, loop)
         except BaseException:
             for pipe in (*self._pipes, stdin, stdout, stderr):
                 pipe.close()
@@ -407,13 +407,6 @@ class StdioTransport:
         pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stream)
         self._pipes.append(pipe)
         return reader
-
-    async def _writer_to(self, stream: Any) -> asyncio.StreamWriter:
-        loop = asyncio.get_running_loop()
-        pipe, protocol = await loop.connect_write_pipe(
-            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), stream
-        )
-        return asyncio.StreamWriter(pipe, protocol, None, loop)
 
     async def _read(self, stream: asyncio.StreamReader) -> None:
         why, where, lines = phrase("it closed its output"), "", LineReader(stream, bounds.MESSAGE_BYTES)

@@ -360,7 +360,7 @@ def message_of(question: ShownQuestion, change: Sequence[str] = ()) -> str:
     if found := disguises(question.summary):
         lines.append(f"Warning: it contains {', '.join(found)}")
     if question.warning:
-        lines.append(f"Warning: {question.warning}")
+        lines.append(f"Warning: {shown(question.warning)}")
     if question.rule:
         lines.append(f'"Always" would mean, {question.lasting}: {shown_row(question.rule)}')
         lines += [f"  it covers: {shown_row(question.covers)}"] if question.covers else []

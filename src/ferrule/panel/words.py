@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ferrule.core.shown_text import cut_counted, shown, shown_row, visible_json
+from ferrule.core.shown_text import browser_pattern, cut_counted, shown, shown_row, visible, visible_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -162,12 +162,18 @@ def catalogue(language: str) -> gettext.NullTranslations:
 
 @cache
 def templates(language: str) -> Environment:
-    """The templates in a language. Whatever is put into them is escaped, and what is not there is an error."""
+    """The templates in a language. Whatever is put into them is escaped and visible; what is missing is an error."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def seen(value: Any) -> Any:
+        if not isinstance(value, str) or (text := visible(value)) is value:
+            return value
+        return Markup(text) if isinstance(value, Markup) else text  # noqa: S704 - only letters and braces are added
 
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, extensions=["jinja2.ext.i18n"], auto_reload=False,
+        lstrip_blocks=True, extensions=["jinja2.ext.i18n"], auto_reload=False, finalize=seen,
     )  # fmt: skip
     words = catalogue(language)
     install: Callable[..., None] = getattr(made, "install_gettext_callables")  # noqa: B009 - the extension adds it
@@ -179,9 +185,11 @@ def templates(language: str) -> Environment:
     filters: dict[str, Callable[..., Any]] = {
         "json": shown_json, "visible": shown_visibly, "moment": shown_moment, "seconds": shown_seconds,
         "diff": diff_lines, "state": in_words(STATES), "kind": in_words(KINDS), "event": in_words(EVENTS),
-        "row": shown_row,
+        "row": shown_row, "typed": visible_json,
     }  # fmt: skip
-    functions: dict[str, Any] = {"mark": _mark, "is_diff": looks_like_diff, "between": seconds_between}
+    functions: dict[str, Any] = {
+        "mark": _mark, "is_diff": looks_like_diff, "between": seconds_between, "hidden_pattern": browser_pattern(),
+    }  # fmt: skip
     made.filters.update(filters)
     made.globals.update(functions)
     return made

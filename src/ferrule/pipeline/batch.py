@@ -14,8 +14,8 @@ from ferrule.core.call import RawCall, new_call_id
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped, ToolError
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import phrase
-from ferrule.core.problems import schema_at
 from ferrule.core.result import Output, plainly
+from ferrule.core.schemas import schema_at
 from ferrule.core.tool import Invocation, Style, Tool, ToolOptions, output_schema_of
 from ferrule.pipeline.cleaning import clean_exception
 from ferrule.pipeline.run import attempt

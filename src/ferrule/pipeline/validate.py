@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import Phrase, joined, phrase
-from ferrule.core.problems import HALF_PAIR, InvalidParams, PathPart, Problem, json_type, own_problems, schema_at, show
+from ferrule.core.problems import HALF_PAIR, InvalidParams, PathPart, Problem, json_type, own_problems, show
+from ferrule.core.schemas import schema_at
 from ferrule.core.secrets import is_secret_name
 from ferrule.core.shown_text import cut, one_line
 from ferrule.core.tool import Invocation

@@ -81,7 +81,12 @@ class RuleChecks:
             try:
                 rule = parse_rule(one.text, one.verdict, one.source)
                 note = self._check_name(rule)
-                self._check_examples(rule, one)
+                for example in one.match:
+                    if not self.fits(rule, example):
+                        raise RuleError(phrase("its example `{example}` under `match` does not match", example=example))
+                for example in one.no_match:
+                    if self.fits(rule, example):
+                        raise RuleError(phrase("its example `{example}` under `no_match` matches", example=example))
             except RuleError as error:
                 words: dict[str, object] = {
                     "place": one.source.place,
@@ -120,28 +125,18 @@ class RuleChecks:
             return True
         if rule.about is About.CALL:
             return command.matches_text(subject)
-        parts = self._parts(subject)
+        found = self._requests.understood(subject)
+        if found.parts:
+            parts = found.parts
+        else:
+            try:
+                words = tuple(shlex.split(subject))
+            except ValueError:
+                words = ()
+            parts = [Part(subject, words, words)] if words else []
         if rule.verdict is Verdict.ALLOW:
             return bool(parts) and all(command.covers(part) for part in parts)
         return command.concerns_text(subject) or any(command.concerns(part, subject) for part in parts)
-
-    def _parts(self, command: str) -> Sequence[Part]:
-        found = self._requests.understood(command)
-        if found.parts:
-            return found.parts
-        try:
-            words = tuple(shlex.split(command))
-        except ValueError:
-            words = ()
-        return [Part(command, words, words)] if words else []
-
-    def _check_examples(self, rule: Rule, written: Written) -> None:
-        for example in written.match:
-            if not self.fits(rule, example):
-                raise RuleError(phrase("its example `{example}` under `match` does not match", example=example))
-        for example in written.no_match:
-            if self.fits(rule, example):
-                raise RuleError(phrase("its example `{example}` under `no_match` matches", example=example))
 
     def _check_name(self, rule: Rule) -> str | None:
         known, name = self._known, rule.tool

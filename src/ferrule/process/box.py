@@ -23,6 +23,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from ferrule.core.files import private_file, write_all
 from ferrule.core.phrases import phrase
 from ferrule.process import launcher
 from ferrule.process.folder_index import is_quiet
@@ -527,17 +528,9 @@ def _texts(layer: LayerMount) -> tuple[str, str, str, list[str]]:
 
 @contextlib.contextmanager
 def _in_memory(content: bytes) -> Generator[int]:
-    if hasattr(os, "memfd_create"):
-        made = os.memfd_create("ferrule-order", os.MFD_CLOEXEC)
-    else:
-        import tempfile
-
-        made, path = tempfile.mkstemp()
-        os.unlink(path)  # noqa: PTH108
+    made = private_file()
     try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(made, view) :]
+        write_all(made, content)
         yield made
     finally:
         os.close(made)

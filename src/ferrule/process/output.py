@@ -106,7 +106,7 @@ def _is_whole(sequence: str) -> bool:
     return re.fullmatch(r"\x1b[ -/]*[0-~]", sequence) is not None and sequence != "\x1b["
 
 
-# The whole output of a command in a private file, when it is more than anybody wants to read at once.
+# The whole output of a command in a private file, when it is too long to read at once.
 
 
 _LARGEST_FILE = 64 << 20

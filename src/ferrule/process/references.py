@@ -80,11 +80,12 @@ class Variables:
     """Whether only the user can have written the texts, which may then name their files and programs too."""
     _known: dict[str, str] = field(default_factory=dict[str, str])
     _hidden: dict[str, str] = field(default_factory=dict[str, str])
+    _programs: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
 
     async def ask_keyring(self, texts: Iterable[str | Template], seconds: float) -> None:
         """Look up what the texts want of the keyring; raises `MissingValue`.
 
-        A locked one waits for its person, perhaps for ever, so it is asked in a thread that nobody has to wait for.
+        A locked one waits for its person, perhaps for ever, so it is asked in a thread that nothing has to wait for.
         """
         places = [place[2:-1] for place in places_in(texts) if place.startswith("${" + _KEYRING)]
         if not places:
@@ -114,10 +115,15 @@ class Variables:
         return {name: self.fill_secret(name, value) for name, value in table.items()}
 
     def masked(self, text: str) -> str:
-        """Text without any value that was filled in; its name stands there instead."""
+        """Text without any value that was filled in; its name is there instead."""
         for value, name in self._hidden.items():
             text = text.replace(value, f"[{name}]")
         return text
+
+    def end_programs(self) -> None:
+        """End the programs that still work on a value, since nothing waits for it."""
+        for program in self._programs:
+            program.kill()
 
     def _value(self, place: str) -> str:
         if place in self._known:
@@ -127,7 +133,7 @@ class Variables:
         elif place.startswith((_FILE, _COMMAND)):
             if not self.of_the_user:
                 raise MissingValue(phrase("`${place}` may only be used in your own settings", place=f"{{{place}}}"))
-            value = _from_file(place) if place.startswith(_FILE) else _from_command(place)
+            value = _from_file(place) if place.startswith(_FILE) else _from_command(place, self._programs)
         else:
             name, has_default, default = place.partition(":-")
             value = self.environment.get(name) or (default if has_default else None)
@@ -146,9 +152,13 @@ class Variables:
                 self._hidden.setdefault(form, name)
 
 
-def is_reference(text: str) -> bool:
-    """Whether a text is a reference as a whole, and so no secret itself; a default would be one."""
-    return bool(_PLACE.fullmatch(text)) and text != "${}" and ":-" not in text
+def require_reference(name: str, text: str) -> None:
+    """Raise `ValueError` unless a setting is a reference as a whole. A default would be the secret itself."""
+    if not _PLACE.fullmatch(text) or text == "${}" or ":-" in text:
+        raise ValueError(
+            f"`{name}` must be `${{NAME}}`, `${{file:PATH}}`, `${{command:PROGRAM}}` or `${{keyring:SERVICE/USER}}`, "
+            "not the secret itself"
+        )
 
 
 async def read_reference(text: str, environment: Mapping[str, str], seconds: float) -> str:
@@ -161,6 +171,8 @@ async def read_reference(text: str, environment: Mapping[str, str], seconds: flo
         raise MissingValue(
             phrase("`{program}` did not end within {seconds} s", program=named, seconds=f"{seconds:g}")
         ) from None
+    finally:
+        variables.end_programs()
 
 
 def places_in(texts: Iterable[str | Template]) -> list[str]:
@@ -181,7 +193,7 @@ def _in_its_own_thread(function: Callable[[], T]) -> asyncio.Future[T]:
     def work() -> None:
         try:
             given.set_result(function())
-        except Exception as error:  # noqa: BLE001 - for whoever waits
+        except Exception as error:  # noqa: BLE001 - raised where it is awaited
             given.set_exception(error)
 
     threading.Thread(target=work, name="ferrule-keyring", daemon=True).start()
@@ -223,7 +235,7 @@ def _from_file(place: str) -> str:
     return value
 
 
-def _from_command(place: str) -> str:
+def _from_command(place: str, running: list[subprocess.Popen[bytes]]) -> str:
     """The first line that a program writes. It is started without a shell; what it complains of is never shown."""
     import shlex
 
@@ -236,9 +248,14 @@ def _from_command(place: str) -> str:
         raise MissingValue(phrase("write a reference to a program's output as `${command:program arguments}`"))
     program = words[0]
     try:
-        ended = subprocess.run(  # noqa: S603 - the user's own settings name it
-            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS_OF_A_COMMAND, check=False
-        )
+        with subprocess.Popen(  # noqa: S603 - the user's own settings name it
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as ended:
+            running.append(ended)
+            try:
+                output = ended.communicate(timeout=_SECONDS_OF_A_COMMAND)[0]
+            finally:
+                ended.kill()
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise MissingValue(phrase("`{program}` could not be run: {why}", program=program, why=why)) from None
@@ -248,7 +265,7 @@ def _from_command(place: str) -> str:
         ) from None
     if ended.returncode:
         raise MissingValue(phrase("`{program}` failed with exit code {code}", program=program, code=ended.returncode))
-    lines = ended.stdout[:_MOST_READ].decode("utf-8", "replace").splitlines()
+    lines = output[:_MOST_READ].decode("utf-8", "replace").splitlines()
     if not lines or not lines[0].strip():
         raise MissingValue(phrase("`{program}` printed nothing", program=program))
     return lines[0].strip()

@@ -31,7 +31,13 @@ def keep_arguments(arguments: Any) -> KeptArguments:
     """The arguments as they go into a record, whatever was sent: a mapping, JSON text, broken JSON."""
     if arguments is None:
         return KeptArguments("", 0, "")
-    if _is_plain(arguments):  # as most are: what came in is what is kept
+    # Most arguments are plain text and kept as they came in.
+    if (
+        type(arguments) is str
+        and len(arguments) <= MAX_ARGUMENTS
+        and arguments.isascii()
+        and not may_hold_secret(arguments)
+    ):
         return KeptArguments(arguments, len(arguments), "")
     redacted = redact_value(arguments)
     # A string that was JSON is kept as that JSON, not as a string of it.
@@ -40,12 +46,6 @@ def keep_arguments(arguments: Any) -> KeptArguments:
     if len(text) <= MAX_ARGUMENTS:
         return KeptArguments(text, len(text), "")
     return KeptArguments(text[:MAX_ARGUMENTS], len(text), hashlib.sha256(text.encode()).hexdigest())
-
-
-def _is_plain(arguments: Any) -> bool:
-    if type(arguments) is not str or len(arguments) > MAX_ARGUMENTS or not arguments.isascii():
-        return False
-    return not may_hold_secret(arguments)
 
 
 @lru_cache(maxsize=1024)

@@ -230,7 +230,10 @@ class Desk:
         tool, caller = invocation.tool, session.caller
         tenant, digest = subject_token(caller.tenant), digest_of(tool)
         await self.roster.watch(pool)
-        bound = _is_bound(call)
+        # Whether it works on the files or shells of its session's workspace.
+        bound = call.invocation.tool.has_touches and any(
+            touch.resource.partition(":")[0] in _PLACES for touch in call.invocation.touches
+        )
         worker = await self._worker_for(tool, pool, digest, tenant, session, bound=bound)
         uid = os.urandom(16).hex()
         named = subject_token(tool.name)
@@ -358,21 +361,18 @@ class Desk:
                 return ""
             having = near(offering, workspace)
             if having:
-                return self._pinned(pool, session, having)
+                # Stay with the worker that has the session's shells and the files it has read.
+                key = pool, session.id
+                names = [one.worker for one in having]
+                if (worker := self._pins.get(key)) not in names:
+                    least = min(having, key=lambda one: (-len(one.workspace), one.running / one.concurrency))
+                    worker = least.worker
+                    while len(self._pins) >= _PINNED:
+                        self._pins.pop(next(iter(self._pins)))
+                    self._pins[key] = worker
+                return worker or names[0]
             if not await self.roster.await_change(until):
                 raise RemoteProblem(self._nobody(tool, pool, workspace if offering else "", tenant))
-
-    def _pinned(self, pool: str, session: Session, having: list[Announcement]) -> str:
-        """The worker where the session is, so that its shells and what it has read are there."""
-        key = pool, session.id
-        names = [one.worker for one in having]
-        if (worker := self._pins.get(key)) not in names:
-            least = min(having, key=lambda one: (-len(one.workspace), one.running / one.concurrency))
-            worker = least.worker
-            while len(self._pins) >= _PINNED:
-                self._pins.pop(next(iter(self._pins)))
-            self._pins[key] = worker
-        return worker or names[0]
 
     def _nobody(self, tool: Tool[Any], pool: str, workspace: str, tenant: str) -> str:
         seconds, there = f"{self.owner.wait:g}", self.roster.workers(pool)
@@ -703,11 +703,3 @@ def _is_meant(pattern: str, tool: Tool[Any]) -> bool:
     if colon and what == "kind":
         return tool.kind == name
     return fnmatchcase(tool.name, pattern)
-
-
-def _is_bound(call: Call) -> bool:
-    """Whether it works on the files or shells of its session's workspace."""
-    tool = call.invocation.tool
-    if not tool.has_touches:
-        return False
-    return any(touch.resource.partition(":")[0] in _PLACES for touch in call.invocation.touches)

@@ -104,7 +104,10 @@ def value_of(call: Call, flight: Flight, told: dict[str, Any]) -> Any:
     invocation = call.invocation
     name, details = invocation.tool.name, {"worker": flight.worker, "pool": flight.call.pool}
     if "result" in told:
-        _take_over(call.session.state, told.get("state"))
+        if changed := told.get("state"):
+            call.session.state.update(changed["set"])
+            for key in changed["removed"]:
+                call.session.state.pop(key, None)
         result = read_result(told["result"], invocation.call_id, name)
         stage = result.metadata.get("stage")
         if result.error is None or stage is None:
@@ -135,14 +138,6 @@ def not_run(name: str, why: str) -> Stopped:
 
 def fell_silent(flight: Flight) -> str:
     return phrase("its worker `{worker}` stopped answering.", worker=flight.worker or "?")
-
-
-def _take_over(state: dict[str, Any], changed: dict[str, Any] | None) -> None:
-    """What the tool changed of the session's state."""
-    if changed:
-        state.update(changed["set"])
-        for name in changed["removed"]:
-            state.pop(name, None)
 
 
 def small_values(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -165,7 +165,13 @@ class RemoteJob:
                 pieces = await link.park(call.pool, f"{self.call.key}.{at}", payload)
                 payload = seal(call.secret, {"kind": "done", "parked": pieces, "hash": hash_of(payload), "at": at})
             except RemoteProblem as problem:
-                payload = self._packed(self._too_large(len(payload), problem))
+                told = phrase(
+                    "`{tool}` ran, but its result of {size} bytes could not be sent back; the limit is {most}.",
+                    tool=self.call.tool,
+                    size=f"{len(payload):,}",
+                    most=f"{LARGEST:,}",
+                )
+                payload = self._packed(self._unsent(told, problem))
         try:
             revision = await self._settle(DONE + payload)
         except NotReached:
@@ -197,15 +203,6 @@ class RemoteJob:
         while True:
             await self._caller_listens()
             await asyncio.sleep(self.link.lease / 4)
-
-    def _too_large(self, size: int, problem: RemoteProblem) -> ToolResult:
-        told = phrase(
-            "`{tool}` ran, but its result of {size} bytes could not be sent back; the limit is {most}.",
-            tool=self.call.tool,
-            size=f"{size:,}",
-            most=f"{LARGEST:,}",
-        )
-        return self._unsent(told, problem)
 
     def _unsent(self, told: str, problem: Exception) -> ToolResult:
         call = self.call

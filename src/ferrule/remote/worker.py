@@ -159,24 +159,21 @@ class PoolWorker:
             if stopping not in done:  # one of ours has failed: better to end, and be started again, than to idle
                 stopping.cancel()
                 done.pop().result()
-            await self._drain()
+            # Accept no more calls, let running ones finish, and stop those that do not.
+            self._draining = True
+            await self._announce(leaving=True)
+            for taken in self._held:
+                await self._give_back(taken.message)
+            self._held.clear()
+            await self._emptied(self.options.drain)
+            for job in list(self.running.values()):
+                job.stop(phrase("the worker was told to stop"))
+            await self._emptied(_STOP_SECONDS)
         finally:
             for task in (*loops, *self._tasks):
                 task.cancel()
             await asyncio.gather(*loops, *self._tasks, return_exceptions=True)
             await self.sessions.close()
-
-    async def _drain(self) -> None:
-        """Take nothing more, let what runs end, and stop what does not."""
-        self._draining = True
-        await self._announce(leaving=True)
-        for taken in self._held:
-            await self._give_back(taken.message)
-        self._held.clear()
-        await self._emptied(self.options.drain)
-        for job in list(self.running.values()):
-            job.stop(phrase("the worker was told to stop"))
-        await self._emptied(_STOP_SECONDS)
 
     async def _emptied(self, seconds: float) -> None:
         until = monotonic() + seconds
@@ -392,9 +389,6 @@ class PoolWorker:
         body = b"-NAK" + (b' {"delay": %d}' % int(delay * 1e9) if delay else b"")
         await self.link.tell(message.reply, body)
 
-    async def _acknowledge(self, message: Any) -> None:
-        await self.link.tell(message.reply, b"+ACK")
-
     # One call
 
     async def _handle(self, taken: Taken) -> None:
@@ -406,7 +400,12 @@ class PoolWorker:
             logger.info("A call could not be claimed; the server gives it to somebody again")
         except RemoteProblem as problem:
             logger.warning("A call was refused: %s", problem)
-            await self._refuse(message, str(problem))
+            await self.link.tell(message.reply, b"+TERM")
+            with suppress(ValueError):
+                call = read_call(unsigned(message.data))
+                if call.reply.startswith(f"reply.{self.pool}."):
+                    told = {"kind": "refused", "message": str(problem), "worker": self.name}
+                    await self.link.tell(call.reply, seal(call.secret, told))
         finally:
             self._starting -= 1
         if job is not None:
@@ -469,7 +468,7 @@ class PoolWorker:
                 job.revision = found.revision
                 await job.give_up(told["tries"])
                 return None
-        await self._acknowledge(job.message)
+        await self.link.tell(job.message.reply, b"+ACK")
         return None
 
     async def _verified(self, message: Any) -> RemoteCall | None:
@@ -491,15 +490,6 @@ class PoolWorker:
         if not -_FUTURE_SECONDS < age <= call.valid:
             raise RemoteProblem("It is too old, or from the future.")
         return call
-
-    async def _refuse(self, message: Any, why: str) -> None:
-        """Tell whoever sent it, and drop it."""
-        await self.link.tell(message.reply, b"+TERM")
-        with suppress(ValueError):
-            call = read_call(unsigned(message.data))
-            if call.reply.startswith(f"reply.{self.pool}."):
-                told = {"kind": "refused", "message": why, "worker": self.name}
-                await self.link.tell(call.reply, seal(call.secret, told))
 
     async def _is_there(self, call: RemoteCall) -> bool:
         """Whether somebody still waits for the call: nothing is begun for a caller that has died."""

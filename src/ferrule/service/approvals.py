@@ -26,6 +26,7 @@ from ferrule.records.row import content_of
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import change_user, find_user, note_change
 from ferrule.service.documents import cancelled_text, end_record, kept_arguments, new_id, storable, without_secrets
+from ferrule.service.messages import UserChange
 from ferrule.service.tables import approvals, calls, events, work
 from ferrule.service.vocabulary import FINISHED
 from ferrule.service.writer import append_audit
@@ -304,7 +305,7 @@ def decide_approval(
     if given == "always":
         person = find_user(connection, tenant, found.user)
         kept = dict.fromkeys([*json.loads(person.allow), *rules])
-        change_user(connection, tenant, found.user, allow=list(kept))
+        change_user(connection, tenant, found.user, UserChange(allow=list(kept)))
         note_change(connection, database)
     _set_going(connection, database, tenant, found.call, approval, decision)
     return connection.execute(select(approvals).where(mine)).one()

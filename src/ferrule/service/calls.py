@@ -28,10 +28,10 @@ from ferrule.pipeline.confirm import Answer, Choice, foreseen
 from ferrule.service.approvals import cancel_stored, hash_arguments, question_of
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import current_call
-from ferrule.service.documents import cancelled_text, new_call_row, new_id
+from ferrule.service.documents import cancelled_text, new_id
 from ferrule.service.limits import LimitReached
 from ferrule.service.live import LiveCall, can_be_repeated, can_speak, events_of
-from ferrule.service.stored_calls import StoredCalls
+from ferrule.service.stored_calls import StoredCalls, new_call_row
 from ferrule.service.tables import calls, work
 from ferrule.service.vocabulary import FINISHED
 from ferrule.service.writer import SOON_WRITTEN, Along, FinishCall, InsertCalls, UsedKey

@@ -27,7 +27,7 @@ from ferrule.core.tool import Kind, Style, Tool
 from ferrule.service.directory import CALLER_GONE, DirectoryProblem, current_call, find_role, note_change
 from ferrule.service.documents import shown_time, storable
 from ferrule.service.intent_handlers import HandlerProblem, IntentCall, KnownThings, missing_inputs, read_handler
-from ferrule.service.messages import IntentBody, IntentCode, Name
+from ferrule.service.messages import PRINTED, IntentBody, IntentCode, Name
 from ferrule.service.tables import intents
 
 if TYPE_CHECKING:
@@ -326,7 +326,7 @@ class NewIntentParams(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     intentCode: IntentCode = Field(description="How requests name it, such as `refund_order`.")  # noqa: N815 - theirs
-    name: str = Field("", max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$", description="A title for users.")
+    name: str = Field("", max_length=200, pattern=PRINTED, description="A title for users.")
     description: str = Field(min_length=1, max_length=2000, description="What it does, and when to use it.")
     examples: list[Annotated[str, Field(min_length=1, max_length=500)]] = Field(
         default=[], max_length=20, description="Requests in words that mean it."

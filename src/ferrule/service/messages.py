@@ -16,7 +16,7 @@ from ferrule.service.vocabulary import FINISHED, SCOPES, ApprovalDecision, Appro
 
 NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 _NAME = re.compile(NAME)
-_PRINTED = r"^[^\x00-\x1f\x7f]*$"
+PRINTED = r"^[^\x00-\x1f\x7f]*$"
 
 MOST_BATCH = 100
 LONGEST_WAIT = 55.0
@@ -268,12 +268,12 @@ AuditDays = Annotated[float, Field(ge=0, le=36_500), AfterValidator(check_audit_
 
 class TenantRequest(Sent):
     name: Name
-    display_name: Annotated[str, Field(max_length=200, pattern=_PRINTED)] = ""
+    display_name: Annotated[str, Field(max_length=200, pattern=PRINTED)] = ""
     limits: LimitValues = LimitValues()
 
 
 class TenantChange(Sent):
-    display_name: Annotated[str, Field(max_length=200, pattern=_PRINTED)] | None = None
+    display_name: Annotated[str, Field(max_length=200, pattern=PRINTED)] | None = None
     limits: LimitValues | None = None
     enabled: bool | None = None
     audit_days: AuditDays | None = Field(default=None, description="How long audit rows are kept; 0 keeps all.")
@@ -343,7 +343,7 @@ class RoleList(Received):
 
 class KeyRequest(Sent):
     user: Name
-    name: Annotated[str, Field(max_length=100, pattern=_PRINTED)] = ""
+    name: Annotated[str, Field(max_length=100, pattern=PRINTED)] = ""
     scopes: Annotated[list[Scope], Field(min_length=1)] = list(SCOPES)
     expires_in: Annotated[float, Field(gt=0, le=10 * 365 * 86_400)] | None = Field(default=None, description="Seconds.")
     limits: LimitValues = LimitValues()
@@ -504,7 +504,7 @@ IntentCode = Annotated[str, Field(min_length=1, max_length=48, pattern=r"^[A-Za-
 class IntentBody(Sent):
     """What an intent is. `handler` is `{"type": "query" | "data" | "form" | "tool" | "chain" | …, …}`."""
 
-    name: Annotated[str, Field(max_length=200, pattern=_PRINTED)] = ""
+    name: Annotated[str, Field(max_length=200, pattern=PRINTED)] = ""
     description: Annotated[str, Field(min_length=1, max_length=2000)]
     examples: Annotated[list[Annotated[str, Field(min_length=1, max_length=500)]], Field(max_length=20)] = []
     parameters: dict[str, Any] = Field(

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import delete, insert, select, update
 
-from ferrule.core.http_fetch import FetchError, fetch
+from ferrule.core.http_fetch import Fetched, FetchError, fetch
 from ferrule.process.references import MissingValue, read_reference
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.documents import approval_document
@@ -73,24 +73,27 @@ def _client() -> httpx2.AsyncClient:
 
 async def fetch_json(url: str, form: Mapping[str, str] | None = None) -> Any:
     """A JSON document of another server, within bounds; with a `form` the answer to that. Raises `FetchProblem`."""
-    import httpx2
-
-    shown, method = _shown(url), "GET" if form is None else "POST"
-    try:
-        async with _client() as client:
-            found = await fetch(client, method, url, most=_MOST_DOCUMENT, seconds=_SECONDS, status=200, data=form)
-    except FetchError as error:
-        raise FetchProblem(f"{shown} sent {error}") from None
-    except TimeoutError:
-        raise FetchProblem(f"{shown} did not answer within {_SECONDS:g} s") from None
-    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-        raise FetchProblem(f"{shown} cannot be reached: {error or type(error).__name__}") from None
+    async with _client() as client:
+        found = await _asked(client, "GET" if form is None else "POST", url, status=200, data=form)
     if found.status != 200:
-        raise FetchProblem(f"{shown} answered with {found.status}")
+        raise FetchProblem(f"{_shown(url)} answered with {found.status}")
     try:
         return json.loads(found.body)
     except (ValueError, RecursionError):
-        raise FetchProblem(f"{shown} sent something that is not JSON") from None
+        raise FetchProblem(f"{_shown(url)} sent something that is not JSON") from None
+
+
+async def _asked(client: httpx2.AsyncClient, method: str, url: str, **request: Any) -> Fetched:
+    import httpx2
+
+    try:
+        return await fetch(client, method, url, most=_MOST_DOCUMENT, seconds=_SECONDS, **request)
+    except FetchError as error:
+        raise FetchProblem(f"{_shown(url)} sent {error}") from None
+    except TimeoutError:
+        raise FetchProblem(f"{_shown(url)} did not answer within {_SECONDS:g} s") from None
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+        raise FetchProblem(f"{_shown(url)} cannot be reached: {error or type(error).__name__}") from None
 
 
 def _shown(url: str) -> str:
@@ -218,8 +221,6 @@ class Webhooks:
 
     async def _send(self, receiver: WebhookSettings, message_id: str, body: bytes) -> str:
         """Send it once; gives why that failed, or nothing."""
-        import httpx2
-
         secret, moment = await read_reference(receiver.secret, os.environ, SECRET_SECONDS), int(time())
         headers = {
             "Content-Type": "application/json", "User-Agent": "ferrule", "webhook-id": message_id,
@@ -228,17 +229,9 @@ class Webhooks:
         }  # fmt: skip
         if self._http is None:
             self._http = _client()
-        shown = _shown(receiver.url)
-        try:
-            async with asyncio.timeout(_SECONDS), self._http.stream(
-                "POST", receiver.url, content=body, headers=headers
-            ) as response:  # fmt: skip
-                status = response.status_code  # what else it says is not read
-        except TimeoutError:
-            return f"{shown} did not answer within {_SECONDS:g} s"
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-            return f"{shown} cannot be reached: {error or type(error).__name__}"
-        return "" if 200 <= status < 300 else f"{shown} answered with {status}"
+        # Only the status counts: no status is 0, so that no body is read.
+        status = (await _asked(self._http, "POST", receiver.url, status=0, content=body, headers=headers)).status
+        return "" if 200 <= status < 300 else f"{_shown(receiver.url)} answered with {status}"
 
     async def close(self) -> None:
         """Stop telling; what is not told by now is left to other instances, or to the next start."""

@@ -167,11 +167,12 @@ async def show_statistics(request: ServiceRequest) -> Response:
         request.require("tenants")
         steps: list[dict[int, CallFigures]] = []
         names: dict[str, CallFigures] = {}
-        for row in await database.read(None, directory.list_tenants):
-            read = partial(figures_of, tenant=row.tenant, period=period, by="tool", now=now, user=None)
-            by_step, by_tool = await database.read(row.tenant, read)
+        for one in (await database.read(None, directory.list_tenants))["tenants"]:
+            tenant = one["name"]
+            read = partial(figures_of, tenant=tenant, period=period, by="tool", now=now, user=None)
+            by_step, by_tool = await database.read(tenant, read)
             steps.append(by_step)
-            names[row.tenant] = total_of(by_tool)
+            names[tenant] = total_of(by_tool)
         return json_response(statistics_document(period, by, now, merged(steps), names))
     sees_all = request.allowed.may("usage") and "admin" in who.scopes
     read = partial(

@@ -20,6 +20,8 @@ ApprovalScope: TypeAlias = Literal["once", "always"]
 Scope: TypeAlias = Literal["tools", "calls", "approvals", "admin"]
 """What a key is for."""
 SCOPES: tuple[Scope, ...] = get_args(Scope)
+TOKEN_KEY = "oidc"  # noqa: S105 - no password
+"""Stands for the key of a call that was made with a token of an issuer; the token's scopes are kept with the call."""
 
 ADMIN = "Admin"
 """The name that rules about administration have in front of their brackets."""

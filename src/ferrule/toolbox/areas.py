@@ -98,7 +98,8 @@ def found_tools(accounts: Accounts) -> tuple[list[Tool[Any]], list[str]]:
     for area in AREAS:
         if not area.missing:
             tools += area.tools(accounts)
-        elif names := _named_for(area, accounts):
+        elif isinstance(named := getattr(accounts, area.name, None), Mapping) and named:
+            names = [f"`{area.name}.{name}`" for name in cast("Mapping[str, Any]", named)]
             notes.append(
                 phrase(
                     "The settings name {names}, and the tools for that are not installed: pip install "
@@ -108,10 +109,3 @@ def found_tools(accounts: Accounts) -> tuple[list[Tool[Any]], list[str]]:
                 )
             )
     return tools, notes
-
-
-def _named_for(area: Area, accounts: Accounts) -> list[str]:
-    accounts_of = getattr(accounts, area.name, None)
-    if not isinstance(accounts_of, Mapping):
-        return []
-    return [f"`{area.name}.{name}`" for name in cast("Mapping[str, Any]", accounts_of)]

@@ -89,19 +89,6 @@ def _zone_of(account: CalendarAccount) -> str:
     return name
 
 
-def _range(start: datetime | date, end: datetime | date, zone: ZoneInfo) -> tuple[datetime, datetime]:
-    """Two moments; a day as the end means all of it."""
-    first = _at(start, zone)
-    last = _at(end, zone) if isinstance(end, datetime) else _at(end + timedelta(days=1), zone)
-    if not first < last or last - first > _LONGEST:
-        raise ToolError(
-            phrase("`end` must be after `start`, and at most three years later."),
-            kind=ErrorKind.VALIDATION,
-            suggestion=phrase("Ask for a shorter time."),
-        )
-    return first, last
-
-
 def _at(moment: datetime | date, zone: ZoneInfo) -> datetime:
     if not isinstance(moment, datetime):
         moment = datetime.combine(moment, time())
@@ -117,7 +104,13 @@ async def _happening(
     pairs = [_account_in(accounts, one) for one in wanted or list(accounts.calendars)]
     known = [named(accounts.calendars, name, phrase("calendar")) for name, _ in pairs]
     zone = ZoneInfo(_zone_of(known[0]))
-    between = _range(start, end, zone)
+    between = _at(start, zone), _at(end if isinstance(end, datetime) else end + timedelta(days=1), zone)
+    if not timedelta() < between[1] - between[0] <= _LONGEST:
+        raise ToolError(
+            phrase("`end` must be after `start`, and at most three years later."),
+            kind=ErrorKind.VALIDATION,
+            suggestion=phrase("Ask for a shorter time."),
+        )
     day = timedelta(days=1)  # all-day events are in nobody's zone
     first, last = (f"{one.astimezone(UTC):%Y%m%dT%H%M%SZ}" for one in (between[0] - day, between[1] + day))
     bodies: dict[str, bytes] = {}
@@ -233,7 +226,10 @@ def _find_events(accounts: Accounts, which: str) -> Tool[Any]:
         fitting = [
             {key: value for key, value in one.items() if key not in ("begins", "ends", "busy")}
             for one in found["events"]
-            if all(word in _searched(one) for word in words)
+            if all(
+                word in " ".join((one["title"], one["location"], one["description"], *one["attendees"])).casefold()
+                for word in words
+            )
         ]
         notes = list(found["notes"])
         if len(fitting) > limit:
@@ -241,10 +237,6 @@ def _find_events(accounts: Accounts, which: str) -> Tool[Any]:
         return {"calendars": names, "zone": zone.key, "total": len(fitting), "events": fitting[:limit], "notes": notes}
 
     return find_events
-
-
-def _searched(event: dict[str, Any]) -> str:
-    return " ".join((event["title"], event["location"], event["description"], *event["attendees"])).casefold()
 
 
 # FindFreeTime

@@ -225,14 +225,10 @@ def _occurrence(which: date, like: date | None) -> str:
     """The name of an occurrence: the moment at which the series has it, written as the series begins."""
     if isinstance(which, datetime) and isinstance(like, datetime) and like.tzinfo is not None and which.tzinfo:
         which = which.astimezone(like.tzinfo)
-    return _written(which)
-
-
-def _written(moment: date) -> str:
-    if not isinstance(moment, datetime):
-        return moment.strftime("%Y%m%d")
-    utc = moment.tzinfo is not None and _zone_name(moment) in ("UTC", "Etc/UTC", "Z")
-    return moment.strftime("%Y%m%dT%H%M%S") + ("Z" if utc else "")
+    if not isinstance(which, datetime):
+        return which.strftime("%Y%m%d")
+    utc = which.tzinfo is not None and _zone_name(which) in ("UTC", "Etc/UTC", "Z")
+    return which.strftime("%Y%m%dT%H%M%S") + ("Z" if utc else "")
 
 
 # The lines of a calendar

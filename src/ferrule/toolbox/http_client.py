@@ -183,7 +183,10 @@ class HttpClient:
                 phrase("{origin} cannot be reached: {why}.", origin=address.origin, why=why.rstrip(".")),
                 suggestion=phrase("Check the address; if it is right, try again later or ask the user."),
             ) from None
-        return _reply(status, raw, body, request)
+        mask = request.secrets.masked if request.secrets is not None else str
+        received = [(name.decode("latin-1"), mask(value.decode("latin-1"))) for name, value in raw[:_MOST_HEADERS]]
+        masked = mask(body.decode("latin-1")).encode("latin-1") if request.secrets is not None else body
+        return Reply(status, received, masked, request.address, masked != body)
 
     async def _body(self, response: httpcore2.Response, address: WebAddress) -> bytes:
         """The body, decompressed within the bounds; what came before the bound was met is not used."""
@@ -207,15 +210,6 @@ class HttpClient:
                     coding=", ".join(coding).lower(),
                 )
             ) from None
-
-
-def _reply(status: int, raw: Sequence[tuple[bytes, bytes]], body: bytes, request: WebRequest) -> Reply:
-    mask = request.secrets.masked if request.secrets is not None else str
-    headers = [(name.decode("latin-1"), mask(value.decode("latin-1"))) for name, value in raw[:_MOST_HEADERS]]
-    masked = body
-    if request.secrets is not None:
-        masked = mask(body.decode("latin-1")).encode("latin-1")
-    return Reply(status, headers, masked, request.address, masked != body)
 
 
 class _CheckedBackend:

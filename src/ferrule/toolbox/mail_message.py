@@ -160,7 +160,11 @@ def _text_of(part: Mail) -> tuple[str, list[str]]:
     text, note = _decoded(raw, str(part.get_content_charset("") or ""))
     notes += note
     if part.get_content_type() == "text/html":
-        text = text_of_html(text)
+        reader = _HtmlWords()
+        reader.feed(text)
+        reader.close()
+        lines = [line.strip() for line in "".join(reader.pieces).split("\n")]
+        text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
         notes.append("the text was made from HTML")
     return text.replace("\r\n", "\n").replace("\r", "\n").strip("\n"), notes
 
@@ -222,21 +226,12 @@ class _HtmlWords(HTMLParser):
             self.pieces.append(re.sub(r"\s+", " ", data))
 
 
-def text_of_html(html: str) -> str:
-    """The words of a page of HTML; a link is shown with where it leads, whatever it says."""
-    reader = _HtmlWords()
-    reader.feed(html)
-    reader.close()
-    lines = [line.strip() for line in "".join(reader.pieces).split("\n")]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
-
-
 # Lines of text: what goes into a header or a command, and what comes out of one
 
 
 def require_plain(what: str, text: str) -> str:
     """The text, unless a line break or another control character is in it."""
-    if found := re.findall(r"[\n\t]", text) or controls_in(text):
+    if found := controls_in(text) or re.findall(r"[\n\t]", text):
         raise ToolError(
             phrase("`{what}` contains the control character U+{code}.", what=what, code=f"{ord(found[0]):04X}"),
             kind=ErrorKind.VALIDATION,

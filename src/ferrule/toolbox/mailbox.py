@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import imaplib
-import ipaddress
 import os
 import re
 import socket
@@ -26,7 +25,7 @@ from imap_tools.mailbox import BaseMailBox
 from imap_tools.utils import encode_folder
 
 from ferrule import ErrorKind, ToolError
-from ferrule.extension import nearest, phrase
+from ferrule.extension import is_local, nearest, phrase
 from ferrule.toolbox.accounts import Secrets
 from ferrule.toolbox.mail_message import MailHeader, plain_line, readable, require_plain
 
@@ -57,12 +56,7 @@ class MailServer(NamedTuple):
 
     @property
     def local(self) -> bool:
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_local(self.host)
 
     @property
     def words(self) -> str:

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from ferrule.extension import Place
     from ferrule.toolbox.accounts import Accounts
     from ferrule.toolbox.markdown_note import Link
-    from ferrule.toolbox.vault import RewrittenNote
 
 _MOST_CONTENT, _MOST_LISTED, _MOST_LINE, _MOST_PREVIEWED = 100_000, 200, 200, 20
 _UNLINKABLE = re.compile(r"[\[\]#^|\\:]")
@@ -687,7 +686,17 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
     def planned(params: Any, session: Session) -> str:
         vault, old, place = ends(_Desk(configured, session), params.note, params.to)
         changes = relinked(vault, old, vault.inner(place.path) or "", lambda _at, _of: None)
-        return _move_words(vault, old, place, changes)
+        # What a move would change, as diffs of the first notes.
+        shown = [
+            diff_file(
+                decode(one.before), decode(one.after), (place if one.inner == old else vault.place(one.inner)).name
+            ).text
+            for one in changes[:_MOST_PREVIEWED]
+        ]
+        head = phrase("Rename `{start}` to `{place}`.", start=vault.place(old), place=place)
+        left = len(changes) - len(shown)
+        more = phrase("Links in {count} more notes are updated the same way.", count=f"{left:,}") if left else ""
+        return "\n".join(one.rstrip("\n") for one in (head, *shown, more) if one) + "\n"
 
     async def preview(params: Any, session: Session) -> str:
         import asyncio  # listing tools does without
@@ -780,17 +789,3 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
         return Output(data, metadata={"change": group.number if group else None, **data})
 
     return move_note
-
-
-def _move_words(vault: Vault, old: str, place: Place, changes: Sequence[RewrittenNote]) -> str:
-    """What a move would change, as diffs of the first notes."""
-    shown = [
-        diff_file(
-            decode(one.before), decode(one.after), (place if one.inner == old else vault.place(one.inner)).name
-        ).text
-        for one in changes[:_MOST_PREVIEWED]
-    ]
-    head = phrase("Rename `{start}` to `{place}`.", start=vault.place(old), place=place)
-    left = len(changes) - len(shown)
-    more = phrase("Links in {count} more notes are updated the same way.", count=f"{left:,}") if left else ""
-    return "\n".join(one.rstrip("\n") for one in (head, *shown, more) if one) + "\n"

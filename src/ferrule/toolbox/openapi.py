@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule import ErrorKind, ToolError
-from ferrule.extension import cut, phrase, visible
+from ferrule.extension import NOWHERE, cut, phrase, pointed, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -267,8 +267,6 @@ class OpenApi:
 
     def pointed(self, ref: str) -> Any:
         """What a reference within the document leads to."""
-        from urllib.parse import unquote
-
         if not ref.startswith("#"):
             raise ToolError(
                 phrase(
@@ -276,15 +274,9 @@ class OpenApi:
                     ref=ref[:100],
                 )
             )
-        here: Any = self._root
-        for step in ref[1:].split("/")[1:]:
-            step = unquote(step).replace("~1", "/").replace("~0", "~")
-            if isinstance(here, list) and step.isdecimal() and int(step) < len(cast("list[Any]", here)):
-                here = cast("list[Any]", here)[int(step)]
-            elif isinstance(here, dict) and step in here:
-                here = cast("JsonObject", here)[step]
-            else:
-                raise ToolError(phrase("it refers to `{ref}`, which is not in the document", ref=ref[:100]))
+        here, _ = pointed(ref, self._root)
+        if here is NOWHERE:
+            raise ToolError(phrase("it refers to `{ref}`, which is not in the document", ref=ref[:100]))
         return here
 
     # What one operation takes
@@ -449,7 +441,10 @@ class OpenApi:
         for status, given in _object(spec.get("responses")).items():
             if status.startswith("2") and not self._is_2:
                 kinds += list(_object(_object(self.resolved(given)).get("content")))
-        return any(isinstance(one, str) and not _is_textual(one) for one in kinds)
+        return any(
+            isinstance(one, str) and not (_is_json(one) or one.startswith("text/") or "xml" in one or "yaml" in one)
+            for one in kinds
+        )
 
     def _written_out(self, schema: Any) -> JsonObject:
         for depth in _SCHEMA_DEPTHS:
@@ -478,10 +473,6 @@ class _ArgumentNames:
 def _is_json(media_type: str) -> bool:
     plain = media_type.partition(";")[0].strip().lower()
     return plain in ("application/json", "text/json", "*/*", "application/*") or plain.endswith("+json")
-
-
-def _is_textual(media_type: str) -> bool:
-    return _is_json(media_type) or media_type.startswith("text/") or "xml" in media_type or "yaml" in media_type
 
 
 def _chosen(content: Mapping[str, Any]) -> str | None:

@@ -38,7 +38,7 @@ from ferrule.toolbox.mail_message import plain_line, readable, require_plain
 from ferrule.toolbox.mailbox import MailServer, explained, server_at
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Coroutine, Iterable
+    from collections.abc import AsyncGenerator, Iterable
 
     from ferrule.toolbox.accounts import MailAccount
 
@@ -234,7 +234,13 @@ async def deliver(name: str, account: MailAccount, message: bytes, sender: str, 
                     suggestion=phrase("Correct the address, or leave it out."),
                 )
             watch(client.protocol)
-            await _to_its_end(client.data(message, timeout=account.timeout + extra))
+            # Wait for the server's answer even if the call is cancelled meanwhile: then it is known what happened.
+            task = asyncio.ensure_future(client.data(message, timeout=account.timeout + extra))
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError:
+                await asyncio.wait([task])
+                task.result()
     except (SMTPException, OSError) as error:
         if on_its_way and not isinstance(error, SMTPResponseException):
             raise ToolError(
@@ -267,16 +273,6 @@ def _explained(error: Exception, server: MailServer, secrets: Secrets, account: 
         error = ValueError(f"{error.code} {error.message}")
     cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
     return explained(cause, server, secrets, account.timeout)
-
-
-async def _to_its_end(sending: Coroutine[Any, Any, Any]) -> None:
-    """Wait for the server's word even where the call is told to stop meanwhile: then it is known what happened."""
-    task = asyncio.ensure_future(sending)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        task.result()
 
 
 def _server_of(name: str, account: MailAccount) -> tuple[MailServer, Secrets]:

@@ -375,17 +375,13 @@ def _written(link: Link, target: str, source: str, files: Links) -> str:
     ]
     for way in [*short, *ways]:
         if files.resolve(way, source, markdown=markdown) == target:
-            return _encoded(way, link)
+            if link.form == "wiki":
+                if link.quote == '"':
+                    return way.replace("\\", "\\\\").replace('"', '\\"')
+                return way.replace("'", "''") if link.quote == "'" else way
+            hard = r"[\x00-\x1f%#<>\\&]" if link.form == "angle" else r"[\x00-\x20%#?<>()\\&\"'\[\]|`$*~]"
+            return re.sub(hard, lambda one: f"%{ord(one[0]):02X}", way)
     raise _unlinkable(target)
-
-
-def _encoded(path: str, link: Link) -> str:
-    if link.form == "wiki":
-        if link.quote == '"':
-            return path.replace("\\", "\\\\").replace('"', '\\"')
-        return path.replace("'", "''") if link.quote == "'" else path
-    hard = r"[\x00-\x1f%#<>\\&]" if link.form == "angle" else r"[\x00-\x20%#?<>()\\&\"'\[\]|`$*~]"
-    return re.sub(hard, lambda one: f"%{ord(one[0]):02X}", path)
 
 
 def _require_same_links(data: bytes, source: str, meant: list[str | None], files: Links, shown: str) -> None:

@@ -36,7 +36,7 @@ from ferrule.toolbox.http_client import (
     require_credential,
     with_credential,
 )
-from ferrule.toolbox.web_address import WebAddress, parse_address
+from ferrule.toolbox.web_address import parse_address
 
 if TYPE_CHECKING:
     from ferrule import Tool
@@ -360,15 +360,12 @@ async def check(accounts: Accounts, client: HttpClient | None = None) -> list[Ac
             for one in ("value", "password") if credential.user else ("value",):
                 secrets.fill(one)
             for host in credential.hosts:
-                await answers(client, _address_of(host, client))
+                address = parse_address(f"https://{host}/")
+                # One of the user's own servers may do without TLS.
+                plain = address.port != 443 and client.opened.names(address.host)
+                await answers(client, parse_address(f"http://{host}/") if plain else address)
         except ToolError as error:
             found.append(AccountCheck(what, False, error.message))
         else:
             found.append(AccountCheck(what, True, phrase("it is there, and its hosts answer")))
     return [*found, *await check_apis(accounts, client)]
-
-
-def _address_of(host: str, client: HttpClient) -> WebAddress:
-    address = parse_address(f"https://{host}/")
-    plain = address.port != 443 and client.opened.names(address.host)  # one of the user's own, perhaps without TLS
-    return parse_address(f"http://{host}/") if plain else address

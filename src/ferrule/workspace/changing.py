@@ -130,7 +130,16 @@ def _plan(files: Files, place: Place, given: str, make: Make, *, must_exist: boo
         before, text, expect = None, None, NO_FILE
     else:
         if found.st_size > MOST_EDITABLE:
-            raise _too_large(place, found.st_size)
+            raise PathProblem(
+                "too_large",
+                phrase(
+                    "`{place}` has {size} bytes; files over {most_editable} are not changed by this tool.",
+                    place=place,
+                    size=f"{found.st_size:,}",
+                    most_editable=f"{MOST_EDITABLE:,}",
+                ),
+                suggestion=phrase("Change it with a command, or split it."),
+            )
         before = _current(files.paths, place)
         expect = files.tracker.require_seen(place, before)
         text = decode(before)
@@ -145,7 +154,7 @@ def origin_of(context: ToolContext) -> Origin:
 
 
 def _current(paths: Paths, place: Place) -> bytes:
-    """What a file holds now. Where that cannot be told, nobody knows whether it is still what was read."""
+    """What a file holds now; raises where it cannot be read, as it may differ from what the caller has read."""
     try:
         return paths.read(place)
     except PathProblem as problem:
@@ -163,19 +172,6 @@ def _current(paths: Paths, place: Place) -> bytes:
             kind=problem.kind,
             suggestion=phrase("Ask the user to make it readable, or write to another file."),
         ) from None
-
-
-def _too_large(place: Place, size: int) -> PathProblem:
-    return PathProblem(
-        "too_large",
-        phrase(
-            "`{place}` has {size} bytes; files over {most_editable} are not changed by this tool.",
-            place=place,
-            size=f"{size:,}",
-            most_editable=f"{MOST_EDITABLE:,}",
-        ),
-        suggestion=phrase("Change it with a command, or split it."),
-    )
 
 
 def require_text(place: str, text: Text | None) -> Text:

@@ -28,7 +28,7 @@ _GATHERED = 1 << 15
 _ROOM = 1 << 20
 _SHORTEST_PAUSE, _LONGEST_PAUSE, _LONGEST_BLIND_PAUSE = 0.0005, 0.025, 0.003
 _MOST_COMPLAINTS = 1 << 16
-_MOST_GIVEN = 4096  # what a pipe takes at once everywhere, before anybody reads it
+_MOST_GIVEN = 4096  # what every pipe takes before anything is read from it
 _SECONDS_TO_END = 2.0
 
 

@@ -37,7 +37,7 @@ def user_settings_file() -> Path:
 
 
 def own_places() -> tuple[Path, ...]:
-    """What nobody else is shown: the data, and the folder of the settings, or their file where it lies among others."""
+    """What other users are not shown: the data, and the folder of the settings, or only their file if it is shared."""
     settings = user_settings_file()
     return data_folder(), settings.parent if settings.parent.name.casefold() == "ferrule" else settings
 

@@ -1,4 +1,4 @@
-"""What git knows of a repository that nobody vouches for: nothing that its settings name is ever run.
+"""What git knows of a repository that may be malicious: nothing that its settings name is ever run.
 
 A repository's own settings can name programs for git to start: monitors, hooks, filters, diff and text converters,
 pagers, helpers, transports. Three walls keep them from running. The settings that `status` would obey are overridden,
@@ -160,7 +160,7 @@ def _check_outside(paths: Paths, top: Path) -> None:
 
 def _text(file: Path) -> str:
     try:
-        # Without waiting: a pipe may stand there, and nobody at its other end.
+        # Without waiting: it may be a pipe that has no writer.
         with open(file, errors="replace", opener=without_waiting) as stream:
             return stream.read(1 << 16)
     except OSError:

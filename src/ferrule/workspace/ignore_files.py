@@ -86,9 +86,13 @@ class Ignored:
             kinds = [self._with_rules(folders, kind) for kind in _IN_EVERY_FOLDER]
             kinds += [self._with_rules([self._top], _EXCLUDE), self._with_rules([self._root], FERRULE_IGNORE)]
             self._said[path.parent] = [files for files in kinds if files]
+        name = os.fsencode(path.name)
         for files in self._said[path.parent]:
-            if (found := _verdict(path, files, is_folder=is_folder)) is not None:
-                return found
+            for folder, rules in files:
+                inner = os.fsencode(path.relative_to(folder))
+                for rule in rules:
+                    if rule.fits(inner, name, folder=is_folder):
+                        return not rule.keeps
         return False
 
     def _with_rules(self, folders: list[Path], kind: str) -> list[_IgnoreFile]:
@@ -98,16 +102,6 @@ class Ignored:
         if file not in self._rules:
             self._rules[file] = _rules(str(file))
         return self._rules[file]
-
-
-def _verdict(path: Path, files: list[_IgnoreFile], *, is_folder: bool) -> bool | None:
-    name = os.fsencode(path.name)
-    for folder, rules in files:
-        inner = os.fsencode(path.relative_to(folder))
-        for rule in rules:
-            if rule.fits(inner, name, folder=is_folder):
-                return not rule.keeps
-    return None
 
 
 def enclosing_ignore_files(root: Path) -> tuple[str, ...]:
@@ -225,7 +219,7 @@ def is_guarded(path: str) -> bool:
 
 
 def is_made_again(path: str) -> bool:
-    """Whether a program makes a file anew whenever it is missing, so that nothing is lost with it."""
+    """Whether a program recreates a file whenever it is missing, so that deleting it loses nothing."""
     return _ALWAYS in path.split("/")[:-1]
 
 

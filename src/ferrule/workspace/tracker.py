@@ -1,4 +1,4 @@
-"""What a session has read, by content: nobody changes a file they have not seen as it is now (P11)."""
+"""What a session has read, by content: a file is changed only as it was last read (P11)."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _PREFIX = "ferrule-"
 _TIDIED_EVERY = 64
 _numbers = itertools.count()
 _still_there: list[Path] = []
-# Groups that nobody needs now: the kernel takes longer to remove and make one than to start a command in it.
+# Idle groups: the kernel takes longer to remove and make one than to start a command in it.
 _idle: dict[tuple[int | None, int | None], list[Path]] = {}
 _MOST_IDLE = 4
 
@@ -96,7 +96,7 @@ def _make(bounds: Bounds) -> Path | None:
         _remove(group)
     number = next(_numbers)
     if number % _TIDIED_EVERY == 0:
-        # Those of a Ferrule that was killed.
+        # Groups of a Ferrule that was killed.
         for other in parent.glob(f"{_PREFIX}*"):
             owner = other.name.removeprefix(_PREFIX).partition("-")[0]
             if owner.isdigit() and not Path(f"/proc/{owner}").exists():

@@ -273,7 +273,7 @@ def _read_git_config(path: str, changed: int, size: int) -> str:
 
 def sockets_of_others(covered: Sequence[str], shown: Sequence[str] = ()) -> list[str]:
     """Real paths of sockets that are in use now and lie in none of the `covered` folders, or in one that is `shown`
-    again. That a folder is read-only keeps nobody from using them.
+    again. They can be used even where their folder is read-only.
     """
 
     def is_away(path: str) -> bool:

@@ -202,7 +202,7 @@ class Proxy:
             finally:
                 self._room += 1
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
-            pass  # the other side is gone or talks nonsense; there is nobody to tell
+            pass  # the other side is gone or talks nonsense: there is no one to report to
         finally:
             writer.close()
             self._serving.discard(task)

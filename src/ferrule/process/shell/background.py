@@ -1,6 +1,6 @@
 """Commands behind a session, each in its own box: started there, or moved there when their time was up.
 
-Each has a number, its whole output in a file, and a cursor for whoever reads on. It stays until it ends, is stopped, or
+Each has a number, its whole output in a file, and a cursor for reading on. It stays until it ends, is stopped, or
 its session is closed.
 """
 
@@ -79,12 +79,12 @@ class NotedCommand:
         if self.box is None or not self.box.alive:
             return True
         launcher.signal_all(launcher.descendants(self.box.pid), signal.SIGTERM)
-        if not await self._has_ended(_PATIENCE):
+        if not await self._has_ended():
             launcher.stop_and_kill([self.box.pid])
-        return await self._has_ended(_PATIENCE)
+        return await self._has_ended()
 
-    async def _has_ended(self, seconds: float) -> bool:
-        end = monotonic() + seconds
+    async def _has_ended(self) -> bool:
+        end = monotonic() + _PATIENCE
         while self.box is not None and self.box.alive:
             if monotonic() > end:
                 return False
@@ -105,7 +105,7 @@ class Notice:
         """Write down what there is now."""
         me, listed = started(os.getpid()), [self._entry(one) for one in commands]
         if me is None or not listed:
-            return  # a system that does not tell when a process started; nobody could trust the file
+            return  # a system that does not say when a process started: the file could not be trusted
         document = {
             "system": _system(),
             "program": [os.getpid(), me],

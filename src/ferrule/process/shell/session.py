@@ -93,7 +93,7 @@ class BackgroundCommands:
         """All of them, those that have ended too."""
         for one in self._all.values():
             if one.status == "running" and one.running.loop.is_closed():
-                self._end_now(one)  # nobody would ever hear of its end
+                self._end_now(one)  # its end could not be reported
         return [*self._all.values()]
 
     def get(self, id: str) -> BackgroundCommand:  # noqa: A002 - what a model calls it
@@ -194,7 +194,7 @@ class BackgroundCommands:
         return kept
 
     async def _watch(self, kept: BackgroundCommand) -> None:
-        """Wait for its end, and see to what its box kept back, before anyone is told of it."""
+        """Wait for its end, and see to what its box kept back, before its end is reported."""
         running = kept.running
         await asyncio.wait({running.box.ended})
         await finished(running.finish())
@@ -292,7 +292,7 @@ class ShellSession:
             return await self._see_through(front, timeout, False)
 
     def keep(self, ended: Ended, *, tainted: bool) -> None:
-        """Go on in the state that came out of a command; `tainted` when nobody has approved that command."""
+        """Go on in the state that came out of a command; `tainted` when that command was not approved."""
         if ended.state is not None:
             self.state = ended.state.after(self.state, tainted=tainted)
 
@@ -331,7 +331,7 @@ class ShellSession:
         here = asyncio.get_running_loop()
         await asyncio.gather(*(finished(one.end(0)) for one in self._fronts if one.loop is here))
         await self.background.end_all()
-        async with self._turn:  # whoever ran one has its result by then
+        async with self._turn:  # its caller has the result by then
             while unended := {one for one in self._endings if one.get_loop() is here}:
                 await asyncio.wait(unended)
             self.close_now()
@@ -352,7 +352,7 @@ class ShellSession:
             if self._closed:
                 await front.end(0)
             why = await front.news(timeout)
-        except GeneratorExit:  # whoever waited is gone, and nothing can be waited for here
+        except GeneratorExit:  # the caller is gone, and nothing can be awaited here
             self._begin_to_finish(self._settle(front, "time"))
             raise
         except BaseException:

@@ -39,7 +39,7 @@ _SHELLS_OWN = frozenset({
 _NOT_ITS_OWN = frozenset({"BASH_COMPAT", "BASH_ENV", "BASH_LOADABLES_PATH"})
 _OF_TERMINAL = frozenset({"COLUMNS", "LINES"})
 _NOT_KEPT_OPTIONS = frozenset({"noexec", "onecmd", "privileged", "restricted_shell", "login_shell"})
-"""Options with which a shell would run nothing, or that nobody can set."""
+"""Options with which a shell would run nothing, or that cannot be set."""
 _OBEYED = frozenset({
     "BASH_COMPAT", "BASH_ENV", "BASH_LOADABLES_PATH", "CDPATH", "ENV", "EXECIGNORE", "GLOBIGNORE", "HOME", "IFS",
     "PATH", "POSIXLY_CORRECT", "PS4", "TMPDIR",
@@ -97,17 +97,17 @@ class ShellState:
     status: int = 0
     """`$?` for the next command."""
     trusted: Mapping[tuple[str, str], Definition] = field(default_factory=dict[tuple[str, str], Definition])
-    """What stood, before commands that nobody approved, in the place of what they have changed."""
+    """What unapproved commands have changed, as it was before them."""
 
     @property
     def tainted(self) -> frozenset[str]:
-        """Names that mean what a command made of them that nobody approved: functions, aliases, exported variables and
+        """Names that an unapproved command has given a meaning: functions, aliases, exported variables and
         those that bash obeys. They may turn the words of a later command into something else.
         """
         return frozenset(name for _, name in self.trusted)
 
     def after(self, before: ShellState, *, tainted: bool) -> ShellState:
-        """The same as what follows `before`; `tainted` when nobody has approved the command in between.
+        """The same as what follows `before`; `tainted` when the command in between was not approved.
 
         A name stays tainted until it means again what it meant before: an approved `PATH=$PATH:x` clears nothing.
         """

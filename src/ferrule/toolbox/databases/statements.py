@@ -12,7 +12,7 @@ import json
 import math
 import os
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
@@ -109,7 +109,13 @@ def work(order: Order) -> Any:
         raise _not_installed() from None
     opened: list[SqlEngine] = []
     try:
-        _require_same(order["files"])
+        for path, device, inode in order["files"]:
+            found = os.stat(path)  # noqa: PTH116 - thousands of them
+            if (found.st_dev, found.st_ino) != (device, inode):
+                raise ToolError(
+                    phrase("`{name}` was replaced at this moment.", name=os.path.basename(path)),  # noqa: PTH119
+                    suggestion=phrase("Make the call again."),
+                )
         opened.append(getattr(home, name)(order))
         return _ACTIONS[order["action"]](opened[0], order)
     except ModuleNotFoundError:
@@ -197,17 +203,6 @@ def host_problem(order: Order) -> str:
     return ""
 
 
-def _require_same(files: Iterable[Sequence[Any]]) -> None:
-    """Refuse a path that leads to another file by now than the one which was allowed."""
-    for path, device, number in files:
-        found = os.stat(path)  # noqa: PTH116 - thousands of them
-        if (found.st_dev, found.st_ino) != (device, number):
-            raise ToolError(
-                phrase("`{name}` was replaced at this moment.", name=os.path.basename(path)),  # noqa: PTH119
-                suggestion=phrase("Make the call again."),
-            )
-
-
 # The actions
 
 
@@ -224,7 +219,9 @@ def _change(engine: SqlEngine, order: Order) -> Any:
     found = _shown(rows, order["limit"])
     if expected is not None and count != expected:
         remains = engine.rollback()
-        changed = phrase("an unknown number of rows") if count is None else _rows_in_words(count)
+        changed = phrase("1 row") if count == 1 else phrase("{count} rows", count=f"{count or 0:,}")
+        if count is None:
+            changed = phrase("an unknown number of rows")
         message = phrase(
             "The statement changed {count}, not {expected} as expected.",
             count=changed,
@@ -251,7 +248,11 @@ def _describe(engine: SqlEngine, order: Order) -> Any:
     wanted: str = order["object"]
     if wanted:
         names = [one["name"] for one in tables]
-        exact = [one for one in tables if wanted.casefold() in (one["name"].casefold(), _bare(one["name"]))]
+        exact = [
+            one
+            for one in tables
+            if wanted.casefold() in (one["name"].casefold(), one["name"].rpartition(".")[2].casefold())
+        ]
         if not exact:
             close = nearest(wanted, names)
             raise ToolError(
@@ -270,10 +271,6 @@ def _describe(engine: SqlEngine, order: Order) -> Any:
     return {"about": engine.about(), "objects": objects, "total": 1 if wanted else len(tables)}
 
 
-def _bare(name: str) -> str:
-    return name.rpartition(".")[2].casefold()
-
-
 def _check(engine: SqlEngine, _order: Order) -> Any:
     return {"about": engine.about(), "tables": len(engine.tables())}
 
@@ -282,10 +279,6 @@ _ACTIONS = {"query": _query, "change": _change, "foresee": _foresee, "describe":
 
 
 # Values in bounds
-
-
-def _rows_in_words(count: int) -> str:
-    return phrase("1 row") if count == 1 else phrase("{count} rows", count=f"{count:,}")
 
 
 def _shown(rows: Rows, limit: int) -> dict[str, Any]:

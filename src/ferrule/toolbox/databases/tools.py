@@ -343,7 +343,11 @@ def _change_database(accounts: Accounts) -> Tool[Any]:
         describe=_changes(accounts),
         preview=_foreseen(accounts),
         render=_changed_in_words,
-        display=lambda found: _changed_displayed(found["row_count"]),
+        display=lambda found: (
+            phrase("done")
+            if (count := found["row_count"]) is None
+            else phrase("changed {rows}", rows=_rows_displayed(count))
+        ),
     )
     def change_database(
         database: Annotated[str, Field(description=_known(accounts))],
@@ -433,10 +437,6 @@ def _changed_in_words(found: ChangeResult) -> str:
     said = "Done." if count is None else f"Changed {amount(count, 'row')}."
     more = ["[there are more]"] if found["has_more"] else []
     return "\n".join([said, *_table(found["columns"], found["rows"]), *more])
-
-
-def _changed_displayed(count: int | None) -> str:
-    return phrase("done") if count is None else phrase("changed {rows}", rows=_rows_displayed(count))
 
 
 # `ferrule toolbox check`

@@ -238,15 +238,12 @@ def _replace_once(found: list[Any], start: int, end: int, new: str) -> None:
                 piece.getparent().remove(piece)
             continue
         piece.text = old[:low] + (new if is_first else "") + old[high:]
-        piece.set(_SPACE, "preserve") if _keeps_space(piece) else None
+        # Word and Excel drop spaces at the ends without being told to keep them; PowerPoint never does.
+        if "drawingml" not in piece.tag and piece.text != piece.text.strip():
+            piece.set(_SPACE, "preserve")
         if is_first:
             _spread_lines(piece)
         is_first = False
-
-
-def _keeps_space(piece: Any) -> bool:
-    """Word and Excel drop spaces at the ends without being told to keep them; PowerPoint never does."""
-    return "drawingml" not in piece.tag and piece.text != (piece.text or "").strip()
 
 
 def _text_beside(piece: Any) -> Any:
@@ -354,7 +351,11 @@ class SheetEditor:
         before = self._shown(found)
         self._free_formula(sheet, found, order["cell"])
         if order.get("formula") is not None:
-            _set_formula(found, order["formula"].removeprefix("="))
+            formula = order["formula"].removeprefix("=")
+            if not formula.strip():
+                raise _wrong(phrase("The formula is empty."), phrase("To clear a cell, set its value to null."))
+            _clear(found)
+            library("lxml.etree").SubElement(found, f"{_space(found)}f").text = formula
         else:
             self._set_value(found, order.get("value"))
         self.changed.add(sheet)
@@ -453,7 +454,11 @@ class SheetEditor:
         etree = library("lxml.etree")
         space = _space(found)
         if isinstance(value, str) and _DATE.fullmatch(value) and self._is_date(found):
-            value = self._serial(dt.datetime.fromisoformat(value))
+            # A date is stored as a number of days since the workbook's first year, which is 1904 on old Macs.
+            dates = library("openpyxl.utils.datetime")
+            mac = any(one.get("date1904") in ("1", "true") for one in self.book if _name(one) == "workbookPr")
+            epoch = dates.MAC_EPOCH if mac else dates.WINDOWS_EPOCH
+            value = float(dates.to_excel(dt.datetime.fromisoformat(value), epoch))
         _clear(found)
         if value is None or value == "":
             return
@@ -483,12 +488,6 @@ class SheetEditor:
         number = formats[index].get("numFmtId", "0") if index < len(formats) else "0"
         return numbers.is_date_format(own.get(number) or numbers.BUILTIN_FORMATS.get(int(number)) or "")
 
-    def _serial(self, moment: dt.datetime) -> float:
-        """The number that stands for a date, by the year from which this workbook counts."""
-        dates = library("openpyxl.utils.datetime")
-        mac = any(one.get("date1904") in ("1", "true") for one in self.book if _name(one) == "workbookPr")
-        return float(dates.to_excel(moment, dates.MAC_EPOCH if mac else dates.WINDOWS_EPOCH))
-
     # Text in cells
 
     def _replace(self, find: str, new: str, *, every: bool) -> list[dict[str, str]]:
@@ -512,7 +511,12 @@ class SheetEditor:
         changes: list[dict[str, str]] = []
         for sheet, one, _ in hits:
             before = self._text(one)
-            self._inline(one)
+            if one.get("t") == "s":
+                # Give the cell a text of its own, with the same runs: other cells keep the shared one.
+                shared = self.strings[int(_value(one))]
+                _clear(one)
+                one.set("t", "inlineStr")
+                library("lxml.etree").SubElement(one, f"{_space(one)}is").extend([deepcopy(run) for run in shared])
             replace_in(one, find, new)
             self.changed.add(sheet)
             changes.append({"where": f"{sheet}!{one.get('r')}", "before": before, "after": self._text(one)})
@@ -533,17 +537,6 @@ class SheetEditor:
             members = self.package.related(self.main, "sharedStrings")
             self._strings = [one for one in self.package.root(members[0]) if _name(one) == "si"] if members else []
         return self._strings
-
-    def _inline(self, found: Any) -> None:
-        """A text of its own for a cell, with the same runs: the shared one stays for the others."""
-        etree = library("lxml.etree")
-        if found.get("t") != "s":
-            return
-        shared = self.strings[int(_value(found))]
-        _clear(found)
-        found.set("t", "inlineStr")
-        inner = etree.SubElement(found, f"{_space(found)}is")
-        inner.extend([deepcopy(one) for one in shared])
 
     def _shown(self, found: Any) -> str:
         formula = found.find(f"{_space(found)}f")
@@ -595,11 +588,3 @@ def _clear(found: Any) -> None:
         found.attrib.pop(key, None)
     for one in list(found):
         found.remove(one)
-
-
-def _set_formula(found: Any, formula: str) -> None:
-    etree = library("lxml.etree")
-    if not formula.strip():
-        raise _wrong(phrase("The formula is empty."), phrase("To clear a cell, set its value to null."))
-    _clear(found)
-    etree.SubElement(found, f"{_space(found)}f").text = formula

@@ -108,7 +108,16 @@ def recognise(file: BinaryIO, name: str) -> str:
     if head[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
         return _package_kind(file, name)
     if head.startswith(_OLE):
-        return _ole_kind(file, name)
+        # The directory names its streams in UTF-16, so a search finds them wherever the directory lies.
+        found = _found(file, ("EncryptedPackage", "WordDocument", "PowerPoint Document", "Workbook", "Book"))
+        if "EncryptedPackage" in found:
+            raise encrypted(name)
+        if "WordDocument" in found or "PowerPoint Document" in found:
+            what, suffix = _OLD["WordDocument" if "WordDocument" in found else "PowerPoint Document"]
+            raise unsupported(name, what, _convert_to(suffix))
+        if found:
+            return "xls"
+        raise unsupported(name, "a file of an old Windows program", phrase("Ask the user for it in another format."))
     if head.startswith(b"{\\rtf"):
         raise unsupported(name, "a rich text file (rtf)", _convert_to("docx"))
     return _text_kind(file, head, name)
@@ -144,19 +153,6 @@ def _package_kind(file: BinaryIO, name: str) -> str:
             if mark in types:
                 return kind
     raise unsupported(name, "a zip archive, not a document", phrase("Unpack it with a command."))
-
-
-def _ole_kind(file: BinaryIO, name: str) -> str:
-    """Its directory names its streams in UTF-16; a small search finds them wherever the directory lies."""
-    found = _found(file, ("EncryptedPackage", "WordDocument", "PowerPoint Document", "Workbook", "Book"))
-    if "EncryptedPackage" in found:
-        raise encrypted(name)
-    if "WordDocument" in found or "PowerPoint Document" in found:
-        what, suffix = _OLD["WordDocument" if "WordDocument" in found else "PowerPoint Document"]
-        raise unsupported(name, what, _convert_to(suffix))
-    if found:
-        return "xls"
-    raise unsupported(name, "a file of an old Windows program", phrase("Ask the user for it in another format."))
 
 
 def _found(file: BinaryIO, names: tuple[str, ...]) -> set[str]:
@@ -261,7 +257,16 @@ class Package:
 
     def root(self, member: str) -> Any:
         """A part as an lxml tree, without entities, documents elsewhere, or the network."""
-        return parse_xml(self.read(member), self.name)
+        etree = library("lxml.etree")
+        parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False)
+        data = self.read(member)
+        try:
+            root = etree.fromstring(data, parser)
+        except etree.XMLSyntaxError as error:
+            raise damaged(self.name, error) from None
+        if root.getroottree().docinfo.internalDTD is not None:
+            raise harmful(self.name, phrase("it declares entities of its own"))
+        return root
 
     def children(self, member: str, depth: int) -> Iterator[Any]:
         """The elements of a part that lie this deep, each as it ends: a large part is never held as one tree."""
@@ -274,8 +279,8 @@ class Package:
                 for event, element in walk:
                     if event == "start":
                         level += 1
-                        if level == 1:
-                            self._refuse_entities(element)
+                        if level == 1 and element.getroottree().docinfo.internalDTD is not None:
+                            raise harmful(self.name, phrase("it declares entities of its own"))
                         continue
                     level -= 1
                     if level == depth:
@@ -285,10 +290,6 @@ class Package:
                             del element.getparent()[0]
             except (etree.XMLSyntaxError, zipfile.BadZipFile, EOFError, zlib.error) as error:
                 raise damaged(self.name, error) from None
-
-    def _refuse_entities(self, root: Any) -> None:
-        if root.getroottree().docinfo.internalDTD is not None:
-            raise harmful(self.name, phrase("it declares entities of its own"))
 
     def main_part(self) -> str:
         """The part that the others hang on: `word/document.xml` in most files."""
@@ -326,18 +327,6 @@ class Package:
                 found[one.tag.rpartition("}")[2]] = text
         kept = ("title", "creator", "subject", "description", "keywords", "created", "modified", "lastModifiedBy")
         return {key: found[key] for key in kept if key in found}
-
-
-def parse_xml(data: bytes, name: str) -> Any:
-    etree = library("lxml.etree")
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False)
-    try:
-        root = etree.fromstring(data, parser)
-    except etree.XMLSyntaxError as error:
-        raise damaged(name, error) from None
-    if root.getroottree().docinfo.internalDTD is not None:
-        raise harmful(name, phrase("it declares entities of its own"))
-    return root
 
 
 def joined(folder: str, target: str) -> str:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 _PASSWORD, _SECURITY = 4, 5
 _SPACES, _LINE_ENDS = frozenset({9, 10, 13, 32, 160}), frozenset({10, 13})
-_HYPHEN_AT_END = re.compile("[\ufffe\x02]\n?")
 
 
 class PdfFile(Counted):
@@ -74,7 +73,7 @@ class PdfFile(Counted):
         text = _in_lines(raw, shown)
         shown.close()
         page.close()
-        text = without_hidden(_HYPHEN_AT_END.sub("-\n", text))
+        text = without_hidden(re.sub("\x02\n?", "-\n", text.replace("\ufffe", "\x02")))  # a hyphen at the end of a line
         return re.sub(r"\n{3,}", "\n\n", "\n".join(line.strip() for line in text.split("\n"))).strip()
 
     def outline(self) -> list[OutlineEntry]:

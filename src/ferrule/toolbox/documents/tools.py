@@ -197,21 +197,13 @@ def _display_written(made: DocumentWritten) -> str:
     return phrase("created, {n} bytes", n=size) if is_new else phrase("overwritten, {n} bytes", n=size)
 
 
-async def _preview_write(params: Any, session: Session) -> str:
-    import asyncio
-
-    return await asyncio.to_thread(_planned_write, params, session)
-
-
-def _planned_write(params: Any, session: Session) -> str:
-    del session
-    content = params.content
-    lines = content.split("\n") if isinstance(content, str) else [" | ".join(map(_cell_text, one)) for one in content]
+async def _preview_write(params: Any, _session: Session) -> str:
+    lines = params.content
+    if isinstance(lines, str):
+        lines = lines.split("\n")
+    else:
+        lines = [" | ".join("" if cell is None else str(cell) for cell in row) for row in lines]
     return f"+++ {params.file_path}\n" + "".join(f"+{line}\n" for line in lines)
-
-
-def _cell_text(value: Cell) -> str:
-    return "" if value is None else str(value)
 
 
 def _describe_write(params: Any, session: Session) -> CallInfo:
@@ -393,12 +385,8 @@ def _orders(edits: list[DocumentEdit]) -> list[dict[str, Any]]:
 async def _preview_edit(params: Any, session: Session) -> str:
     import asyncio
 
-    return await asyncio.to_thread(_planned_edit, params, session)
-
-
-def _planned_edit(params: Any, session: Session) -> str:
     editing = _Editing(params.file_path, _orders(params.edits))
-    plan_change(session, params.file_path, editing, must_exist=True)
+    await asyncio.to_thread(plan_change, session, params.file_path, editing, must_exist=True)
     return editing.diff
 
 

@@ -60,8 +60,8 @@ def is_as_the_file(place: MatchPlace, file: Sequence[str], new: Sequence[str]) -
 def _as_the_file(writing: Adapted, place: MatchPlace, file: Sequence[str], new: Sequence[str]) -> bool:
     if writing.indentation is not None and not _converted(place.old, file):
         return _indented_as_the_file(place, file, new)
-    alike = _count_shared(place.old, new, unlike=file)
-    as_file = _count_shared(file, new, unlike=place.old)
+    alike = sum(1 for _ in _shared(place.old, new, unlike=file))
+    as_file = sum(1 for _ in _shared(file, new, unlike=place.old))
     if as_file > 2 * alike:
         if writing.indentation is not None:
             theirs, ours = ([line.rstrip(BLANKS) for line in lines if line.strip(BLANKS)] for lines in (file, new))
@@ -210,10 +210,6 @@ def _looks_like(lines: Sequence[str], new: Sequence[str]) -> bool:
 def _shared(base: Sequence[str], new: Sequence[str], *, unlike: Sequence[str]) -> Iterator[str]:
     """The lines that the new text shares with `base` where `unlike` has another line."""
     return (base[k] for j, k in partners_of(base, new).items() if base[k] == new[j] and base[k] != unlike[k])
-
-
-def _count_shared(base: Sequence[str], new: Sequence[str], *, unlike: Sequence[str]) -> int:
-    return sum(1 for _ in _shared(base, new, unlike=unlike))
 
 
 def tells(line: str) -> bool:

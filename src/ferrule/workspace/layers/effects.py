@@ -44,7 +44,7 @@ _LARGEST_TEXT, _MOST_COMPARED = 1_000_000, 16_000_000
 _OF_OPENING = 4_000
 _MOST_HASHED = 256_000_000
 _UNUSUAL = 0o7111
-"""Permission bits that are worth a word in a new file: somebody may run it, or it runs as somebody else."""
+"""Permission bits of a new file that are worth mentioning: it can be run, or runs as another user."""
 _NODES: dict[Node, NodeKind] = {Node.FILE: "file", Node.LINK: "link", Node.FOLDER: "folder"}
 
 
@@ -57,7 +57,7 @@ class _Told:
 
 
 def ignored_effects(paths: Paths, changes: Sequence[LayerChange]) -> Effects:
-    """What became of files that git ignores, by their names alone: there may be very many, and nobody reads them."""
+    """What became of files that git ignores, by their names alone: there may be very many."""
     teller = _Teller(paths, ())
     return Effects(tuple(teller.effect(change, _action(change)) for change in changes), ignored=True)
 
@@ -192,7 +192,7 @@ class _Teller:
         return one_line(os.fsencode(self._paths.show(change.path)).decode(errors="replace"))
 
     def _may_compare(self, size: int) -> bool:
-        """Whether there is still room for looking at so many bytes; of thousands of files nobody reads the lines."""
+        """Whether so many more bytes may be compared; the lines of thousands of files are not worth it."""
         self._compare -= size + _OF_OPENING
         return self._compare >= 0
 
@@ -288,7 +288,7 @@ def _named(opened: Callable[[LayerChange], AbstractContextManager[int]], change:
 
 
 def apply_layer(files: Files, changes: Sequence[LayerChange], origin: Origin | None = None) -> Group | None:
-    """Make the changes of a layer in the workspace, as one that undo takes back; None when there are none.
+    """Make the changes of a layer in the workspace, as one group that can be undone; None when there are none.
 
     Raises `PathProblem`, with nothing changed, where they cannot be made or the workspace has changed meanwhile.
     """

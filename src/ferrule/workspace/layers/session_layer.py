@@ -8,7 +8,6 @@ build finds what the first one left. Where the workspace itself has changed sinc
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 import tempfile
 import threading
@@ -16,8 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ferrule.core.files import lock, locked
-from ferrule.process.owned_folders import remove_tree
+from ferrule.process.owned_folders import OwnedFolder, remove_tree
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.layers.reading import Layer, LayerChanges, folders_of, is_whiteout, look_at, mark_of, read_layers
 from ferrule.workspace.snapshots.changes import Node
@@ -32,8 +30,6 @@ IgnoredFiles = Literal["session", "drop", "keep", "ask"]
 """What becomes of files that git ignores: they stay with the session, or are dropped, or are applied without a
 question, or are asked about like all others."""
 MOST_KEPT = 2 << 30
-_LOCK = "lock"
-_NAME_LENGTH = 16
 
 
 class SessionLayer:
@@ -44,18 +40,8 @@ class SessionLayer:
         self.ignored = ignored
         self._paths, self._most = paths, most
         self._lock = threading.Lock()
-        self._held = -1
-        # A folder of our own, locked for as long as this process lives; those of dead processes are removed.
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with locked(folder / _LOCK):
-            for other in folder.iterdir():
-                if len(other.name) == _NAME_LENGTH and not _is_held(other / _LOCK):  # not the probe of another process
-                    with suppress(OSError):
-                        remove_tree(other)
-            self._folder = folder / secrets.token_hex(_NAME_LENGTH // 2)
-            self._folder.mkdir(mode=0o700)
-            self._held = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            lock(self._held)
+        self._owned = OwnedFolder(folder)
+        self._folder = self._owned.path
         self._kept = [_Kept(root.path, self._folder / "session" / str(at)) for at, root in enumerate(paths.roots)]
         self._running: set[Path] = set()
         self._waiting: list[LayerChanges] = []
@@ -97,11 +83,8 @@ class SessionLayer:
     def close(self) -> None:
         """Remove everything, and let go of the folder."""
         with self._lock:
-            if self._held >= 0:
-                remove_tree(self._folder)
-                os.close(self._held)
-                self._held = -1
-                leave_no_fallback()
+            self._owned.close()
+            leave_no_fallback()
 
     def _begun(self, kept: _Kept, folder: Path) -> Layer:
         layer = Layer(kept.root, folder / "upper", (kept.folder,) if kept else ())
@@ -305,12 +288,9 @@ def _fallback() -> Path:
 
 
 def leave_no_fallback() -> None:
-    """Remove what was made among the temporary files of the system, once nobody has a layer there."""
-    folder = _fallback()
+    """Remove what was made among the temporary files of the system, once no layer is left there."""
     with suppress(OSError):
-        if all(one.name == _LOCK for one in folder.iterdir()):
-            (folder / _LOCK).unlink(missing_ok=True)
-            folder.rmdir()
+        _fallback().rmdir()
 
 
 def _remove(path: Path) -> None:
@@ -348,15 +328,3 @@ def _look_like(folder: Path, other: Path) -> None:
         with suppress(PermissionError):
             os.chown(folder, found.st_uid, found.st_gid)
     folder.chmod(stat.S_IMODE(found.st_mode))
-
-
-def _is_held(path: Path) -> bool:
-    """Whether a living process holds a lock."""
-    try:
-        opened = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        return not lock(opened, 0)
-    finally:
-        os.close(opened)

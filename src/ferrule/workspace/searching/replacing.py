@@ -242,7 +242,7 @@ def _half_an_ending(name: str, body: bytes, one: Occurrence) -> ToolError:
     )
 
 
-# What a session was shown of a replacement before it made it: whoever saw a preview gets what it showed.
+# What a session was shown of a replacement before it made it: what a preview showed is what happens.
 
 
 _MOST = 8

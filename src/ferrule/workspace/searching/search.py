@@ -328,7 +328,7 @@ async def stop_task(task: asyncio.Task[Any]) -> None:
     task.cancel()
     await asyncio.wait([task])
     if not task.cancelled():
-        task.exception()  # looked at, so that nobody complains of it later: the search itself has failed by then
+        task.exception()  # retrieved, so that asyncio does not warn: the search itself has failed by then
 
 
 def _chosen(paths: Paths, query: Query) -> tuple[list[str], Fit | None]:

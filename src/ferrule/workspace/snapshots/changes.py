@@ -87,7 +87,7 @@ class Phase(StrEnum):
     UNDONE = "undone"
     REDOING = "redoing"
     DROPPED = "dropped"
-    """Undone, and its files were changed anew since: it cannot be redone."""
+    """Undone, and its files were changed since: it cannot be redone."""
 
 
 class Side(StrEnum):
@@ -268,7 +268,7 @@ class Transition:
 
 
 UNKNOWN = "?"
-"""The digest of a content that nobody has read."""
+"""The digest of a content that was not read."""
 
 
 @dataclass(slots=True, frozen=True)

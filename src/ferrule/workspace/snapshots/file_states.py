@@ -43,7 +43,7 @@ class Nodes:
         self._paths = paths
 
     def look(self, path: Path) -> State | None:
-        """What stands there; a file without its digest, and a pipe or a device as one."""
+        """What is there; files have no digest, and pipes and devices count as files."""
         try:
             with self.above(path) as (above, name):
                 found = os.stat(name, dir_fd=above, follow_symlinks=False)
@@ -55,7 +55,7 @@ class Nodes:
         return State.folder(mode) if stat.S_ISDIR(found.st_mode) else State("", mode)
 
     def is_at(self, path: Path, wanted: State) -> bool:
-        """Whether a link or a folder stands there as it should; folders are not compared by what is in them."""
+        """Whether the wanted link or folder is there; the contents of folders are not compared."""
         try:
             now = self.look(path)
         except (PathProblem, OSError):
@@ -65,7 +65,7 @@ class Nodes:
         return now.node is Node.FOLDER or now.target == wanted.target
 
     def allows_folder(self, path: Path) -> bool:
-        """Whether a folder can be made or removed there: nothing, or a folder, stands there."""
+        """Whether a folder can be made or removed there: there is nothing, or a folder."""
         if not self.stands(path):
             return True
         now = self.look(path)
@@ -78,7 +78,7 @@ class Nodes:
         return not any(one.is_symlink() for one in on_the_way) and os.path.lexists(path)
 
     def describe(self, path: Path) -> str:
-        """What stands there, in words."""
+        """What is there, in words."""
         try:
             now = self.look(path)
         except (PathProblem, OSError):
@@ -123,7 +123,7 @@ class Nodes:
             try:
                 at = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
             except OSError:
-                return  # not there, or a link now: whoever looks finds that too
+                return  # missing, or a link now: the caller will find the same
             closing.callback(os.close, at)
             _open_up(at, closing)
 

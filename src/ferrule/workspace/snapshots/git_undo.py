@@ -124,7 +124,7 @@ class _Restorer:
         self._whole = {unit for unit in heads if not os.path.lexists(git / unit / "HEAD")}
         """Git directories in it that are gone altogether: of these everything comes back."""
         self._closed = heads - self._whole
-        """Those that were made again since: nothing of an old one belongs into them."""
+        """Those that were recreated since: nothing of the old ones belongs in them."""
         is_folder = any(map(inner_of, deleted))  # and not the file `.git` of a worktree
         if "" not in self._whole and is_folder and not os.path.lexists(git / "HEAD"):
             self._closed.add("")

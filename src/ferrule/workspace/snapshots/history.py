@@ -574,7 +574,7 @@ class History:
             at_hand = ContentsAtHand()
             for name in (state.content for one in changes for state in (one.before, one.after) if state):
                 if name and name not in at_hand and at_hand.left:
-                    with suppress(ContentLost):  # whoever needs it is told then
+                    with suppress(ContentLost):  # reported when it is needed
                         at_hand.add(name, self._store.contents.get(name))
 
             content = partial(self._store.contents.get, at_hand=at_hand)

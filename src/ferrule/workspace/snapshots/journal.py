@@ -202,7 +202,7 @@ class Journal:
                         self._run("UPDATE groups SET phase = 'dropped' WHERE number = ?", one.number)
 
     def forget(self, group: Group, changes: Iterable[Change], keep: Iterable[str] = ()) -> list[str]:
-        """Drop changes of a group, and the group with its last; gives the contents that nobody needs any more."""
+        """Drop changes of a group, and the group with its last; gives the contents that are no longer needed."""
         changes = list(changes)
         whole = len(changes) == len(group.changes)
         changes += group.git if whole else ()
@@ -267,7 +267,18 @@ class Journal:
         rows: list[tuple[bytes, str | None, int | None, bytes | None]] = []
         for change in group.changes if side is Side.AFTER else reversed(group.changes):
             if change.covered or modes is not None:  # what is not covered is never undone or redone
-                rows += _states(change, side, (modes or {}).get(change.seq))
+                mode = (modes or {}).get(change.seq)
+                # What comes, then what goes.
+                for path, state in sorted(change.at(side).items(), key=lambda one: one[1] is None):
+                    source = next((one for one in change.paths if one != path), None) if state is not None else None
+                    found = None if state is None else state.digest
+                    if state is not None and not found and source is None and change.operation is not Operation.MODE:
+                        found = UNKNOWN
+                    kept = None if state is None else mode if mode is not None else state.mode
+                    rows.append((os.fsencode(path), found, kept, os.fsencode(source) if source is not None else None))
+                folder = State.folder(0).digest if side is Side.AFTER else None
+                made = (change.other or change.path).parents[: change.made]
+                rows += [(os.fsencode(one), folder, None, None) for one in made]
         self._database.executemany("INSERT INTO transitions VALUES (NULL, ?, ?, ?, ?)", rows)
 
     # Reading
@@ -291,7 +302,7 @@ class Journal:
 
     def group(self, number: int) -> Group:
         found = self.find(number)
-        if found is None:  # somebody wrote over the file while it was open
+        if found is None:  # another program wrote over the file while it was open
             raise sqlite3.DatabaseError(f"change {number} is gone from it")
         return found
 
@@ -402,21 +413,6 @@ class Journal:
 
 def _who(origin: Origin) -> tuple[str, str, str, str]:
     return (origin.session, origin.turn, origin.call, origin.tool)
-
-
-def _states(change: Change, side: Side, mode: int | None) -> list[tuple[bytes, str | None, int | None, bytes | None]]:
-    """What a change has left at its paths, and of the folders on their way, at one of its ends."""
-    rows: list[tuple[bytes, str | None, int | None, bytes | None]] = []
-    for path, state in sorted(change.at(side).items(), key=lambda one: one[1] is None):  # what comes, then what goes
-        source = next((one for one in change.paths if one != path), None) if state is not None else None
-        found = None if state is None else state.digest
-        if state is not None and not found and source is None and change.operation is not Operation.MODE:
-            found = UNKNOWN
-        kept = None if state is None else mode if mode is not None else state.mode
-        rows.append((os.fsencode(path), found, kept, os.fsencode(source) if source is not None else None))
-    folder = State.folder(0).digest if side is Side.AFTER else None
-    rows += [(os.fsencode(one), folder, None, None) for one in (change.other or change.path).parents[: change.made]]
-    return rows
 
 
 def _first(groups: list[Group]) -> Group | None:

@@ -88,7 +88,7 @@ class KnownTree:
             self._store.close()
 
     def rebuild(self) -> None:
-        """Begin anew, with nothing known."""
+        """Start over, with nothing known."""
         with self._lock:
             self._store.rebuild()
             self._links.clear()
@@ -330,7 +330,7 @@ class KnownTree:
         try:
             seen = see(root, path)
         except OSError:
-            return  # nobody can look there now; the next look at everything takes it as it is then
+            return  # it cannot be read now; the next full look takes it as it is then
         known = self._known.get(path)
         if seen is not None and path not in chains and known is not None and known.seen == seen:
             return
@@ -441,7 +441,7 @@ def _with_mode(known: Known | None, mode: int | None) -> Known:
 
 
 def _fitted(before: Known | None, now: Known | None) -> Known | None:
-    """What was there before, with what nobody knows of it taken as it is now."""
+    """What was there before; what is unknown about it is taken from what is there now."""
     if before is None:
         return None
     if now is not None and not before.digest and _holds_the_same(before.seen, now.seen):
@@ -460,7 +460,7 @@ def _fitted(before: Known | None, now: Known | None) -> Known | None:
 
 
 def _holds_the_same(before: Seen, now: Seen) -> bool:
-    """Whether nobody wrote to a file, as far as its size and time tell."""
+    """Whether a file was not written to, judging by its size and time."""
     return before[2:4] == now[2:4] and before.inode == now.inode
 
 

@@ -1,4 +1,4 @@
-"""What shell commands do to the files of a workspace, so that each can be undone, whoever else works there.
+"""What shell commands do to the files of a workspace, so that each can be undone, whatever else works there.
 
 A command that changes the workspace directly is known in the journal from its begin to its end. What it changed is the
 difference between two looks, less what the history itself did meanwhile. Before the history changes a path, what such a
@@ -26,7 +26,7 @@ from ferrule.workspace.snapshots.snapshot_store import again_if_broken
 from ferrule.workspace.snapshots.tree_store import TreeDamaged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ferrule.workspace.paths import Paths
     from ferrule.workspace.snapshots.journal import Journal
@@ -182,7 +182,7 @@ class ShellChanges:
         return self._place / f"over-{command.number}-{command.process.replace(':', '-')}"
 
     def _owners(self, journal: Journal, ended: int = 0) -> list[Running]:
-        """Whose doing a change is that nobody accounts for: that of the first; that of the others too, perhaps."""
+        """The commands that may have made an unexplained change, the most likely one first."""
         watched = [one for one in journal.commands() if one.watch is Watch.WATCHED]
         return sorted(watched, key=lambda one: (one.number != ended, self._is_under_way(one), one.number))
 
@@ -268,7 +268,7 @@ class ShellChanges:
             return RecordedChanges(group, self._note_on(commands.get(ended), look, group) if ended else "")
 
     def _compare(self, journal: Journal, look: Look, ended: int) -> Group | None:
-        """Put in the list what nobody accounts for, and go on from this look."""
+        """Record unexplained changes, and make this look the new baseline."""
         owners = self._owners(journal, ended)
         position = self._known_since(journal) if owners else self._tree.position()
         transitions = journal.transitions(position or 0)
@@ -334,34 +334,29 @@ class ShellChanges:
             return _UNSEEN
         if ended.watch is Watch.LOST:
             return _LOST
-        return " ".join(filter(None, (_uncovered(group, look.no_room, self._paths), _shared(group))))
-
-
-def _uncovered(group: Group | None, no_room: Collection[str], paths: Paths) -> str:
-    if group is None:
-        return ""
-    said = [f"{one}." for one in uncovered_in_git(group, paths.show)]
-    crowded = [paths.show(one.path) for one in group.uncovered if str(one.path) in no_room]
-    others = [paths.show(one.path) for one in group.uncovered if str(one.path) not in no_room]
-    said += [f"Undo does not cover {_some(crowded)}: the disk is full."] if crowded else []
-    if others:
-        said.append(f"Undo does not cover {_some(others)}: too large to keep, or in a folder the history leaves out.")
-    return " ".join(said)
+        if group is None:
+            return ""
+        show = self._paths.show
+        said = [f"{one}." for one in uncovered_in_git(group, show)]
+        crowded = [show(one.path) for one in group.uncovered if str(one.path) in look.no_room]
+        others = [show(one.path) for one in group.uncovered if str(one.path) not in look.no_room]
+        if crowded:
+            said.append(f"Undo does not cover {_some(crowded)}: the disk is full.")
+        if others:
+            why = "too large to keep, or in a folder the history leaves out"
+            said.append(f"Undo does not cover {_some(others)}: {why}.")
+        if group.others:
+            calls = ", ".join(f"`{one_line(one.call)}`" for one in group.others)
+            said.append(
+                f"Another command ran at the same time ({calls}) and may have made some of its changes; "
+                "undo reverts all of them."
+            )
+        return " ".join(said)
 
 
 def _some(names: Sequence[str]) -> str:
     shown = ", ".join(f"`{one_line(name)}`" for name in names[:_MOST_NAMED])
     return shown + (f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else "")
-
-
-def _shared(group: Group | None) -> str:
-    if group is None or not group.others:
-        return ""
-    calls = ", ".join(f"`{one_line(one.call)}`" for one in group.others)
-    return (
-        f"Another command ran at the same time ({calls}) and may have made some of its changes; "
-        "undo reverts all of them."
-    )
 
 
 def _this_process() -> str:

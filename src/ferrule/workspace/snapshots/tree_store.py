@@ -379,7 +379,7 @@ class TreeStore:
     def forget_unneeded(self) -> None:
         """Drop contents of files that are no longer there or hold something else."""
         unneeded = "digest NOT IN (SELECT digest FROM entries)"
-        with suppress(OSError):  # somebody reads, or the disk is full; the room is given back another time
+        with suppress(OSError):  # another connection reads, or the disk is full: the space is freed later
             self._run(f"DELETE FROM contents WHERE {unneeded}")  # noqa: S608 - a fixed text
             # As a script: `execute` would free one page.
             self._use(lambda database: database.executescript("PRAGMA incremental_vacuum"))

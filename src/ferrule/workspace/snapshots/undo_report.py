@@ -221,7 +221,7 @@ class Conflicts:
         return [one for one in (found if side is Side.AFTER else reversed(found)) if one is not None]
 
     def _out_of_order(self, group: Group, side: Side, in_the_way: Mapping[Path, Group]) -> list[Conflict]:
-        """Somebody has changed the same files: which, and what both did to the first of them."""
+        """Another group changed the same files: which, and what both did to the first of them."""
         found: list[Conflict] = []
         for path, other in in_the_way.items():
             name = self._name(path)
@@ -232,17 +232,15 @@ class Conflicts:
                 else phrase("`{name}` was changed before by change {number}{who}; redo that first.", **given)
             )
             first, last = sorted((group, other), key=lambda one: one.number)
-            both = [self._diff_at(path, one) for one in (first, last)] if len(found) < _MOST_SHOWN else []
-            found.append(Conflict(Why.ORDER, name, text, "".join(both)))
+            both = ""
+            for one in (first, last) if len(found) < _MOST_SHOWN else ():
+                diffs = self.diffs([change for change in one.changes if path in change.paths])
+                both += f"Change {one.number}{_who(one)}:\n{''.join(diffs)}"
+            found.append(Conflict(Why.ORDER, name, text, both))
         return found
 
-    def _diff_at(self, path: Path, group: Group) -> str:
-        """What a group did to one path."""
-        changes = [one for one in group.changes if path in one.paths]
-        return f"Change {group.number}{_who(group)}:\n{''.join(self.diffs(changes))}"
-
     def _conflict(self, change: Change, side: Side, *, first: bool) -> Conflict | None:
-        """Only the first step at a path meets what stands there now; the next one meets what the first has made."""
+        """Only the first step at a path meets what is there now; the next one meets the outcome of the first."""
         if first and not self._files.is_at(change, side.opposite):
             return self._difference(change, side)
         wanted = change.at(side)[change.path]

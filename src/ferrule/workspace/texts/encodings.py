@@ -2,7 +2,7 @@
 
 Short files are the hard ones: five Chinese characters in a comment are valid in a dozen encodings. So the dozen that
 people use are compared first by how likely each makes the text, in natural logarithms; only what none of them explains
-is handed to charset-normalizer. The answer is a guess: whoever uses it checks that it gives back the same bytes.
+is handed to charset-normalizer. The answer is a guess: callers check that it gives back the same bytes.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def likely(data: bytes) -> Iterator[str]:
 
 
 def _may_be_chinese(sample: bytes) -> bool:
-    """Whether what nobody else explains is in the encoding that has all of Unicode: foreign letters, signs, frames.
+    """Whether what nothing else explains is in the encoding that has all of Unicode: foreign letters, signs, frames.
 
     Chance brings about rare ideographs, and hardly ever anything else.
     """

@@ -216,7 +216,7 @@ _indexes = LineIndexes()
 class Page:
     """Lines of a file, without their endings.
 
-    `first` is the number of the first one, from 1. `total` is None while nobody has counted to the end. `cut` has the
+    `first` is the number of the first one, from 1. `total` is None while they are not all counted. `cut` has the
     lines that were too long to show whole, by number, and how many bytes each has.
     """
 
