@@ -45,7 +45,12 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
 
 def test_no_modules_import_each_other() -> None:
     modules = {HOUSE["name_of"](path, SOURCE): path for path in MODULES}
-    imports = {name: HOUSE["imported"](name, parsed(path), modules) for name, path in modules.items()}
+    # A public face imports each name when it is first used: what lies behind it may import the face.
+    faces = {name for name, path in modules.items() if "lazy_names(" in path.read_text(encoding="utf-8")}
+    imports = {
+        name: set[str]() if name in faces else HOUSE["imported"](name, parsed(path), modules)
+        for name, path in modules.items()
+    }
     assert [circle for circle in HOUSE["circles_of"](imports) if circle not in HALVES] == []
 
 

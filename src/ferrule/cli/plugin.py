@@ -32,16 +32,16 @@ from ferrule.plugins.consent import (
     remove_plugin,
     secrets_of,
 )
-from ferrule.plugins.granted_folders import dangers_of
 from ferrule.plugins.lock import must_find, read_lock
+from ferrule.workspace.granted_folders import dangers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
 
     from ferrule.plugins.consent import PluginQuestion, ToolChange
-    from ferrule.plugins.granted_folders import FolderDanger
     from ferrule.plugins.install import StagedPlugin
     from ferrule.plugins.lock import LockedPlugin
+    from ferrule.workspace.granted_folders import FolderDanger
 
 
 _MOST_OF_DESCRIPTION = 100

@@ -28,6 +28,8 @@ Touches = tuple[Touch, ...]
 
 NOTHING: Touches = ()
 """What a tool touches that neither reads nor writes anything: `touches=NOTHING`."""
+FOR_WRITING = ":write"
+"""The end of a granted folder that may be written too."""
 READS_ANYTHING: Touches = (Touch("*"),)
 WRITES_ANYTHING: Touches = (Touch("*", write=True),)
 

@@ -34,6 +34,13 @@ TOO_MANY_DEFAULTS = phrase("too many defaults would have to be filled in. Send l
 NO_PLACE = phrase("do not fit this tool's schema, and are too large to say where. Send less at once")
 
 
+def is_quick(pattern: str) -> bool:
+    """Whether a short pattern is matched in one pass, so that a stranger's can be used as it is."""
+    from ferrule.core.schema_compile import is_linear, states
+
+    return len(pattern) <= 200 and states(pattern) <= 500 and is_linear(pattern)
+
+
 class SchemaParams:
     """Reads arguments by a JSON Schema; compiled at first use, once."""
 

@@ -17,14 +17,13 @@ from ferrule.dialects.flatten import (
     ROOT,
     SCHEMA_LISTS,
     SCHEMA_MAPS,
+    Ledger,
     step,
     words,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from ferrule.dialects.flatten import Ledger
 
 MAX_UNROLL = 2
 """How often one definition may appear inside itself before it is cut."""
@@ -38,9 +37,9 @@ _STRUCTURE = frozenset({
 _OLD_DRAFTS = ("draft-03", "draft-04", "draft-06", "draft-07")
 
 
-def inline(schema: Any, ledger: Ledger) -> dict[str, Any]:
+def inline(schema: Any, ledger: Ledger | None = None) -> dict[str, Any]:
     """The same schema as a tree without references, wider only where the ledger says so."""
-    return _Inliner(schema, ledger).node(schema, ROOT, _Place(schema, (), 0))
+    return _Inliner(schema, ledger or Ledger("")).node(schema, ROOT, _Place(schema, (), 0))
 
 
 class _Place:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from ferrule.core.context import ToolContext
     from ferrule.mcp_client.connection import Connection, ServerOffer
+    from ferrule.mcp_client.remote_tool import Definition
     from ferrule.mcp_client.server_config import Ports, ServerConfig
 
 _STEADY_SECONDS = 30.0
@@ -58,6 +59,33 @@ _CLOSED = "Connection closed"
 """What the SDK tells every call when the connection itself has ended."""
 _ALONE = "SSE stream "
 """How the error begins of a call over HTTP whose own stream ended; the others' go on."""
+
+
+async def list_tools(config: ServerConfig, *, workspace: Path, tokens: Path, seconds: float) -> list[Definition]:
+    """Start a server only to learn what it offers. Raises `ToolError`, in the server's own last words if it has any."""
+    from ferrule.mcp_client.server_config import Ports
+
+    heard: list[ToolListing] = []
+    server = RemoteServer(
+        config,
+        folders=(workspace,),
+        tokens=tokens,
+        ports=Ports(),
+        on_listing=heard.append,
+        before_call=lambda tool: None,
+    )
+    try:
+        try:
+            async with asyncio.timeout(seconds):
+                await server.start()
+        finally:
+            await server.close()
+    except (Failed, TimeoutError) as failed:
+        problem = failed.reason if isinstance(failed, Failed) else phrase("it did not answer")
+        if said := server.log.last_line:
+            problem = f"{problem} ({said})"
+        raise ToolError(problem) from None
+    return heard[-1].definitions
 
 
 class RemoteServer:

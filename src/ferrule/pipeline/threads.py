@@ -17,6 +17,7 @@ from ferrule.core.phrases import phrase
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Generator
+    from types import FrameType
 
 _IDLE_SECONDS = 30.0
 
@@ -410,6 +411,11 @@ def _start_all_afresh() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_start_all_afresh)
+
+
+def awaits_call(frame: FrameType) -> bool:
+    """Whether a thread that is here belongs to a pool and has nothing to run."""
+    return frame.f_code is WorkerPool._next.__code__  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
 def interrupt(thread: int) -> None:

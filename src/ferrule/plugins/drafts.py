@@ -20,10 +20,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.description import parse_docstring
-from ferrule.core.shown_text import hidden_in
-from ferrule.core.tool import Kind
-from ferrule.workspace.data_folder import data_folder, write_json
+from ferrule import Kind
+from ferrule.extension import data_folder, hidden_in, write_json
+from ferrule.extension.hosting import parse_docstring
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

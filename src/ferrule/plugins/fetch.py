@@ -9,11 +9,9 @@ import json
 from typing import Any, cast
 from urllib.parse import urlencode, urlsplit
 
-from ferrule._version import __version__
-from ferrule.core.errors import ErrorKind, MissingExtra
-from ferrule.core.http_fetch import Fetched, FetchError, is_local
-from ferrule.core.http_fetch import fetch as bounded_fetch
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, __version__
+from ferrule.extension import Fetched, FetchError, MissingExtra, is_local, phrase
+from ferrule.extension import fetch as bounded_fetch
 from ferrule.plugins.manifest import as_object
 from ferrule.plugins.signed_index import MarketError
 

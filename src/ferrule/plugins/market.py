@@ -22,10 +22,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
-from ferrule.core.errors import ErrorKind
-from ferrule.core.files import locked, write_atomically
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind
+from ferrule.extension import locked, nearest, phrase, write_atomically, write_json
 from ferrule.plugins.fetch import checked_address, fetch, registry_page
 from ferrule.plugins.plugin_files import MARKET_NAME, market_folder, market_folders, write_withdrawn
 from ferrule.plugins.signed_index import (
@@ -38,7 +36,6 @@ from ferrule.plugins.signed_index import (
     parse_index,
     signer_of,
 )
-from ferrule.workspace.data_folder import write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

@@ -16,17 +16,14 @@ from urllib.parse import urljoin
 
 from pydantic import ValidationError
 
-from ferrule.core.errors import ErrorKind, MissingExtra
-from ferrule.core.files import locked
-from ferrule.core.nearest import edits, nearest
-from ferrule.core.phrases import phrase
-from ferrule.core.shown_text import without_twins
+from ferrule import ErrorKind
+from ferrule.extension import MissingExtra, locked, nearest, phrase, write_json
+from ferrule.extension.hosting import edits, without_twins
 from ferrule.plugins.fetch import registry_page
 from ferrule.plugins.manifest import Needs, as_object
 from ferrule.plugins.market import find_market, kept_payload, markets, now, refresh_market
 from ferrule.plugins.plugin_files import write_withdrawn
 from ferrule.plugins.signed_index import MarketError, Withdrawal, in_words, parse_index
-from ferrule.workspace.data_folder import write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -14,20 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.errors import DefinitionError
-from ferrule.core.phrases import phrase
-from ferrule.core.shown_text import flattened
-from ferrule.core.signatures import signature_of
-from ferrule.core.standard_streams import give_back_stdout, take_stdout
-from ferrule.core.tool import Tool, refuse_hidden
+from ferrule import DefinitionError, Tool
+from ferrule.extension import flattened, give_back_stdout, phrase, take_stdout
+from ferrule.extension.hosting import refuse_hidden, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
     from types import ModuleType
 
-    from ferrule.core.context import Session
-    from ferrule.core.tool import Invocation
-    from ferrule.pipeline.authorise import Decision
+    from ferrule import Decision, Invocation, Session
 
 
 @dataclass(slots=True)
@@ -46,7 +41,7 @@ class HeldByTheBox:
     """The policy inside a box, of a plugin or a draft: Ferrule asked outside of it, and the box holds the answer."""
 
     def decide(self, invocation: Invocation, session: Session) -> Decision:
-        from ferrule.pipeline.authorise import Decision, Verdict
+        from ferrule import Decision, Verdict
 
         return Decision(Verdict.ALLOW, phrase("it runs in a box"))
 

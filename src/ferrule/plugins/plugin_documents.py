@@ -20,12 +20,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import ferrule
-from ferrule.core.errors import ErrorKind, MissingExtra, ToolError
-from ferrule.core.json_lines import LineReader, TooLong
-from ferrule.core.phrases import phrase, said_by, translated
-from ferrule.core.shown_text import cut
-from ferrule.core.standard_streams import take_stdout
-from ferrule.mcp_client.remote_tool import tool_name
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import LineReader, MissingExtra, TooLong, cut, phrase, said_by, take_stdout
+from ferrule.extension.hosting import dangers_of, tool_name, translated
 from ferrule.plugins.consent import (
     NotAgreed,
     PluginWishes,
@@ -40,7 +37,6 @@ from ferrule.plugins.consent import (
     remove_plugin,
     secrets_of,
 )
-from ferrule.plugins.granted_folders import dangers_of
 from ferrule.plugins.lock import must_find, read_lock
 from ferrule.plugins.plugin_files import plugins_folder, withdrawn_names
 

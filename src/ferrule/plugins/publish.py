@@ -15,9 +15,8 @@ from urllib.parse import quote, unquote
 
 from pydantic import ValidationError
 
-from ferrule.core.errors import ErrorKind
-from ferrule.core.files import locked, write_atomically
-from ferrule.core.phrases import joined, phrase
+from ferrule import ErrorKind
+from ferrule.extension import joined, locked, phrase, write_atomically
 from ferrule.plugins.fetch import checked_address
 from ferrule.plugins.manifest import PluginError, first_problem, read_manifest
 from ferrule.plugins.signed_index import (

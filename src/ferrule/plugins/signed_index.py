@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from ferrule.core.errors import ErrorKind, MissingExtra, ToolError
-from ferrule.core.files import write_new
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import MissingExtra, phrase, write_new
 from ferrule.plugins.manifest import Needs, PluginName, PluginVersion, ShortText, ToolKind, first_problem
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.phrases import phrase
+from ferrule.extension import phrase
 from ferrule.toolbox.accounts import Accounts
 
 if TYPE_CHECKING:
-    from ferrule.core.tool import Tool
+    from ferrule import Tool
     from ferrule.toolbox.accounts import AccountCheck
 
 

@@ -15,10 +15,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.http_fetch import FetchError, fetch, is_local
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import FetchError, fetch, is_local, nearest, phrase
 from ferrule.toolbox.accounts import Secrets
 
 if TYPE_CHECKING:

@@ -14,18 +14,13 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from ferrule.core.access import reads, writes
-from ferrule.core.call import CallInfo
-from ferrule.core.context import Session, ToolContext
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.function_tool import tool
-from ferrule.core.phrases import phrase
+from ferrule import CallInfo, ErrorKind, Session, ToolContext, ToolError, reads, tool, writes
+from ferrule.extension import amount, phrase
 from ferrule.toolbox.accounts import AccountCheck, Accounts, CalendarAccount, Secrets, named
 from ferrule.toolbox.child import ChildAnswer, ChildBounds, in_child
-from ferrule.workspace.names import amount
 
 if TYPE_CHECKING:
-    from ferrule.core.tool import Tool
+    from ferrule import Tool
     from ferrule.toolbox.caldav import CalDav, RemoteCalendar, RemoteEvent
 
 _IN_CHILD = ChildBounds(seconds=60.0)

@@ -11,9 +11,8 @@ from collections import Counter
 from datetime import datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.errors import ToolError
-from ferrule.core.phrases import phrase
-from ferrule.core.shown_text import controls_in
+from ferrule import ToolError
+from ferrule.extension import amount, controls_in, phrase
 from ferrule.toolbox.child import ChildAnswer
 from ferrule.toolbox.events import (
     ASK_USER,
@@ -31,7 +30,6 @@ from ferrule.toolbox.events import (
     zone_of,
 )  # fmt: skip
 from ferrule.toolbox.series import MARGIN, NO_TIME, EventOccurrence, Series, Shift, between, is_range, until_before
-from ferrule.workspace.names import amount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -13,9 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
-from ferrule.core.shown_text import cut, without_hidden
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import cut, phrase, without_hidden
 from ferrule.toolbox.caldav import events_in
 
 if TYPE_CHECKING:

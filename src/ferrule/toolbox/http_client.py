@@ -17,9 +17,8 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, quote_plus
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.http_fetch import PACKED, FetchError, read_body
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import PACKED, FetchError, phrase, read_body
 from ferrule.toolbox.accounts import Secrets, named
 from ferrule.toolbox.web_address import OpenedHosts, WebAddress, parse_host
 
@@ -352,7 +351,7 @@ def checked_headers(given: Mapping[str, str], credential: Credential | None = No
     """The headers of a request; a `ToolError` for one that is not the model's to set."""
     import re
 
-    from ferrule.core.secrets import is_secret_name
+    from ferrule.extension import is_secret_name
 
     for name, value in given.items():
         low = name.lower()

@@ -8,9 +8,8 @@ from email.header import decode_header
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
-from ferrule.core.shown_text import controls_in, flattened, without_hidden
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import controls_in, flattened, phrase, without_hidden
 from ferrule.toolbox.child import ChildAnswer
 
 if TYPE_CHECKING:

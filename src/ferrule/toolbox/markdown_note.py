@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from unicodedata import normalize
 from urllib.parse import unquote
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import Edit, apply_edits, lines_of, nearest, phrase
 from ferrule.toolbox.front_matter import front_matter_span, properties, quoted_texts
-from ferrule.workspace.texts.text import Edit, apply_edits, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,37 +12,45 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
 from pydantic import Field
 
-from ferrule.core.access import Touch
-from ferrule.core.call import CallInfo
-from ferrule.core.context import Session, ToolContext
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.function_tool import tool
-from ferrule.core.phrases import phrase
-from ferrule.core.result import Output
-from ferrule.core.shown_text import cut, flattened
+from ferrule import CallInfo, ErrorKind, Output, Session, ToolContext, ToolError, Touch, tool
+from ferrule.extension import (
+    NO_FILE,
+    SECONDS_TO_CHANGE,
+    Delete,
+    Move,
+    PathProblem,
+    Text,
+    Write,
+    amount,
+    apply_edits,
+    change_file,
+    cut,
+    decode,
+    diff_file,
+    digest,
+    encode_new,
+    files_of,
+    flattened,
+    one_line,
+    origin_of,
+    phrase,
+    plan_change,
+    require_text,
+    splice,
+)
 from ferrule.toolbox.accounts import AccountCheck
 from ferrule.toolbox.front_matter import property_edits
 from ferrule.toolbox.markdown_note import Note, Operation, alike, section_edits
 from ferrule.toolbox.vault import Vault, aliases_of, find_note, find_vaults, is_note, relinked, title_of
-from ferrule.workspace.changing import SECONDS_TO_CHANGE, change_file, origin_of, plan_change, require_text
-from ferrule.workspace.files import files_of
-from ferrule.workspace.names import amount, one_line
-from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.snapshots.changes import NOTHING, Delete, Move, Write
-from ferrule.workspace.texts.diff import diff_file
-from ferrule.workspace.texts.text import Text, apply_edits, decode, encode_new, splice
-from ferrule.workspace.tracker import digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from ferrule.core.tool import Tool
+    from ferrule import Tool
+    from ferrule.extension import Place
     from ferrule.toolbox.accounts import Accounts
     from ferrule.toolbox.markdown_note import Link
-    from ferrule.workspace.changing import Make
-    from ferrule.workspace.paths import Place
-    from ferrule.workspace.snapshots.changes import Step
 
 _MOST_CONTENT, _MOST_LISTED, _MOST_LINE, _MOST_PREVIEWED = 100_000, 200, 200, 20
 _UNLINKABLE = re.compile(r"[\[\]#^|\\:]")
@@ -591,7 +599,7 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
 
 def _editor(
     place: Place, operation: Operation, section: str | None, content: str | None, properties: dict[str, Any] | None
-) -> Make:
+) -> Callable[[bytes | None, Text | None], bytes]:
     """What the note shall hold, by what it holds."""
 
     def make(before: bytes | None, text: Text | None) -> bytes:
@@ -737,7 +745,7 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
         files.paths.check_new(place)
         new = vault.inner(place.path) or ""
         changes = relinked(vault, old, new, _goes_on(context, "searched"))
-        steps: list[Step] = []
+        steps: list[Delete | Move | Write] = []
         for change in changes:
             written = vault.place(change.inner)
             files.paths.require_writable(written, written.name)
@@ -756,7 +764,7 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
                 continue
             found = files.paths.stat(start)
             mode = stat.S_IMODE(found.st_mode) if found else None
-            steps += [Delete(start, expect=expect), Write(place, change.after, mode=mode, expect=NOTHING)]
+            steps += [Delete(start, expect=expect), Write(place, change.after, mode=mode, expect=NO_FILE)]
         files.paths.require_writable(start, start.name)
         files.paths.require_writable(place, place.name)
         if all(change.inner != old for change in changes):

@@ -12,10 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
-from ferrule.core.schemas import NOWHERE, pointed
-from ferrule.core.shown_text import cut, visible
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import NOWHERE, cut, phrase, pointed, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -316,7 +314,7 @@ class OpenApi:
 
     def _is_sent(self, place: str, name: str) -> bool:
         """Whether a parameter is for a model to give: not what the client itself sends, nor a credential."""
-        from ferrule.core.secrets import is_secret_name
+        from ferrule.extension import is_secret_name
 
         if place == "header":
             ours = ("accept", "content-type", "authorization", "host", "content-length", "cookie")
@@ -554,6 +552,8 @@ class _SchemaWriter:
             yield "const", node["const"]
 
     def _bounds(self, node: JsonObject) -> Iterator[tuple[str, Any]]:
+        from ferrule.extension import is_quick
+
         for key in _COUNTS:
             if isinstance(value := node.get(key), (int, float)) and not isinstance(value, bool) and value >= 0:
                 yield key, int(value)
@@ -568,7 +568,7 @@ class _SchemaWriter:
             yield "multipleOf", step
         if node.get("uniqueItems") is True:
             yield "uniqueItems", True
-        if isinstance(pattern := node.get("pattern"), str) and _is_sound(pattern):
+        if isinstance(pattern := node.get("pattern"), str) and is_quick(pattern):
             yield "pattern", pattern
         if isinstance(form := node.get("format"), str) and re.fullmatch(r"[a-z0-9-]{1,30}", form):
             yield "format", form
@@ -602,10 +602,3 @@ class _SchemaWriter:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value and abs(value) < 1e300
-
-
-def _is_sound(pattern: str) -> bool:
-    """Whether a pattern can be matched here in one pass; the server looks at the others."""
-    from ferrule.core.schema_compile import is_linear, states
-
-    return len(pattern) <= 200 and states(pattern) <= 500 and is_linear(pattern)

@@ -31,9 +31,8 @@ from aiosmtplib import (
     SMTPResponseException,
 )
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import joined, phrase
-from ferrule.core.shown_text import controls_in
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import controls_in, joined, phrase
 from ferrule.toolbox.accounts import Secrets
 from ferrule.toolbox.mail_message import plain_line, readable, require_plain
 from ferrule.toolbox.mailbox import MailServer, explained, server_at

@@ -14,22 +14,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import Edit, PathProblem, Place, Text, decode, nearest, one_line, phrase, splice
 from ferrule.toolbox.markdown_note import MOST_CHARACTERS, Note, alike
-from ferrule.workspace.names import one_line
-from ferrule.workspace.paths import Place
-from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.texts.text import Edit, Text, decode, splice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from ferrule.core.context import Session
+    from ferrule import Session
+    from ferrule.extension import Paths
     from ferrule.toolbox.markdown_note import Link
-    from ferrule.workspace.paths import Paths
 
 GoOn = Callable[[int, int], None]
 """Hears which of how many notes is looked at next; raising there ends the work."""

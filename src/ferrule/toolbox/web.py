@@ -11,12 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from pydantic import Field
 
-from ferrule.core.access import Touch, reads, writes
-from ferrule.core.call import CallInfo
-from ferrule.core.context import Session, ToolContext
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.function_tool import tool
-from ferrule.core.phrases import phrase
+from ferrule import CallInfo, ErrorKind, Session, ToolContext, ToolError, Touch, reads, tool, writes
+from ferrule.extension import SECONDS_TO_CHANGE, amount, phrase, touching
 from ferrule.toolbox.accounts import AccountCheck, Secrets
 from ferrule.toolbox.http_answer import (
     MOST_SHOWN,
@@ -41,12 +37,9 @@ from ferrule.toolbox.http_client import (
     with_credential,
 )
 from ferrule.toolbox.web_address import parse_address
-from ferrule.workspace.changing import SECONDS_TO_CHANGE
-from ferrule.workspace.files import touching
-from ferrule.workspace.names import amount
 
 if TYPE_CHECKING:
-    from ferrule.core.tool import Tool
+    from ferrule import Tool
     from ferrule.toolbox.accounts import Accounts
 
 _PAGE = 20_000

@@ -13,9 +13,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
-from ferrule.core.shown_text import cut, hidden_in
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import cut, hidden_in, phrase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,7 +11,7 @@ from ferrule.core.phrases import phrase
 from ferrule.workspace.atomic import writing
 from ferrule.workspace.files import MOST_EDITABLE, files_of
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.snapshots.changes import NOTHING, Origin, Write
+from ferrule.workspace.snapshots.changes import NO_FILE, Origin, Write
 from ferrule.workspace.texts.diff import diff_file, line_count
 from ferrule.workspace.texts.text import Text, decode, require_same_encoding
 
@@ -127,7 +127,7 @@ def _plan(files: Files, place: Place, given: str, make: Make, *, must_exist: boo
                 suggestion=phrase("Give the name of a file; missing folders are created."),
             )
         files.paths.check_new(place)
-        before, text, expect = None, None, NOTHING
+        before, text, expect = None, None, NO_FILE
     else:
         if found.st_size > MOST_EDITABLE:
             raise PathProblem(

@@ -13,7 +13,7 @@ from inline_snapshot import snapshot
 from tests.workspace.history_room import MEMORY, Room
 
 from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.snapshots.changes import NOTHING, Caps, Delete, Group, Move, Origin, Phase, SetMode, Write
+from ferrule.workspace.snapshots.changes import NO_FILE, Caps, Delete, Group, Move, Origin, Phase, SetMode, Write
 from ferrule.workspace.snapshots.undo_report import Why
 from ferrule.workspace.tracker import digest
 
@@ -278,10 +278,10 @@ def test_an_expectation_that_does_not_hold_changes_nothing(room: Room) -> None:
     with pytest.raises(PathProblem, match="has changed meanwhile"):
         room.history.write(room.place("a"), b"2", expect=digest(b"other"))
     with pytest.raises(PathProblem, match="has changed meanwhile"):
-        room.history.write(room.place("a"), b"2", expect=NOTHING)
+        room.history.write(room.place("a"), b"2", expect=NO_FILE)
     with pytest.raises(PathProblem, match="no longer exists"):
         room.history.apply([Write(room.place("b"), b"2", expect=digest(b"1"))])
-    assert room.history.write(room.place("b"), b"2", expect=NOTHING) is not None
+    assert room.history.write(room.place("b"), b"2", expect=NO_FILE) is not None
     assert room.read("a") == b"1"
 
 

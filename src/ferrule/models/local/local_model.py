@@ -14,9 +14,9 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.call import RawCall
-from ferrule.core.json_lines import LineReader
-from ferrule.core.model import (
+from ferrule import RawCall
+from ferrule.extension import LineReader, phrase
+from ferrule.models import (
     AssistantMessage,
     CallStarted,
     Finished,
@@ -27,7 +27,6 @@ from ferrule.core.model import (
     Usage,
     UserMessage,
 )
-from ferrule.core.phrases import phrase
 from ferrule.models.local.pick_call import CallPicker
 from ferrule.models.local.request_words import Named, mentions
 from ferrule.models.local.weights import INSTALL, fetch, find_weights, is_installed, is_small
@@ -35,9 +34,8 @@ from ferrule.models.local.weights import INSTALL, fetch, find_weights, is_instal
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 
-    from ferrule.core.model import Message, ModelEvent, ModelRequest
-    from ferrule.core.result import ToolResult
-    from ferrule.core.tool import Tool
+    from ferrule import Tool, ToolResult
+    from ferrule.models import Message, ModelEvent, ModelRequest
     from ferrule.models.local.weights import Weights
 
 

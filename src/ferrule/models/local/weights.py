@@ -20,11 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from ferrule.core.files import lock, take_place
-from ferrule.core.model import ModelError, ModelFault
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import joined, phrase
-from ferrule.workspace.data_folder import data_folder
+from ferrule.extension import data_folder, joined, lock, nearest, phrase, take_place
+from ferrule.models import ModelError, ModelFault
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable

@@ -9,8 +9,8 @@ from time import monotonic
 from typing import Any
 from urllib.parse import quote
 
-from ferrule.core.errors import ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ToolError
+from ferrule.extension import phrase
 from ferrule.toolbox.databases.statements import (
     LOCK_SECONDS,
     STOPPING,

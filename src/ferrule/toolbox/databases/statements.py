@@ -16,10 +16,8 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import joined, phrase
-from ferrule.core.shown_text import cut, cut_counted, visible
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import cut, cut_counted, joined, nearest, phrase, visible
 from ferrule.toolbox.child import ChildAnswer
 
 CONNECT_SECONDS = 10

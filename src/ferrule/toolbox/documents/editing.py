@@ -13,9 +13,8 @@ import zipfile
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
-from ferrule.core.shown_text import cut
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import cut, phrase
 from ferrule.toolbox.child import ChildAnswer
 from ferrule.toolbox.documents.formats import NOT_IN_XML, Package, library, no_such_part, recognise
 from ferrule.toolbox.documents.sheets import (

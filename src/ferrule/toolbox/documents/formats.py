@@ -13,9 +13,8 @@ from importlib import import_module
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
-from ferrule.core.shown_text import flattened
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import flattened, phrase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

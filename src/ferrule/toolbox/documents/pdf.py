@@ -6,8 +6,7 @@ import re
 from ctypes import c_double
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ferrule.core.phrases import phrase
-from ferrule.core.shown_text import without_hidden
+from ferrule.extension import phrase, without_hidden
 from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry
 from ferrule.toolbox.documents.formats import damaged, encrypted, library, unsupported
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
-from ferrule.core.shown_text import cut_counted
+from ferrule.extension import cut_counted, nearest, phrase
 from ferrule.toolbox.documents.blocks import Document, DocumentBlock, OutlineEntry
 from ferrule.toolbox.documents.formats import SPREADSHEETS, Package, no_such_part, recognise
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from ferrule.core.errors import ToolError
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
+from ferrule import ToolError
+from ferrule.extension import decode, nearest, phrase
 from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry, cell, heading, row
 from ferrule.toolbox.documents.formats import (
     ERROR,
@@ -24,7 +23,6 @@ from ferrule.toolbox.documents.formats import (
     no_such_part,
     unsupported,
 )
-from ferrule.workspace.texts.text import decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

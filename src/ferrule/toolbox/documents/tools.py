@@ -9,25 +9,26 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ferrule.core.context import Session, ToolContext
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.function_tool import tool
-from ferrule.core.phrases import phrase
-from ferrule.core.result import Output
-from ferrule.core.shown_text import flattened
+from ferrule import ErrorKind, Output, Session, ToolContext, ToolError, tool
+from ferrule.extension import (
+    SECONDS_TO_CHANGE,
+    amount,
+    change_file,
+    files_of,
+    flattened,
+    opens_file,
+    phrase,
+    plan_change,
+    touching,
+)
 from ferrule.toolbox.child import CRASHED, MEMORY, ChildAnswer, ChildBounds, in_child
-from ferrule.workspace.changing import SECONDS_TO_CHANGE, change_file, plan_change
-from ferrule.workspace.files import MOST_EDITABLE, files_of, opens_file, touching
-from ferrule.workspace.names import amount
-from ferrule.workspace.tracker import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ferrule.core.call import CallInfo
-    from ferrule.core.tool import Tool
+    from ferrule import CallInfo, Tool
+    from ferrule.extension import Place
     from ferrule.toolbox.accounts import Accounts
-    from ferrule.workspace.paths import Place
 
 _HOME = "ferrule.toolbox.documents"
 _WRITTEN = ("docx", "pdf", "xlsx", "pptx")
@@ -131,12 +132,7 @@ def read_document(
     place = files.paths.find(file_path)
     opened = files.paths.open_file(place)
     try:
-        # A later change must tell whether this is still what was seen.
-        status = os.fstat(opened)
-        if status.st_size <= MOST_EDITABLE and not files.tracker.has_seen(place, status):
-            with os.fdopen(os.dup(opened), "rb") as file:
-                files.tracker.saw(place, name=digest_of(file), found=status)
-                file.seek(0)
+        files.note_seen(place, opened)
         order = {"name": place.name, "part": part, "view": view, "find": find, "offset": offset, "limit": limit}
         value = _on_file(context, "reading:read", order, place, opened).value
     finally:

@@ -6,10 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote
 
-from ferrule.core.phrases import phrase
+from ferrule.extension import decode, phrase
 from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry, heading, table, tidy
 from ferrule.toolbox.documents.formats import damaged, encrypted, harmful, joined, library
-from ferrule.workspace.texts.text import decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

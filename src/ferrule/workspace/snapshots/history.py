@@ -15,7 +15,7 @@ from ferrule.workspace.atomic import synced_together, writing
 from ferrule.workspace.names import one_line
 from ferrule.workspace.problems import PathProblem, only_read
 from ferrule.workspace.snapshots.changes import (
-    NOTHING,
+    NO_FILE,
     Caps,
     Change,
     Delete,
@@ -206,7 +206,7 @@ def plan(steps: Sequence[Step], store: SnapshotStore, files: FileStates) -> Plan
 
 
 def _check(place: Place, now: State | None, expect: str | None) -> None:
-    if expect is not None and (now.digest if now else NOTHING) != expect:
+    if expect is not None and (now.digest if now else NO_FILE) != expect:
         raise ChangedMeanwhile(place, now)
 
 
