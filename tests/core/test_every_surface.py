@@ -46,6 +46,7 @@ from ferrule.core.shown_text import (
     shown_argument,
     shown_row,
     visible,
+    well_formed,
     without_hidden,
 )
 from ferrule.mcp_client.failures import ServerLog
@@ -133,7 +134,7 @@ SURFACES: dict[str, Callable[[str], str]] = {
     "a field of a form": one_row,
     "an approval over MCP": lambda text: message_of(ShownQuestion(text, text, text, text, text, text, (text,))),
     "a tool call in an editor": lambda text: code_content(text).content.text,
-    "a plan in an editor": lambda text: plan_of([Todo(content=f"a{text}", status="pending")]).entries[0].content,
+    "a plan in an editor": lambda text: plan_of([Todo(content=f"a{well_formed(text)}", status="pending")]).entries[0].content,
     "a page": lambda text: templates("en").from_string("{{ text }} {{ _('%(a)s', a=text) }}").render(text=text),
     "a page: a result": lambda text: templates("en").from_string("{{ text|json }}").render(text={"a": text}),
     "a page: an approval": shown_visibly,
@@ -166,7 +167,8 @@ def server_error(text: str) -> str:
 def stopped(text: str) -> str:
     result = format_stopped("c", "t", Stopped(Stage.EXECUTE, ErrorKind.EXECUTION, text, text))
     assert result.error is not None
-    return f"{result.llm_content}{result.display_content}{result.error.message}{result.error.suggestion}"
+    shown = (result.llm_content, result.display_content, result.error.message, result.error.suggestion)
+    return "\n".join(map(str, shown))
 
 
 @pytest.mark.parametrize("surface", SURFACES)

@@ -34,7 +34,7 @@ from ferrule.core.wording import EXAMPLES, choices_of, example_of, hint, kind_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_UNIONS_READ = 8
+UNIONS_READ = 8
 """Unions within unions that are still looked into."""
 
 
@@ -241,7 +241,7 @@ class _Walk:
             found = [wrong_choice((*path, tag), every, value[tag])]
         elif not named:
             found = [missing_field((*path, tag), phrase(" (expected {kind})", kind=one_of(every)), every)]
-        elif unions == _UNIONS_READ:
+        elif unions == UNIONS_READ:
             found = [Problem(path, "union", phrase("fits none of the {count} forms allowed here", count=len(named)))]
         else:
             each = [self.at(one, value, path, unions + 1) or self._otherwise(path) for one in named]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import from_json
 
-from ferrule.core.explain import TOO_HARD, BrokenRule, Explainer
+from ferrule.core.explain import TOO_HARD, UNIONS_READ, BrokenRule, Explainer
 from ferrule.core.phrases import Phrase, phrase
 from ferrule.core.problems import (
     HALF_PAIR,
@@ -28,7 +28,7 @@ from ferrule.core.schemas import below, mapping, options, parts, resolve, schema
 from ferrule.core.wording import EXAMPLES, example_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     import jsonschema_rs
     from pydantic import ValidationError
@@ -320,8 +320,11 @@ def _gather_names(core: Any, found: dict[str, str]) -> None:
 # The errors of jsonschema-rs, which say the keyword of JSON Schema themselves.
 
 
-def schema_rules(errors: Iterable[jsonschema_rs.ValidationError], value: Any) -> list[BrokenRule]:
-    """The rules that the validator found broken, those in the forms of a union included."""
+def schema_rules(errors: Iterable[jsonschema_rs.ValidationError], value: Any, unions: int = 0) -> list[BrokenRule]:
+    """The rules that the validator found broken, those in the forms of a union included.
+
+    `unions` counts the unions that these errors lie in.
+    """
     found: list[BrokenRule] = []
     for error in errors:
         kind: Any = error.kind
@@ -343,7 +346,8 @@ def schema_rules(errors: Iterable[jsonschema_rs.ValidationError], value: Any) ->
                 here = here[part]
             found += [BrokenRule((*path, field), "additionalProperties") for field in here]
         elif kind.name in ("anyOf", "oneOf"):
-            found.append(BrokenRule(path, kind.name, forms=[schema_rules(form, value) for form in kind.context]))
+            forms: Sequence[Any] = kind.context if unions < UNIONS_READ else ()
+            found.append(BrokenRule(path, kind.name, forms=[schema_rules(one, value, unions + 1) for one in forms]))
         else:
             found.append(BrokenRule(path, kind.name, kind.value))
     return found

@@ -27,7 +27,6 @@ LOCK_SECONDS = 5
 _MOST_CELL, _SHORTEST_CUT, _MOST_SHOWN = 1000, 60, 60_000
 _MOST_SAVED = 60_000_000
 _MOST_BYTES_SHOWN = 32
-_CUT = ("characters]", "bytes]")
 _MOST_DESCRIBED = 40
 _MOST_TABLES = 500
 _MOST_COMPLAINT = 600
@@ -296,8 +295,8 @@ def _shown(rows: Rows, limit: int) -> dict[str, Any]:
             break
         values = [_plain(value) for value in row]
         short = [_shortened(value, most) for value in values]
-        cut += sum(isinstance(one, str) and one.endswith(_CUT) and one is not whole
-                   for one, whole in zip(short, values, strict=True))  # fmt: skip
+        cut += sum(isinstance(one, str) and len(one) > most for one in values)
+        cut += sum(isinstance(one, bytes) and len(one) > _MOST_BYTES_SHOWN for one in values)
         size += sum(len(value) if isinstance(value, str) else 8 for value in short)
         taken.append(short)
     return {"columns": rows.columns, "rows": taken, "more": more, "cut": cut}
@@ -320,9 +319,7 @@ def _shortened(value: Any, most: int) -> Any:
     if isinstance(value, bytes):
         rest = f"… [{len(value):,} bytes]" if len(value) > _MOST_BYTES_SHOWN else ""
         return f"\\x{value[:_MOST_BYTES_SHOWN].hex()}{rest}"
-    if isinstance(value, str) and len(value) > most:
-        return cut_counted(value, most)
-    return value
+    return cut_counted(value, most) if isinstance(value, str) else value
 
 
 def _saved(rows: Rows, form: str) -> ChildAnswer:
