@@ -12,7 +12,7 @@ from ferrule.agent.saved_sessions import SessionProblem
 from ferrule.app.assistant import Assistant, build_assistant, limits_of, model_for, resume
 from ferrule.app.build import App
 from ferrule.app.settings import AssistantSettings, PermissionSettings, Settings, SettingsError, ToolSettings
-from ferrule.pipeline.stages import Mode
+from ferrule.core.access import Mode
 from ferrule.records.reader import AuditReader
 from ferrule.testing import ScriptedModel, call, say
 from ferrule.workspace.files import files_of

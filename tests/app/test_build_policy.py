@@ -17,7 +17,7 @@ from ferrule.app.settings import (
     ToolSettings,
     load_settings,
 )
-from ferrule.pipeline.stages import Mode
+from ferrule.core.access import Mode
 
 
 @pytest.fixture(autouse=True)

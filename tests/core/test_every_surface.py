@@ -134,7 +134,7 @@ SURFACES: dict[str, Callable[[str], str]] = {
     "a field of a form": one_row,
     "an approval over MCP": lambda text: message_of(ShownQuestion(text, text, text, text, text, text, (text,))),
     "a tool call in an editor": lambda text: code_content(text).content.text,
-    "a plan in an editor": lambda text: plan_of([Todo(content=f"a{well_formed(text)}", status="pending")]).entries[0].content,
+    "a plan in an editor": lambda text: plan_of([todo(well_formed(text))]).entries[0].content,
     "a page": lambda text: templates("en").from_string("{{ text }} {{ _('%(a)s', a=text) }}").render(text=text),
     "a page: a result": lambda text: templates("en").from_string("{{ text|json }}").render(text={"a": text}),
     "a page: an approval": shown_visibly,
@@ -156,6 +156,10 @@ SURFACES: dict[str, Callable[[str], str]] = {
     "text in quotes": quoted,
     "text without it": without_hidden,
 }
+
+
+def todo(text: str) -> Todo:
+    return Todo(content=f"a{text}", status="pending")
 
 
 def server_error(text: str) -> str:

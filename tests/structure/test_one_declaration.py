@@ -10,8 +10,9 @@ from tests.structure.test_structure import MODULES, name, parsed
 
 from ferrule.app.service_settings import LIMITS
 from ferrule.client import AsyncClient, Client
+from ferrule.core.access import LOOSEST_FIRST, Mode
 from ferrule.panel.words import MARKS, STATES
-from ferrule.pipeline.stages import LOOSEST_FIRST, Limits, Mode
+from ferrule.pipeline.stages import Limits
 from ferrule.service.vocabulary import APPROVAL_STATUSES, SCOPES, STATUSES
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ def _declared(words: Collection[str], most: int) -> list[str]:
 
 def test_modes_are_declared_once() -> None:
     own = set(Mode) - {"default", "plan"}  # ordinary words, which other lists have too
-    assert _declared(own, 1) == ["pipeline/stages.py"]
-    assert _declared(set(Mode), 1) == ["cli/tools.py", "pipeline/stages.py"], "`tools --mode` takes two of them alone"
+    assert _declared(own, 1) == ["core/access.py"]
+    assert _declared(set(Mode), 1) == ["cli/tools.py", "core/access.py"], "`tools --mode` takes two of them alone"
     assert sorted(LOOSEST_FIRST) == sorted(Mode)
 
 

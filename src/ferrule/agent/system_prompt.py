@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.core.access import Mode
 from ferrule.core.shown_text import cut_counted, flattened, without_hidden
-from ferrule.pipeline.stages import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -20,7 +20,7 @@ from ferrule.app.settings import Loaded, load_settings, organisation_settings_fi
 from ferrule.cli.completion import complete_models, complete_sessions
 from ferrule.cli.output import document_promised, own_stdout, promise_json, write
 from ferrule.cli.words import _, as_error, as_warning, localised, said_of, speak_english
-from ferrule.pipeline.stages import Mode
+from ferrule.core.access import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -14,7 +14,7 @@ from ferrule.cli.options import MODES, PlainError, json_option, settings_for
 from ferrule.cli.output import print_table, write, write_json
 from ferrule.cli.serve import database_option, missing_service
 from ferrule.cli.words import _, said_of
-from ferrule.pipeline.stages import Mode
+from ferrule.core.access import Mode
 from ferrule.service.vocabulary import SCOPES
 
 if TYPE_CHECKING:

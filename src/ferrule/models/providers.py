@@ -15,7 +15,6 @@ from ferrule.core.model import ModelError, ModelFault
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import phrase
 from ferrule.models.faults import Endpoint, host_of
-from ferrule.process.references import MissingValue, from_keyring
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -233,6 +232,8 @@ def find_key(provider: str, variables: Sequence[str], environment: Mapping[str, 
     for variable in variables:
         if secret := environment.get(variable, "").strip():
             return Key(secret, variable)
+    from ferrule.process.references import MissingValue, from_keyring
+
     with suppress(MissingValue):  # nothing there, locked, or there is no desktop to ask
         if secret := from_keyring(KEYRING_SERVICE, provider).strip():
             return Key(secret, f"the keyring ({KEYRING_SERVICE}/{provider})")

@@ -9,10 +9,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ferrule.app.service_settings import LIMITS
+from ferrule.core.access import Mode
 from ferrule.panel.api import ApiProblem
 from ferrule.panel.app import PanelPage, back_to
 from ferrule.panel.words import PROBLEMS, _
-from ferrule.pipeline.stages import Mode
 from ferrule.service.vocabulary import SCOPES
 
 if TYPE_CHECKING:

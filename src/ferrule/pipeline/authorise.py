@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from ferrule.core.access import Mode
 from ferrule.core.errors import ErrorKind, Stage, Stopped
 from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind, Tool
 from ferrule.pipeline.cleaning import stopped_by
-from ferrule.pipeline.stages import Decision, Mode, Verdict
+from ferrule.pipeline.stages import Decision, Verdict
 
 if TYPE_CHECKING:
     from ferrule.core.call import Effects

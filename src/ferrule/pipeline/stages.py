@@ -53,24 +53,6 @@ class Limits:
 DEFAULT_LIMITS = Limits()
 
 
-class Mode(StrEnum):
-    """How much runs without asking."""
-
-    DEFAULT = "default"
-    PLAN = "plan"
-    ACCEPT_EDITS = "accept-edits"
-    DONT_ASK = "dont-ask"
-    BYPASS = "bypass"
-
-    @classmethod
-    def _missing_(cls, value: object) -> Mode:
-        raise ValueError(f"There is no mode {value!r}. Modes are {', '.join(cls)}.")
-
-
-LOOSEST_FIRST = (Mode.BYPASS, Mode.ACCEPT_EDITS, Mode.DEFAULT, Mode.DONT_ASK, Mode.PLAN)
-"""The modes from the one in which most runs without asking to the one in which least does."""
-
-
 class Verdict(StrEnum):
     """What a policy says about a call: run it, ask the user first, or refuse it."""
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.core.access import Mode
 from ferrule.core.files import write_atomically
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined, phrase
-from ferrule.pipeline.stages import Mode, Verdict
+from ferrule.pipeline.stages import Verdict
 from ferrule.policy.commands.parts import Part
 from ferrule.policy.findings import Requests
 from ferrule.policy.patterns import RuleError

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ferrule.pipeline.stages import LOOSEST_FIRST, Mode, Verdict
+from ferrule.core.access import LOOSEST_FIRST, Mode
+from ferrule.pipeline.stages import Verdict
 from ferrule.plugins.drafts import DRAFT_TOOL
 from ferrule.policy import RulePolicy
 from ferrule.policy.rules import RuleSet, Source, SourceKind, parse_rules

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchem
 from pydantic_core import PydanticKnownError
 
 from ferrule.app.service_settings import LIMITS, ToolLimitSettings
-from ferrule.pipeline.stages import Mode  # noqa: TC001 - read at run time by pydantic
+from ferrule.core.access import Mode  # noqa: TC001 - read at run time by pydantic
 from ferrule.service.vocabulary import FINISHED, SCOPES, ApprovalDecision, ApprovalScope, ApprovalStatus, Scope, Status
 
 NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"

@@ -153,5 +153,5 @@ def test_what_is_attached_is_told_below_the_row_and_cut_to_the_screen() -> None:
     done = result("mcp__peer__draw")
     done.attachments = [Attachment("image/png", b"12", name="dot.png"), Attachment("text/html", uri="x:\x1b[2J" * 9)]
     rows = view("mcp__peer__draw").final_rows(done, 11, live(40))
-    assert rows[1:] == ["    Attached: image, image/png, 2 byte…", "    Attached: link, text/html, <x:\\u{1…"]
+    assert rows[1:] == ["    Attached: image, image/png, 2 byte…", "    Attached: link, text/html, <x:\\x1b…"]
     assert view().final_rows(done, 11, PLAIN)[1] == "    Attached: image, image/png, 2 bytes, dot.png"

@@ -24,11 +24,11 @@ from ferrule.cli.chatting.input import Interrupts
 from ferrule.cli.chatting.mentions import Expanded, expand
 from ferrule.cli.chatting.screen import LiveScreen, cut, kept, wrapped
 from ferrule.cli.words import _
+from ferrule.core.access import Mode
 from ferrule.core.errors import ToolError
 from ferrule.core.loops import on_signal
 from ferrule.core.model import ModelError, Prepares, UserMessage
 from ferrule.core.shown_text import one_line, visible
-from ferrule.pipeline.stages import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
