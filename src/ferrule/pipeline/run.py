@@ -14,9 +14,10 @@ from ferrule.core.call import RawCall
 from ferrule.core.context import Session, ToolContext, try_first
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped, out_of_resources
 from ferrule.core.events import Done, Pending
-from ferrule.core.loops import Turns, sync_caller
+from ferrule.core.loops import sync_caller
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Tool
+from ferrule.core.turns import Turns
 from ferrule.pipeline.authorise import DefaultPolicy, Policy, authorise
 from ferrule.pipeline.cleaning import clean_exception, stopped_by
 from ferrule.pipeline.confirm import Asker, Asking, Choice, confirm, confirm_effects
@@ -232,8 +233,8 @@ class Runtime:
             trace = not out_of_resources(error)  # which the result names
             logger.exception("Call %s of %s broke the pipeline", raw.id, raw.name, exc_info=trace)
             result = _stop(call, _broken(raw, error, session))
-        if self._executor.blocked and (seconds := self._executor.blocked.pop(raw.id, None)):
-            result.metadata["blocked_loop_seconds"] = round(seconds, 1)
+        if call.blocked:
+            result.metadata["blocked_loop_seconds"] = round(call.blocked, 1)
         duration = perf_counter() - began
         record.duration = _own_time(record, duration) if record.waited or record.queued else duration
         record.result_length = len(result.llm_content)
@@ -344,7 +345,6 @@ class Runtime:
             joined(" ", [phrase("`{name}` did not finish.", name=raw.name), phrase("It was cancelled.")]),
         )
         result = _stop(call, stopped)
-        self._executor.blocked.pop(raw.id, None)
         record.duration = _own_time(record, duration)
         try:
             if waiting := self._recording.record(record):

@@ -123,7 +123,7 @@ class Call:
     """
 
     __slots__ = (
-        "context", "decision", "invocation", "parent", "raw", "record", "seconds", "session", "timeout",
+        "blocked", "context", "decision", "invocation", "parent", "raw", "record", "seconds", "session", "timeout",
     )  # fmt: skip
 
     invocation: Invocation
@@ -132,6 +132,8 @@ class Call:
     """What the tool is given; None where nothing needs one."""
     seconds: float
     """How long the tool may run."""
+    blocked: float
+    """For how many seconds the tool blocked its event loop, if that is worth a word."""
 
     def __init__(
         self, raw: RawCall, session: Session, parent: ToolContext | None = None, timeout: float | None = None
@@ -140,6 +142,7 @@ class Call:
         self.session = session
         self.parent = parent
         self.timeout = timeout
+        self.blocked = 0.0
         self.record = CallRecord(
             raw.id, parent.call_id if parent is not None else None, session.id, session.caller,
             raw.name, "", "", raw.arguments, 0.0,
