@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from copy import copy
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import RawCall
 from ferrule.core.context import Session, ToolContext, try_first
@@ -25,7 +25,7 @@ from ferrule.pipeline.execute import Executor, ToolFailed
 from ferrule.pipeline.format import ResultCache, format_stopped, format_value, unformattable, with_notes
 from ferrule.pipeline.hooks import Hook, Hooks
 from ferrule.pipeline.record import Emitter, Listeners, Recorder, Recording, Tracer
-from ferrule.pipeline.stages import DEFAULT_LIMITS, Call, CallRecord, Limits, Verdict
+from ferrule.pipeline.stages import DEFAULT_LIMITS, Call, CallRecord, Limits, Verdict, attempt
 from ferrule.pipeline.validate import lookup, validate
 from ferrule.registry.registry import Registry, ToolSource
 
@@ -39,20 +39,9 @@ if TYPE_CHECKING:
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.execute import RemoteRunner
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 logger = logging.getLogger("ferrule.calls")
 
 _ALLOW = Verdict.ALLOW  # an enum's member takes longer to look up than all the rest of that line
-
-
-def attempt(stage: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | Stopped:
-    """What a stage gives, or why it stops: for whoever looks ahead of a call instead of running it."""
-    try:
-        return stage(*args, **kwargs)
-    except Stopped as stopped:
-        return stopped
 
 
 class Runtime:

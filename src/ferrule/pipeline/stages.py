@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from ferrule.core.errors import Stopped
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ferrule.core.call import RawCall
     from ferrule.core.context import Caller, Session, ToolContext
     from ferrule.core.tool import Invocation
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def attempt(stage: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | Stopped:
+    """What a stage returns, or why it stops: for code that looks ahead of a call instead of running it."""
+    try:
+        return stage(*args, **kwargs)
+    except Stopped as stopped:
+        return stopped
 
 
 @dataclass(slots=True, frozen=True)
