@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.execute import RemoteRunner
+    from ferrule.pipeline.stages import Decision
 
 logger = logging.getLogger("ferrule.calls")
 
@@ -271,9 +272,10 @@ class Runtime:
         session: Session | None = None,
         timeout: float | None = None,
         parent: ToolContext | None = None,
+        decision: Decision | None = None,
     ) -> Coroutine[Any, Any, ToolResult]:
-        """Authorise, run, format and record what `build` gave. The record has the arguments of `call`, where the call
-        it was built from is given.
+        """Authorise, run, format and record what `build` returned. The record has the arguments of `call`, if the call
+        it was built from is given. `decision` is what this runtime's policy has just said about it, if it was asked.
         """
         tool = invocation.tool
         if call is None:
@@ -281,6 +283,8 @@ class Runtime:
             call = RawCall(tool.name, arguments, id=invocation.call_id, version=tool.version)
         ready = Call(call, session or self.session, parent, timeout)
         ready.invocation, record = invocation, ready.record
+        if decision is not None:
+            ready.decided = invocation, decision
         record.tool, record.version, record.kind = tool.name, tool.version, tool.kind
         return self._run(ready, self._built)
 

@@ -131,6 +131,9 @@ class CallRecord:
     repairs: tuple[str, ...] = ()
 
 
+_UNDECIDED = (None, None)
+
+
 class Call:
     """One call on its way through the stages. Each stage reads what those before it have found, and adds its own.
 
@@ -139,11 +142,14 @@ class Call:
     """
 
     __slots__ = (
-        "blocked", "context", "decision", "invocation", "parent", "raw", "record", "seconds", "session", "timeout",
+        "blocked", "context", "decided", "decision", "invocation", "parent", "raw", "record", "seconds", "session",
+        "timeout",
     )  # fmt: skip
 
     invocation: Invocation
     decision: Decision
+    decided: tuple[Invocation | None, Decision | None]
+    """What was decided about it before it came to stage three. It counts for this very invocation and for no other."""
     context: ToolContext | None
     """What the tool is given; None where nothing needs one."""
     seconds: float
@@ -159,6 +165,7 @@ class Call:
         self.parent = parent
         self.timeout = timeout
         self.blocked = 0.0
+        self.decided: tuple[Invocation | None, Decision | None] = _UNDECIDED
         self.record = CallRecord(
             raw.id, parent.call_id if parent is not None else None, session.id, session.caller,
             raw.name, "", "", raw.arguments, 0.0,
