@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ferrule.cli.output import log_lines_held
 from ferrule.cli.words import _, as_warning, localised, said_of
 from ferrule.core.shown_text import disguises, shown, shown_row, visible
 from ferrule.pipeline.confirm import Answer, Choice
+from ferrule.pipeline.loop_watch import blocked_on_purpose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,20 +31,21 @@ if TYPE_CHECKING:
 
 def typed_line() -> str:
     """A line from the terminal, like `input`: `EOFError` at its end; Ctrl-C raises what its handler raises."""
-    if sys.platform == "win32":
-        return input()
-    heard, told = os.pipe()
-    os.set_blocking(told, False)
-    os.set_blocking(heard, False)
-    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-    try:
-        while sys.stdin not in select.select([sys.stdin, heard], [], [])[0]:
-            os.read(heard, 4096)  # a signal whose handler raised nothing
-        return input()
-    finally:
-        signal.set_wakeup_fd(before)
-        os.close(heard)
-        os.close(told)
+    with log_lines_held(), blocked_on_purpose():
+        if sys.platform == "win32":
+            return input()
+        heard, told = os.pipe()
+        os.set_blocking(told, False)
+        os.set_blocking(heard, False)
+        before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+        try:
+            while sys.stdin not in select.select([sys.stdin, heard], [], [])[0]:
+                os.read(heard, 4096)  # a signal whose handler raised nothing
+            return input()
+        finally:
+            signal.set_wakeup_fd(before)
+            os.close(heard)
+            os.close(told)
 
 
 _YES = ("y", "yes", "是")

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
@@ -22,7 +22,7 @@ from ferrule.core.shown_text import columns, cut_columns, one_line, shown_row, v
 from ferrule.core.standard_streams import take_stdout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from ferrule.core.result import Attachment
 
@@ -230,16 +230,40 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 # What the library logs, on standard error as the command's own words are: safe for a terminal.
 
 
+_held: list[str] | None = None
+
+
 def show_log_lines() -> None:
     """In place of Python's own last resort, and like it for warnings alone and only where nobody else listens."""
     import logging
 
     class LogLines(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
+            if _held is not None:
+                _held.append(self.format(record))
+                return
             with suppress(OSError, ValueError):  # standard error is closed
                 write(self.format(record), err=True)
 
     logging.lastResort = LogLines(logging.WARNING)
+
+
+@contextmanager
+def log_lines_held() -> Generator[None]:
+    """Show what is logged in here when it is over, and not in the middle of a question."""
+    global _held
+    if _held is not None:
+        yield
+        return
+    held: list[str] = []
+    _held = held
+    try:
+        yield
+    finally:
+        _held = None
+        for line in held:
+            with suppress(OSError, ValueError):
+                write(line, err=True)
 
 
 # What a result holds besides its text, one line for each: an image, a sound, a file, or a link to one.

@@ -28,8 +28,8 @@ from ferrule.core.errors import Stopped
 from ferrule.core.phrases import said_by
 from ferrule.core.shown_text import visible
 from ferrule.pipeline.format import format_stopped
-from ferrule.pipeline.run import Runtime, attempt
-from ferrule.pipeline.stages import Verdict
+from ferrule.pipeline.run import Runtime
+from ferrule.pipeline.stages import Verdict, attempt
 from ferrule.policy.explain import Explanation, explain
 from ferrule.policy.patterns import RuleError
 from ferrule.policy.rule_file import RuleChecks, RuleFile, Written

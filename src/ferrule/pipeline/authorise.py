@@ -120,7 +120,9 @@ def authorise(call: Call, policy: Policy) -> Verdict:
     tool = invocation.tool
     if tool.roles or tool.needs:
         require_context(tool, session)
-    decision = policy.decide(invocation, session)
+    asked, decision = call.decided
+    if decision is None or asked is not invocation:  # a hook may have changed it since
+        decision = policy.decide(invocation, session)
     if decision.tentative:
         decision = tried_or_asked(decision, invocation)
     call.decision, record = decision, call.record

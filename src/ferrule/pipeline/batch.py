@@ -7,7 +7,7 @@ import heapq
 import logging
 import re
 from posixpath import normpath
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
 
 from ferrule.core.access import NOTHING, READS_ANYTHING, WRITES_ANYTHING, Touch, Touches
 from ferrule.core.call import RawCall, new_call_id
@@ -18,11 +18,11 @@ from ferrule.core.result import Output, plainly
 from ferrule.core.schemas import schema_at
 from ferrule.core.tool import Invocation, Style, Tool, ToolOptions, output_schema_of
 from ferrule.pipeline.cleaning import clean_exception
-from ferrule.pipeline.run import attempt
+from ferrule.pipeline.stages import attempt
 from ferrule.pipeline.validate import as_json, lookup, readable, validate, validate_around
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Coroutine, Iterable, Mapping, Sequence
 
     from pydantic import BaseModel
 
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from ferrule.core.params import Params
     from ferrule.core.problems import PathPart
     from ferrule.core.result import ToolResult
-    from ferrule.pipeline.run import Runtime
+    from ferrule.pipeline.hooks import Hooks
+    from ferrule.pipeline.stages import Limits
+    from ferrule.registry.registry import ToolSource
 
 
 # Chains (P8): an argument may be another call's result, `{"$ref": "call_1.path[0]"}`.
@@ -302,8 +304,30 @@ class _Planned:
         self.touches: Touches = NOTHING
 
 
+class CallRunner(Protocol):
+    """What runs the single calls of a batch: a runtime."""
+
+    tools: ToolSource
+    limits: Limits
+    hooks: Hooks
+
+    def build(self, call: RawCall) -> Invocation: ...
+
+    def run(
+        self, call: RawCall, *, session: Session, parent: ToolContext | None
+    ) -> Coroutine[Any, Any, ToolResult]: ...
+
+    def execute(
+        self, invocation: Invocation, *, call: RawCall, session: Session, parent: ToolContext | None
+    ) -> Coroutine[Any, Any, ToolResult]: ...
+
+    def refuse(
+        self, call: RawCall, why: Stopped, *, session: Session, parent: ToolContext | None
+    ) -> Coroutine[Any, Any, ToolResult]: ...
+
+
 async def run_batch(
-    runtime: Runtime,
+    runtime: CallRunner,
     calls: Sequence[RawCall],
     session: Session,
     parent: ToolContext | None,
@@ -348,7 +372,7 @@ def _keep_apart(calls: Sequence[RawCall]) -> None:
 
 
 def _plan(
-    runtime: Runtime,
+    runtime: CallRunner,
     call: RawCall,
     session: Session,
     earlier: list[_Planned],
@@ -374,7 +398,7 @@ def _plan(
 
 
 def _look_ahead(
-    runtime: Runtime,
+    runtime: CallRunner,
     plan: _Planned,
     session: Session,
     earlier: list[_Planned],
@@ -413,7 +437,7 @@ def _may_refer(call: RawCall) -> bool:
     return "$ref" in repr(arguments) if arguments else False
 
 
-def _touches(invocation: Invocation, session: Session, runtime: Runtime) -> Touches:
+def _touches(invocation: Invocation, session: Session, runtime: CallRunner) -> Touches:
     invocation.session = session
     try:
         if invocation.runs_alone:
@@ -432,7 +456,7 @@ class _Run:
 
     def __init__(
         self,
-        runtime: Runtime,
+        runtime: CallRunner,
         planned: list[_Planned],
         waits: list[set[int]],
         by_id: Mapping[str, int],

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ferrule.core.call import Approval
 from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError, out_of_resources
-from ferrule.core.loops import Turns
 from ferrule.core.phrases import joined, phrase
+from ferrule.core.turns import Turns
 from ferrule.pipeline.authorise import JudgesEffects, tried_or_asked
 from ferrule.pipeline.stages import Decision, Verdict
 
 if TYPE_CHECKING:
     from ferrule.core.call import Effects
     from ferrule.core.context import Session
-    from ferrule.core.loops import TurnLock
     from ferrule.core.tool import Invocation
+    from ferrule.core.turns import TurnLock
     from ferrule.pipeline.authorise import Policy
     from ferrule.pipeline.stages import Call
 

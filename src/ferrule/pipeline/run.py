@@ -8,15 +8,16 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from copy import copy
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import RawCall
 from ferrule.core.context import Session, ToolContext, try_first
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped, out_of_resources
 from ferrule.core.events import Done, Pending
-from ferrule.core.loops import Turns, sync_caller
+from ferrule.core.loops import sync_caller
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Tool
+from ferrule.core.turns import Turns
 from ferrule.pipeline.authorise import DefaultPolicy, Policy, authorise
 from ferrule.pipeline.cleaning import clean_exception, stopped_by
 from ferrule.pipeline.confirm import Asker, Asking, Choice, confirm, confirm_effects
@@ -24,7 +25,7 @@ from ferrule.pipeline.execute import Executor, ToolFailed
 from ferrule.pipeline.format import ResultCache, format_stopped, format_value, unformattable, with_notes
 from ferrule.pipeline.hooks import Hook, Hooks
 from ferrule.pipeline.record import Emitter, Listeners, Recorder, Recording, Tracer
-from ferrule.pipeline.stages import DEFAULT_LIMITS, Call, CallRecord, Limits, Verdict
+from ferrule.pipeline.stages import DEFAULT_LIMITS, Call, CallRecord, Limits, Verdict, attempt
 from ferrule.pipeline.validate import lookup, validate
 from ferrule.registry.registry import Registry, ToolSource
 
@@ -37,21 +38,11 @@ if TYPE_CHECKING:
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.execute import RemoteRunner
-
-P = ParamSpec("P")
-T = TypeVar("T")
+    from ferrule.pipeline.stages import Decision
 
 logger = logging.getLogger("ferrule.calls")
 
 _ALLOW = Verdict.ALLOW  # an enum's member takes longer to look up than all the rest of that line
-
-
-def attempt(stage: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | Stopped:
-    """What a stage gives, or why it stops: for whoever looks ahead of a call instead of running it."""
-    try:
-        return stage(*args, **kwargs)
-    except Stopped as stopped:
-        return stopped
 
 
 class Runtime:
@@ -232,8 +223,8 @@ class Runtime:
             trace = not out_of_resources(error)  # which the result names
             logger.exception("Call %s of %s broke the pipeline", raw.id, raw.name, exc_info=trace)
             result = _stop(call, _broken(raw, error, session))
-        if self._executor.blocked and (seconds := self._executor.blocked.pop(raw.id, None)):
-            result.metadata["blocked_loop_seconds"] = round(seconds, 1)
+        if call.blocked:
+            result.metadata["blocked_loop_seconds"] = round(call.blocked, 1)
         duration = perf_counter() - began
         record.duration = _own_time(record, duration) if record.waited or record.queued else duration
         record.result_length = len(result.llm_content)
@@ -281,9 +272,10 @@ class Runtime:
         session: Session | None = None,
         timeout: float | None = None,
         parent: ToolContext | None = None,
+        decision: Decision | None = None,
     ) -> Coroutine[Any, Any, ToolResult]:
-        """Authorise, run, format and record what `build` gave. The record has the arguments of `call`, where the call
-        it was built from is given.
+        """Authorise, run, format and record what `build` returned. The record has the arguments of `call`, if the call
+        it was built from is given. `decision` is what this runtime's policy has just said about it, if it was asked.
         """
         tool = invocation.tool
         if call is None:
@@ -291,6 +283,8 @@ class Runtime:
             call = RawCall(tool.name, arguments, id=invocation.call_id, version=tool.version)
         ready = Call(call, session or self.session, parent, timeout)
         ready.invocation, record = invocation, ready.record
+        if decision is not None:
+            ready.decided = invocation, decision
         record.tool, record.version, record.kind = tool.name, tool.version, tool.kind
         return self._run(ready, self._built)
 
@@ -344,7 +338,6 @@ class Runtime:
             joined(" ", [phrase("`{name}` did not finish.", name=raw.name), phrase("It was cancelled.")]),
         )
         result = _stop(call, stopped)
-        self._executor.blocked.pop(raw.id, None)
         record.duration = _own_time(record, duration)
         try:
             if waiting := self._recording.record(record):

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from ferrule.core.errors import Stopped
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ferrule.core.call import RawCall
     from ferrule.core.context import Caller, Session, ToolContext
     from ferrule.core.tool import Invocation
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def attempt(stage: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | Stopped:
+    """What a stage returns, or why it stops: for code that looks ahead of a call instead of running it."""
+    try:
+        return stage(*args, **kwargs)
+    except Stopped as stopped:
+        return stopped
 
 
 @dataclass(slots=True, frozen=True)
@@ -115,6 +131,9 @@ class CallRecord:
     repairs: tuple[str, ...] = ()
 
 
+_UNDECIDED = (None, None)
+
+
 class Call:
     """One call on its way through the stages. Each stage reads what those before it have found, and adds its own.
 
@@ -123,15 +142,20 @@ class Call:
     """
 
     __slots__ = (
-        "context", "decision", "invocation", "parent", "raw", "record", "seconds", "session", "timeout",
+        "blocked", "context", "decided", "decision", "invocation", "parent", "raw", "record", "seconds", "session",
+        "timeout",
     )  # fmt: skip
 
     invocation: Invocation
     decision: Decision
+    decided: tuple[Invocation | None, Decision | None]
+    """What was decided about it before it came to stage three. It counts for this very invocation and for no other."""
     context: ToolContext | None
     """What the tool is given; None where nothing needs one."""
     seconds: float
     """How long the tool may run."""
+    blocked: float
+    """For how many seconds the tool blocked its event loop, if that is worth a word."""
 
     def __init__(
         self, raw: RawCall, session: Session, parent: ToolContext | None = None, timeout: float | None = None
@@ -140,6 +164,8 @@ class Call:
         self.session = session
         self.parent = parent
         self.timeout = timeout
+        self.blocked = 0.0
+        self.decided: tuple[Invocation | None, Decision | None] = _UNDECIDED
         self.record = CallRecord(
             raw.id, parent.call_id if parent is not None else None, session.id, session.caller,
             raw.name, "", "", raw.arguments, 0.0,

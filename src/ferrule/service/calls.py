@@ -230,9 +230,13 @@ class Calls:
             self._check_open()  # it may have waited for its turn
             is_on = at_once and entry is not None and entry.enabled  # else the tool may have gone meanwhile
             call, prepared = self._prepare(live, allowed, seat, tool, is_on=is_on)
-            approval = None
-            if isinstance(prepared, Invocation) and (asking := self._asking(allowed, seat, prepared)) is not None:
-                approval = await self._question(live, allowed, seat, prepared, asking)
+            approval = decision = None
+            if isinstance(prepared, Invocation):
+                # The pipeline meets what goes wrong here again, and words it.
+                with suppress(DefinitionError, Stopped):
+                    decision = allowed.policy.decide(prepared, seat.session)
+                if decision is not None and decision.verdict is Verdict.ASK:
+                    approval = await self._question(live, allowed, seat, prepared, decision)
             inserting = InsertCalls(
                 principal.tenant, [row], self.owner, time() + self.lease, key=key, fingerprint=fingerprint, along=along
             )
@@ -253,7 +257,7 @@ class Calls:
                 self._say_awaiting(live, approval)
                 return Started((live.id,))
             begun = True
-            return live, self._run(live, seat, call, prepared)
+            return live, self._run(live, seat, call, prepared, decision)
         finally:
             if not begun:
                 (self.limits.release if stored else self.limits.take_back)(live.subjects)
@@ -310,15 +314,6 @@ class Calls:
         prepared.session = seat.session
         return call, prepared
 
-    @staticmethod
-    def _asking(allowed: Allowed, seat: Seat, prepared: Invocation) -> Decision | None:
-        """The decision that somebody has to be asked; None where that is not it."""
-        try:
-            decision = allowed.policy.decide(prepared, seat.session)
-        except (DefinitionError, Stopped):  # the pipeline meets it again and words it
-            return None
-        return decision if decision.verdict is Verdict.ASK else None
-
     async def _question(
         self, live: LiveCall, allowed: Allowed, seat: Seat, prepared: Invocation, decision: Decision
     ) -> dict[str, Any] | None:
@@ -361,9 +356,12 @@ class Calls:
     # Running
 
     async def _run(
-        self, live: LiveCall, seat: Seat, call: RawCall, prepared: Invocation | Stopped | None, final: str | None = None
-    ) -> None:
-        """Take a call to its end. `final` is how it ends where that is known already, as when its approval expired."""
+        self, live: LiveCall, seat: Seat, call: RawCall, prepared: Invocation | Stopped | None,
+        decision: Decision | None = None, final: str | None = None,
+    ) -> None:  # fmt: skip
+        """Take a call to its end. `decision` is what was decided about it just now; `final` is how it ends if that is
+        known already, as when its approval expired.
+        """
         runtime = live.runtime
         assert runtime is not None  # noqa: S101 - it was prepared
         current_call.set(live.row)
@@ -375,7 +373,9 @@ class Calls:
                 raise asyncio.CancelledError
             seconds: float | None = live.row["timeout"]
             if isinstance(prepared, Invocation):
-                result = await runtime.execute(prepared, call=call, session=seat.session, timeout=seconds)
+                result = await runtime.execute(
+                    prepared, call=call, session=seat.session, timeout=seconds, decision=decision
+                )
             elif prepared is not None:
                 result = await runtime.refuse(call, prepared, session=seat.session)
             else:
@@ -598,7 +598,7 @@ class Calls:
             return
         self.live[live.id] = live
         with self.telemetry.resumed(row["trace"]) if self.telemetry is not None else nullcontext():
-            live.task = asyncio.get_running_loop().create_task(self._run(live, seat, call, prepared, final))
+            live.task = asyncio.get_running_loop().create_task(self._run(live, seat, call, prepared, final=final))
 
     async def _store_start(self, live: LiveCall) -> bool:
         """Have it on disk that a call begins, where it is still ours: nobody who takes it over begins it again."""

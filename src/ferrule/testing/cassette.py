@@ -23,8 +23,7 @@ from ferrule.core.secrets import redact_value
 from ferrule.core.tool import OPTIONS, Invocation, Style, Tool
 from ferrule.pipeline.cleaning import stopped_by
 from ferrule.pipeline.format import format_value
-from ferrule.pipeline.run import attempt
-from ferrule.pipeline.stages import DEFAULT_LIMITS
+from ferrule.pipeline.stages import DEFAULT_LIMITS, attempt
 from ferrule.pipeline.streaming import Collected
 from ferrule.registry.registry import Registry, RegistryEntry, ToolSource, View
 

@@ -17,8 +17,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.loops import Posted, Turns
+from ferrule.core.loops import Posted
 from ferrule.core.phrases import phrase
+from ferrule.core.turns import Turns
 from ferrule.process.output import KEPT_BYTES, OutputRecord, Piece
 from ferrule.process.shell.background import BackgroundCommand
 from ferrule.process.shell.running import RunningCommand, encoded, finished
