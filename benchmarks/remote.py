@@ -25,9 +25,8 @@ from typing import Any
 
 from _measure import Row, Time, report
 from ferrule import Runtime, tool
-from ferrule.core.call import RawCall
+from ferrule.core.call import Limits, RawCall
 from ferrule.core.events import Partial
-from ferrule.pipeline.stages import Limits
 from ferrule.remote.caller import RemoteCalls
 from ferrule.remote.link import NatsLink
 from ferrule.remote.roster import pool_counts

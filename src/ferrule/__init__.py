@@ -12,7 +12,7 @@ from ferrule._version import __version__
 
 if TYPE_CHECKING:
     from ferrule.core.access import NOTHING, Touch, reads, writes
-    from ferrule.core.call import CallInfo, RawCall
+    from ferrule.core.call import CallInfo, Limits, RawCall
     from ferrule.core.context import Caller, Environment, Session, ToolContext
     from ferrule.core.description import Description, Example
     from ferrule.core.errors import DefinitionError, ErrorKind, Stopped, ToolError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ferrule.pipeline.confirm import Answer, Choice, Question
     from ferrule.pipeline.record import Recorder
     from ferrule.pipeline.run import Runtime
-    from ferrule.pipeline.stages import CallRecord, Decision, Limits, Verdict
+    from ferrule.pipeline.stages import CallRecord, Decision, Verdict
     from ferrule.policy.decide import RulePolicy
     from ferrule.registry.registry import NameTaken, Registry
 
@@ -43,7 +43,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "core.access": ("NOTHING", "Touch", "reads", "writes"),
-        "core.call": ("CallInfo", "RawCall"),
+        "core.call": ("CallInfo", "Limits", "RawCall"),
         "core.context": ("Caller", "Environment", "Session", "ToolContext"),
         "core.errors": ("DefinitionError", "ErrorKind", "Stopped", "ToolError"),
         "core.events": ("Done", "Partial", "Pending", "Progress", "RegistryEvent"),
@@ -55,7 +55,7 @@ __getattr__, __dir__ = lazy_names(
         "pipeline.authorise": ("Mode", "Policy"),
         "pipeline.batch": ("composite",),
         "pipeline.confirm": ("Answer", "Choice", "Question"),
-        "pipeline.stages": ("CallRecord", "Decision", "Limits", "Verdict"),
+        "pipeline.stages": ("CallRecord", "Decision", "Verdict"),
         "pipeline.record": ("Recorder",),
         "pipeline.run": ("Runtime",),
         "policy.decide": ("RulePolicy",),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from ferrule import InvalidParams, RawCall, Runtime, Stopped, raw_tool, tool
-from ferrule.pipeline.stages import DEFAULT_LIMITS
+from ferrule.core.call import DEFAULT_LIMITS
 from ferrule.pipeline.validate import validate
 
 

@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from ferrule import InvalidParams, Limits, Problem, RawCall, Runtime, Stopped, ToolResult, tool
-from ferrule.pipeline.stages import DEFAULT_LIMITS
+from ferrule.core.call import DEFAULT_LIMITS
 from ferrule.pipeline.validate import validate, validate_around
 
 

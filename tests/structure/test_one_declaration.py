@@ -11,8 +11,8 @@ from tests.structure.test_structure import MODULES, name, parsed
 from ferrule.app.service_settings import LIMITS
 from ferrule.client import AsyncClient, Client
 from ferrule.core.access import LOOSEST_FIRST, Mode
+from ferrule.core.call import Limits
 from ferrule.panel.words import MARKS, STATES
-from ferrule.pipeline.stages import Limits
 from ferrule.service.vocabulary import APPROVAL_STATUSES, SCOPES, STATUSES
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def test_limits_of_calls_have_their_numbers_once() -> None:
         if isinstance(node, ast.AnnAssign) and isinstance(target := node.target, ast.Name)
         if isinstance(node.value, ast.Constant) and target.id in numbers and node.value.value == numbers[target.id]
     ]
-    assert {module for module, limit in again if limit != "timeout"} == {"pipeline/stages.py"}
+    assert {module for module, limit in again if limit != "timeout"} == {"core/call.py"}
 
 
 def test_statuses_and_scopes_are_declared_once() -> None:

@@ -313,9 +313,9 @@ class App:
         plugins_come: bool = False,
     ) -> None:
         """With `plugins_come`, `follow_plugins` takes those in that are enabled while it runs, and lets others go."""
+        from ferrule.core.call import Limits
         from ferrule.core.context import Environment, Session
         from ferrule.pipeline.run import Runtime
-        from ferrule.pipeline.stages import Limits
 
         self.settings = settings
         self.tools = build_tools(settings, workspace, ports, plugins_come=plugins_come)

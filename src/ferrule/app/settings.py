@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from ferrule.app.service_settings import EntitySettings, ServiceSettings, WebhookSettings
 from ferrule.core.access import LOOSEST_FIRST, Mode
+from ferrule.core.call import DEFAULT_LIMITS
 from ferrule.core.phrases import phrase
-from ferrule.pipeline.stages import DEFAULT_LIMITS
 from ferrule.toolbox.accounts import Accounts, Api, CalendarAccount, Credential, DatabaseAccount, MailAccount, WebAccess
 from ferrule.workspace.confined import read_given
 from ferrule.workspace.data_folder import data_folder

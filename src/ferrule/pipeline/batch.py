@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
+    from ferrule.core.call import Limits
     from ferrule.core.context import Session, ToolContext
     from ferrule.core.params import Params
     from ferrule.core.problems import PathPart
     from ferrule.core.result import ToolResult
     from ferrule.pipeline.hooks import Hooks
-    from ferrule.pipeline.stages import Limits
     from ferrule.registry.registry import ToolSource
 
 

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
+    from ferrule.core.call import Limits
     from ferrule.core.tool import Invocation, Tool
-    from ferrule.pipeline.stages import Call, Limits
+    from ferrule.pipeline.stages import Call
     from ferrule.pipeline.tool_loops import LoopJob
 
 logger = logging.getLogger("ferrule.calls")

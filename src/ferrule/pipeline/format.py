@@ -23,9 +23,9 @@ from ferrule.pipeline.validate import listed_problem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ferrule.core.call import Limits
     from ferrule.core.context import Session
     from ferrule.core.tool import Invocation, Tool
-    from ferrule.pipeline.stages import Limits
 
 
 logger = logging.getLogger("ferrule.calls")

@@ -10,7 +10,7 @@ from copy import copy
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.call import RawCall
+from ferrule.core.call import DEFAULT_LIMITS, Limits, RawCall
 from ferrule.core.context import Session, ToolContext, try_first
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped, out_of_resources
 from ferrule.core.events import Done, Pending
@@ -25,7 +25,7 @@ from ferrule.pipeline.execute import Executor, ToolFailed
 from ferrule.pipeline.format import ResultCache, format_stopped, format_value, unformattable, with_notes
 from ferrule.pipeline.hooks import Hook, Hooks
 from ferrule.pipeline.record import Emitter, Listeners, Recorder, Recording, Tracer
-from ferrule.pipeline.stages import DEFAULT_LIMITS, Call, CallRecord, Limits, Verdict, attempt
+from ferrule.pipeline.stages import Call, CallRecord, Verdict, attempt
 from ferrule.pipeline.validate import lookup, validate
 from ferrule.registry.registry import Registry, ToolSource
 

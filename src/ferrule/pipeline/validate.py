@@ -22,9 +22,8 @@ from ferrule.pipeline.cleaning import clean_exception, clean_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ferrule.core.call import RawCall
+    from ferrule.core.call import Limits, RawCall
     from ferrule.core.tool import Tool
-    from ferrule.pipeline.stages import Limits
     from ferrule.registry.registry import ToolSource
 
 

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 from ferrule.app.build import App, build_hooks, guarded_folders, own_files, sandbox_choice
 from ferrule.app.mcp_servers import known_servers
 from ferrule.app.settings import AuditSettings, EntitySettings, tool_folders, without_accounts
+from ferrule.core.call import Limits
 from ferrule.core.context import Environment
 from ferrule.core.errors import MissingExtra
 from ferrule.core.files import locked
-from ferrule.pipeline.stages import Limits
 from ferrule.plugins.plugin_files import lock_file
 from ferrule.policy import RulePolicy
 from ferrule.records import LogRecorder, log_registry

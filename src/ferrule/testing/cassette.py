@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_jsonable_python
 
+from ferrule.core.call import DEFAULT_LIMITS
 from ferrule.core.errors import Stopped, ToolError
 from ferrule.core.files import write_atomically
 from ferrule.core.nearest import nearest
@@ -23,7 +24,7 @@ from ferrule.core.secrets import redact_value
 from ferrule.core.tool import OPTIONS, Invocation, Style, Tool
 from ferrule.pipeline.cleaning import stopped_by
 from ferrule.pipeline.format import format_value
-from ferrule.pipeline.stages import DEFAULT_LIMITS, attempt
+from ferrule.pipeline.stages import attempt
 from ferrule.pipeline.streaming import Collected
 from ferrule.registry.registry import Registry, RegistryEntry, ToolSource, View
 
