@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, ca
 
 from pydantic import BaseModel
 
-from ferrule.core.errors import MissingExtra
+from ferrule.core.errors import MissingExtraError
 from ferrule.service.messages import (
     LONGEST_WAIT,
     ApiKey,
@@ -59,14 +59,14 @@ from ferrule.service.vocabulary import FINISHED
 try:
     import httpx2
 except ModuleNotFoundError:
-    raise MissingExtra("ferrule.client", "client") from None
+    raise MissingExtraError("ferrule.client", "client") from None
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
 
     from ferrule.service.vocabulary import ApprovalScope
 
-__all__ = ["AsyncClient", "Client", "ServiceError", "Unreachable"]
+__all__ = ["AsyncClient", "Client", "ServiceError", "UnreachableError"]
 
 _M = TypeVar("_M", bound=BaseModel)
 _Answer = TypeVar("_Answer", StoredCall, RequestAnswer)
@@ -93,7 +93,7 @@ class ServiceError(Exception):
         """The call that this is about, where there is one: of the first request with the same key."""
 
 
-class Unreachable(Exception):  # noqa: N818 - reads as what it says
+class UnreachableError(Exception):
     """The service did not answer."""
 
 
@@ -155,13 +155,13 @@ class AsyncClient:
                 return answer.model_validate_json(response.content or b"{}")
             except httpx2.TransportError as error:
                 if last:
-                    raise Unreachable(f"The service did not answer: {error or type(error).__name__}") from error
+                    raise UnreachableError(f"The service did not answer: {error or type(error).__name__}") from error
                 await self._sleep(0.1 * 2**attempt)
             except ServiceError as error:
                 if last or error.status != 503:
                     raise
                 await self._sleep(min(error.retry_after or 1.0, 5.0))
-        raise Unreachable("The service did not answer.")
+        raise UnreachableError("The service did not answer.")
 
     async def _send_and_wait(
         self, path: str, answer: type[_Answer], body: Mapping[str, Any], key: str | None, wait: float | None
@@ -252,10 +252,10 @@ class AsyncClient:
                             return
             except httpx2.TransportError as error:
                 if tries == 1:
-                    raise Unreachable(f"The stream broke: {error or type(error).__name__}") from error
+                    raise UnreachableError(f"The stream broke: {error or type(error).__name__}") from error
             tries -= 1
             await self._sleep(0.1)
-        raise Unreachable("The stream ended before the call did.")
+        raise UnreachableError("The stream ended before the call did.")
 
     def events(self, call: str, *, after: int = 0) -> AsyncIterator[Event]:
         """Events of a call after a number, until its end."""
@@ -290,7 +290,7 @@ class AsyncClient:
             except httpx2.TransportError as error:
                 tries -= 1
                 if not tries:
-                    raise Unreachable(f"The stream broke: {error or type(error).__name__}") from error
+                    raise UnreachableError(f"The stream broke: {error or type(error).__name__}") from error
             except ServiceError as error:
                 tries -= 1
                 if not tries or error.status != 503:

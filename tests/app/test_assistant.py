@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ferrule.agent.agent_events import TurnEnded
-from ferrule.agent.saved_sessions import SessionProblem
+from ferrule.agent.saved_sessions import SavedConversationError
 from ferrule.app.assistant import Assistant, build_assistant, limits_of, model_for, resume
 from ferrule.app.build import App
 from ferrule.app.settings import AssistantSettings, PermissionSettings, Settings, SettingsError, ToolSettings
@@ -107,7 +107,7 @@ async def test_a_session_is_saved_and_goes_on_under_its_name(workspace: Path) ->
         "Sure?",
     ]
     assert resume(workspace / "..", None) is None
-    with pytest.raises(SessionProblem, match="No saved session"):
+    with pytest.raises(SavedConversationError, match="No saved session"):
         resume(workspace, "ffff")
     assert [row.session for row in AuditReader(workspace.parent / "data" / "audit.db").list()] == [first]
 

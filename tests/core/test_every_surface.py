@@ -26,7 +26,7 @@ from ferrule.cli.server_talk.form import one_row, theirs
 from ferrule.core.call import RawCall
 from ferrule.core.context import Session
 from ferrule.core.description import Description
-from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.phrases import phrase
 from ferrule.core.problems import show
 from ferrule.core.result import Attachment, ToolResult
@@ -169,7 +169,7 @@ def server_error(text: str) -> str:
 
 
 def stopped(text: str) -> str:
-    result = format_stopped("c", "t", Stopped(Stage.EXECUTE, ErrorKind.EXECUTION, text, text))
+    result = format_stopped("c", "t", StoppedError(Stage.EXECUTE, ErrorKind.EXECUTION, text, text))
     assert result.error is not None
     shown = (result.llm_content, result.display_content, result.error.message, result.error.suggestion)
     return "\n".join(map(str, shown))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jsonschema_rs import ValidationErrorKind
 from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
 
-from ferrule import InvalidParams, Problem
+from ferrule import InvalidParamsError, Problem
 from ferrule.core.params import ModelParams
 from ferrule.core.schema_params import SchemaParams
 
@@ -58,7 +58,7 @@ ANNOTATIONS = st.recursive(
 def problems(params: Any, value: Any) -> list[Problem] | None:
     try:
         params.load(dumps(value))
-    except InvalidParams as invalid:
+    except InvalidParamsError as invalid:
         return invalid.problems
     return None
 

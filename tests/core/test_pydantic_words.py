@@ -42,7 +42,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_core._pydantic_core import list_all_errors
 from typing_extensions import TypedDict
 
-from ferrule import InvalidParams
+from ferrule import InvalidParamsError
 from ferrule.core.params import ModelParams
 from ferrule.core.validator_errors import WORDED, WORDS
 
@@ -108,7 +108,7 @@ class Node(BaseModel):
 
 def told(annotation: Any, text: str) -> str:
     params = ModelParams(create_model("Holder", it=(annotation, ...)))
-    with pytest.raises(InvalidParams) as invalid:
+    with pytest.raises(InvalidParamsError) as invalid:
         params.load('{"it": ' + text + "}" if text else "{}")
     return " | ".join(f"{problem.code} {problem.where}: {problem.message}" for problem in invalid.value.problems)
 
@@ -303,7 +303,7 @@ def test_no_words_of_pydantic_are_passed_on(text: str) -> None:
         params = ModelParams(create_model("Holder", it=(annotation, ...)))
         try:
             params.load('{"it": ' + text + "}")
-        except InvalidParams as invalid:
+        except InvalidParamsError as invalid:
             for problem in invalid.problems:
                 assert not PYDANTIC_WORDS.search(problem.message), f"{annotation}: {problem.message}"
 
@@ -346,7 +346,7 @@ class Search(BaseModel):
     ],
 )
 def test_an_unknown_field_is_answered_with_one_that_can_be_meant(text: str, words: str) -> None:
-    with pytest.raises(InvalidParams) as invalid:
+    with pytest.raises(InvalidParamsError) as invalid:
         ModelParams(Search).load(text)
     (problem,) = invalid.value.problems
     assert problem.message == words

@@ -10,7 +10,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule.core.function_tool import tool
-from ferrule.core.problems import InvalidParams
+from ferrule.core.problems import InvalidParamsError
 from ferrule.core.schema_params import SchemaParams
 
 ORDER: dict[str, Any] = {
@@ -42,7 +42,7 @@ ORDER: dict[str, Any] = {
 
 
 def said(schema: Any, value: Any) -> list[str]:
-    with pytest.raises(InvalidParams) as caught:
+    with pytest.raises(InvalidParamsError) as caught:
         SchemaParams("do_it", schema).load(json.dumps(value))
     assert caught.value.value == value
     return [f"{problem.where} | {problem.code} | {problem.message}" for problem in caught.value.problems]
@@ -156,7 +156,7 @@ def test_a_union_speaks_of_the_form_that_was_meant(field: str, value: Any, words
 
 
 def test_types_of_a_union_are_there_for_the_repair_step():
-    with pytest.raises(InvalidParams) as caught:
+    with pytest.raises(InvalidParamsError) as caught:
         SchemaParams("do_it", SHAPE).load('{"id": null}')
     assert caught.value.problems[0].expected == ("integer", "string")
 
@@ -194,12 +194,12 @@ def test_a_raw_tool_and_a_typed_one_speak_alike():
     ):
         told: list[list[tuple[Any, ...]]] = []
         for params in (order.params, SchemaParams("order", order.input_schema)):
-            with pytest.raises(InvalidParams) as caught:
+            with pytest.raises(InvalidParamsError) as caught:
                 params.load(bad)
             told.append([(p.path, p.code, p.message, p.expected) for p in caught.value.problems])
         assert told[0] == told[1]
 
 
 def test_text_that_is_no_text_is_words_and_not_a_crash():
-    with pytest.raises(InvalidParams, match="half of a surrogate pair"):
+    with pytest.raises(InvalidParamsError, match="half of a surrogate pair"):
         SchemaParams("do_it", ORDER).load('{"note": "\ud800"}')

@@ -23,7 +23,7 @@ from ferrule import (
     Output,
     RawCall,
     Runtime,
-    Stopped,
+    StoppedError,
     ToolContext,
     ToolError,
     ToolResult,
@@ -200,7 +200,7 @@ def test_text_that_no_encoder_takes_is_made_well_formed() -> None:
 
 
 def test_the_words_of_an_error_hide_nothing_and_are_bounded_too() -> None:
-    stopped = Stopped(Stage.EXECUTE, ErrorKind.EXECUTION, "a\ud800" + "x" * 100_000, "try \udfff")
+    stopped = StoppedError(Stage.EXECUTE, ErrorKind.EXECUTION, "a\ud800" + "x" * 100_000, "try \udfff")
     result = format_stopped("c", "t", stopped)
     result.llm_content.encode()
     assert len(result.llm_content) < 25_000

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule import Done, Limits, Output, Partial, Progress, RawCall, Runtime, Session, ToolContext, tool
+from ferrule import Done, Limits, Output, PartialOutput, Progress, RawCall, Runtime, Session, ToolContext, tool
 from ferrule.core.elicitation import Elicited, current_elicitor, set_elicitor
 from ferrule.pipeline.tool_loops import tool_loops
 from tests.process.shell.shell_room import becomes
@@ -145,7 +145,7 @@ async def test_what_a_tool_yields_and_reports_arrives_in_order() -> None:
     runtime = apart(count_up)
     events = [event async for event in runtime.stream(RawCall("count_up"))]
     assert [event.done for event in events if isinstance(event, Progress)] == list(range(300))
-    assert [event.content for event in events if isinstance(event, Partial)] == [f"{n} " for n in range(300)]
+    assert [event.content for event in events if isinstance(event, PartialOutput)] == [f"{n} " for n in range(300)]
     assert isinstance(events[-1], Done)
     assert events[-1].result.data == "all of them"
 

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from ferrule.app.settings import PermissionSettings
-from ferrule.client import AsyncClient, Client, ServiceError, Unreachable
+from ferrule.client import AsyncClient, Client, ServiceError, UnreachableError
 from tests.service.serving import running, started
 
 
@@ -120,12 +120,12 @@ async def test_what_must_not_be_sent_again_is_not(tmp_path: Path) -> None:
         running(f"sqlite:///{tmp_path / 's.db'}", tmp_path) as service,
         AsyncClient(service.url, service.key, transport=Flaky(1)) as client,
     ):
-        with pytest.raises(Unreachable):
+        with pytest.raises(UnreachableError):
             await client.create_user("ann")
         assert "ann" in [user.name for user in await client.users()]
 
 
 async def test_a_service_that_is_not_there_is_said_in_words() -> None:
     async with AsyncClient("http://127.0.0.1:1", "fk_x", tries=1) as client:
-        with pytest.raises(Unreachable, match="The service did not answer"):
+        with pytest.raises(UnreachableError, match="The service did not answer"):
             await client.me()

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from ferrule.app.settings import WebhookSettings
-from ferrule.process.references import MissingValue, read_reference
+from ferrule.process.references import MissingValueError, read_reference
 from ferrule.service import outgoing
 from ferrule.service.outgoing import sign
 from ferrule.service.tables import deliveries
@@ -203,7 +203,7 @@ async def test_a_secret_comes_from_the_environment_a_file_or_a_command(
         (f"${{command:{sys.executable} -c 'raise SystemExit(3)'}}", "failed with exit code 3"),
         (f"${{command:{sys.executable} -c 'import time; time.sleep(20)'}}", "did not end within 0.5 s"),
     ):
-        with pytest.raises(MissingValue, match=said):
+        with pytest.raises(MissingValueError, match=said):
             await read_reference(wrong, os.environ, 0.5 if "sleep" in wrong else 20)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import importlib
 import os
 import tomllib
 from functools import cache
@@ -129,3 +130,15 @@ def test_a_module_is_public_or_closed_to_extensions() -> None:
         "ferrule.extension",
     }
     assert packages <= closed, "the modules inside of a public package are internal"
+
+
+def test_every_public_exception_ends_in_error() -> None:
+    raised = {
+        found
+        for module in PUBLIC
+        for name in names_of(module)
+        if isinstance(found := getattr(importlib.import_module(module), name), type)
+        and issubclass(found, Exception)
+        and not issubclass(found, Warning)
+    }
+    assert [one.__name__ for one in raised if not one.__name__.endswith("Error")] == []

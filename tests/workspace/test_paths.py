@@ -18,7 +18,7 @@ from ferrule import Environment, ErrorKind, ToolResult
 from ferrule.core import files
 from ferrule.workspace import atomic, confined, paths
 from ferrule.workspace.paths import Paths
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 
 SECRET = "the secret of the neighbour\n"
 
@@ -584,7 +584,7 @@ Error (permission_error): `../x` is outside the workspace.
 
 Suggestion: Use a path inside the workspace; relative paths start at its top.\
 """)
-    with pytest.raises(PathProblem) as problem:
+    with pytest.raises(PathError) as problem:
         Paths([desk.workspace]).find("/etc/passwd")
     assert (problem.value.kind, problem.value.code) == (ErrorKind.PERMISSION, "outside")
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.agent.agent_events import CALLING, CallAsked
 from ferrule.agent.conversation import Hearing, cancelled
-from ferrule.core.errors import ErrorKind, Stopped, ToolError
-from ferrule.core.events import Done, Partial, Pending, Progress
+from ferrule.core.errors import ErrorKind, StoppedError, ToolError
+from ferrule.core.events import Done, PartialOutput, Pending, Progress
 from ferrule.core.model import (
     ModelError,
     ModelRequest,
@@ -134,7 +134,7 @@ class EventQueue:
         self._closed = False
 
     def put(self, event: AgentEvent) -> None:
-        if len(self._events) >= _MOST and isinstance(event, (Progress, Partial)):
+        if len(self._events) >= _MOST and isinstance(event, (Progress, PartialOutput)):
             self._make_room()
         self._events.append(event)
         self._ready.set()
@@ -151,14 +151,14 @@ class EventQueue:
             self._ready.clear()
             await self._ready.wait()
         event = self._events.popleft()
-        if isinstance(event, Partial) and (dropped := self._dropped.pop(event.call_id, 0)):
+        if isinstance(event, PartialOutput) and (dropped := self._dropped.pop(event.call_id, 0)):
             return replace(event, dropped=event.dropped + dropped)
         return event
 
     def _make_room(self) -> None:
         for position, event in enumerate(self._events):
-            if isinstance(event, (Progress, Partial)):
-                if isinstance(event, Partial):
+            if isinstance(event, (Progress, PartialOutput)):
+                if isinstance(event, PartialOutput):
                     self._dropped[event.call_id] = self._dropped.get(event.call_id, 0) + 1 + event.dropped
                 del self._events[position]
                 return
@@ -191,7 +191,7 @@ class Calling:
         with self._watching():
             return await self._runtime.batch(self._calls, session=self._session, parent=self._parent)
 
-    async def refuse(self, why: Stopped) -> list[ToolResult]:
+    async def refuse(self, why: StoppedError) -> list[ToolResult]:
         """Run none of them, on the record."""
         with self._watching():
             return [

@@ -255,7 +255,7 @@ def build_remote(settings: Settings) -> RemoteCalls | None:
             return None
         url, file = (found[0], file or found[1]) if found is not None else ("", None)
     from ferrule.remote.caller import RemoteCalls
-    from ferrule.remote.wire import RemoteProblem
+    from ferrule.remote.wire import RemoteError
 
     try:
         return RemoteCalls(
@@ -267,16 +267,16 @@ def build_remote(settings: Settings) -> RemoteCalls | None:
             queue=chosen.queue,
             ca=chosen.ca.expanduser() if chosen.ca is not None else None,
         )
-    except (RemoteProblem, ValueError) as error:
+    except (RemoteError, ValueError) as error:
         raise SettingsError(said_by(error)) from None
 
 
 def remote_key(file: Path | None, trusted: Sequence[str]) -> Nkey:
-    """The key in a file; raises `RemoteProblem` where there is none."""
-    from ferrule.remote.wire import RemoteProblem, read_key
+    """The key in a file; raises `RemoteError` where there is none."""
+    from ferrule.remote.wire import RemoteError, read_key
 
     if file is None:
-        raise RemoteProblem(
+        raise RemoteError(
             phrase(
                 "`remote.key` is missing: the file with the key to log in to the NATS server. `ferrule remote config` "
                 "makes keys."

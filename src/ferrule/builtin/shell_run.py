@@ -36,7 +36,7 @@ from ferrule.core.problems import Problem
 from ferrule.core.result import ErrorInfo, ToolResult
 from ferrule.workspace.changing import origin_of
 from ferrule.workspace.files import files_of
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 
 if TYPE_CHECKING:
     import asyncio
@@ -114,7 +114,7 @@ class Told:
         self.effects: Effects | None = None
         self.refused: Approval | None = None
         """Why what it changed was not kept, where that is a refusal."""
-        self.lost: PathProblem | None = None
+        self.lost: PathError | None = None
         """Why what it changed could not be kept."""
 
     @property
@@ -220,7 +220,7 @@ async def _work_aside(context: ToolContext, text: str, seconds: float, profile: 
             found = await asyncio.to_thread(partial(read_layers, files.paths, layers, ignore=False))
             await asyncio.to_thread(_refuse_guarded, files, found.changes, profile)
             await _apply(context, told, found.changes)
-        except PathProblem as problem:
+        except PathError as problem:
             told.lost = problem
         else:
             adopt(session, shell, ended, tainted=False)
@@ -251,7 +251,7 @@ def _refuse_guarded(files: Files, changes: Sequence[LayerChange], profile: Profi
             or not SETTINGS.isdisjoint(parts)
             or not guarded[root].isdisjoint(named)
         ):
-            raise PathProblem(
+            raise PathError(
                 "guarded",
                 phrase(
                     "The command changed `{place}`, which is guarded: it can make other programs run commands. "
@@ -499,7 +499,7 @@ async def _begin(context: ToolContext, *, alone: bool = False) -> bool:
     changes = files_of(context.session).shell_changes
     try:
         return await _look_before(changes, origin_of(context), watchers_of(context.session), alone=alone)
-    except (PathProblem, OSError) as problem:
+    except (PathError, OSError) as problem:
         raise ToolError(
             phrase("The command was not run, because its changes could not be undone: {problem}", problem=problem),
             suggestion=phrase("The user can free disk space, or repair the history folder."),

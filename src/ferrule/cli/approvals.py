@@ -162,7 +162,7 @@ def _decide(
 @contextmanager
 def _service(url: str) -> Generator[Client]:
     """A client of a running service; what it refuses is said in one line."""
-    from ferrule.client import Client, ServiceError, Unreachable
+    from ferrule.client import Client, ServiceError, UnreachableError
 
     key = os.environ.get(KEY_VARIABLE, "")
     if not key:
@@ -175,7 +175,7 @@ def _service(url: str) -> Generator[Client]:
             yield client
         except ServiceError as error:
             raise PlainError(error.problem.detail) from None
-        except Unreachable as error:
+        except UnreachableError as error:
             raise PlainError(said_of(error)) from None
 
 

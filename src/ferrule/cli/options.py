@@ -393,7 +393,7 @@ def resumed_session(workspace: Path, go_on: bool, resume: str | None, *, forks: 
         return None
     if go_on and resume is not None:
         raise click.UsageError(_("Use either --continue or --resume, not both."))
-    from ferrule.agent.saved_sessions import SessionProblem
+    from ferrule.agent.saved_sessions import SavedConversationError
     from ferrule.app.assistant import resume as resume_session
 
     if resume == "":
@@ -402,7 +402,7 @@ def resumed_session(workspace: Path, go_on: bool, resume: str | None, *, forks: 
         )
     try:
         resumed = resume_session(workspace, resume, forks=forks)
-    except SessionProblem as problem:
+    except SavedConversationError as problem:
         raise click.UsageError(said_of(problem)) from None
     if resumed is None:
         raise click.UsageError(_("There is no session in this folder to continue."))

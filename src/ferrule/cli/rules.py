@@ -24,7 +24,7 @@ from ferrule.cli.output import print_table, write, write_json, write_styled
 from ferrule.cli.words import _, details_of, localised, result_text
 from ferrule.core.call import RawCall
 from ferrule.core.context import Session
-from ferrule.core.errors import Stopped
+from ferrule.core.errors import StoppedError
 from ferrule.core.phrases import said_by
 from ferrule.core.shown_text import visible
 from ferrule.pipeline.format import format_stopped
@@ -258,7 +258,7 @@ def explain_command(
     session = Session(workspace=workspace)
     call = RawCall(tool, given_arguments(arguments, settings.limits.argument_bytes))
     invocation = attempt(Runtime(tools.registry, policy=built.policy, session=session).build, call)
-    if isinstance(invocation, Stopped):
+    if isinstance(invocation, StoppedError):
         result = format_stopped(call.id, tool, invocation)
         if as_json and result.error is not None:
             write_json({"error": result.error.to_dict()})

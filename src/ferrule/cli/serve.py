@@ -16,7 +16,7 @@ import click
 from ferrule.cli.options import PlainError, settings_for, warn
 from ferrule.cli.output import write, write_past_buffers
 from ferrule.cli.words import _, said_of
-from ferrule.core.errors import MissingExtra
+from ferrule.core.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -267,4 +267,4 @@ def _is_for_operators(record: logging.LogRecord) -> bool:
 
 def missing_service(error: ModuleNotFoundError) -> Exception:
     name = (error.name or "").partition(".")[0]
-    return MissingExtra(_("`ferrule serve`"), "service") if name in _NEEDED else error
+    return MissingExtraError(_("`ferrule serve`"), "service") if name in _NEEDED else error

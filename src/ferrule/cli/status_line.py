@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from ferrule.cli.chatting.screen import cut
 from ferrule.cli.output import clear_before_writing, write
 from ferrule.cli.words import _
-from ferrule.core.events import Done, Partial, Progress
+from ferrule.core.events import Done, PartialOutput, Progress
 from ferrule.core.shown_text import one_line
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class CallStatus:
         self._calls[asked.call.id] = CallView(asked, self._now(), shows_output=shows_output(tool))
 
     def hear(self, event: AgentEvent | CallEvent) -> None:
-        if isinstance(event, (Progress, Partial)) and (view := self._calls.get(event.call_id)):
+        if isinstance(event, (Progress, PartialOutput)) and (view := self._calls.get(event.call_id)):
             if isinstance(event, Progress):
                 view.progress(event)
             else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ferrule.core.errors import DefinitionError
 from ferrule.core.function_tool import RawTool
-from ferrule.core.problems import InvalidParams
+from ferrule.core.problems import InvalidParamsError
 from ferrule.core.schemas import followed, mapping
 from ferrule.core.tool import description_of
 
@@ -331,7 +331,7 @@ def _of_examples(tool: Tool[Any]) -> Iterator[LintFinding]:
     for position, example in enumerate(description_of(tool).examples):
         try:
             tool.build(example.params)
-        except InvalidParams as invalid:
+        except InvalidParamsError as invalid:
             yield _found("F027", f"examples[{position}]", str(invalid))
         except Exception as error:  # noqa: BLE001 - its own check can fail in any way
             yield _found("F027", f"examples[{position}]", _told(error))

@@ -245,7 +245,7 @@ class Params(Protocol[P]):
         ...
 
     def load(self, text: str | bytes) -> P:
-        """Read and check JSON text; raise `InvalidParams` with every problem."""
+        """Read and check JSON text; raise `InvalidParamsError` with every problem."""
         ...
 
     def dump(self, params: P) -> bytes:

@@ -52,7 +52,7 @@ class Problem:
         return format_path(path)
 
 
-class InvalidParams(Exception):  # noqa: N818 - a finding, turned into words by the validate stage
+class InvalidParamsError(Exception):
     """The arguments do not fit. Carries every problem and, when it could be read, the value itself."""
 
     def __init__(self, problems: Sequence[Problem], value: Any = None) -> None:
@@ -74,7 +74,7 @@ def own_problems(tool: str, check: Callable[[Any], Any], params: Any) -> list[Pr
             return []
         several = hasattr(said, "__iter__") and not isinstance(said, (str, bytes, dict))
         listed: list[Any] = list(cast("Any", said)) if several else [said]
-    except InvalidParams as invalid:
+    except InvalidParamsError as invalid:
         return invalid.problems
     except ToolError as error:
         return [Problem((), "value", error.message)]

@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from ferrule.core.errors import DefinitionError, MissingExtra
+from ferrule.core.errors import DefinitionError, MissingExtraError
 from ferrule.core.explain import Explainer
 from ferrule.core.phrases import phrase
 from ferrule.core.problems import format_path
@@ -373,7 +373,7 @@ def freeze(name: str, what: str, document: Any) -> bytes:
 def require_validator() -> None:
     """Say at definition that the validator is missing, without paying for its import."""
     if find_spec("jsonschema_rs") is None:
-        raise MissingExtra(phrase("A tool made from a JSON Schema"), "schema")
+        raise MissingExtraError(phrase("A tool made from a JSON Schema"), "schema")
 
 
 class CompiledSchema:

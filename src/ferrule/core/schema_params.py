@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.explain import TOO_HARD
 from ferrule.core.phrases import phrase
-from ferrule.core.problems import HALF_PAIR, InvalidParams, Path, Problem, not_json
+from ferrule.core.problems import HALF_PAIR, InvalidParamsError, Path, Problem, not_json
 from ferrule.core.schema_compile import freeze, looks_sound, require_validator
 from ferrule.core.schemas import Schema, chain, mapping
 
@@ -85,7 +85,7 @@ class SchemaParams:
             self.compile()  # which says what is wrong, or knows the documents that the schema refers to
 
     def load(self, text: str | bytes) -> Any:
-        """Read and check JSON text, and fill in defaults; raise `InvalidParams` with every problem."""
+        """Read and check JSON text, and fill in defaults; raise `InvalidParamsError` with every problem."""
         value = parse(text)
         compiled = self.compile()
         _validate(compiled, value, len(text))
@@ -120,7 +120,7 @@ class SchemaParams:
                 wrong = [problem.path for problem in problems]
                 leave |= {place for place in places if any(path[: len(place)] == place for path in wrong)}
         except TooManyDefaults:
-            raise InvalidParams([Problem((), "limit", TOO_MANY_DEFAULTS)]) from None
+            raise InvalidParamsError([Problem((), "limit", TOO_MANY_DEFAULTS)]) from None
         return value
 
 
@@ -131,11 +131,11 @@ def parse(text: str | bytes) -> Any:
     try:
         value = from_json(text, allow_inf_nan=False)
     except TypeError:
-        raise InvalidParams([Problem((), "json", HALF_PAIR)]) from None
+        raise InvalidParamsError([Problem((), "json", HALF_PAIR)]) from None
     except ValueError as error:
-        raise InvalidParams([not_json(str(error), text)]) from None
+        raise InvalidParamsError([not_json(str(error), text)]) from None
     if _has_huge_number(value):
-        raise InvalidParams(list(islice(_huge_numbers(value), MAX_PROBLEMS)), value)
+        raise InvalidParamsError(list(islice(_huge_numbers(value), MAX_PROBLEMS)), value)
     return value
 
 
@@ -179,7 +179,7 @@ def _walk(value: Any) -> Iterator[tuple[Path, Any]]:
 
 def _validate(compiled: CompiledSchema, value: Any, size: int) -> None:
     if problems := _problems(compiled, value, size):
-        raise InvalidParams(problems, value)
+        raise InvalidParamsError(problems, value)
 
 
 def _problems(compiled: CompiledSchema, value: Any, size: int) -> list[Problem]:

@@ -375,7 +375,7 @@ class Tool(Generic[P]):
         return self._expected_form
 
     def fit_output(self, value: Any) -> Any:
-        """A value it returned, as it declared it; raises `InvalidParams` where it is something else."""
+        """A value it returned, as it declared it; raises `InvalidParamsError` where it is something else."""
         if self._output is None:
             self._output = self._compile_output()
             if self._output is None:
@@ -460,7 +460,7 @@ class Tool(Generic[P]):
     # Running
 
     def build(self, params: Mapping[str, Any] | str | bytes, *, call_id: str | None = None) -> Invocation:
-        """Validate parameters into an invocation; raises `InvalidParams`. Running it is the runtime's work."""
+        """Validate parameters into an invocation; raises `InvalidParamsError`. Running it is the runtime's work."""
         if isinstance(params, (str, bytes)):
             text: str | bytes = params
         else:
@@ -469,10 +469,10 @@ class Tool(Generic[P]):
             text = to_json(params)
         loaded = self.params.load(text)
         if self.has_check:
-            from ferrule.core.problems import InvalidParams, own_problems
+            from ferrule.core.problems import InvalidParamsError, own_problems
 
             if problems := own_problems(self.name, self.check, loaded):
-                raise InvalidParams(problems)
+                raise InvalidParamsError(problems)
         return Invocation(self, loaded, call_id or new_call_id())
 
     def run(self, params: P, context: ToolContext) -> Any:

@@ -11,7 +11,7 @@ from ferrule.core.explain import TOO_HARD, UNIONS_READ, BrokenRule, Explainer
 from ferrule.core.phrases import Phrase, phrase
 from ferrule.core.problems import (
     HALF_PAIR,
-    InvalidParams,
+    InvalidParamsError,
     Path,
     PathPart,
     Problem,
@@ -178,15 +178,15 @@ class ErrorReader:
         self._has_unions = any(len(options(part)) > 1 for part in parts(schema))
         self._explainer = Explainer(schema, complete=False, other_names=self._other_names)
 
-    def read(self, error: ValidationError, text: str | bytes) -> InvalidParams:
+    def read(self, error: ValidationError, text: str | bytes) -> InvalidParamsError:
         """Every error of one validation; of a union, only what the form that was meant has wrong."""
         errors = error.errors(include_url=False)
         if errors[0]["type"] == "json_invalid" and not errors[0]["loc"]:
-            return InvalidParams([not_json(str(errors[0].get("ctx", {}).get("error", "")), text)])
+            return InvalidParamsError([not_json(str(errors[0].get("ctx", {}).get("error", "")), text)])
         try:
             value = from_json(text)
         except (ValueError, TypeError):
-            return InvalidParams([Problem((), "json", HALF_PAIR)])
+            return InvalidParamsError([Problem((), "json", HALF_PAIR)])
         refusals = [
             self._refusal(one, value)
             for one in errors[:_READ]
@@ -197,7 +197,7 @@ class ErrorReader:
         if len(errors) > _READ:
             said = phrase("and more problems than the {count} that were checked", count=f"{_READ:,}")
             problems.append(Problem((), "limit", said))
-        return InvalidParams(problems, value)
+        return InvalidParamsError(problems, value)
 
     def _refusal(self, item: Any, value: Any) -> BrokenRule:
         kind: str = item["type"]

@@ -12,7 +12,7 @@ from ferrule._lazy import lazy_names
 
 if TYPE_CHECKING:
     from ferrule.core.context import Cancellation
-    from ferrule.core.errors import MissingExtra
+    from ferrule.core.errors import MissingExtraError
     from ferrule.core.files import lock, locked, take_place, write_atomically, write_new
     from ferrule.core.http_fetch import PACKED, Fetched, FetchError, fetch, is_local, read_body
     from ferrule.core.json_lines import LineReader, TooLong
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from ferrule.dialects.inline import inline
     from ferrule.process.landlock import confine_process
     from ferrule.process.owned_folders import OwnedFolder
-    from ferrule.process.references import MissingValue, Template, Variables
+    from ferrule.process.references import MissingValueError, Template, Variables
     from ferrule.workspace.changing import SECONDS_TO_CHANGE, change_file, origin_of, plan_change, require_text
     from ferrule.workspace.confined import read_given
     from ferrule.workspace.data_folder import data_folder, read_json, write_json
     from ferrule.workspace.files import MOST_EDITABLE, files_of, opens_file, touching
     from ferrule.workspace.names import amount, one_line
     from ferrule.workspace.paths import Paths, Place
-    from ferrule.workspace.problems import PathProblem
+    from ferrule.workspace.problems import PathError
     from ferrule.workspace.snapshots.changes import NO_FILE, Delete, Move, Write
     from ferrule.workspace.texts.diff import diff_file
     from ferrule.workspace.texts.text import Edit, Text, apply_edits, decode, encode_new, lines_of, splice
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_EDITABLE", "NOWHERE", "NO_FILE", "PACKED", "SECONDS_TO_CHANGE", "Cancellation", "Delete", "Edit",
-    "FetchError", "Fetched", "LineReader", "MissingExtra", "MissingValue", "Move", "OwnedFolder", "PathProblem",
+    "FetchError", "Fetched", "LineReader", "MissingExtraError", "MissingValueError", "Move", "OwnedFolder", "PathError",
     "Paths", "Place", "SchemaParams", "Template", "Text", "TooLong", "Variables", "Write", "amount", "apply_edits",
     "change_file", "confine_process", "controls_in", "cut", "cut_counted", "data_folder", "decode", "diff_file",
     "digest", "encode_new", "fetch", "files_of", "flattened", "give_back_stdout", "hidden_in", "inline", "is_local",
@@ -55,7 +55,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "core.context": ("Cancellation",),
-        "core.errors": ("MissingExtra",),
+        "core.errors": ("MissingExtraError",),
         "core.files": ("lock", "locked", "take_place", "write_atomically", "write_new"),
         "core.http_fetch": ("PACKED", "FetchError", "Fetched", "fetch", "is_local", "read_body"),
         "core.json_lines": ("LineReader", "TooLong"),
@@ -69,14 +69,14 @@ __getattr__, __dir__ = lazy_names(
         "dialects.inline": ("inline",),
         "process.landlock": ("confine_process",),
         "process.owned_folders": ("OwnedFolder",),
-        "process.references": ("MissingValue", "Template", "Variables"),
+        "process.references": ("MissingValueError", "Template", "Variables"),
         "workspace.changing": ("SECONDS_TO_CHANGE", "change_file", "origin_of", "plan_change", "require_text"),
         "workspace.confined": ("read_given",),
         "workspace.data_folder": ("data_folder", "read_json", "write_json"),
         "workspace.files": ("MOST_EDITABLE", "files_of", "opens_file", "touching"),
         "workspace.names": ("amount", "one_line"),
         "workspace.paths": ("Paths", "Place"),
-        "workspace.problems": ("PathProblem",),
+        "workspace.problems": ("PathError",),
         "workspace.snapshots.changes": ("NO_FILE", "Delete", "Move", "Write"),
         "workspace.texts.diff": ("diff_file",),
         "workspace.texts.text": ("Edit", "Text", "apply_edits", "decode", "encode_new", "lines_of", "splice"),

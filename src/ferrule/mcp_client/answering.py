@@ -13,7 +13,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from ferrule.core.elicitation import Elicited, Elicitor, current_elicitor
-from ferrule.core.problems import InvalidParams
+from ferrule.core.problems import InvalidParamsError
 from ferrule.core.schema_params import SchemaParams
 from ferrule.mcp_client.bounds import QUESTIONS
 
@@ -162,7 +162,7 @@ class Answering:
 
         try:
             filled = SchemaParams(self._server, dict(schema)).load(to_json(dict(said.content)))
-        except (InvalidParams, TypeError) as problem:
+        except (InvalidParamsError, TypeError) as problem:
             logger.info("An answer for %s does not fit what was asked for: %s", self._server, problem)
             return types.ElicitResult(action="cancel")
         return types.ElicitResult(action="accept", content=filled)

@@ -58,18 +58,18 @@ class Failed(Exception):  # noqa: N818 - reads as what it says
 
 # By name: what raises them is imported only where it is used.
 _TROUBLES = {
-    "MissingValue": Trouble.VALUE,
+    "MissingValueError": Trouble.VALUE,
     "CannotStart": Trouble.PROGRAM,
     "ConnectError": Trouble.ADDRESS,
     "ConnectTimeout": Trouble.ADDRESS,
     "OAuthFlowError": Trouble.SIGN_IN,
     "OAuthRegistrationError": Trouble.SIGN_IN,
     "OAuthTokenError": Trouble.SIGN_IN,
-    "MissingExtra": Trouble.EXTRA,
+    "MissingExtraError": Trouble.EXTRA,
 }
 
 
-_OWN_WORDS = ("CannotStart", "MissingValue", "MissingExtra", "Malformed", "OAuthFlowError")
+_OWN_WORDS = ("CannotStart", "MissingValueError", "MissingExtraError", "Malformed", "OAuthFlowError")
 
 
 class NotYet(Failed):

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.elicitation import set_elicitor
-from ferrule.core.errors import MissingExtra, ToolError
+from ferrule.core.errors import MissingExtraError, ToolError
 from ferrule.core.loops import elsewhere
 from ferrule.core.phrases import phrase, said_by
 from ferrule.mcp_client import bounds
@@ -428,11 +428,11 @@ class RemoteServer:
 
 
 def require_sdk() -> Callable[..., Connection]:
-    """What makes connections, which imports the SDK; raises `MissingExtra`."""
+    """What makes connections, which imports the SDK; raises `MissingExtraError`."""
     try:
         from ferrule.mcp_client.connection import connect
     except ModuleNotFoundError as error:
-        raise MissingExtra(phrase("An MCP server"), "mcp") from error
+        raise MissingExtraError(phrase("An MCP server"), "mcp") from error
     return connect
 
 

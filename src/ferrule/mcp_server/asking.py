@@ -20,7 +20,7 @@ from mcp_types.version import is_version_at_least
 from pydantic import BaseModel, ValidationError
 
 from ferrule.core.elicitation import Elicited
-from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
+from ferrule.core.errors import ErrorKind, Stage, StoppedError, ToolError
 from ferrule.core.loops import elsewhere, start_task
 from ferrule.core.shown_text import cut_counted, disguises, shown, shown_row
 from ferrule.core.tool import Kind
@@ -397,21 +397,21 @@ def understood(said: Elicited, rule: str) -> Answer:
     return Answer(Choice.NO, reason.strip()[:_MOST_REASON] if isinstance(reason, str) else "")
 
 
-def refusal(question: Question, why: str) -> Stopped:
+def refusal(question: Question, why: str) -> StoppedError:
     """A call that would ask, where nobody can be asked: what the user can do so that it runs."""
     return _stopped(question, why, _what_allows(question))
 
 
-def declined(question: Question) -> Stopped:
+def declined(question: Question) -> StoppedError:
     """A no to the whole form. Agents that run without a user say it by themselves, so it may be nobody's."""
     why = "the answer was no, from the user or from a client that runs without one"
     helps = f"Do not try the same call again; try another approach. If the user was not asked: {_what_allows(question)}"
     return _stopped(question, why, helps)
 
 
-def _stopped(question: Question, why: str, helps: str) -> Stopped:
+def _stopped(question: Question, why: str, helps: str) -> StoppedError:
     words = f"`{question.invocation.tool.name}` was not run: {question.reason}, and {why}."
-    return Stopped(Stage.CONFIRM, ErrorKind.PERMISSION, words, helps)
+    return StoppedError(Stage.CONFIRM, ErrorKind.PERMISSION, words, helps)
 
 
 def _what_allows(question: Question) -> str:

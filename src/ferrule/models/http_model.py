@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from ferrule.core.errors import MissingExtra
+from ferrule.core.errors import MissingExtraError
 from ferrule.core.http_fetch import FetchError, fetch
 from ferrule.core.model import Finished, ModelError, ModelFault, Retrying
 from ferrule.core.nearest import nearest
@@ -66,13 +66,13 @@ def http() -> ModuleType:
 
 
 def require_http() -> None:
-    """Raise `MissingExtra` where no model can be asked over HTTP; nothing is imported yet."""
+    """Raise `MissingExtraError` where no model can be asked over HTTP; nothing is imported yet."""
     if find_spec("httpx2") is None:
         raise _missing()
 
 
-def _missing() -> MissingExtra:
-    return MissingExtra(phrase("Asking a model over HTTP"), "models")
+def _missing() -> MissingExtraError:
+    return MissingExtraError(phrase("Asking a model over HTTP"), "models")
 
 
 class UnusableEnvironment(Exception):  # noqa: N818 - reads as what it says

@@ -152,8 +152,8 @@ def open_model(
     """The model of that name, ready to be asked: `anthropic/claude-sonnet-4-5`, `ollama/qwen3`, or `local`.
 
     `local` is a small one on this machine, fetched when it is first asked. The key comes from the environment or the
-    keyring. Raises `ModelError` for a model that cannot be asked, with what to do about it, and `MissingExtra` where a
-    part of Ferrule is not installed.
+    keyring. Raises `ModelError` for a model that cannot be asked, which says what to do about it, and
+    `MissingExtraError` where a part of Ferrule is not installed.
     """
     from ferrule.models.http_model import HttpModel, require_http
 
@@ -232,9 +232,9 @@ def find_key(provider: str, variables: Sequence[str], environment: Mapping[str, 
     for variable in variables:
         if secret := environment.get(variable, "").strip():
             return Key(secret, variable)
-    from ferrule.process.references import MissingValue, from_keyring
+    from ferrule.process.references import MissingValueError, from_keyring
 
-    with suppress(MissingValue):  # nothing there, locked, or there is no desktop to ask
+    with suppress(MissingValueError):  # nothing there, locked, or there is no desktop to ask
         if secret := from_keyring(KEYRING_SERVICE, provider).strip():
             return Key(secret, f"the keyring ({KEYRING_SERVICE}/{provider})")
     return None

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from starlette.responses import Response, StreamingResponse
 
 from ferrule.app.listening import listen, serve_app, url_of
-from ferrule.core.errors import MissingExtra, ToolError
+from ferrule.core.errors import MissingExtraError, ToolError
 from ferrule.core.http_fetch import is_local
 from ferrule.core.phrases import said_by, translated
 from ferrule.panel import calls, plugins, records
@@ -148,7 +148,7 @@ class LocalRecords:
                     return _problem(404, "not_found", "There is no such page.")
         except ValidationError as error:
             return _problem(422, "invalid", error.errors()[0]["msg"])
-        except (ToolError, MissingExtra) as error:
+        except (ToolError, MissingExtraError) as error:
             problem = problem_in(language, error)
             return _problem(422, "plugin", problem.message, problem.suggestion)
         except ActionProblem as problem:

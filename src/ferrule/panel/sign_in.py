@@ -19,7 +19,7 @@ from starlette.responses import RedirectResponse
 from ferrule.panel.api import ApiProblem, InProcessApi
 from ferrule.panel.app import SESSION_SECONDS, PageProblem, PanelPage, back_to, forget, keep
 from ferrule.panel.words import PROBLEMS, _
-from ferrule.process.references import MissingValue, read_reference
+from ferrule.process.references import MissingValueError, read_reference
 from ferrule.service.oidc import discover, looks_like_token
 from ferrule.service.outgoing import SECRET_SECONDS, FetchProblem, fetch_json
 
@@ -146,7 +146,7 @@ class ServiceSignIn:
             if oidc.client_secret:
                 form["client_secret"] = await read_reference(oidc.client_secret, os.environ, SECRET_SECONDS)
             tokens = await fetch_json((await self._issuer())["token_endpoint"], form=form)
-        except (FetchProblem, MissingValue) as problem:
+        except (FetchProblem, MissingValueError) as problem:
             raise PageProblem(503, "not_ready", f"{problem}.") from None
         token, problem = await self._usable(request, tokens, nonce)
         if not token:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ferrule.core.access import Mode
-from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind, Tool
 from ferrule.pipeline.cleaning import stopped_by
@@ -115,7 +115,7 @@ def never_asked(decision: Decision) -> Decision:
 
 
 def authorise(call: Call, policy: Policy) -> Verdict:
-    """Decide about a call, once: it may run, or somebody has to be asked. Raises `Stopped` where it may not run."""
+    """Decide about a call, once: it may run, or the user must be asked. Raises `StoppedError` where it may not run."""
     invocation, session = call.invocation, call.session
     tool = invocation.tool
     if tool.roles or tool.needs:
@@ -130,7 +130,7 @@ def authorise(call: Call, policy: Policy) -> Verdict:
     if decision.verdict is _ALLOW or (verdict := Verdict(decision.verdict)) is _ALLOW:
         return _ALLOW
     if verdict is Verdict.DENY:
-        raise Stopped(
+        raise StoppedError(
             Stage.AUTHORISE,
             ErrorKind.PERMISSION,
             phrase("`{name}` was not run: {reason}.", name=tool.name, reason=decision.reason),
@@ -138,7 +138,7 @@ def authorise(call: Call, policy: Policy) -> Verdict:
         )
     if (problem := invocation.info.refusal) is not None:
         said = stopped_by(tool.name, problem, session.workspace, session.folders[1:])  # as if it had run
-        raise Stopped(Stage.AUTHORISE, said.kind, said.message, said.suggestion, said.details)
+        raise StoppedError(Stage.AUTHORISE, said.kind, said.message, said.suggestion, said.details)
     return verdict
 
 
@@ -154,7 +154,7 @@ def require_context(tool: Tool[Any], session: Session) -> None:
     caller = session.caller
     if tool.roles and caller.role not in tool.roles:
         who = phrase("the role `{role}`", role=caller.role) if caller.role else phrase("a caller without a role")
-        raise Stopped(
+        raise StoppedError(
             Stage.AUTHORISE,
             ErrorKind.PERMISSION,
             phrase("`{name}` is not for {who}.", name=tool.name, who=who),
@@ -164,7 +164,7 @@ def require_context(tool: Tool[Any], session: Session) -> None:
         return
     have = {"tenant": caller.tenant, "user": caller.user, "role": caller.role, "model": session.model_adapter}
     if lacking := sorted(need for need in tool.needs if not have[need]):
-        raise Stopped(
+        raise StoppedError(
             Stage.AUTHORISE,
             ErrorKind.PERMISSION,
             phrase("Missing {listed} in context: `{name}` needs it.", name=tool.name, listed=" and ".join(lacking)),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
 
 from ferrule.core.access import NOTHING, READS_ANYTHING, WRITES_ANYTHING, Touch, Touches
 from ferrule.core.call import RawCall, new_call_id
-from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped, ToolError
+from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError, ToolError
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import phrase
 from ferrule.core.result import Output, plainly
@@ -54,7 +54,7 @@ class Reference:
 
 
 def find_references(arguments: Any, known: Iterable[str]) -> list[Reference]:
-    """Every reference in the arguments; raises `Stopped` for one that names no earlier call.
+    """Every reference in the arguments; raises `StoppedError` for one that names no earlier call.
 
     What looks like a JSON Schema's own `$ref` (`#/…`, a URL) is left alone.
     """
@@ -148,7 +148,7 @@ def _replaced(value: Any, place: tuple[PathPart, ...], new: Any) -> Any:
     return copied
 
 
-def ambiguous(reference: Reference) -> Stopped:
+def ambiguous(reference: Reference) -> StoppedError:
     """The early exit of a call that refers to an id which two earlier calls have."""
     return _broken(
         reference.text,
@@ -157,8 +157,8 @@ def ambiguous(reference: Reference) -> Stopped:
     )
 
 
-def _broken(text: str, why: str, hint: str | None = None) -> Stopped:
-    return Stopped(
+def _broken(text: str, why: str, hint: str | None = None) -> StoppedError:
+    return StoppedError(
         Stage.VALIDATE,
         ErrorKind.VALIDATION,
         phrase('The reference {{"$ref": "{text}"}} cannot be used: {why}.', text=text, why=why),
@@ -299,7 +299,7 @@ class _Planned:
     def __init__(self, call: RawCall) -> None:
         self.call = call
         self.tool: Tool[Any] | None = None
-        self.ahead: Invocation | _Chained | Stopped | RawCall = call
+        self.ahead: Invocation | _Chained | StoppedError | RawCall = call
         self.references: Sequence[Reference] = ()
         self.touches: Touches = NOTHING
 
@@ -322,7 +322,7 @@ class CallRunner(Protocol):
     ) -> Coroutine[Any, Any, ToolResult]: ...
 
     def refuse(
-        self, call: RawCall, why: Stopped, *, session: Session, parent: ToolContext | None
+        self, call: RawCall, why: StoppedError, *, session: Session, parent: ToolContext | None
     ) -> Coroutine[Any, Any, ToolResult]: ...
 
 
@@ -388,7 +388,7 @@ def _plan(
         plan.touches = WRITES_ANYTHING
         return plan
     plan.ahead = ahead
-    if isinstance(ahead, Stopped):
+    if isinstance(ahead, StoppedError):
         # An earlier call may yet bring the tool, or what its own check asks for; so this one keeps its turn.
         if plan.tool is None:
             plan.touches = READS_ANYTHING
@@ -520,7 +520,7 @@ class _Run:
         runtime, session, parent = self._runtime, self._session, self._parent
         if isinstance(ahead, RawCall):
             result = await runtime.run(call, session=session, parent=parent)
-        elif isinstance(ahead, Stopped):
+        elif isinstance(ahead, StoppedError):
             result = await runtime.refuse(call, ahead, session=session, parent=parent)
         else:
             result = await runtime.execute(ahead, call=call, session=session, parent=parent)
@@ -528,7 +528,7 @@ class _Run:
 
     def _resolved(
         self, call: RawCall, known: Any, references: Sequence[Reference]
-    ) -> tuple[RawCall, Invocation | Stopped]:
+    ) -> tuple[RawCall, Invocation | StoppedError]:
         """A chained call once the results it uses are there, with the arguments it really runs with."""
         values = dict(self._given)
         for reference in references:
@@ -536,7 +536,7 @@ class _Run:
                 continue
             result = self._results[self._by_id[reference.source]]
             if result is None or not result.success:
-                return call, Stopped(
+                return call, StoppedError(
                     Stage.VALIDATE,
                     ErrorKind.VALIDATION,
                     phrase(
@@ -549,13 +549,13 @@ class _Run:
             values[reference.source] = result.data
         try:
             arguments = attempt(resolve, known, references, values)
-            if isinstance(arguments, Stopped):
+            if isinstance(arguments, StoppedError):
                 return call, arguments
             call = RawCall(call.name, arguments, id=call.id, version=call.version)
             return call, attempt(self._runtime.build, call)
         except Exception as error:
             logger.exception("Call %s of %s could not be given its arguments", call.id, call.name)
-            return call, Stopped(
+            return call, StoppedError(
                 Stage.VALIDATE,
                 ErrorKind.VALIDATION,
                 phrase(
@@ -601,7 +601,7 @@ class _Run:
                 continue  # cancelled already; each call ends within its grace, and leaves its record
 
     async def _never(self, call: RawCall) -> None:
-        never = Stopped(
+        never = StoppedError(
             Stage.LOOKUP, ErrorKind.CANCELLED, phrase("`{name}` was cancelled before it ran.", name=call.name)
         )
         await self._runtime.refuse(call, never, session=self._session, parent=self._parent)

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ferrule.core.context import Cancellation, limit_time
-from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.loops import LateTimer, LoopInbox, disown, has_callbacks, loops_for_sync, start_task
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Style
@@ -72,7 +72,7 @@ class RemoteRunner(Protocol):
         ...
 
     def perform(self, call: Call, pool: str) -> Coroutine[Any, Any, Any]:
-        """The value of a call that was run there; raises `Stopped` where it failed. Cancelling it stops the tool."""
+        """The value of a call that was run there; raises `StoppedError` if it failed. Cancelling it stops the tool."""
         ...
 
 
@@ -213,7 +213,7 @@ class _ToolRun:
 
     def __init__(self, inbox: LoopInbox) -> None:
         self.inbox = inbox
-        self.waiter: asyncio.Future[str | Stopped] = inbox.loop.create_future()
+        self.waiter: asyncio.Future[str | StoppedError] = inbox.loop.create_future()
         """Done when the tool is, or when the call ends without it: with the reason."""
 
     def settle(self, outcome: Outcome | None = None) -> None:
@@ -223,7 +223,7 @@ class _ToolRun:
         if self.ended is not None and not self.ended.done():
             self.ended.set_result(None)
 
-    def end(self, reason: str | Stopped) -> None:
+    def end(self, reason: str | StoppedError) -> None:
         """The call is over, whatever the tool does."""
         if not self.waiter.done():
             self.waiter.set_result(reason)
@@ -270,7 +270,7 @@ class Executor:
         return tool.remote or None
 
     def execute(self, call: Call) -> Coroutine[Any, Any, Any]:
-        """The tool's value. Raises `ToolFailed` with what the tool raised, or `Stopped` if it was cut short."""
+        """The tool's value. Raises `ToolFailed` with what the tool raised, or `StoppedError` if it was cut short."""
         tool = call.invocation.tool
         if self.unwanted and call.invocation.call_id in self.unwanted:
             raise _cancelled(tool, phrase("It was cancelled."))
@@ -309,7 +309,7 @@ class Executor:
         try:
             return await self._value_of(call, task, body, call.seconds + self.remote.longest_wait, loop)
         except ToolFailed as failed:
-            if isinstance(failed.cause, Stopped):
+            if isinstance(failed.cause, StoppedError):
                 raise failed.cause from None
             raise
 
@@ -507,7 +507,7 @@ class Executor:
         finally:
             timer.cancel()
             self._let_go(invocation.call_id, running)
-        if isinstance(reason, Stopped):
+        if isinstance(reason, StoppedError):
             raise reason
         own_words = context.stopped_words if context is not None else ""
         raise _cut_short(invocation.tool, reason, end, call.seconds, own_words)
@@ -602,7 +602,7 @@ def _value(outcome: Outcome) -> Any:
     raise ToolFailed(value)
 
 
-def _cut_short(tool: Tool[Any], reason: str, end: str, timeout: float, own_words: str) -> Stopped:
+def _cut_short(tool: Tool[Any], reason: str, end: str, timeout: float, own_words: str) -> StoppedError:
     """What a call came to that was cancelled or took too long, by how its tool ended and what it says of that."""
     name, limit = tool.name, f"{timeout:g}"
     ending = _ENDINGS.get(end, "")
@@ -611,7 +611,7 @@ def _cut_short(tool: Tool[Any], reason: str, end: str, timeout: float, own_words
     kind = ErrorKind.CANCELLED if reason is _CANCELLED else ErrorKind.TIMEOUT
     if end is _RETURNED and not tool.read_only:
         said = phrase("`{name}` was cancelled.", name=name) if reason is _CANCELLED else too_long
-        return Stopped(Stage.EXECUTE, kind, joined(" ", [said, _RETURNED_ANYWAY]), _LOOK_FIRST)
+        return StoppedError(Stage.EXECUTE, kind, joined(" ", [said, _RETURNED_ANYWAY]), _LOOK_FIRST)
     if reason is _CANCELLED:
         return _cancelled(tool, joined(" ", [phrase("It was cancelled."), ending]), details)
     less = phrase("Ask for less at once, or for a longer time limit.")
@@ -619,13 +619,13 @@ def _cut_short(tool: Tool[Any], reason: str, end: str, timeout: float, own_words
         too_long = phrase(
             "`{name}` ran longer than its time limit of {seconds} s and was stopped.", name=name, seconds=limit
         )
-    return Stopped(Stage.EXECUTE, kind, joined(" ", [too_long, ending, own_words]), less, details)
+    return StoppedError(Stage.EXECUTE, kind, joined(" ", [too_long, ending, own_words]), less, details)
 
 
-def _held_up(tool: Tool[Any], job: LoopJob) -> Stopped:
+def _held_up(tool: Tool[Any], job: LoopJob) -> StoppedError:
     """What a call came to that another one kept from going on."""
     culprit = job.culprit
-    return Stopped(
+    return StoppedError(
         Stage.EXECUTE,
         ErrorKind.EXECUTION,
         phrase(
@@ -639,8 +639,8 @@ def _held_up(tool: Tool[Any], job: LoopJob) -> Stopped:
     )
 
 
-def _too_many(tool: Tool[Any], error: TooManyStuck) -> Stopped:
-    return Stopped(
+def _too_many(tool: Tool[Any], error: TooManyStuck) -> StoppedError:
+    return StoppedError(
         Stage.EXECUTE,
         ErrorKind.EXECUTION,
         phrase("`{name}` was not run: {error}.", name=tool.name, error=error.args[0]),
@@ -648,8 +648,8 @@ def _too_many(tool: Tool[Any], error: TooManyStuck) -> Stopped:
     )
 
 
-def _not_connected(tool: Tool[Any], pool: str) -> Stopped:
-    return Stopped(
+def _not_connected(tool: Tool[Any], pool: str) -> StoppedError:
+    return StoppedError(
         Stage.EXECUTE,
         ErrorKind.EXECUTION,
         phrase(
@@ -662,9 +662,9 @@ def _not_connected(tool: Tool[Any], pool: str) -> Stopped:
     )
 
 
-def _cancelled(tool: Tool[Any], why: str, details: dict[str, Any] | None = None) -> Stopped:
+def _cancelled(tool: Tool[Any], why: str, details: dict[str, Any] | None = None) -> StoppedError:
     message = joined(" ", [phrase("`{name}` did not finish.", name=tool.name), why])
-    return Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, message, None, details)
+    return StoppedError(Stage.EXECUTE, ErrorKind.CANCELLED, message, None, details)
 
 
 def _shower(call: Call) -> Callable[[Any], None]:

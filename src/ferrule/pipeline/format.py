@@ -12,9 +12,9 @@ from dataclasses import replace
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
+from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError
 from ferrule.core.phrases import Phrase, joined, phrase
-from ferrule.core.problems import InvalidParams
+from ferrule.core.problems import InvalidParamsError
 from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult, words_for_attached
 from ferrule.core.shown_text import cut, head_and_tail, hidden_in, visible, well_formed
 from ferrule.pipeline.cleaning import clean_exception, clean_text
@@ -95,20 +95,20 @@ def _fitted(tool: Tool[Any], value: Any) -> Any:
         said = whole.data if whole.data is not None else whole.llm_content
     try:
         fitting = tool.fit_output(said)
-    except InvalidParams as invalid:
+    except InvalidParamsError as invalid:
         raise _misfit(tool, invalid) from None
     except DefinitionError as error:
         reason = str(error).removeprefix(f"`{tool.name}`: ")
         message = phrase(
             "`{tool}` ran, but what it returned cannot be checked: {reason}", tool=tool.name, reason=reason
         )
-        raise Stopped(Stage.FORMAT, ErrorKind.EXECUTION, message, _WORK_IS_DONE) from None
+        raise StoppedError(Stage.FORMAT, ErrorKind.EXECUTION, message, _WORK_IS_DONE) from None
     if fitting is said:
         return cast("Any", value)
     return replace(cast("Any", value), data=fitting) if isinstance(value, (Output, ToolResult)) else fitting
 
 
-def _misfit(tool: Tool[Any], invalid: InvalidParams) -> Stopped:
+def _misfit(tool: Tool[Any], invalid: InvalidParamsError) -> StoppedError:
     """The early exit of a call whose tool broke its own promise; no other arguments would have helped."""
     listed = [listed_problem(problem) for problem in invalid.problems[:_SHOWN_PROBLEMS]]
     told = [
@@ -117,7 +117,7 @@ def _misfit(tool: Tool[Any], invalid: InvalidParams) -> Stopped:
     ]
     if len(invalid.problems) > len(told):
         told.append(phrase("and {count} more", count=len(invalid.problems) - len(told)))
-    return Stopped(
+    return StoppedError(
         Stage.FORMAT,
         ErrorKind.EXECUTION,
         phrase(
@@ -155,7 +155,7 @@ def _bounded(
     return ToolResult(invocation.call_id, tool.name, True, text, display, value, None, metadata, attachments)
 
 
-def format_stopped(call_id: str, tool: str, stopped: Stopped) -> ToolResult:
+def format_stopped(call_id: str, tool: str, stopped: StoppedError) -> ToolResult:
     """The result of a call that ended early."""
     message = _words(stopped.message)
     suggestion = _words(stopped.suggestion) if stopped.suggestion else None
@@ -194,9 +194,9 @@ def _said_by(tool: Tool[Any], method: str, value: Any) -> str | None:
     raise _not_text(tool.name, phrase("its `{method}` returned", method=method), said)
 
 
-def _not_text(tool: str, what: str, said: Any) -> Stopped:
+def _not_text(tool: str, what: str, said: Any) -> StoppedError:
     kind = type(cast("object", said)).__name__
-    return Stopped(
+    return StoppedError(
         Stage.FORMAT,
         ErrorKind.EXECUTION,
         phrase("`{tool}` ran, but {what} {kind}, not text.", tool=tool, what=what, kind=kind),
@@ -206,10 +206,10 @@ def _not_text(tool: str, what: str, said: Any) -> Stopped:
 
 def unformattable(
     tool: str, error: Exception, why: str = phrase("its result could not be turned into text")
-) -> Stopped:
+) -> StoppedError:
     """The early exit of a call that ran, and whose result then broke the formatting."""
     message = phrase("`{tool}` ran, but {why}. {error}", tool=tool, why=why, error=clean_exception(error))
-    return Stopped(Stage.FORMAT, ErrorKind.EXECUTION, message, _WORK_IS_DONE)
+    return StoppedError(Stage.FORMAT, ErrorKind.EXECUTION, message, _WORK_IS_DONE)
 
 
 def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
@@ -229,7 +229,7 @@ def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
         name, part = type(value).__name__, unfit_part(error)
         if part and part != f"a {name}":
             name = f"{name} (holding {part})"
-        raise Stopped(
+        raise StoppedError(
             Stage.FORMAT,
             ErrorKind.EXECUTION,
             phrase("`{tool}` ran, but gave a {name} that has no JSON form.", tool=tool, name=name),

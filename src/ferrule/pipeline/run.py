@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import DEFAULT_LIMITS, Limits, RawCall
 from ferrule.core.context import Session, ToolContext, try_first
-from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped, out_of_resources
+from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError, out_of_resources
 from ferrule.core.events import Done, Pending
 from ferrule.core.loops import sync_caller
 from ferrule.core.phrases import joined, phrase
@@ -116,7 +116,7 @@ class Runtime:
             while self._closers:
                 await self._closers.pop()()
 
-    def seeing(
+    def with_tools(
         self, tools: ToolSource, *, ask: Asker | None = None, listener: Callable[[CallEvent], None] | None = None
     ) -> Runtime:
         """The same runtime for a caller with other tools, as an agent's filter leaves them; others do not exist for it.
@@ -137,7 +137,7 @@ class Runtime:
         view.tools = tools
         return view
 
-    def serving(
+    def for_remote_call(
         self,
         policy: Policy,
         calls: CallPort,
@@ -211,7 +211,7 @@ class Runtime:
                 result = await self._between_hooks(call)
             else:
                 result = await self._carry_out(call)
-        except Stopped as stopped:
+        except StoppedError as stopped:
             result = _stop(call, stopped)
         except asyncio.CancelledError:
             await self._end_cancelled(call, perf_counter() - began)
@@ -259,8 +259,9 @@ class Runtime:
         return run_and_wait(start, "run_sync" if parent is None else "call_sync", parent)
 
     def build(self, call: RawCall, tool: Tool[Any] | None = None) -> Invocation:
-        """Look a call up and validate it without running it; raises `Stopped`. `tool` is what it names, where that was
-        looked up just now.
+        """Look a call up and validate it without running it; raises `StoppedError`.
+
+        `tool` is what it names, where that was looked up just now.
         """
         return validate(lookup(self.tools, call) if tool is None else tool, call, self.limits)
 
@@ -289,7 +290,7 @@ class Runtime:
         return self._run(ready, self._built)
 
     def refuse(
-        self, call: RawCall, why: Stopped, *, session: Session | None = None, parent: ToolContext | None = None
+        self, call: RawCall, why: StoppedError, *, session: Session | None = None, parent: ToolContext | None = None
     ) -> Coroutine[Any, Any, ToolResult]:
         """Give a call its result without running it, on the record."""
 
@@ -314,7 +315,7 @@ class Runtime:
         raw, record = call.raw, call.record
         try:
             tool = lookup(self.tools, raw)
-        except Stopped as stopped:
+        except StoppedError as stopped:
             self._recording.tell("looked_up", raw, call.session, found=False)
             if self._mcp_servers and not self._closers:
                 stopped.suggestion = "The MCP servers of this Runtime run inside `async with` only; enter it first."
@@ -332,7 +333,7 @@ class Runtime:
     async def _end_cancelled(self, call: Call, duration: float) -> None:
         """Record and announce a call whose caller was cancelled; a slow recorder gets a short while."""
         raw, record = call.raw, call.record
-        stopped = Stopped(
+        stopped = StoppedError(
             Stage.EXECUTE,
             ErrorKind.CANCELLED,
             joined(" ", [phrase("`{name}` did not finish.", name=raw.name), phrase("It was cancelled.")]),
@@ -350,7 +351,7 @@ class Runtime:
         """Stages three to six of the call as the hooks leave it; what the record says of the input is what ran."""
         asked = call.invocation
 
-        def validated(changed: RawCall) -> Invocation | Stopped:
+        def validated(changed: RawCall) -> Invocation | StoppedError:
             return attempt(validate, asked.tool, changed, self.limits)
 
         words = await self.hooks.before(call, validated)
@@ -396,7 +397,7 @@ class Runtime:
                 emitter.close()
         try:
             result = format_value(invocation, value, self.limits)
-        except Stopped:
+        except StoppedError:
             raise
         except Exception as error:
             raise unformattable(tool.name, error) from error
@@ -416,7 +417,7 @@ class Runtime:
         tool, parent = call.invocation.tool, call.parent
         lineage = parent.lineage if parent is not None else ()
         if len(lineage) >= self.limits.nesting:
-            raise Stopped(
+            raise StoppedError(
                 Stage.EXECUTE,
                 ErrorKind.EXECUTION,
                 phrase("`{name}` was not run: tools called tools {count} deep.", name=tool.name, count=len(lineage)),
@@ -532,7 +533,7 @@ def _own_time(record: CallRecord, whole: float) -> float:
     return max(0.0, whole - record.waited - record.queued)
 
 
-def _stop(call: Call, stopped: Stopped) -> ToolResult:
+def _stop(call: Call, stopped: StoppedError) -> ToolResult:
     """The result of a call that ended early, and what the record says of it."""
     raw, record = call.raw, call.record
     if not isinstance(record.tool, str):  # pyright: ignore[reportUnnecessaryIsInstance] - models send anything
@@ -555,8 +556,8 @@ def _session_for(tools: ToolSource) -> Session:
     return Session(workspace=folders.pop()) if folders else Session()
 
 
-def _undescribed(call: RawCall, error: DefinitionError) -> Stopped:
-    return Stopped(
+def _undescribed(call: RawCall, error: DefinitionError) -> StoppedError:
+    return StoppedError(
         Stage.AUTHORISE,
         ErrorKind.EXECUTION,
         phrase("The tool `{name}` cannot say what this call would do, so it was not run.", name=call.name),
@@ -565,8 +566,8 @@ def _undescribed(call: RawCall, error: DefinitionError) -> Stopped:
     )
 
 
-def _inside_itself(tool: Tool[Any]) -> Stopped:
-    return Stopped(
+def _inside_itself(tool: Tool[Any]) -> StoppedError:
+    return StoppedError(
         Stage.EXECUTE,
         ErrorKind.EXECUTION,
         phrase(
@@ -577,8 +578,8 @@ def _inside_itself(tool: Tool[Any]) -> Stopped:
     )
 
 
-def _broken(call: RawCall, error: Exception, session: Session) -> Stopped:
-    return Stopped(
+def _broken(call: RawCall, error: Exception, session: Session) -> StoppedError:
+    return StoppedError(
         Stage.AUTHORISE,
         ErrorKind.UNKNOWN,
         phrase(

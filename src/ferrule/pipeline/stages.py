@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ferrule.core.errors import Stopped
+from ferrule.core.errors import StoppedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,11 +20,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def attempt(stage: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | Stopped:
+def attempt(stage: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | StoppedError:
     """What a stage returns, or why it stops: for code that looks ahead of a call instead of running it."""
     try:
         return stage(*args, **kwargs)
-    except Stopped as stopped:
+    except StoppedError as stopped:
         return stopped
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ferrule import NameTaken, Tool
+from ferrule import NameTakenError, Tool
 from ferrule.plugins.drafts import FOLDER, AgreedDrafts
 from ferrule.plugins.plugin import BrokenModule, Plugin, is_tool_class, reason_of, tools_in
 from ferrule.plugins.tools_folder import KEPT, ToolsFolder
@@ -156,7 +156,7 @@ class FolderTools:
                 continue
             try:
                 self._register(key, tool)
-            except NameTaken:
+            except NameTakenError:
                 broken.append(name_taken(tool, path, holder_of(tool.name, self._registry)))
         for name, version in self._mine.keys() - wanted.keys():
             gone = self._mine.pop((name, version))

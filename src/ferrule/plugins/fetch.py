@@ -10,7 +10,7 @@ from typing import Any, cast
 from urllib.parse import urlencode, urlsplit
 
 from ferrule import ErrorKind, __version__
-from ferrule.extension import Fetched, FetchError, MissingExtra, is_local, phrase
+from ferrule.extension import Fetched, FetchError, MissingExtraError, is_local, phrase
 from ferrule.extension import fetch as bounded_fetch
 from ferrule.plugins.manifest import as_object
 from ferrule.plugins.signed_index import MarketError
@@ -51,7 +51,7 @@ def fetch(url: str, most: int, seconds: float = _SECONDS) -> bytes:
     try:
         import httpx2
     except ImportError:
-        raise MissingExtra(phrase("Using a market"), "plugins") from None
+        raise MissingExtraError(phrase("Using a market"), "plugins") from None
     try:
         found = asyncio.run(_fetched(url, most, seconds))
     except FetchError as error:

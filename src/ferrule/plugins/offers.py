@@ -17,7 +17,7 @@ from urllib.parse import urljoin
 from pydantic import ValidationError
 
 from ferrule import ErrorKind
-from ferrule.extension import MissingExtra, locked, nearest, phrase, write_json
+from ferrule.extension import MissingExtraError, locked, nearest, phrase, write_json
 from ferrule.extension.hosting import edits, without_twins
 from ferrule.plugins.fetch import registry_page
 from ferrule.plugins.manifest import Needs, as_object
@@ -212,7 +212,7 @@ def _age(offer: PluginOffer) -> tuple[Any, ...]:
     try:
         from packaging.version import InvalidVersion, Version
     except ImportError:
-        raise MissingExtra(phrase("Using a market"), "plugins") from None
+        raise MissingExtraError(phrase("Using a market"), "plugins") from None
     published = offer.published_at.timestamp() if offer.published_at else 0.0
     try:
         version = Version(offer.version)

@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 import ferrule
 from ferrule import ErrorKind, ToolError
-from ferrule.extension import LineReader, MissingExtra, TooLong, cut, phrase, said_by, take_stdout
+from ferrule.extension import LineReader, MissingExtraError, TooLong, cut, phrase, said_by, take_stdout
 from ferrule.extension.hosting import dangers_of, tool_name, translated
 from ferrule.plugins.consent import (
     NotAgreed,
@@ -227,10 +227,10 @@ class ActionProblem(Exception):  # noqa: N818 - reads as what it says
         self.kind = kind
 
 
-def problem_in(language: str, error: ToolError | MissingExtra) -> ActionProblem:
+def problem_in(language: str, error: ToolError | MissingExtraError) -> ActionProblem:
     """An error of the layers below in the words of whoever asked."""
     said = words_in(language)
-    if isinstance(error, MissingExtra):
+    if isinstance(error, MissingExtraError):
         return ActionProblem(translated(said_by(error), said), "", ErrorKind.EXECUTION)
     return ActionProblem(translated(error.message, said), translated(error.suggestion or "", said), error.kind)
 
@@ -314,7 +314,7 @@ def _main() -> None:
     try:
         done = _ACTIONS[asked["action"]](**asked["given"])
         answer: dict[str, Any] = {"done": _worded(done, words_in(language))}
-    except (ToolError, MissingExtra) as error:
+    except (ToolError, MissingExtraError) as error:
         problem = problem_in(language, error)
         answer = {"problem": [problem.message, problem.suggestion, problem.kind]}
     except KeyboardInterrupt:

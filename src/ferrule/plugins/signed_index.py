@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from ferrule import ErrorKind, ToolError
-from ferrule.extension import MissingExtra, phrase, write_new
+from ferrule.extension import MissingExtraError, phrase, write_new
 from ferrule.plugins.manifest import Needs, PluginName, PluginVersion, ShortText, ToolKind, first_problem
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def _cryptography() -> tuple[Any, Any, Any]:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
-        raise MissingExtra(phrase("Using a market"), "plugins") from None
+        raise MissingExtraError(phrase("Using a market"), "plugins") from None
     return exceptions, ed25519, serialization
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
-from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.phrases import phrase
 from ferrule.policy.commands.parts import Analysis
 from ferrule.policy.rules import About
@@ -77,7 +77,7 @@ class Requests:
                 commands.append(self.understood(name))
             elif scheme == "path":
                 if "\0" in name:  # the system would refuse it in words that nobody can act on
-                    raise Stopped(
+                    raise StoppedError(
                         Stage.AUTHORISE,
                         ErrorKind.VALIDATION,
                         phrase("The path contains a NUL byte."),

@@ -23,21 +23,21 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class OwnedFolder:
-    """A new folder in `above`, held until it is closed or the process ends. What killed ones left is removed first."""
+    """A new folder in `parent`, held until it is closed or the process ends. What killed ones left is removed first."""
 
-    def __init__(self, above: Path | None = None, *, prefix: str = "session-", mode: int = 0o700) -> None:
-        if above is None:
-            above = Path(tempfile.gettempdir())
+    def __init__(self, parent: Path | None = None, *, prefix: str = "session-", mode: int = 0o700) -> None:
+        if parent is None:
+            parent = Path(tempfile.gettempdir())
         else:
-            above.mkdir(mode=0o700, parents=True, exist_ok=True)
-        above = Path(os.path.realpath(above))
+            parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        parent = Path(os.path.realpath(parent))
         self._held = -1
         while self._held < 0:
             # One at a time: whoever sweeps must not take one for a dead one's that is not held yet.
-            with locked(above, _PATIENCE) as alone:  # not for ever: another may keep it locked
+            with locked(parent, _PATIENCE) as alone:  # not for ever: another may keep it locked
                 if alone:
-                    _sweep(above, prefix)
-                self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=above))
+                    _sweep(parent, prefix)
+                self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
                 self._hold(mode)
 
     def _hold(self, mode: int) -> None:

@@ -18,7 +18,7 @@ from itertools import accumulate
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.errors import ErrorKind, MissingExtra, Stopped, ToolError
+from ferrule.core.errors import ErrorKind, MissingExtraError, StoppedError, ToolError
 from ferrule.core.shown_text import one_line
 from ferrule.core.tool import description_of
 from ferrule.pipeline.execute import ToolFailed
@@ -302,7 +302,7 @@ class SpanTracer:
         try:
             from opentelemetry import trace
         except ImportError:
-            raise MissingExtra("OpenTelemetry", "telemetry") from None
+            raise MissingExtraError("OpenTelemetry", "telemetry") from None
         self._trace = trace
         self._tracer = trace.get_tracer(_SCOPE, tracer_provider=tracer_provider)
         self._content = content
@@ -389,7 +389,7 @@ class MetricsRecorder:
         try:
             from opentelemetry import metrics
         except ImportError:
-            raise MissingExtra("OpenTelemetry", "telemetry") from None
+            raise MissingExtraError("OpenTelemetry", "telemetry") from None
         meter = metrics.get_meter(_SCOPE, meter_provider=meter_provider)
 
         def histogram(name: str, words: str) -> Any:
@@ -445,7 +445,7 @@ class MetricsRecorder:
 def _error_type(error: BaseException) -> str:
     if isinstance(error, ToolFailed):
         error = error.cause
-    if isinstance(error, (ToolError, Stopped)):
+    if isinstance(error, (ToolError, StoppedError)):
         return error.kind.value
     if isinstance(error, TimeoutError):
         return ErrorKind.TIMEOUT.value

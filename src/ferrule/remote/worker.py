@@ -16,11 +16,11 @@ from pydantic_core import to_json
 from ferrule.core.loops import start_task
 from ferrule.core.phrases import phrase
 from ferrule.remote.job import RemoteJob
-from ferrule.remote.link import CLAIM_SECONDS, NOBODY, RUNNING, NotReached, no_stream
+from ferrule.remote.link import CLAIM_SECONDS, NOBODY, RUNNING, NotReachedError, no_stream
 from ferrule.remote.offers import definition_of
 from ferrule.remote.roster import Announcement, holds, real_path
 from ferrule.remote.sessions import WorkerSessions
-from ferrule.remote.wire import RemoteProblem, calls_stream, digest_of, read_call, seal, subject_token, unsigned
+from ferrule.remote.wire import RemoteError, calls_stream, digest_of, read_call, seal, subject_token, unsigned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -261,7 +261,7 @@ class PoolWorker:
         body = {"stream_name": stream, "config": config, "action": ""}
         try:
             told = await self.link.api(f"CONSUMER.CREATE.{stream}.{consumer}.{source.subject}", body, timeout=5)
-        except NotReached:
+        except NotReachedError:
             told = {"error": {"description": "no answer"}}
         if "error" in told:
             return str(told["error"].get("description"))
@@ -284,13 +284,13 @@ class PoolWorker:
             await asyncio.sleep(_FIND_SECONDS)
             missing = 0 if await self._find_calls() else missing + 1
             if missing > 1:  # better to end, and be started again, than to wait for what nobody can send
-                raise RemoteProblem(no_stream(self.pool))
+                raise RemoteError(no_stream(self.pool))
             for source in [one for one in self._sources.values() if not one.made]:
                 await self._make_consumer(source)
 
     async def _find_calls(self) -> bool:
         """Find tenants that have calls here, also where their hint was not heard; False where there is no queue."""
-        with suppress(NotReached):
+        with suppress(NotReachedError):
             told = await self.link.api(
                 f"STREAM.INFO.{calls_stream(self.pool)}", {"subjects_filter": f"call.{self.pool}.>"}
             )
@@ -382,7 +382,7 @@ class PoolWorker:
                     source.gone, source.made = 0.0, False
                     self.spawn(self._make_consumer(source))
             if self.link.is_closed:
-                raise RemoteProblem(phrase("The NATS server closed the connection: {why}.", why=self.link.last_error))
+                raise RemoteError(phrase("The NATS server closed the connection: {why}.", why=self.link.last_error))
             self._fill()
 
     async def _give_back(self, message: Any, delay: float = 0.0) -> None:
@@ -396,9 +396,9 @@ class PoolWorker:
         job: RemoteJob | None = None
         try:
             job = await self._claimed(message)
-        except NotReached:
+        except NotReachedError:
             logger.info("A call could not be claimed; the server gives it to somebody again")
-        except RemoteProblem as problem:
+        except RemoteError as problem:
             logger.warning("A call was refused: %s", problem)
             await self.link.tell(message.reply, b"+TERM")
             with suppress(ValueError):
@@ -418,7 +418,7 @@ class PoolWorker:
         self._fill()
 
     async def _claimed(self, message: Any) -> RemoteJob | None:
-        """The call with its claim, ready to run; None where it is not ours to run. Raises `RemoteProblem` to refuse."""
+        """The call with its claim, ready to run; None where it is not ours to run. Raises `RemoteError` to refuse."""
         call = await self._verified(message)
         if call is None:
             return None
@@ -426,7 +426,7 @@ class PoolWorker:
             await self._give_back(message, _SKIP_SECONDS)
             return None
         if call.bound and not (self.workspace and holds(self.workspace, real_path(call.workspace))):
-            raise RemoteProblem(f"This worker does not have the workspace {call.workspace}.")
+            raise RemoteError(f"This worker does not have the workspace {call.workspace}.")
         if not await self._is_there(call):
             await self._give_back(message, self.link.lease / 2)  # until it is too old
             return None
@@ -480,15 +480,15 @@ class PoolWorker:
             logger.warning("A message that is no call was dropped: %s", error)
             return None
         if (who := self.link.key.verify(message.data)) is None:
-            raise RemoteProblem("Its caller's key is not among those that the worker trusts (`remote.trusted`).")
+            raise RemoteError("Its caller's key is not among those that the worker trusts (`remote.trusted`).")
         place, answers = [self.pool, subject_token(call.tenant)], call.reply.split(".")
         if call.subject != message.subject or call.pool != self.pool or message.subject.split(".")[1:3] != place:
-            raise RemoteProblem("It was sent to a place that it was not signed for.")
+            raise RemoteError("It was sent to a place that it was not signed for.")
         if answers != ["reply", *place, who, *answers[4:5], call.uid] or not (answers[4] + call.uid).isalnum():
-            raise RemoteProblem("It wants its answers at a place that is not its caller's.")
+            raise RemoteError("It wants its answers at a place that is not its caller's.")
         age = await self.link.now(self.pool) - call.issued
         if not -_FUTURE_SECONDS < age <= call.valid:
-            raise RemoteProblem("It is too old, or from the future.")
+            raise RemoteError("It is too old, or from the future.")
         return call
 
     async def _is_there(self, call: RemoteCall) -> bool:
@@ -499,7 +499,7 @@ class PoolWorker:
             return True
         try:
             await self.link.ask(f"{caller}._", b"?", timeout=self.link.lease / 4)
-        except NotReached:
+        except NotReachedError:
             return False
         if len(self._callers) > 1000:
             self._callers.clear()

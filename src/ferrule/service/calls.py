@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sqlalchemy import select, update
 
 from ferrule.core.call import RawCall
-from ferrule.core.errors import DefinitionError, Stopped
+from ferrule.core.errors import DefinitionError, StoppedError
 from ferrule.core.events import Done, Pending
 from ferrule.core.loops import LateTimers
 from ferrule.core.tool import Invocation
@@ -233,7 +233,7 @@ class Calls:
             approval = decision = None
             if isinstance(prepared, Invocation):
                 # The pipeline meets what goes wrong here again, and words it.
-                with suppress(DefinitionError, Stopped):
+                with suppress(DefinitionError, StoppedError):
                     decision = allowed.policy.decide(prepared, seat.session)
                 if decision is not None and decision.verdict is Verdict.ASK:
                     approval = await self._question(live, allowed, seat, prepared, decision)
@@ -293,7 +293,7 @@ class Calls:
 
     def _prepare(
         self, live: LiveCall, allowed: Allowed, seat: Seat, tool: Tool[Any] | None, *, is_on: bool = False
-    ) -> tuple[RawCall, Invocation | Stopped | None]:
+    ) -> tuple[RawCall, Invocation | StoppedError | None]:
         """The first two stages, so that what asks can be stored before anything runs. `is_on`: the tool was looked up
         just now, among those that the call sees.
         """
@@ -301,13 +301,13 @@ class Calls:
         if live.answer is None and tool is not None and not self.sessions.has_hooks and not can_speak(tool):
             live.runtime = seat.view  # it says nothing and asks nothing while it runs
         else:
-            live.runtime = seat.runtime.seeing(
+            live.runtime = seat.runtime.with_tools(
                 allowed.tools, ask=lambda question: self.approvals.ask(live, question), listener=live.hear
             )
         call = raw_call(row)
         try:
             prepared = live.runtime.build(call, tool if is_on else None)
-        except Stopped as stopped:
+        except StoppedError as stopped:
             return call, stopped
         except Exception:  # noqa: BLE001 - a tool's own fault, which the pipeline meets again and words
             return call, None
@@ -326,7 +326,7 @@ class Calls:
                 return None
             preview = await foreseen(prepared, seat.session)
             question = question_of(prepared, decision, allowed.policy, seat.session, preview)
-        except (DefinitionError, Stopped):  # the pipeline meets it again and words it: nobody is asked in vain
+        except (DefinitionError, StoppedError):  # the pipeline meets it again and words it: nobody is asked in vain
             return None
         return self.approvals.new_row(live.row, prepared, question)
 
@@ -356,7 +356,7 @@ class Calls:
     # Running
 
     async def _run(
-        self, live: LiveCall, seat: Seat, call: RawCall, prepared: Invocation | Stopped | None,
+        self, live: LiveCall, seat: Seat, call: RawCall, prepared: Invocation | StoppedError | None,
         decision: Decision | None = None, final: str | None = None,
     ) -> None:  # fmt: skip
         """Take a call to its end. `decision` is what was decided about it just now; `final` is how it ends if that is
@@ -534,7 +534,7 @@ class Calls:
             asking = by_id.get(question.invocation.call_id) or lives[0]
             return await self.approvals.ask(asking, question)
 
-        runtime = seat.runtime.seeing(allowed.tools, ask=ask, listener=hear)
+        runtime = seat.runtime.with_tools(allowed.tools, ask=ask, listener=hear)
         for live in lives:
             live.runtime = runtime
         raw = [raw_call(live.row) for live in lives]

@@ -24,7 +24,7 @@ from sqlalchemy import delete, insert, select
 
 from ferrule.core.call import MOST_LINES
 from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.events import Partial, Progress
+from ferrule.core.events import PartialOutput, Progress
 from ferrule.core.result import ErrorInfo, ToolResult
 from ferrule.core.shown_text import shown
 from ferrule.mcp_server.asking import (
@@ -372,7 +372,7 @@ class ServiceSession(ClientSession):
         if event["type"] == "call.progress":
             told: CallEvent = Progress(running.call.id, name, data["done"], data["total"], data["message"] or "")
         else:
-            told = Partial(running.call.id, name, data["content"])
+            told = PartialOutput(running.call.id, name, data["content"])
         for listener in list(self._listeners):
             listener(told)
 

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import delete, insert, select, update
 
 from ferrule.core.http_fetch import Fetched, FetchError, fetch
-from ferrule.process.references import MissingValue, read_reference
+from ferrule.process.references import MissingValueError, read_reference
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.documents import approval_document
 from ferrule.service.tables import approvals, deliveries
@@ -194,7 +194,7 @@ class Webhooks:
             if found is not None and receiver is not None:
                 try:
                     why = await self._send(receiver, one.message, self._body(found))
-                except (FetchProblem, MissingValue) as problem:
+                except (FetchProblem, MissingValueError) as problem:
                     why = str(problem)
             pause = 0.0
             if why and one.tries + 1 >= _TRIES:

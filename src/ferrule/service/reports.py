@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sqlalchemy import or_, select
 
 from ferrule.core.call import RawCall
-from ferrule.core.errors import DefinitionError, Stopped
+from ferrule.core.errors import DefinitionError, StoppedError
 from ferrule.policy.explain import explain
 from ferrule.records.row import CONTENT
 from ferrule.service import directory
@@ -219,10 +219,10 @@ async def _verdict(
     sessions = request.service.sessions
     seat = await sessions.seat(principal, allowed, None, new_id(), allowed.role_for(tool))
     try:
-        prepared = seat.runtime.seeing(allowed.tools).build(RawCall(tool.name, said.arguments))
+        prepared = seat.runtime.with_tools(allowed.tools).build(RawCall(tool.name, said.arguments))
         prepared.session = seat.session
         found = explain(allowed.policy, prepared, seat.session)
-    except Stopped as stopped:
+    except StoppedError as stopped:
         raise RequestProblem(422, "invalid", stopped.message, suggestion=stopped.suggestion) from None
     except DefinitionError as error:
         raise RequestProblem(422, "invalid", str(error)) from None

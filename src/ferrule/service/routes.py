@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
-from ferrule.core.errors import MissingExtra
+from ferrule.core.errors import MissingExtraError
 from ferrule.core.tool import description_of
 from ferrule.dialects import KNOWN, Exporter
 from ferrule.records import CONTENT_TYPE
@@ -300,7 +300,7 @@ async def decide_approval(request: ServiceRequest) -> Response:
 async def serve_mcp(request: ServiceRequest) -> Response:
     try:
         endpoint = await request.service.mcp()
-    except MissingExtra as missing:
+    except MissingExtraError as missing:
         raise RequestProblem(501, "no_mcp", str(missing)) from None
     return await endpoint.answer(request)
 

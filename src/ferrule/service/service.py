@@ -17,7 +17,7 @@ from ferrule.app.mcp_servers import known_servers
 from ferrule.app.settings import AuditSettings, EntitySettings, tool_folders, without_accounts
 from ferrule.core.call import Limits
 from ferrule.core.context import Environment
-from ferrule.core.errors import MissingExtra
+from ferrule.core.errors import MissingExtraError
 from ferrule.core.files import locked
 from ferrule.plugins.plugin_files import lock_file
 from ferrule.policy import RulePolicy
@@ -329,7 +329,7 @@ class Service:
             except ModuleNotFoundError as error:
                 if (error.name or "").startswith("ferrule"):
                     raise
-                raise MissingExtra("MCP", "mcp") from error
+                raise MissingExtraError("MCP", "mcp") from error
             if self._mcp is None:
                 self._mcp = module.McpEndpoint(self)
         return self._mcp

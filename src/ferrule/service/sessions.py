@@ -192,7 +192,7 @@ class UserSessions:
         held.session.restrictions = allowed.policy.restrictions
         held.allowed = allowed
         held.runtime = self._new_runtime(allowed, held.session)
-        held.view = held.runtime.seeing(allowed.tools)
+        held.view = held.runtime.with_tools(allowed.tools)
 
     def _new_runtime(self, allowed: Allowed, session: Session) -> Runtime:
         return Runtime(

@@ -180,13 +180,13 @@ class Secrets:
 
     def fill(self, name: str) -> str:
         """A field of the account with its places filled in; a `ToolError` says which value is missing."""
-        from ferrule.extension import MissingValue
+        from ferrule.extension import MissingValueError
 
         secret = not next(one.repr for one in fields(self._account) if one.name == name)
         text: str = getattr(self._account, name)
         try:
             return self._variables.fill_secret(name, text) if secret else self._variables.fill(text)
-        except MissingValue as missing:
+        except MissingValueError as missing:
             raise ToolError(
                 phrase("`{field}` of this account cannot be filled in: {why}.", field=name, why=missing),
                 suggestion=phrase("Ask the user to set it, and to run `ferrule toolbox check`."),

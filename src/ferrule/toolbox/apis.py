@@ -17,7 +17,7 @@ from ferrule import (
     CallInfo,
     Description,
     ErrorKind,
-    InvalidParams,
+    InvalidParamsError,
     Session,
     ToolContext,
     ToolError,
@@ -331,7 +331,7 @@ def _tools_for_many(apis: Mapping[str, LoadedApi]) -> list[Tool[Any]]:
         try:
             operation = named(apis, params.api, "API").find(params.operation)
             SchemaParams(operation.id, operation.details.schema).load(json.dumps(params.arguments))
-        except InvalidParams as error:
+        except InvalidParamsError as error:
             return [replace(one, path=("arguments", *one.path)) for one in error.problems]
         except ToolError:
             return None

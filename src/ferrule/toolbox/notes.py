@@ -18,7 +18,7 @@ from ferrule.extension import (
     SECONDS_TO_CHANGE,
     Delete,
     Move,
-    PathProblem,
+    PathError,
     Text,
     Write,
     amount,
@@ -96,7 +96,7 @@ class _Desk:
         for one in vaults:
             try:
                 place = paths.locate(name)
-            except PathProblem:
+            except PathError:
                 break
             if "/" in given and one.inner(place.path) is not None:
                 return one, place
@@ -241,7 +241,7 @@ def _folder_in(vault: Vault, desk: _Desk, given: str) -> str:
         return below[0][: len(name) + 1]
     try:
         place = desk.files.paths.find(given)
-    except PathProblem:
+    except PathError:
         place = None
     if place is not None and place.path == vault.folder.path:
         return ""

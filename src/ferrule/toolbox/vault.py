@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule import ErrorKind, ToolError
-from ferrule.extension import Edit, PathProblem, Place, Text, decode, nearest, one_line, phrase, splice
+from ferrule.extension import Edit, PathError, Place, Text, decode, nearest, one_line, phrase, splice
 from ferrule.toolbox.markdown_note import MOST_CHARACTERS, Note, alike
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Vault:
             below = waiting.pop()
             try:
                 opened = self._paths.open(self.place(below) if below else self.folder, os.O_RDONLY | os.O_DIRECTORY)
-            except (OSError, PathProblem):
+            except (OSError, PathError):
                 continue  # gone meanwhile, or not ours to read
             try:
                 for name in os.listdir(opened):  # noqa: PTH208 - of an open folder
@@ -155,7 +155,7 @@ class Vault:
         """A note's bytes and text; None for what is too long, or no text, or gone."""
         try:
             data = self._paths.read(self.place(inner), MOST_CHARACTERS + 1)
-        except PathProblem:
+        except PathError:
             return None
         text = decode(data) if len(data) <= MOST_CHARACTERS else None
         return (data, text) if text is not None else None
@@ -218,7 +218,7 @@ def find_vaults(session: Session, paths: Paths, configured: Sequence[Path]) -> l
     for folder in configured:
         try:
             place = paths.find(str(folder))
-        except PathProblem as problem:
+        except PathError as problem:
             if problem.code == "outside":
                 raise ToolError(
                     phrase("The vault `{folder}` is outside the workspace.", folder=folder),
@@ -288,7 +288,7 @@ def _at_path(vault: Vault, paths: Paths, wanted: str) -> str | None:
     for name in (wanted, f"{wanted}.md"):
         try:
             inner = vault.inner(paths.locate(name).path)
-        except (PathProblem, OSError):
+        except (PathError, OSError):
             continue
         if inner is not None and inner in vault.dates and is_note(inner):
             return inner

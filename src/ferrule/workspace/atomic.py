@@ -24,7 +24,7 @@ from ferrule.core.files import (
 from ferrule.core.phrases import phrase
 from ferrule.pipeline.threads import seen_through
 from ferrule.workspace.confined import LeadsOut, open_beneath
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -120,7 +120,7 @@ def put_staged(paths: Paths, place: Place, temporary: str) -> None:
 
 def drop_staged(paths: Paths, place: Place, temporary: str) -> None:
     """Forget what was staged; it may be gone."""
-    with suppress(PathProblem), _folder_of(paths, place, make=False) as folder:
+    with suppress(PathError), _folder_of(paths, place, make=False) as folder:
         discard(temporary, folder)
 
 
@@ -135,7 +135,7 @@ def _write_beside(
             try:
                 before.give(opened, mode)
             except PermissionError:
-                raise PathProblem(
+                raise PathError(
                     "owner",
                     phrase("The file belongs to another user, and its owner would change."),
                     kind=ErrorKind.PERMISSION,
@@ -193,7 +193,7 @@ def _open_folder(paths: Paths, place: Place, *, make: bool = True) -> int:
         raise paths.outside(place.name) from None
     except NotADirectoryError:
         os.close(here)
-        raise PathProblem(
+        raise PathError(
             "folder", phrase("`{place}` cannot be written: a file is where a folder is needed.", place=place)
         ) from None
     except OSError as error:
@@ -210,17 +210,17 @@ def _attributes(place: Place, folder: int, *, through_hard_links: bool, over_lin
     if stat.S_ISLNK(found.st_mode) and over_link:
         return None
     if stat.S_ISLNK(found.st_mode):
-        raise PathProblem("changed", phrase("`{place}` has become a link, and was not written.", place=place))
+        raise PathError("changed", phrase("`{place}` has become a link, and was not written.", place=place))
     if not stat.S_ISREG(found.st_mode):
-        raise PathProblem("special", phrase("`{place}` is not a regular file, and was not written.", place=place))
+        raise PathError("special", phrase("`{place}` is not a regular file, and was not written.", place=place))
     if found.st_nlink > 1 and not through_hard_links:
         raise has_other_names(str(place), found.st_nlink)
     return Attributes.of(place.path.name, found, folder)
 
 
-def has_other_names(place: str, count: int) -> PathProblem:
+def has_other_names(place: str, count: int) -> PathError:
     """A file with hard links is not changed."""
-    return PathProblem(
+    return PathError(
         "hard_link",
         phrase(
             "`{place}` has {count} names (hard links), and the others may lie outside the workspace.",
@@ -259,10 +259,10 @@ def set_attributes(opened: int, kept: str) -> None:
                 raise
 
 
-def _failed(place: Place, error: OSError) -> PathProblem:
+def _failed(place: Place, error: OSError) -> PathError:
     why = (error.strerror or type(error).__name__).lower()
     kind = ErrorKind.PERMISSION if isinstance(error, PermissionError) else ErrorKind.EXECUTION
-    return PathProblem(
+    return PathError(
         "failed",
         phrase("`{place}` could not be written: {why}. It is as it was before.", place=place, why=why),
         kind=kind,

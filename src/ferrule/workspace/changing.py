@@ -10,7 +10,7 @@ from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
 from ferrule.workspace.atomic import writing
 from ferrule.workspace.files import MOST_EDITABLE, files_of
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import NO_FILE, Origin, Write
 from ferrule.workspace.texts.diff import diff_file, line_count
 from ferrule.workspace.texts.text import Text, decode, require_same_encoding
@@ -120,7 +120,7 @@ def _plan(files: Files, place: Place, given: str, make: Make, *, must_exist: boo
         if must_exist:
             files.paths.find(given)
         if given.endswith("/"):
-            raise PathProblem(
+            raise PathError(
                 "name",
                 phrase("`{given}` is the name of a folder.", given=given),
                 kind=ErrorKind.VALIDATION,
@@ -130,7 +130,7 @@ def _plan(files: Files, place: Place, given: str, make: Make, *, must_exist: boo
         before, text, expect = None, None, NO_FILE
     else:
         if found.st_size > MOST_EDITABLE:
-            raise PathProblem(
+            raise PathError(
                 "too_large",
                 phrase(
                     "`{place}` has {size} bytes; files over {most_editable} are not changed by this tool.",
@@ -157,11 +157,11 @@ def _current(paths: Paths, place: Place) -> bytes:
     """What a file holds now; raises where it cannot be read, as it may differ from what the caller has read."""
     try:
         return paths.read(place)
-    except PathProblem as problem:
+    except PathError as problem:
         if problem.code not in ("permission", "failed"):
             raise
         why = problem.message.rpartition(": ")[2].rstrip(".")
-        raise PathProblem(
+        raise PathError(
             "unverified",
             phrase(
                 "Whether `{place}` is still as you read it could not be verified, because it "
@@ -177,7 +177,7 @@ def _current(paths: Paths, place: Place) -> bytes:
 def require_text(place: str, text: Text | None) -> Text:
     """The text of a file, or words about why there is none."""
     if text is None:
-        raise PathProblem(
+        raise PathError(
             "binary",
             phrase("`{place}` is not a text file, and is not edited.", place=place),
             suggestion=phrase("Write the whole file, or change it with a command made for its type."),

@@ -12,7 +12,7 @@ from ferrule.core.access import Touch
 from ferrule.core.call import CallInfo
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.paths import Paths, with_home
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.tracker import Tracker, digest_of
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def opens_file(tool: str, *, write: bool = False) -> Callable[[Any, Session], Ca
     return describe
 
 
-def _settled(given: str, session: Session) -> tuple[str, PathProblem | None]:
+def _settled(given: str, session: Session) -> tuple[str, PathError | None]:
     """The path that scheduling and permission go by, and why a tool will refuse it whoever approves.
 
     Where a tool will refuse it, the path is the one that it would have led to.
@@ -132,7 +132,7 @@ def _settled(given: str, session: Session) -> tuple[str, PathProblem | None]:
     refusal = None
     try:
         return str(paths_of(session).locate(given).path), None
-    except PathProblem as problem:
+    except PathError as problem:
         refusal = problem if problem.code == "outside" else None
     except OSError:
         pass

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
 from ferrule.core.shown_text import JOINERS, hidden_in, quoted
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -111,8 +111,8 @@ def check_new_names(names: Iterable[str]) -> None:
             )
 
 
-def _refused(message: str, suggestion: str) -> PathProblem:
-    return PathProblem("name", message, kind=ErrorKind.VALIDATION, suggestion=suggestion)
+def _refused(message: str, suggestion: str) -> PathError:
+    return PathError("name", message, kind=ErrorKind.VALIDATION, suggestion=suggestion)
 
 
 def same_letters(name: str, among: Iterable[str]) -> list[str]:

@@ -25,7 +25,7 @@ from ferrule.workspace.names import (
     slips,
     unicode_form,
 )
-from ferrule.workspace.problems import PathProblem, failed, in_a_circle, mounted, only_read, outside, workspace_gone
+from ferrule.workspace.problems import PathError, failed, in_a_circle, mounted, only_read, outside, workspace_gone
 from ferrule.workspace.restrictions import KeptBack
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def require_regular(place: Place, found: os.stat_result) -> None:
     if stat.S_ISREG(found.st_mode):
         return
     if stat.S_ISDIR(found.st_mode):
-        raise PathProblem(
+        raise PathError(
             "directory",
             phrase("`{place}` is a directory, not a file.", place=place),
             suggestion=phrase("List it instead."),
@@ -65,7 +65,7 @@ def require_folder(paths: Paths, place: Place, suggestion: str) -> None:
         return
     if found is not None and not stat.S_ISREG(found.st_mode):
         raise _special(place, found.st_mode, phrase("Give a folder."))
-    raise PathProblem("file", phrase("`{place}` is a file, not a folder.", place=place), suggestion=suggestion)
+    raise PathError("file", phrase("`{place}` is a file, not a folder.", place=place), suggestion=suggestion)
 
 
 def require_file_or_folder(paths: Paths, place: Place) -> None:
@@ -75,9 +75,9 @@ def require_file_or_folder(paths: Paths, place: Place) -> None:
         raise _special(place, found.st_mode, phrase("Give a regular file or a folder."))
 
 
-def _special(place: Place, mode: int, suggestion: str) -> PathProblem:
+def _special(place: Place, mode: int, suggestion: str) -> PathError:
     kind = _SPECIAL.get(stat.S_IFMT(mode), phrase("not a regular file"))
-    return PathProblem(
+    return PathError(
         "special", phrase("`{place}` is {kind}, and is not opened.", place=place, kind=kind), suggestion=suggestion
     )
 
@@ -105,7 +105,7 @@ def mount_between(root: Path, path: Path) -> Path | None:
 # Nothing is at a path: what is near, so that the next try succeeds.
 
 
-def nothing_at(paths: Paths, given: str, place: Place) -> PathProblem:
+def nothing_at(paths: Paths, given: str, place: Place) -> PathError:
     """The problem of a path where nothing is, with the names that may be meant."""
     if "\\" in given and (other := _with_slashes(paths, given)):
         return _missing(
@@ -143,7 +143,7 @@ def nothing_at(paths: Paths, given: str, place: Place) -> PathProblem:
     )
 
 
-def _no_folder(paths: Paths, given: str, folder: Place) -> PathProblem:
+def _no_folder(paths: Paths, given: str, folder: Place) -> PathError:
     root = folder.root.path
     above = (one for one in folder.path.parents if one == root or root in one.parents)
     existing = next((one for one in above if _is_folder(paths, paths.beside(folder, one))), root)
@@ -174,12 +174,12 @@ def _with_slashes(paths: Paths, given: str) -> str | None:
     """A path as another system writes it, as it is written here, if there is something."""
     try:
         return paths.from_here(paths.find(given.replace("\\", "/")).path)
-    except PathProblem:
+    except PathError:
         return None
 
 
-def _missing(message: str, suggestion: str, close: list[str] | None = None) -> PathProblem:
-    return PathProblem(
+def _missing(message: str, suggestion: str, close: list[str] | None = None) -> PathError:
+    return PathError(
         "missing", message, kind=ErrorKind.NOT_FOUND, suggestion=suggestion, details={"nearest": close or []}
     )
 
@@ -385,7 +385,7 @@ class Paths:
         """The names in a folder, in order and not without end; none where it cannot be read."""
         try:
             opened = self.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        except (OSError, PathProblem):
+        except (OSError, PathError):
             return []
         try:
             return sorted(os.listdir(opened))[:_MOST_NAMES]  # noqa: PTH208 - of an open folder
@@ -458,7 +458,7 @@ class Paths:
 
     # Words
 
-    def outside(self, given: str) -> PathProblem:
+    def outside(self, given: str) -> PathError:
         folders = phrase("the workspace")
         for root in self.roots[1:]:
             folders = phrase("{folders}, or inside `{path}`", folders=folders, path=root.path)

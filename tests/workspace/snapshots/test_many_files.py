@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ferrule.workspace.paths import Paths
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Delete, Step, Write
 from ferrule.workspace.snapshots.history import History
 from ferrule.workspace.tracker import digest
@@ -84,7 +84,7 @@ def test_one_that_changes_meanwhile_stops_all(tmp_path: Path) -> None:
         if position == 50:
             (workspace / "d0/60.txt").write_text("somebody else\n")
 
-    with pytest.raises(PathProblem, match="changed meanwhile"):
+    with pytest.raises(PathError, match="changed meanwhile"):
         history.apply(steps, before_each=interfere)
     assert contents(workspace) == {**before, "d0/60.txt": b"somebody else\n"}
     assert not (workspace / "made").exists()

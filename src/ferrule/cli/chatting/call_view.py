@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ferrule.agent.agent_events import CallAsked
     from ferrule.cli.chatting.screen import Screen
     from ferrule.core.call import RawCall
-    from ferrule.core.events import Partial, Progress
+    from ferrule.core.events import PartialOutput, Progress
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
 
@@ -167,7 +167,7 @@ class CallView:
         self._output = OutputTail()
         self._progress = ""
 
-    def partial(self, event: Partial) -> None:
+    def partial(self, event: PartialOutput) -> None:
         if self._shows_output and isinstance(event.content, str):
             self._output.feed(event.content)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ferrule.agent.agent_events import Answered, Ending, TurnEnded
 from ferrule.agent.conversation import Conversation, said_by_user
-from ferrule.agent.saved_sessions import SavedSession, SessionProblem, listed
+from ferrule.agent.saved_sessions import SavedConversation, SavedConversationError, listed
 from ferrule.app.assistant import build_assistant, model_for, resume
 from ferrule.app.settings import sessions_folder
 from ferrule.cli.chatting.call_view import shows_output
@@ -67,7 +67,7 @@ class ChatAssistant:
         return self.app.runtime.session.id
 
     @property
-    def saved(self) -> SavedSession | None:
+    def saved(self) -> SavedConversation | None:
         """The conversation's file; None where nothing is saved."""
         return self._built.saved
 
@@ -76,21 +76,21 @@ class ChatAssistant:
         session, name = self.app.runtime.session, uuid.uuid4().hex
         saved = None
         if self.app.settings.assistant.save:
-            saved = SavedSession(sessions_folder(), name, session.workspace, self.agent.model.name)
+            saved = SavedConversation(sessions_folder(), name, session.workspace, self.agent.model.name)
         self._enter(name, saved, Conversation(journal=saved))
 
     def resume(self, named: str = "") -> None:
-        """Go on with a saved conversation: the one named, or the last but this; raises `SessionProblem`."""
+        """Go on with a saved conversation: the one named, or the last but this; raises `SavedConversationError`."""
         others = [one.id for one in self.sessions() if one.id != self.id]
         if not named and not others:
-            raise SessionProblem(_("No other conversation is saved for this folder."))
+            raise SavedConversationError(_("No other conversation is saved for this folder."))
         if named and self.id.startswith(named):
             return
         found = resume(self.app.runtime.session.workspace, named or others[0])
         if found is not None:
             self._enter(found.saved.id, found.saved, found.conversation)
 
-    def _enter(self, name: str, saved: SavedSession | None, conversation: Conversation) -> None:
+    def _enter(self, name: str, saved: SavedConversation | None, conversation: Conversation) -> None:
         if self._built.saved is not None and self._built.saved is not saved:
             self._built.saved.close()
         self._built.saved = saved
@@ -113,7 +113,9 @@ class ChatAssistant:
         copy = Conversation(now.messages, usage=now.usage, turn=now.turn)
         saved = None
         if self.app.settings.assistant.save:
-            saved = SavedSession(sessions_folder(), name, self.app.runtime.session.workspace, self.agent.model.name)
+            saved = SavedConversation(
+                sessions_folder(), name, self.app.runtime.session.workspace, self.agent.model.name
+            )
             saved.take_over(copy)
         self._enter(name, saved, copy)
 

@@ -12,7 +12,7 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 from ferrule.agent.conversation import said_by_user, turn_starts
-from ferrule.agent.saved_sessions import SessionProblem
+from ferrule.agent.saved_sessions import SavedConversationError
 from ferrule.cli.chatting.answer_lines import AnswerLines
 from ferrule.cli.chatting.call_view import counted, label, todo_rows
 from ferrule.cli.chatting.picker import pick
@@ -71,7 +71,7 @@ async def resume_command(chat: Chat, rest: str) -> None:
     if not rest and chat.person.by_person:
         others = [one for one in chat.assistant.sessions() if one.id != chat.assistant.id]
         if not others:
-            raise SessionProblem(_("No other conversation is saved for this folder."))
+            raise SavedConversationError(_("No other conversation is saved for this folder."))
         chosen = await pick_session(chat.screen, chat.person, others)
         if chosen is None:
             return

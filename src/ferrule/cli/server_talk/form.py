@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from ferrule.cli.ask import AnswerLine
 from ferrule.cli.words import _
 from ferrule.core.elicitation import Elicited
-from ferrule.core.problems import InvalidParams
+from ferrule.core.problems import InvalidParamsError
 from ferrule.core.schema_params import SchemaParams
 from ferrule.core.secrets import is_secret_name
 from ferrule.core.shown_text import disguises, shown, shown_row
@@ -241,7 +241,7 @@ class Field:
 
         try:
             self.checked_by.load(to_json({self.name: value}))
-        except InvalidParams as invalid:
+        except InvalidParamsError as invalid:
             raise Misread(_("The server does not accept that: {why}").format(why=invalid.problems[0].message)) from None
 
 

@@ -14,7 +14,7 @@ from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.shown_text import cut_counted
 from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,14 +59,14 @@ _DIFFERENCES = {
 """What two texts may differ in and yet be found, by the name of the rung."""
 
 
-class EditProblem(PathProblem):
+class EditError(PathError):
     """An edit that was not made. `code` is a stable word: `identical`, `empty`, `nul`, `missing`, `several`, `misfit`,
     `notebook`.
     """
 
 
-def identical() -> EditProblem:
-    return EditProblem(
+def identical() -> EditError:
+    return EditError(
         "identical",
         phrase("The old and the new text are the same, so there is nothing to change."),
         kind=ErrorKind.VALIDATION,
@@ -74,8 +74,8 @@ def identical() -> EditProblem:
     )
 
 
-def empty() -> EditProblem:
-    return EditProblem(
+def empty() -> EditError:
+    return EditError(
         "empty",
         phrase("The old text is empty, so there is no place to change."),
         kind=ErrorKind.VALIDATION,
@@ -83,8 +83,8 @@ def empty() -> EditProblem:
     )
 
 
-def nul() -> EditProblem:
-    return EditProblem(
+def nul() -> EditError:
+    return EditError(
         "nul",
         phrase("The new text contains a NUL character, and text files have none. Nothing was changed."),
         kind=ErrorKind.VALIDATION,
@@ -92,7 +92,7 @@ def nul() -> EditProblem:
     )
 
 
-def several(lines: Sequence[int], rung: str, *, every: bool = False) -> EditProblem:
+def several(lines: Sequence[int], rung: str, *, every: bool = False) -> EditError:
     """More than one place fits; `lines` are the numbers of their first lines. `every`: `replace_all` takes them all."""
     how = phrase(", differences in {what} aside", what=_DIFFERENCES.get(rung, rung))
     if rung == "exact":
@@ -111,7 +111,7 @@ def several(lines: Sequence[int], rung: str, *, every: bool = False) -> EditProb
         way = phrase("Add lines before or after it until it is found once, or set `replace_all` to change every one.")
     else:
         way = phrase("Add lines before or after it until it is found once.")
-    return EditProblem(
+    return EditError(
         "several",
         message,
         suggestion=way,
@@ -119,9 +119,9 @@ def several(lines: Sequence[int], rung: str, *, every: bool = False) -> EditProb
     )
 
 
-def misfit(line: int, reason: str, shown: str, suggestion: str) -> EditProblem:
+def misfit(line: int, reason: str, shown: str, suggestion: str) -> EditError:
     """One place fits, and yet what should stand there is not certain."""
-    return EditProblem(
+    return EditError(
         "misfit",
         phrase(
             "The old text fits on line {line}, but {reason}. Nothing was changed.\n\n{shown}",
@@ -134,9 +134,9 @@ def misfit(line: int, reason: str, shown: str, suggestion: str) -> EditProblem:
     )
 
 
-def in_edit(number: int, count: int, problem: EditProblem) -> EditProblem:
+def in_edit(number: int, count: int, problem: EditError) -> EditError:
     """The same problem, told as that of one edit among several."""
-    return EditProblem(
+    return EditError(
         problem.code,
         joined(
             " ", [phrase("Edit {n} of {count} failed, so no edit was made.", n=number, count=count), problem.message]
@@ -161,13 +161,13 @@ _MARKS = ("·␣▪", "→⇥↦", "␍↵␤", "⍽␢◦")
 _WORD = re.compile(r"\w{3,}")
 
 
-def missing(lines: TextLines, old: list[str]) -> EditProblem:
+def missing(lines: TextLines, old: list[str]) -> EditError:
     """The problem of a text that is nowhere, with the place that is nearest."""
     ends = len(old) - (len(old) > 1 and not old[-1])
     empty = next((offset for offset, line in enumerate(old[:ends]) if line.strip(BLANKS)), 0)
     first = _nearest(lines, old[empty:ends])
     if first is None:
-        return EditProblem(
+        return EditError(
             "missing",
             phrase("The old text is not in the file, nor anything like it."),
             kind=ErrorKind.NOT_FOUND,
@@ -188,7 +188,7 @@ def missing(lines: TextLines, old: list[str]) -> EditProblem:
         said = phrase("The empty lines at its start are not in the file.")
     nearest = phrase("The old text is not in the file. The nearest is on {where}.", where=where)
     shown = excerpt(lines, first, last - first, around=difference[0] if difference else first)
-    return EditProblem(
+    return EditError(
         "missing",
         joined("\n\n", [joined(" ", [nearest, said]), shown]),
         kind=ErrorKind.NOT_FOUND,

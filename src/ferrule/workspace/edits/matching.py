@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
 from ferrule.workspace.edits.edit_problems import (
-    EditProblem,
+    EditError,
     FoundText,
     Rung,
     empty,
@@ -330,7 +330,7 @@ _WHOLE_LINES = phrase("Give the old and the new text as whole lines, exactly as 
 
 
 def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> FoundText:
-    """Where `old` stands in `text` and what takes its place; raises `EditProblem` when that is not certain."""
+    """Where `old` stands in `text` and what takes its place; raises `EditError` when that is not certain."""
     if old[:1] == new[:1] == _MARK and old not in text:
         old, new = old[1:], new[1:]  # the byte order mark, which stands before the text
     if old.endswith("\r") and new.endswith("\r") and _is_half_an_ending(text, old):
@@ -553,7 +553,7 @@ def _span(place: MatchPlace, new: list[str]) -> Edit:
     return Edit(place.start, place.end, replacement)
 
 
-def _unclear(lines: TextLines, first: int, old: list[str], unclear: Unclear) -> EditProblem:
+def _unclear(lines: TextLines, first: int, old: list[str], unclear: Unclear) -> EditError:
     shown = excerpt(lines, first, len(old) - (len(old) > 1 and not old[-1]), around=first)
     return misfit(first + 1, unclear.reason, shown, unclear.suggestion or _WHOLE_LINES)
 

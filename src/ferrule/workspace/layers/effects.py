@@ -16,11 +16,11 @@ from ferrule.workspace.ignore_files import IgnoredPaths, is_made_again
 from ferrule.workspace.layers.git_files import git_effects
 from ferrule.workspace.layers.reading import look_again, opened_after, opened_before, pieces
 from ferrule.workspace.names import one_line
-from ferrule.workspace.problems import PathProblem, failed, only_read
+from ferrule.workspace.problems import PathError, failed, only_read
 from ferrule.workspace.snapshots.changes import Node, Side
 from ferrule.workspace.snapshots.content_store import linked_name
 from ferrule.workspace.snapshots.git_undo import is_object
-from ferrule.workspace.snapshots.history import NotAsBefore
+from ferrule.workspace.snapshots.history import NotAsBeforeError
 from ferrule.workspace.snapshots.tree_store import Known, difference
 from ferrule.workspace.texts.diff import FileDiff, diff_file
 from ferrule.workspace.texts.text import decode
@@ -290,7 +290,7 @@ def _named(opened: Callable[[LayerChange], AbstractContextManager[int]], change:
 def apply_layer(files: Files, changes: Sequence[LayerChange], origin: Origin | None = None) -> Group | None:
     """Make the changes of a layer in the workspace, as one group that can be undone; None when there are none.
 
-    Raises `PathProblem`, with nothing changed, where they cannot be made or the workspace has changed meanwhile.
+    Raises `PathError`, with nothing changed, where they cannot be made or the workspace has changed meanwhile.
     """
     if not changes:
         return None
@@ -318,7 +318,7 @@ class _Application:
                 raise only_read(shown)
             self._files.paths.kept.require_write(one.path, shown)
             if one.special:
-                raise PathProblem(
+                raise PathError(
                     "special",
                     phrase(
                         "`{place}` is {what}, which cannot be kept, so nothing was changed.",
@@ -348,7 +348,7 @@ class _Application:
         """
         stale = [one for one in self._changes if one.stale or not _is_same(one, look_again(one))]
         if stale:
-            raise NotAsBefore(*map(self._shown, stale))
+            raise NotAsBeforeError(*map(self._shown, stale))
 
     def _known(self, change: LayerChange, seen: Seen | None, side: Side) -> Known | None:
         """What stands at one side, with its digest; without one where only the mode changes, or it cannot be read."""

@@ -18,7 +18,7 @@ from ferrule.workspace.files import paths_of
 from ferrule.workspace.ignore_files import Ignored
 from ferrule.workspace.names import one_line
 from ferrule.workspace.paths import Place, require_folder
-from ferrule.workspace.problems import PathProblem, failed
+from ferrule.workspace.problems import PathError, failed
 from ferrule.workspace.restrictions import held_back_note
 from ferrule.workspace.searching.globs import glob_below, select
 from ferrule.workspace.searching.ripgrep import find_ripgrep, ripgrep, understand
@@ -192,7 +192,7 @@ class Walk:
             if entry.kind == "directory" and (depth is None or level + 1 < depth):
                 try:
                     inside = self.folder(entry.path)
-                except (OSError, PathProblem):
+                except (OSError, PathError):
                     self.denied += 1
                     continue
                 waiting += [(level + 1, one) for one in reversed(inside)]

@@ -17,7 +17,7 @@ from ferrule.core.result import Output
 from ferrule.workspace.files import MOST_EDITABLE
 from ferrule.workspace.names import about_names, amount, decoded, one_line
 from ferrule.workspace.paths import Place
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.searching.search import FileMatches  # noqa: TC001 - the schema of a result
 from ferrule.workspace.snapshots.changes import Write
 from ferrule.workspace.texts.diff import diff_file
@@ -122,7 +122,7 @@ def _read(paths: Paths, place: Place, file: FileOccurrences) -> bytes:
         if status.st_nlink > 1:
             raise Unfit("other hard links to it")
         data = paths.read(place)
-    except PathProblem as problem:
+    except PathError as problem:
         raise Unfit("outside the workspace" if problem.code == "outside" else "cannot be read") from None
     except OSError as error:
         raise Unfit((error.strerror or "cannot be read").lower()) from None
@@ -178,8 +178,8 @@ def apply(
     steps = [Write(file.place, file.after, expect=digest(file.before)) for file in changes]
     try:
         group = files.history.apply(steps, origin, before_each=before_each)
-    except PathProblem as problem:
-        raise PathProblem(
+    except PathError as problem:
+        raise PathError(
             problem.code,
             joined(
                 " ",
@@ -196,8 +196,8 @@ def apply(
     return group
 
 
-def _changed_meanwhile(name: str) -> PathProblem:
-    return PathProblem(
+def _changed_meanwhile(name: str) -> PathError:
+    return PathError(
         "changed",
         phrase("`{name}` changed while it was searched. Nothing was changed here.", name=name),
         suggestion=phrase("Try again. If another program keeps changing it, leave it out with `exclude`."),
@@ -279,7 +279,7 @@ class Previews:
         if changed:
             listed = ", ".join(f"`{name}`" for name in changed[:_MOST_NAMED])
             rest = ", …" if len(changed) > _MOST_NAMED else ""
-            raise PathProblem(
+            raise PathError(
                 "changed",
                 phrase("1 file changed since the preview: {listed}. Nothing was replaced.", listed=listed)
                 if len(changed) == 1

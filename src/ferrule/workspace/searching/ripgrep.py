@@ -20,7 +20,7 @@ from ferrule.core.phrases import phrase
 from ferrule.workspace.ignore_files import FERRULE_IGNORE, NEVER, enclosing_ignore_files
 from ferrule.workspace.names import decoded
 from ferrule.workspace.paths import Place
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -434,7 +434,7 @@ def _tell_encodings(found: OlderFiles, paths: Paths, place: Place, names: Sequen
         inner = decoded(name.removeprefix(b"./"))
         try:
             data = paths.read(Place(place.root, place.root.path / inner, inner), _LARGEST + 1)
-        except (OSError, PathProblem):
+        except (OSError, PathError):
             continue  # the search itself says what cannot be read
         if len(data) > _LARGEST:
             found.passed_over += 1

@@ -14,7 +14,7 @@ from ferrule.core.errors import ToolError
 from ferrule.core.phrases import phrase
 from ferrule.workspace.names import decoded, one_line
 from ferrule.workspace.paths import Place
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.restrictions import held_back_note
 from ferrule.workspace.searching.globs import both, select
 from ferrule.workspace.searching.ripgrep import FilesNotRead, UnsupportedByDefault, find_ripgrep, ripgrep, understand
@@ -511,7 +511,7 @@ class Names:
         shown = decoded(name.removeprefix(b"./"))
         try:
             data = self._paths.read(Place(self._root, self._root.path / shown, shown), _LARGEST_TOLD + 1)
-        except (OSError, PathProblem):
+        except (OSError, PathError):
             return "utf-8"
         text = decode(data) if len(data) <= _LARGEST_TOLD else None
         return "utf-8" if text is None else text.encoding

@@ -20,7 +20,7 @@ from ferrule.workspace.atomic import (
     write_whole,
 )
 from ferrule.workspace.paths import Paths, Place
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Change, Node, Operation, Side, State
 from ferrule.workspace.tracker import digest, digest_of
 
@@ -58,7 +58,7 @@ class Nodes:
         """Whether the wanted link or folder is there; the contents of folders are not compared."""
         try:
             now = self.look(path)
-        except (PathProblem, OSError):
+        except (PathError, OSError):
             return False
         if now is None or now.node is not wanted.node:
             return False
@@ -81,7 +81,7 @@ class Nodes:
         """What is there, in words."""
         try:
             now = self.look(path)
-        except (PathProblem, OSError):
+        except (PathError, OSError):
             return "out of reach"
         if now is None:
             return "gone"
@@ -135,7 +135,7 @@ class Nodes:
             return
         place = self._paths.locate(str(path.parent))
         if place.path != path.parent:
-            raise PathProblem(
+            raise PathError(
                 "changed", phrase("`{path}` is reached through a link now.", path=self._paths.show(path.parent))
             )
         opened = self._open(place, make=make)
@@ -191,7 +191,7 @@ def _put_link(shown: str, name: str, above: int, target: str) -> None:
     try:
         take_place(temporary, name, folder=above, durable=False)
     except IsADirectoryError:
-        raise PathProblem("folder", phrase("`{shown}` is a folder, and was left as it is.", shown=shown)) from None
+        raise PathError("folder", phrase("`{shown}` is a folder, and was left as it is.", shown=shown)) from None
 
 
 Staged: TypeAlias = dict["Path", tuple[Place, str]]
@@ -215,7 +215,7 @@ class FileStates:
         """A path from the journal; refused where it is not inside, or a link leads elsewhere now."""
         place = self._paths.locate(str(path))
         if place.path != path:
-            raise PathProblem("changed", phrase("`{path}` is reached through a link now.", path=self._paths.show(path)))
+            raise PathError("changed", phrase("`{path}` is reached through a link now.", path=self._paths.show(path)))
         return place
 
     def _in_place(self, path: Path) -> Place:
@@ -258,7 +258,7 @@ class FileStates:
                 return change.after is None and self.look(place) is None
             with os.fdopen(self._paths.open_file(place), "rb") as file:
                 return digest_of(file) == change.after.digest
-        except PathProblem:
+        except PathError:
             return False
 
     def missing_folders(self, place: Place) -> int:
@@ -291,7 +291,7 @@ class FileStates:
                 now = self.look(place)
                 return now is not None and now.mode == wanted.mode
             now, _ = self.read(place)
-        except PathProblem:
+        except PathError:
             return False
         if now is None or not now.digest or now.digest != wanted.digest:
             return False
@@ -387,7 +387,7 @@ class FileStates:
     def clear_unfinished(self, paths: Iterable[Path]) -> None:
         """Remove what killed writes left beside their files."""
         for path in {one.parent: one for one in paths}.values():
-            with suppress(OSError, PathProblem):
+            with suppress(OSError, PathError):
                 folder = self._open_folder(self._in_place(path))
                 try:
                     for name in filter(UNFINISHED.fullmatch, os.listdir(folder)):  # noqa: PTH208
@@ -428,7 +428,7 @@ class FileStates:
                     sync(target)
                     sync(source)
                 else:
-                    raise PathProblem(
+                    raise PathError(
                         "exists", phrase("`{place}` was not moved: there is something at `{to}`.", place=place, to=to)
                     )
             finally:
@@ -468,10 +468,10 @@ class FileStates:
         return Place(place.root, folder, self._paths.show(folder))
 
 
-def _failed(place: str, error: OSError) -> PathProblem:
+def _failed(place: str, error: OSError) -> PathError:
     why = (error.strerror or type(error).__name__).lower()
     kind = ErrorKind.PERMISSION if isinstance(error, PermissionError) else ErrorKind.EXECUTION
-    return PathProblem(
+    return PathError(
         "failed",
         phrase("`{place}` could not be changed: {why}. It is as it was before.", place=place, why=why),
         kind=kind,

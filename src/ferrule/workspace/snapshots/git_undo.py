@@ -16,7 +16,7 @@ from ferrule.core.phrases import phrase
 from ferrule.core.shown_text import shown_row
 from ferrule.workspace.git_folders import has_object, loose_kind
 from ferrule.workspace.git_state import OBJECT_ID, read_git_state, ref_value
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Change, Node, Operation, State
 from ferrule.workspace.snapshots.content_store import ContentLost, is_linked
 
@@ -161,7 +161,7 @@ class _Restorer:
                 is_whole = any(inner.startswith(unit) for unit in self._whole)
                 put = _put_log if _LOG.fullmatch(inner) and one.of_files and not is_whole else _put_one
                 put(one, self._files, self._contents)
-            except (OSError, PathProblem, ContentLost):
+            except (OSError, PathError, ContentLost):
                 self._lost_objects = self._lost_objects or is_object(inner)
                 named = _ref_name(inner) if is_ref else f"`{shown_row(inner)}`"
                 self._done.failed.append(phrase("{name} could not be put back.", name=named))
@@ -181,7 +181,7 @@ def remove_unfinished(rows: Iterable[Change], files: FileStates) -> None:
     made = [one for one in rows if one.operation is Operation.CREATE and one.repository is not None]
     for one in sorted(made, key=_rank, reverse=True):
         if not os.path.lexists(f"{one.repository}/HEAD"):
-            with suppress(OSError, PathProblem), files.nodes.above(one.path) as (above, name):
+            with suppress(OSError, PathError), files.nodes.above(one.path) as (above, name):
                 (os.rmdir if one.of_folders else os.unlink)(name, dir_fd=above)
 
 

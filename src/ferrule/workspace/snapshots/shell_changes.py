@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ferrule.core.phrases import phrase
 from ferrule.records.reserve import free_bytes, is_full
 from ferrule.workspace.names import one_line
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Change, Group, Operation, Origin, Running, Side, Watch
 from ferrule.workspace.snapshots.content_store import ContentLost
 from ferrule.workspace.snapshots.git_record import kept_of_git, uncovered_in_git
@@ -112,15 +112,15 @@ class ShellChanges:
     def settle(self) -> None:
         """Take up what a command changed whose program could not do so: it was killed, or the disk was full.
 
-        Raises `PathProblem` where that cannot be now: what the history lists is then not what was changed last.
+        Raises `PathError` where that cannot be now: what the history lists is then not what was changed last.
         """
         waiting = [one for one in again_if_broken(self._all) if not self._is_under_way(one)]
         if not waiting:
             return
         try:
             self._look()
-        except (PathProblem, OSError) as problem:
-            raise PathProblem(
+        except (PathError, OSError) as problem:
+            raise PathError(
                 "waiting",
                 phrase(
                     "What the call `{call}` changed is not in the history yet, because {why}.",
@@ -196,7 +196,7 @@ class ShellChanges:
             del _UNDER_WAY[self._folder, number]  # should the look fail, the next one takes it up
         try:
             recorded = self._look(ended=number)
-        except (PathProblem, OSError) as problem:
+        except (PathError, OSError) as problem:
             if over:
                 with suppress(OSError):  # then it counts as under way until its process has ended
                     self._over_mark(Running(number, _this_process(), origin, Watch.WATCHED)).touch(mode=0o600)

@@ -18,7 +18,7 @@ from ferrule.core.phrases import phrase
 from ferrule.pipeline.threads import seen_through
 from ferrule.records.reserve import RESERVE, Reserve, is_full
 from ferrule.workspace.data_folder import data_folder
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Change, Group, Node, Operation, Phase, Side
 from ferrule.workspace.snapshots.content_store import (
     SHARDS,
@@ -126,8 +126,8 @@ class StoreLock:
             os.close(self._opened)
             self._opened = None
 
-    def _busy(self) -> PathProblem:
-        return PathProblem(
+    def _busy(self) -> PathError:
+        return PathError(
             "busy",
             phrase(
                 "The history of changes has been in use by another program for {seconds} seconds, "
@@ -427,10 +427,10 @@ def _is_damage(error: sqlite3.DatabaseError) -> bool:
     return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
-def unusable(error: Exception) -> PathProblem:
+def unusable(error: Exception) -> PathError:
     """Why nothing can be changed: the store does not work."""
     why = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-    return PathProblem(
+    return PathError(
         "history",
         phrase("The history of changes cannot be kept: {why}. Without it no file is changed.", why=why.lower()),
         suggestion=phrase("The user can free disk space, or make the history's folder writable."),
@@ -538,7 +538,7 @@ class Recovery:
             return not self._files.got_there(change)
         try:
             done = self._files.finish(change, side, partial(self._store.contents.get, at_hand=at_hand))
-        except (PathProblem, ContentLost, OSError):
+        except (PathError, ContentLost, OSError):
             return False
         return done or self._is_past(group, change, side)
 

@@ -11,7 +11,7 @@ from ferrule.core.errors import ErrorKind
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import glued, joined, phrase
 from ferrule.workspace.names import one_line
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Change, Group, Node, Operation, Side, State
 from ferrule.workspace.snapshots.content_store import ContentLost
 from ferrule.workspace.texts.diff import diff_file
@@ -176,7 +176,7 @@ class Report:
         return joined("\n", [*lines, *self.notes])
 
 
-def no_such_call(call: str, calls: Sequence[str]) -> PathProblem:
+def no_such_call(call: str, calls: Sequence[str]) -> PathError:
     """An id that no change came from. `calls` are those that are kept, newest first."""
     close = nearest(call, calls, most=_MOST_CALLS)
     named = ", ".join(f"`{one_line(one)}`" for one in close or calls[:_MOST_CALLS])
@@ -186,7 +186,7 @@ def no_such_call(call: str, calls: Sequence[str]) -> PathProblem:
         hint = phrase("The only call that changed something is {names}.", names=named)
     else:
         hint = phrase("The latest calls that changed something are {names}.", names=named)
-    return PathProblem(
+    return PathError(
         "missing",
         phrase("No call `{call}` is in the history: it changed nothing that is kept.", call=one_line(call)),
         kind=ErrorKind.NOT_FOUND,
@@ -261,7 +261,7 @@ class Conflicts:
                 )
             try:
                 now, data = self._files.read(self._files.place(path))
-            except PathProblem as problem:
+            except PathError as problem:
                 return Conflict(Why.FAILED, name, problem.message)
             if expected is None and now is not None:
                 lost = unified(name, self._content(change.at(side)[path]), data)

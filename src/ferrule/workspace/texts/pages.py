@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.texts.encodings import likely
 from ferrule.workspace.texts.text import decode, lines_of
 
@@ -244,7 +244,7 @@ def read_lines(
         if all(decode(head[: _HEAD - less]) is None for less in (0, 2)):
             return None
         if size > WHOLE_IF_WIDE:
-            raise PathProblem(
+            raise PathError(
                 "too_large",
                 phrase(
                     "The file is in UTF-16 or UTF-32 and has {size} bytes; pages of such files are "
@@ -265,7 +265,7 @@ def read_lines(
                 return _from_index(descriptor, index, offset, limit, longest, encoding)
         except FileChanged:
             continue
-    raise PathProblem(
+    raise PathError(
         "changed", phrase("The file keeps changing while it is read."), suggestion=phrase("Try again in a moment.")
     )
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.texts.encodings import likely
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Edit:
     new: str
 
 
-class Unencodable(PathProblem):
+class UnencodableError(PathError):
     """The file's encoding has no bytes for a character of the new text. The file is untouched."""
 
     def __init__(self, character: str, position: int, encoding: str) -> None:
@@ -216,16 +216,16 @@ def _encoded(text: str, encoding: str) -> bytes:
     try:
         encoded = text.encode(encoding)
     except UnicodeEncodeError as error:
-        raise Unencodable(error.object[error.start], error.start, encoding) from None
+        raise UnencodableError(error.object[error.start], error.start, encoding) from None
     # Some encoders write a similar character instead: `¥` becomes a backslash in Shift-JIS.
     if encoding not in UNICODE and (back := encoded.decode(encoding, "replace")) != text:
         place = next(place for place, (was, now) in enumerate(zip(text, back + "\0", strict=False)) if was != now)
-        raise Unencodable(text[place], place, encoding)
+        raise UnencodableError(text[place], place, encoding)
     return encoded
 
 
-def _inseparable(encoding: str) -> PathProblem:
-    return PathProblem(
+def _inseparable(encoding: str) -> PathError:
+    return PathError(
         "unverified",
         phrase(
             "The file is in {encoding}, and this change would alter bytes beside it. The file is untouched.",
@@ -248,7 +248,7 @@ def require_same_encoding(before: Text | None, after: bytes) -> None:
     now = decode(after)
     if now is None or now.text != after.decode(before.encoding):
         taken = phrase("one in {encoding}", encoding=now.encoding) if now else phrase("a binary one")
-        raise PathProblem(
+        raise PathError(
             "encoding",
             phrase(
                 "The file is in {encoding}. After this change it would be taken for {taken}, since "
@@ -272,7 +272,7 @@ def require_sure_encoding(data: bytes, text: Text, new: str) -> None:
         written = _written(added, other)
         if written is not None and written != _written(added, text.encoding):
             shown = next(character for character in added if not character.isascii())
-            raise PathProblem(
+            raise PathError(
                 "encoding",
                 phrase(
                     "The file is in {encoding} or in {other}; too little of it is beyond ASCII to "
