@@ -118,7 +118,7 @@ def diff_contents(diff: str, workspace: Path) -> list[Any]:
         old = None
         new.clear()
 
-    for line in visible(diff).split("\n"):
+    for line in visible(diff).splitlines():
         if old is None and (found := _FILE.fullmatch(line)):
             names[line.startswith("+")] = found["name"]
         elif line.startswith("@@"):
