@@ -13,7 +13,18 @@ from typing import Any, cast
 
 import pytest
 
-from ferrule import Caller, Environment, Partial, Progress, RawCall, Runtime, Session, ToolContext, ToolError, tool
+from ferrule import (
+    Caller,
+    Environment,
+    PartialOutput,
+    Progress,
+    RawCall,
+    Runtime,
+    Session,
+    ToolContext,
+    ToolError,
+    tool,
+)
 from ferrule.core.context import ANYONE, Cancellation, SandboxChoice, limit_time
 
 
@@ -86,7 +97,7 @@ def test_reports_go_to_whoever_listens_and_nowhere_otherwise() -> None:
     context = ToolContext(Session(), "c", "t", heard.append)
     context.progress(1, 4, "a quarter")
     context.partial({"row": 1})
-    assert heard == [Progress("c", "t", 1, 4, "a quarter"), Partial("c", "t", {"row": 1})]
+    assert heard == [Progress("c", "t", 1, 4, "a quarter"), PartialOutput("c", "t", {"row": 1})]
     assert context.watched
     silent = ToolContext(Session(), "c", "t")
     assert not silent.watched

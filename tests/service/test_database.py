@@ -13,7 +13,8 @@ from sqlalchemy.exc import DBAPIError
 
 from ferrule.service.database import APP_ROLE, Database, DatabaseProblem
 from ferrule.service.directory import create_key, create_tenant, create_user
-from ferrule.service.documents import new_call_row
+from ferrule.service.messages import KeyRequest, TenantRequest, UserRequest
+from ferrule.service.stored_calls import new_call_row
 from ferrule.service.tables import APPEND_ONLY, HEAD, SHARED, audit, calls, metadata, users, work
 from ferrule.service.writer import FINISH_VALUES, FinishCall, GroupWriter, append_audit
 from tests.service.postgres import Cluster
@@ -29,9 +30,9 @@ def migrated(url: str) -> Database:
 def fill(database: Database, *tenants: str) -> None:
     for name in tenants:
         with database.transaction(name, writes=True) as connection:
-            create_tenant(connection, name)
-            create_user(connection, name, "ann", ["member"])
-            create_key(connection, name, "ann")
+            create_tenant(connection, TenantRequest(name=name))
+            create_user(connection, name, UserRequest(name="ann"))
+            create_key(connection, name, KeyRequest(user="ann"))
             append_audit(connection, name, [[name, 1.5, None]])
 
 
@@ -100,7 +101,7 @@ def test_a_row_for_another_tenant_is_refused(postgres_url: str) -> None:
     database = migrated(postgres_url)
     fill(database, "one", "two")
     with pytest.raises(DBAPIError, match="row-level security"), database.transaction("one") as connection:
-        create_user(connection, "two", "mallory", [])
+        create_user(connection, "two", UserRequest(name="mallory"))
     with database.transaction("one", writes=True) as connection:
         assert connection.execute(users.update().where(users.c.tenant == "two").values(enabled=False)).rowcount == 0
         assert connection.execute(users.delete().where(users.c.tenant == "two")).rowcount == 0

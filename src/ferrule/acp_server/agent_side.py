@@ -18,7 +18,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import unquote, urlsplit
 
 from acp import PROTOCOL_VERSION, RequestError
@@ -62,8 +62,8 @@ from acp.schema import (
 
 from ferrule._version import __version__
 from ferrule.acp_server.updates import ALWAYS, ONCE, asked, code_content, ended, is_todo, plan_of, started, told_again
-from ferrule.agent.agent_events import CallAsked, Compacted, Ending, Noted, TurnEnded
-from ferrule.agent.saved_sessions import SessionProblem, find, fork, listed, load
+from ferrule.agent.agent_events import AgentNotice, CallAsked, Compacted, Ending, TurnEnded
+from ferrule.agent.saved_sessions import SavedConversationError, find, fork, listed, load
 from ferrule.agent.todo_tool import todos_in, todos_of
 from ferrule.app.assistant import Resumed, build_assistant, model_for
 from ferrule.app.build import App
@@ -71,10 +71,12 @@ from ferrule.app.mcp_servers import without_wrong_servers
 from ferrule.app.settings import McpServerSettings, sessions_folder
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ToolError
-from ferrule.core.events import Done, Partial, Pending
+from ferrule.core.events import Done, PartialOutput, Pending
+from ferrule.core.json_lines import parse_line
 from ferrule.core.model import ModelError, Preparing, Retrying, TextDelta, ThinkingDelta
 from ferrule.core.phrases import joined, phrase, said_by
 from ferrule.core.result import Attachment
+from ferrule.core.shown_text import visible
 from ferrule.pipeline.authorise import Mode
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.workspace.files import files_of
@@ -125,12 +127,12 @@ class MessageLines:
             if not line.strip():
                 continue
             try:
-                message = json.loads(line)
-            except (ValueError, RecursionError):
+                message = parse_line(line)
+            except ValueError:
                 await self._refuse(-32700, "The line is not JSON.")
                 continue
             if isinstance(message, dict):
-                return message  # pyright: ignore[reportUnknownVariableType]
+                return cast("dict[str, Any]", message)
             await self._refuse(-32600, "A message is a JSON object.")
         return None
 
@@ -225,19 +227,19 @@ class EditorSession:
         if last.ending is Ending.FAILED:
             raise RequestError(_FAILED, words)
         if words and last.ending is not Ending.INTERRUPTED:
-            await self.show(update_agent_message_text(f"\n\n{words}"))
+            await self.show(update_agent_message_text(visible(f"\n\n{words}")))
         return _STOPS.get(last.ending, "end_turn")
 
     async def _tell(self, event: AgentEvent) -> None:
         if isinstance(event, TextDelta):
-            await self.show(update_agent_message_text(event.text))
+            await self.show(update_agent_message_text(visible(event.text)))
         elif isinstance(event, ThinkingDelta):
-            await self.show(update_agent_thought_text(event.text))
+            await self.show(update_agent_thought_text(visible(event.text)))
         elif isinstance(event, CallAsked):
             await self._announce(event.call, self._say(event.doing))
         elif isinstance(event, Pending) and event.call_id in self._announced:
             await self.show(update_tool_call(event.call_id, status="in_progress"))
-        elif isinstance(event, Partial) and isinstance(event.content, str) and event.call_id in self._announced:
+        elif isinstance(event, PartialOutput) and isinstance(event.content, str) and event.call_id in self._announced:
             await self._stream(event.call_id, event.content)
         elif isinstance(event, Done) and event.call_id in self._announced:
             error = event.result.error
@@ -249,7 +251,7 @@ class EditorSession:
             await self._remark(phrase("{why} Retrying in {seconds} s.", why=event.why, seconds=f"{event.seconds:.0f}"))
         elif isinstance(event, Compacted):
             await self._remark(phrase("Earlier messages were summarised."))
-        elif isinstance(event, Noted | Preparing):
+        elif isinstance(event, AgentNotice | Preparing):
             await self._remark(event.text)
 
     async def _stream(self, call_id: str, piece: str) -> None:
@@ -262,7 +264,7 @@ class EditorSession:
         self._output[call_id] = (text, shown_at)
 
     async def _remark(self, words: str) -> None:
-        await self.show(update_agent_thought_text(f"{self._say(words)}\n"))
+        await self.show(update_agent_thought_text(visible(f"{self._say(words)}\n")))
 
     async def _announce(self, call: RawCall, title: str) -> None:
         if call.id not in self._announced:
@@ -308,7 +310,7 @@ class EditorSession:
         else:
             report, _turns = await asyncio.to_thread(history.undo_turns, session, most=int(rest or 1))
             words = self._undone(report)
-        await self.show(update_agent_message_text(self._say(words)))
+        await self.show(update_agent_message_text(visible(self._say(words))))
 
     def _undone(self, report: Report) -> str:
         if not report.changes:
@@ -505,7 +507,9 @@ class EditorAgent:
     def _saved(self, folder: Path, session_id: str) -> Path:
         known = next((one for one in listed(sessions_folder(), folder) if one.id == session_id), None)
         if known is None:
-            raise SessionProblem(phrase("No session `{id}` is saved for {folder}.", id=session_id, folder=folder))
+            raise SavedConversationError(
+                phrase("No session `{id}` is saved for {folder}.", id=session_id, folder=folder)
+            )
         return find(sessions_folder(), session_id)
 
     async def _resume(self, cwd: str, session_id: str, mcp_servers: Any) -> EditorSession:
@@ -573,7 +577,7 @@ class _AsRequestErrors:
         if isinstance(error, ModelError | ToolError):
             words = self._say(joined(" ", [error.message, error.suggestion or ""]))
             raise RequestError(_FAILED, words.strip()) from None
-        if isinstance(error, SessionProblem | ValueError | OSError) and not isinstance(
+        if isinstance(error, SavedConversationError | ValueError | OSError) and not isinstance(
             error, RequestError | ConnectionError
         ):
             raise RequestError(_FAILED, self._say(said_by(error))) from None

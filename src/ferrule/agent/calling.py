@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.agent.agent_events import CALLING, CallAsked
 from ferrule.agent.conversation import Hearing, cancelled
-from ferrule.core.errors import ErrorKind, Stopped, ToolError
-from ferrule.core.events import Done, Partial, Pending, Progress
+from ferrule.core.errors import ErrorKind, StoppedError, ToolError
+from ferrule.core.events import Done, PartialOutput, Pending, Progress
 from ferrule.core.model import (
     ModelError,
     ModelRequest,
     UserMessage,
 )
 from ferrule.core.phrases import phrase
-from ferrule.pipeline.format import head_and_tail
+from ferrule.core.shown_text import flattened, head_and_tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -134,7 +134,7 @@ class EventQueue:
         self._closed = False
 
     def put(self, event: AgentEvent) -> None:
-        if len(self._events) >= _MOST and isinstance(event, (Progress, Partial)):
+        if len(self._events) >= _MOST and isinstance(event, (Progress, PartialOutput)):
             self._make_room()
         self._events.append(event)
         self._ready.set()
@@ -151,14 +151,14 @@ class EventQueue:
             self._ready.clear()
             await self._ready.wait()
         event = self._events.popleft()
-        if isinstance(event, Partial) and (dropped := self._dropped.pop(event.call_id, 0)):
+        if isinstance(event, PartialOutput) and (dropped := self._dropped.pop(event.call_id, 0)):
             return replace(event, dropped=event.dropped + dropped)
         return event
 
     def _make_room(self) -> None:
         for position, event in enumerate(self._events):
-            if isinstance(event, (Progress, Partial)):
-                if isinstance(event, Partial):
+            if isinstance(event, (Progress, PartialOutput)):
+                if isinstance(event, PartialOutput):
                     self._dropped[event.call_id] = self._dropped.get(event.call_id, 0) + 1 + event.dropped
                 del self._events[position]
                 return
@@ -191,7 +191,7 @@ class Calling:
         with self._watching():
             return await self._runtime.batch(self._calls, session=self._session, parent=self._parent)
 
-    async def refuse(self, why: Stopped) -> list[ToolResult]:
+    async def refuse(self, why: StoppedError) -> list[ToolResult]:
         """Run none of them, on the record."""
         with self._watching():
             return [
@@ -238,14 +238,14 @@ _MOST_SHOWN = 120
 
 def doing(tool: Tool[Any] | None, call: RawCall) -> tuple[str, str, Mapping[str, str]]:
     """The words in English, their pattern, and the values that belong into it."""
-    values = {"tool": _short(call.name)}
+    values = {"tool": flattened(call.name, _MOST_SHOWN)}
     if tool is not None and (pattern := tool.doing):
         named = [name for _, name, _, _ in Formatter().parse(pattern) if name]
         given = _arguments(call)
         if not given.keys() >= set(named):
             given = {**_defaults(tool), **given}
         if given.keys() >= set(named):
-            values |= {name: _short(given[name]) for name in named}
+            values |= {name: flattened(str(given[name]), _MOST_SHOWN) for name in named}
             return pattern.format(**values), pattern, values
     return CALLING.format(**values), CALLING, values
 
@@ -267,8 +267,3 @@ def _defaults(tool: Tool[Any]) -> dict[str, Any]:
     schema = tool.input_schema if tool.fault is None else {}
     known: dict[str, Any] = schema.get("properties", {}) if isinstance(schema, dict) else {}
     return {name: one["default"] for name, one in known.items() if one.get("default") is not None}
-
-
-def _short(value: object) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 1] + "…"

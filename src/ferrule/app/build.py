@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.app.mcp_servers import build_servers, plugin_servers
@@ -255,7 +255,7 @@ def build_remote(settings: Settings) -> RemoteCalls | None:
             return None
         url, file = (found[0], file or found[1]) if found is not None else ("", None)
     from ferrule.remote.caller import RemoteCalls
-    from ferrule.remote.wire import RemoteProblem
+    from ferrule.remote.wire import RemoteError
 
     try:
         return RemoteCalls(
@@ -267,16 +267,16 @@ def build_remote(settings: Settings) -> RemoteCalls | None:
             queue=chosen.queue,
             ca=chosen.ca.expanduser() if chosen.ca is not None else None,
         )
-    except (RemoteProblem, ValueError) as error:
+    except (RemoteError, ValueError) as error:
         raise SettingsError(said_by(error)) from None
 
 
 def remote_key(file: Path | None, trusted: Sequence[str]) -> Nkey:
-    """The key in a file; raises `RemoteProblem` where there is none."""
-    from ferrule.remote.wire import RemoteProblem, read_key
+    """The key in a file; raises `RemoteError` where there is none."""
+    from ferrule.remote.wire import RemoteError, read_key
 
     if file is None:
-        raise RemoteProblem(
+        raise RemoteError(
             phrase(
                 "`remote.key` is missing: the file with the key to log in to the NATS server. `ferrule remote config` "
                 "makes keys."
@@ -313,9 +313,9 @@ class App:
         plugins_come: bool = False,
     ) -> None:
         """With `plugins_come`, `follow_plugins` takes those in that are enabled while it runs, and lets others go."""
+        from ferrule.core.call import Limits
         from ferrule.core.context import Environment, Session
         from ferrule.pipeline.run import Runtime
-        from ferrule.pipeline.stages import Limits
 
         self.settings = settings
         self.tools = build_tools(settings, workspace, ports, plugins_come=plugins_come)
@@ -338,19 +338,13 @@ class App:
                 retention=Retention(days=settings.audit.keep_days or None),
             )
             recorders.append(self.audit)
-        limits = settings.limits
         self.remote = build_remote(settings) if remote is None else None
         self.runtime: Runtime = Runtime(
             self.tools.registry,
             policy=built.policy,
             ask=ask,
             recorders=recorders,
-            limits=Limits(
-                timeout=limits.timeout,
-                result_chars=limits.result_chars,
-                argument_bytes=limits.argument_bytes,
-                concurrency=limits.concurrency,
-            ),
+            limits=Limits(**asdict(settings.limits)),
             session=Session(
                 workspace=workspace,
                 environment=Environment(

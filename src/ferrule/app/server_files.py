@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.app.settings import SettingsError
+from ferrule.core.files import write_atomically
 from ferrule.core.phrases import phrase, said_by
 from ferrule.policy.patterns import RuleError
 from ferrule.policy.rule_file import SettingsDocument
@@ -144,15 +143,9 @@ class ServerJson:
                     path=self.path,
                 )
             )
-        temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}")
         try:
-            temporary.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            if self.path.exists():  # who may read it stays as it was
-                temporary.chmod(self.path.stat().st_mode & 0o7777)
-            temporary.replace(self.path)
+            write_atomically(self.path, (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode())
         except OSError as error:
-            with suppress(OSError):
-                temporary.unlink()
             raise SettingsError(
                 phrase("{path} could not be written: {why}.", path=self.path, why=error.strerror)
             ) from None

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from ferrule.app.service_settings import EntitySettings, ServiceSettings, WebhookSettings
+from ferrule.core.access import LOOSEST_FIRST, Mode
+from ferrule.core.call import DEFAULT_LIMITS
 from ferrule.core.phrases import phrase
 from ferrule.toolbox.accounts import Accounts, Api, CalendarAccount, Credential, DatabaseAccount, MailAccount, WebAccess
 from ferrule.workspace.confined import read_given
@@ -56,7 +58,7 @@ class PermissionSettings:
 
     __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
-    mode: Literal["default", "plan", "accept-edits", "dont-ask", "bypass"] = "default"
+    mode: Mode = Mode.DEFAULT
     allow: list[str | RuleTable] = field(default_factory=list[str | RuleTable])
     ask: list[str | RuleTable] = field(default_factory=list[str | RuleTable])
     deny: list[str | RuleTable] = field(default_factory=list[str | RuleTable])
@@ -69,10 +71,10 @@ class LimitSettings:
 
     __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
-    timeout: float = 120.0
-    result_chars: int = 100_000
-    argument_bytes: int = 10_000_000
-    concurrency: int = 200
+    timeout: float = DEFAULT_LIMITS.timeout
+    result_chars: int = DEFAULT_LIMITS.result_chars
+    argument_bytes: int = DEFAULT_LIMITS.argument_bytes
+    concurrency: int = DEFAULT_LIMITS.concurrency
 
 
 @dataclass(slots=True)
@@ -412,9 +414,7 @@ _OTHER_VARIABLES = {
     "FERRULE_PYTHON",
     "FERRULE_TEST_JOBS",
 }
-# From the most that runs without asking to the least.
 _RULES = ("allow", "ask", "deny")
-_MODES = ("bypass", "accept-edits", "default", "dont-ask", "plan")
 _ADD_UP = (*_RULES, "disabled", "hooks", "trusted_mcp_servers")
 # What is opened up adds up too, but an empty list closes all of it again.
 _OPENED = ("hosts", "writable")
@@ -493,9 +493,9 @@ def _sourced(given: Mapping[str, Any], kind: str, file: Path | None) -> dict[str
 def _hold_to(organisation: Mapping[str, Any], settings: Settings, overruled: list[str]) -> None:
     """Nobody on the machine has a looser mode than their organisation, or switches off its questions or sandbox."""
     said, permissions = organisation.get("permissions", {}), settings.permissions
-    if "mode" in said and _MODES.index(permissions.mode) < _MODES.index(said["mode"]):
-        overruled.append(f"permissions.mode = {permissions.mode!r}")
-        permissions.mode = said["mode"]
+    if "mode" in said and LOOSEST_FIRST.index(permissions.mode) < LOOSEST_FIRST.index(said["mode"]):
+        overruled.append(f"permissions.mode = {permissions.mode.value!r}")
+        permissions.mode = Mode(said["mode"])
     if said.get("dangerous") == "ask" and permissions.dangerous == "allow":
         overruled.append("permissions.dangerous = 'allow'")
         permissions.dangerous = "ask"
@@ -585,7 +585,9 @@ def _narrowed(project: Mapping[str, Any], asked: Settings, person: Settings, set
     if permissions.get("dangerous") == "allow" and person.permissions.dangerous != "allow":
         set_aside.append(f"permissions.dangerous = {permissions.pop('dangerous')!r}")
     mode = permissions.get("mode")
-    if mode and _MODES.index(mode) < max(_MODES.index(person.permissions.mode), _MODES.index("default")):
+    if mode and LOOSEST_FIRST.index(mode) < max(
+        LOOSEST_FIRST.index(person.permissions.mode), LOOSEST_FIRST.index(Mode.DEFAULT)
+    ):
         set_aside.append(f"permissions.mode = {permissions.pop('mode')!r}")
     kept["permissions"] = permissions
     limits = dict(project.get("limits", {}))

@@ -14,6 +14,7 @@ from ferrule.core.context import Session, ToolContext
 from ferrule.core.phrases import glued, phrase
 from ferrule.core.problems import Problem
 from ferrule.core.result import Output
+from ferrule.core.shown_text import cut
 from ferrule.core.tool import Kind, Tool
 from ferrule.workspace.changing import SECONDS_TO_CHANGE, origin_of
 from ferrule.workspace.files import Files, files_of, touching
@@ -284,8 +285,7 @@ def _quoted(text: str) -> str:
 
 
 def _nothing(params: FileSearchParams, query: Query) -> str:
-    short = params.pattern if len(params.pattern) <= 100 else params.pattern[:99] + "…"
-    return f"No match for `{short}` in `{query.place}`."
+    return f"No match for `{cut(params.pattern, 100)}` in `{query.place}`."
 
 
 def _wider(params: FileSearchParams) -> list[str]:

@@ -11,6 +11,7 @@ from ferrule.core.function_tool import tool
 from ferrule.core.phrases import glued, phrase
 from ferrule.core.problems import Problem
 from ferrule.core.result import Output
+from ferrule.core.shown_text import cut
 from ferrule.workspace.files import paths_of, searches
 from ferrule.workspace.names import about_names, one_line
 from ferrule.workspace.paths import require_file_or_folder
@@ -54,7 +55,7 @@ def _body(found: GrepResult) -> list[str]:
 def _summary(found: GrepResult) -> str:
     files, lines = found["total_files"], found["total_matches"]
     if not files:
-        return f"No match for `{_short(found['pattern'])}` in `{found['path']}`."
+        return f"No match for `{cut(found['pattern'], 100)}` in `{found['path']}`."
     counted = f"{files:,} file{'' if files == 1 else 's'}"
     if lines is None:
         return f"Found {counted} with a match."
@@ -76,10 +77,6 @@ def found_matches(count: int) -> str:
 
 def in_files(count: int) -> str:
     return phrase(" in 1 file") if count == 1 else phrase(" in {n} files", n=f"{count:,}")
-
-
-def _short(pattern: str) -> str:
-    return pattern if len(pattern) <= 100 else pattern[:99] + "…"
 
 
 def _check(params: Any) -> list[Problem]:

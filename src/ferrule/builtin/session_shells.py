@@ -140,22 +140,30 @@ def work_profile(session: Session, *, hosts: Sequence[str] = (), opened: Sequenc
 
 
 def look_profile(session: Session, layers: Sequence[LayerMount]) -> Profile:
-    """For a command that nobody approved: no network, no secrets, and every change lands in the layers."""
+    """For an unapproved command: no network, no secrets, and every change lands in the layers."""
     profile = _profile(session, look=True)
     return replace(profile, layers=tuple(layers), hosts=None, environment={**profile.environment, **_LOOKING})
 
 
 def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened: Sequence[str] = ()) -> Profile:
     from ferrule.process.profile import Profile
+    from ferrule.workspace.git import needed_outside
 
     choice = session.environment.sandbox
     roots = roots_of(session)
-    repositories = _repositories_outside(roots)
-    own = _own_folder(roots)
+    data = Path(os.path.realpath(data_folder()))
+    # What git needs outside of the workspace; never a folder that Ferrule keeps its own files in.
+    needed = dict.fromkeys(Path(place) for root in roots for place in needed_outside(root))
+    repositories = tuple(place for place in needed if not data.is_relative_to(place))
+    # Ferrule's records and history may lie in the workspace, as in a home: no command may rewrite those.
+    own = (data,) if any(data.is_relative_to(root) for root in roots) else ()
+    if own:
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)  # one that is made later would be taken for the command's
     allowed = (*(choice.hosts or ()), *hosts)
+    folder = shell_folder(session)
     return Profile(
         writable=(*roots, *choice.writable),
-        folder=_existing(shell_folder(session), roots[0]),
+        folder=(folder if folder.is_dir() else roots[0]),
         guarded=(*session.environment.guarded, *(() if look else _unwritable_places(session))),
         forbidden=None if look else _forbidden(session),
         hidden=tuple(
@@ -166,8 +174,8 @@ def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened:
         readable=(outputs_of(session), *repositories),
         hosts=allowed or (() if choice.hosts is not None else None),
         look=look,
-        # The `/tmp` that the session's commands share, and nobody else has. Look and work boxes each have their own:
-        # what nobody approved must not be found by what somebody did.
+        # The `/tmp` that only the session's commands share. Look and work boxes each have their own:
+        # what an unapproved command left must not be found by an approved one.
         temporary=None if own else _owned(session, f"temporary/{'look' if look else 'work'}", 0o1777),
         environment=_CACHES if sandbox_of(session).name == "bubblewrap" else {},
     )
@@ -278,7 +286,7 @@ def _end(box: LayeredBox) -> str:
 
 
 def session_layer(session: Session) -> SessionLayer | None:
-    """The layers of commands that nobody approved, and what those left in caches and build folders for later ones."""
+    """The layers of unapproved commands, and what those left in caches and build folders for later ones."""
     from ferrule.workspace.layers.session_layer import SessionLayer, layers_folder
 
     kept = _commands_of(session)
@@ -297,7 +305,7 @@ def outputs_of(session: Session) -> Path:
 
 
 def _owned(session: Session, name: str, mode: int) -> Path:
-    """A folder of the session's own, made again where it was removed under it."""
+    """A folder of the session's own, recreated if it was removed."""
     from ferrule.process.owned_folders import OwnedFolder
 
     folders = _commands_of(session).folders
@@ -306,25 +314,3 @@ def _owned(session: Session, name: str, mode: int) -> Path:
         above = data_folder() / name.partition("/")[0]
         found = folders[name] = OwnedFolder(above, mode=mode)
     return found.path
-
-
-def _repositories_outside(roots: tuple[Path, ...]) -> tuple[Path, ...]:
-    """What git needs outside of the workspace; never a folder that Ferrule keeps its own files in."""
-    from ferrule.workspace.git import needed_outside
-
-    own = Path(os.path.realpath(data_folder()))
-    needed = dict.fromkeys(Path(place) for root in roots for place in needed_outside(root))
-    return tuple(place for place in needed if not own.is_relative_to(place))
-
-
-def _existing(folder: Path, otherwise: Path) -> Path:
-    return folder if folder.is_dir() else otherwise
-
-
-def _own_folder(roots: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Ferrule's records and history, where they lie in the workspace, as in a home: no command may rewrite those."""
-    own = Path(os.path.realpath(data_folder()))
-    if not any(own.is_relative_to(root) for root in roots):
-        return ()
-    own.mkdir(mode=0o700, parents=True, exist_ok=True)  # one that is made later would be taken for the command's
-    return (own,)

@@ -36,7 +36,7 @@ from ferrule.core.problems import Problem
 from ferrule.core.result import ErrorInfo, ToolResult
 from ferrule.workspace.changing import origin_of
 from ferrule.workspace.files import files_of
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 
 if TYPE_CHECKING:
     import asyncio
@@ -114,7 +114,7 @@ class Told:
         self.effects: Effects | None = None
         self.refused: Approval | None = None
         """Why what it changed was not kept, where that is a refusal."""
-        self.lost: PathProblem | None = None
+        self.lost: PathError | None = None
         """Why what it changed could not be kept."""
 
     @property
@@ -138,20 +138,16 @@ async def run(
     if context.tentative and sandbox.confines:
         return await _Trial(context, text, seconds, sandbox).run(may_move=may_move)
     if context.tentative:
-        await _require_approval(context, sandbox)
+        # Nothing can confine the command here, so it needs approval first.
+        why = phrase("No sandbox works on this machine, so the command runs with all of the user's permissions.")
+        approval = await context.approve(Effects(barriers=(Barrier("limit", "", why),)))
+        if not approval.approved:
+            raise ToolError(
+                phrase("The command was not run: {reason}.", reason=approval.reason),
+                kind=ErrorKind.PERMISSION,
+                suggestion=joined(" ", [approval.suggestion, *sandbox.notes[1:]]),
+            )
     return await _work(context, text, seconds, work_profile(context.session), terminal=terminal, may_move=may_move)
-
-
-async def _require_approval(context: ToolContext, sandbox: Sandbox) -> None:
-    """Where nothing can hold a command back, it asks before it runs."""
-    why = phrase("No sandbox works on this machine, so the command runs with all of the user's permissions.")
-    approval = await context.approve(Effects(barriers=(Barrier("limit", "", why),)))
-    if not approval.approved:
-        raise ToolError(
-            phrase("The command was not run: {reason}.", reason=approval.reason),
-            kind=ErrorKind.PERMISSION,
-            suggestion=joined(" ", [approval.suggestion, *sandbox.notes[1:]]),
-        )
 
 
 # For real
@@ -224,7 +220,7 @@ async def _work_aside(context: ToolContext, text: str, seconds: float, profile: 
             found = await asyncio.to_thread(partial(read_layers, files.paths, layers, ignore=False))
             await asyncio.to_thread(_refuse_guarded, files, found.changes, profile)
             await _apply(context, told, found.changes)
-        except PathProblem as problem:
+        except PathError as problem:
             told.lost = problem
         else:
             adopt(session, shell, ended, tainted=False)
@@ -232,7 +228,7 @@ async def _work_aside(context: ToolContext, text: str, seconds: float, profile: 
 
 
 def _refuse_guarded(files: Files, changes: Sequence[LayerChange], profile: Profile) -> None:
-    """A layer holds what a work box would have kept the command from changing; nobody has approved that."""
+    """A layer holds what a work box would have kept the command from changing; that was not approved."""
     from ferrule.core.access import OF_GIT, SETTINGS
     from ferrule.process.sandbox.bubblewrap import below
     from ferrule.process.sandbox.guarded import GuardedTree
@@ -255,7 +251,7 @@ def _refuse_guarded(files: Files, changes: Sequence[LayerChange], profile: Profi
             or not SETTINGS.isdisjoint(parts)
             or not guarded[root].isdisjoint(named)
         ):
-            raise PathProblem(
+            raise PathError(
                 "guarded",
                 phrase(
                     "The command changed `{place}`, which is guarded: it can make other programs run commands. "
@@ -472,7 +468,7 @@ def _without_network(text: str, ended: Ended, profile: Profile) -> Denial | None
     return no_network(named[0] if named else "", profile)
 
 
-# What can be undone, and what is told
+# What can be undone, and what is reported
 
 
 @asynccontextmanager
@@ -503,7 +499,7 @@ async def _begin(context: ToolContext, *, alone: bool = False) -> bool:
     changes = files_of(context.session).shell_changes
     try:
         return await _look_before(changes, origin_of(context), watchers_of(context.session), alone=alone)
-    except (PathProblem, OSError) as problem:
+    except (PathError, OSError) as problem:
         raise ToolError(
             phrase("The command was not run, because its changes could not be undone: {problem}", problem=problem),
             suggestion=phrase("The user can free disk space, or repair the history folder."),
@@ -513,7 +509,7 @@ async def _begin(context: ToolContext, *, alone: bool = False) -> bool:
 async def _look_before(
     changes: ShellChanges, origin: Origin, watchers: set[asyncio.Task[None]], *, alone: bool
 ) -> bool:
-    """Begin to look. Cancelled meanwhile, the command never runs: then what anybody changes later is not its doing."""
+    """Begin to look. If cancelled meanwhile, the command never runs, and later changes are not attributed to it."""
     import asyncio
 
     looking = asyncio.ensure_future(asyncio.to_thread(partial(changes.begin, origin, alone=alone)))
@@ -661,7 +657,7 @@ def not_kept(context: ToolContext, ended: Ended, told: Told) -> ToolResult:
         error = ErrorInfo(lost.kind, lost.message, details=details, suggestion=lost.suggestion)
         return _failed(context, ended, told, error, phrase("not kept"))
     approval = told.refused
-    assert approval is not None  # noqa: S101 - whoever calls this has looked
+    assert approval is not None  # noqa: S101 - the caller has checked
     would = joined("\n", [glued("- ", line) for line in _effect_lines(told)])
     error = ErrorInfo(
         ErrorKind.PERMISSION,

@@ -15,6 +15,7 @@ from ferrule.cli.options import PlainError, json_option, settings_for, warn, wor
 from ferrule.cli.output import print_table, write, write_json
 from ferrule.cli.words import _, localised
 from ferrule.core.errors import ToolError
+from ferrule.core.files import write_atomically
 from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
@@ -81,9 +82,7 @@ def add_command(
         ) from None
     if credential and credential not in settings.credentials:
         raise PlainError(_("Your settings have no credential `{name}`.").format(name=credential))
-    made = copy.with_suffix(".new")
-    made.write_bytes(json.dumps(document, ensure_ascii=False).encode("utf-8", "replace"))
-    made.replace(copy)
+    write_atomically(copy, json.dumps(document, ensure_ascii=False).encode("utf-8", "replace"))
     given = {"base_url": base_url, "credential": credential, "operations": list(operations)}
     table: dict[str, Any] = {"spec": str(copy), **{key: value for key, value in given.items() if value}}
     file = user_settings_file()

@@ -36,8 +36,9 @@ from ferrule.app.settings import (
 )
 from ferrule.cli.audit import what_is_wrong
 from ferrule.cli.options import json_option, workspace_option
-from ferrule.cli.output import for_stdout, write_json, write_styled
+from ferrule.cli.output import write_json, write_styled
 from ferrule.cli.words import _, localised, said_of
+from ferrule.core.shown_text import shown_argument, shown_row, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -230,14 +231,16 @@ def _not_tried(one: KnownServer) -> tuple[str, str]:
         else _("not trusted yet, and not started: {command} ({file}). If that is right: {do}")
     )
     command = _one_row(without_secrets(config.shown))
-    return "note", words.format(command=command, file=_file(one), do=f"ferrule mcp trust {_quoted(one)}")
+    return "note", words.format(
+        command=command, file=_file(one), do=f"ferrule mcp trust {shown_argument(one.config.name)}"
+    )
 
 
 def _outcome(one: KnownServer, tried: _Tried) -> tuple[str, str]:
     if tried.slow:
         words = _("it has not answered within {seconds} s; it may take up to {most} s: ferrule mcp test {name}")
         most = f"{one.config.start_timeout:g}"
-        told = words.format(seconds=f"{_SECONDS:g}", most=most, name=_quoted(one))
+        told = words.format(seconds=f"{_SECONDS:g}", most=most, name=shown_argument(one.config.name))
         if tried.garbage:
             wrote = _("Its output contains something that is not a protocol message: {sample}")
             told = f"{told}. {wrote.format(sample=_one_row(repr(tried.garbage)))}"
@@ -253,7 +256,7 @@ def _why_not(one: KnownServer, tried: _Tried) -> tuple[str, str]:
     """The reason, and what to do about it."""
     from ferrule.mcp_client.failures import Trouble
 
-    file, name = _file(one), _quoted(one)
+    file, name = _file(one), shown_argument(one.config.name)
     do = {
         Trouble.VALUE: _("Give it a value, or change {file}.").format(file=file),
         Trouble.PROGRAM: _("Install it, or correct {file}.").format(file=file),
@@ -269,18 +272,9 @@ def _file(one: KnownServer) -> str:
     return _one_row(str(one.file)) if one.file else _("the settings")
 
 
-def _quoted(one: KnownServer) -> str:
-    from ferrule.core.shown_text import shown_argument
-
-    return shown_argument(one.config.name)
-
-
 def _one_row(text: str) -> str:
     """What others wrote, so that it cannot pass for another check."""
-    from ferrule.core.shown_text import shown_row
-
-    row = shown_row(text)
-    return row if len(row) <= _LONGEST else f"{row[: _LONGEST - 1]}…"
+    return shown_row(text, _LONGEST)
 
 
 _EXTRAS = {
@@ -306,7 +300,7 @@ def doctor_command(as_json: bool, workspace: Path) -> None:
         for check in checks:
             state = click.style(f"{check.state:5}", fg=colours[check.state])
             words = _("{what}: {why}").format(what=check.name, why=check.message)
-            write_styled(f"{state} {for_stdout(words)}")
+            write_styled(f"{state} {visible(words)}")
     sys.exit(1 if any(check.state == "fail" for check in checks) else 0)
 
 

@@ -29,7 +29,7 @@ from ferrule.cli.options import (
 from ferrule.cli.output import write
 from ferrule.cli.words import _, as_error, localised, result_text, said_of
 from ferrule.core.call import RawCall
-from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.model import Finished, ModelError, ModelRequest, Preparing, Retrying, ToolResults, UserMessage
 from ferrule.core.phrases import phrase
 from ferrule.pipeline.confirm import Answer, Choice
@@ -242,7 +242,7 @@ async def _answer(model: Model, request: ModelRequest) -> AssistantMessage:
 async def _handed_in(runtime: Runtime, call: RawCall) -> ToolResult:
     if call.name == DRAFT_TOOL:
         return await runtime.run(call)
-    why = Stopped(
+    why = StoppedError(
         Stage.LOOKUP,
         ErrorKind.NOT_FOUND,
         phrase("There is no tool `{name}` here.", name=call.name),

@@ -15,7 +15,7 @@ from ferrule._version import __version__
 from ferrule.app.settings import SettingsError
 from ferrule.cli.output import promise_json, show_log_lines, write, write_json_error
 from ferrule.cli.words import LANGUAGES, _, as_error, localised, said_of, speak_english
-from ferrule.core.errors import MissingExtra, ToolError
+from ferrule.core.errors import MissingExtraError, ToolError
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined
 
@@ -176,10 +176,10 @@ def _asks_for_json(error: click.UsageError) -> bool:
 def _mendable() -> tuple[type[Exception], ...]:
     """What a person can mend. The records are not imported for this: without them they raised nothing."""
     records = sys.modules.get("ferrule.records.database")
-    return (SettingsError, MissingExtra, *([records.AuditError] if records else []))
+    return (SettingsError, MissingExtraError, *([records.AuditError] if records else []))
 
 
 def _kind_of(error: Exception) -> str:
     if isinstance(error, SettingsError):
         return "settings_error"
-    return "missing_extra_error" if isinstance(error, MissingExtra) else "audit_error"
+    return "missing_extra_error" if isinstance(error, MissingExtraError) else "audit_error"

@@ -209,6 +209,8 @@ def _let_go_of_output() -> None:
         try:
             stream.flush()
         except (OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            from ferrule.core.standard_streams import discard_output
+
+            discard_output(stream)
         except AttributeError:
             continue

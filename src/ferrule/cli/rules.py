@@ -20,15 +20,16 @@ from ferrule.cli.options import (
     warn,
     workspace_option,
 )
-from ferrule.cli.output import for_stdout, print_table, write, write_json, write_styled
+from ferrule.cli.output import print_table, write, write_json, write_styled
 from ferrule.cli.words import _, details_of, localised, result_text
 from ferrule.core.call import RawCall
 from ferrule.core.context import Session
-from ferrule.core.errors import Stopped
+from ferrule.core.errors import StoppedError
 from ferrule.core.phrases import said_by
+from ferrule.core.shown_text import visible
 from ferrule.pipeline.format import format_stopped
-from ferrule.pipeline.run import Runtime, attempt
-from ferrule.pipeline.stages import Verdict
+from ferrule.pipeline.run import Runtime
+from ferrule.pipeline.stages import Verdict, attempt
 from ferrule.policy.explain import Explanation, explain
 from ferrule.policy.patterns import RuleError
 from ferrule.policy.rule_file import RuleChecks, RuleFile, Written
@@ -257,7 +258,7 @@ def explain_command(
     session = Session(workspace=workspace)
     call = RawCall(tool, given_arguments(arguments, settings.limits.argument_bytes))
     invocation = attempt(Runtime(tools.registry, policy=built.policy, session=session).build, call)
-    if isinstance(invocation, Stopped):
+    if isinstance(invocation, StoppedError):
         result = format_stopped(call.id, tool, invocation)
         if as_json and result.error is not None:
             write_json({"error": result.error.to_dict()})
@@ -305,4 +306,4 @@ def _word(name: str) -> str:
 def _write_verdict(before: str, verdict: str, after: str) -> None:
     """A line with the verdict in its colour; whatever else is in it was written by others."""
     styled = click.style(_word(verdict), fg=_COLOURS[verdict])
-    write_styled(f"{for_stdout(before)}{styled}{for_stdout(after)}")
+    write_styled(f"{visible(before)}{styled}{visible(after)}")

@@ -199,10 +199,10 @@ _LONGER_FOR_EACH_ABOVE = 0.1
 class Cancellation:
     """Tells a running tool that nobody waits for it any more. Safe to use from any thread."""
 
-    __slots__ = ("_above", "_event", "_then", "until")
+    __slots__ = ("_event", "_parent", "_then", "until")
 
-    def __init__(self, above: Cancellation | None = None) -> None:
-        self._above = above
+    def __init__(self, parent: Cancellation | None = None) -> None:
+        self._parent = parent
         self._event = threading.Event()
         self._then: list[Callable[[], None]] = []
         self.until = 0.0
@@ -231,8 +231,8 @@ class Cancellation:
     def allow(self, until: float) -> None:
         """Wait that long for it, and a little longer for every call that it works for."""
         self.until = max(self.until, until)
-        if self._above is not None:
-            self._above.allow(until + _LONGER_FOR_EACH_ABOVE)
+        if self._parent is not None:
+            self._parent.allow(until + _LONGER_FOR_EACH_ABOVE)
 
     def wait(self, seconds: float) -> bool:
         """Sleep in a sync tool, waking early (and returning True) when the call is cancelled."""
@@ -407,9 +407,9 @@ class ToolContext:
     def partial(self, content: object) -> None:
         """Show a piece of output before the call is done. Safe from any thread."""
         if self._emit is not None:
-            from ferrule.core.events import Partial
+            from ferrule.core.events import PartialOutput
 
-            self._emit(Partial(self.call_id, self.tool, content))
+            self._emit(PartialOutput(self.call_id, self.tool, content))
 
     @contextmanager
     def asking_person(self) -> Generator[None]:

@@ -13,7 +13,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Protocol, Union, cast, get_args, get_origin
 
 from ferrule.core.phrases import phrase
-from ferrule.core.problems import InvalidParams, out_of_form
+from ferrule.core.problems import InvalidParamsError, out_of_form
 from ferrule.core.result import Attachment, Output, ToolResult, plainly
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class OutputType(Protocol):
     """Types of which every value fits: these need no look at the value."""
 
     def fit(self, value: Any) -> Any:
-        """The value; raises `InvalidParams` where it does not fit.
+        """The value; raises `InvalidParamsError` where it does not fit.
 
         What is of another type, and fits all the same, is given as the declared one where its JSON would differ: a
         dict for a model as the model, True for an int as 1.
@@ -129,7 +129,7 @@ class TypedOutput:
         if self._annotation is float and type(value) is float:
             if isfinite(value):
                 return value
-            raise InvalidParams([out_of_form((), "range", phrase("a finite number"), value)], value)
+            raise InvalidParamsError([out_of_form((), "range", phrase("a finite number"), value)], value)
         if hasattr(value, "__next__"):  # it can be read once, and is read here
             value = list(value)
         adapter = self._compile()
@@ -150,7 +150,7 @@ class TypedOutput:
     def _by_json_form(self, adapter: Any, value: Any) -> Any:
         from pydantic_core import PydanticSerializationError, ValidationError, to_json
 
-        from ferrule.core.pydantic_problems import ErrorReader
+        from ferrule.core.validator_errors import ErrorReader
 
         try:
             text = to_json(value, fallback=plainly, inf_nan_mode="strings")

@@ -23,8 +23,9 @@ from pydantic import BaseModel, RootModel
 from pydantic_core import PydanticSerializationError, ValidationError, to_json, to_jsonable_python
 
 from ferrule.core.errors import DefinitionError
-from ferrule.core.pydantic_problems import ErrorReader
 from ferrule.core.result import plainly
+from ferrule.core.schemas import followed
+from ferrule.core.validator_errors import ErrorReader
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -244,7 +245,7 @@ class Params(Protocol[P]):
         ...
 
     def load(self, text: str | bytes) -> P:
-        """Read and check JSON text; raise `InvalidParams` with every problem."""
+        """Read and check JSON text; raise `InvalidParamsError` with every problem."""
         ...
 
     def dump(self, params: P) -> bytes:
@@ -303,7 +304,7 @@ class ModelParams:
         if self._schema is None:
             schema = _json_schema(self.model)
             if "$ref" in schema:  # a model that holds itself stands among its own definitions
-                schema = {**schema["$defs"][schema["$ref"].rpartition("/")[2]], "$defs": schema["$defs"]}
+                schema = dict(followed(schema, schema))
                 schema["properties"] = {name: dict(prop) for name, prop in schema["properties"].items()}
             schema.pop("title", None)
             schema.pop("description", None)

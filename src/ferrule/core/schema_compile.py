@@ -9,9 +9,11 @@ from functools import cache, lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from ferrule.core.errors import DefinitionError, MissingExtra
+from ferrule.core.errors import DefinitionError, MissingExtraError
+from ferrule.core.explain import Explainer
 from ferrule.core.phrases import phrase
 from ferrule.core.problems import format_path
+from ferrule.core.schemas import Schema, array_parts, mapping, parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -101,8 +103,6 @@ _LISTS = ("allOf", "anyOf", "oneOf")
 _SINGLE = ("not", "if", "then", "else")
 _MAPS = ("dependentSchemas", "dependencies")
 _META_SCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
-
-Schema = dict[str, Any]
 
 
 class SchemaNode:
@@ -211,9 +211,9 @@ class _GraphReader:
         self._fill_array(node, schema, resolver)
 
     def _fill_object(self, node: SchemaNode, schema: Schema, resolver: Resolver) -> None:
-        for name, part in _mapping(schema.get("properties")).items():
+        for name, part in mapping(schema.get("properties")).items():
             node.properties[name] = self._node(part, resolver)
-        for pattern, part in _mapping(schema.get("patternProperties")).items():
+        for pattern, part in mapping(schema.get("patternProperties")).items():
             node.any_property.append(self._node(part, resolver))
             node.key_chars += self._pattern_cost(pattern)
         if _is_schema(schema.get("unevaluatedProperties")):
@@ -224,12 +224,8 @@ class _GraphReader:
             node.any_key = self._node(schema["propertyNames"], resolver)
 
     def _fill_array(self, node: SchemaNode, schema: Schema, resolver: Resolver) -> None:
-        items: Any = schema.get("items")
-        first, rest = schema.get("prefixItems"), items
-        if isinstance(items, list):  # as it was before Draft 2020-12
-            first, rest = cast("list[Any]", items), schema.get("additionalItems")
-        if isinstance(first, list):
-            node.prefix = [self._node(part, resolver) for part in cast("list[Any]", first)]
+        first, rest = array_parts(schema)
+        node.prefix = [self._node(part, resolver) for part in first]
         if _is_schema(rest):
             node.items = self._node(rest, resolver)
         if _is_schema(schema.get("contains")):
@@ -317,7 +313,7 @@ def _same_value(schema: Schema) -> Iterator[Any]:
         if _is_schema(schema.get(keyword)):
             yield schema[keyword]
     for keyword in _MAPS:
-        for part in _mapping(schema.get(keyword)).values():
+        for part in mapping(schema.get(keyword)).values():
             if _is_schema(part):
                 yield part
 
@@ -333,10 +329,6 @@ def _own_weight(schema: Schema) -> float:
         complex_ones = sum(1 for choice in cast("list[Any]", choices) if isinstance(choice, (dict, list)))
         weight += complex_ones * 80
     return weight
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _is_schema(value: Any) -> bool:
@@ -381,18 +373,19 @@ def freeze(name: str, what: str, document: Any) -> bytes:
 def require_validator() -> None:
     """Say at definition that the validator is missing, without paying for its import."""
     if find_spec("jsonschema_rs") is None:
-        raise MissingExtra(phrase("A tool made from a JSON Schema"), "schema")
+        raise MissingExtraError(phrase("A tool made from a JSON Schema"), "schema")
 
 
 class CompiledSchema:
     """A validator with the bounds it needs."""
 
-    __slots__ = ("backtracking", "cost", "has_unions", "root", "validator")
+    __slots__ = ("backtracking", "cost", "explainer", "has_unions", "root", "validator")
 
     def __init__(self, name: str, root: Any, resources: Mapping[str, Any]) -> None:
         from jsonschema_rs import ReferencingError, Registry, ValidationError, validator_for
 
         self.root = root
+        self.explainer = Explainer(root, complete=True)
         _limit_effort(name, [root, *resources.values()], MAX_PATTERN_STATES)
         base = _address(root)
         documents = {**resources, base: root}
@@ -475,20 +468,12 @@ def _limit_effort(name: str, documents: list[Any], most_states: int) -> None:
     """Refuse what takes long to compile."""
     patterns: set[str] = set()
     references: set[str] = set()
-    waiting: list[Any] = documents
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, dict):
-            schema = cast("dict[str, Any]", part)
-            if isinstance(schema.get("pattern"), str):
-                patterns.add(schema["pattern"])
-            if isinstance(schema.get("patternProperties"), dict):
-                patterns.update(schema["patternProperties"])
-            if isinstance(schema.get("$ref"), str):
-                references.add(schema["$ref"])
-            waiting.extend(schema.values())
-        elif isinstance(part, list):
-            waiting.extend(cast("list[Any]", part))
+    for schema in parts(documents):
+        if isinstance(schema.get("pattern"), str):
+            patterns.add(schema["pattern"])
+        patterns.update(mapping(schema.get("patternProperties")))
+        if isinstance(schema.get("$ref"), str):
+            references.add(schema["$ref"])
     if len(references) > MAX_REFERENCES:
         raise DefinitionError(f"`{name}`: its schema has more than {MAX_REFERENCES:,} references.")
     # A long class has one state, but takes as long to compile as it has characters.
@@ -498,11 +483,11 @@ def _limit_effort(name: str, documents: list[Any], most_states: int) -> None:
 
 def _explain(name: str, error: ValidationError, root: Any) -> NoReturn:
     """What is wrong with the schema, in the same words that are used for arguments."""
-    from ferrule.core.wording import problems_of
+    from ferrule.core.validator_errors import schema_rules
 
     if type(error.kind).__name__ == "Referencing":
         raise DefinitionError(f"`{name}`: {_reference_words(error.message)}.") from None
-    problem = problems_of([error], root, {})[0]
+    problem = Explainer({}, complete=True).explain(root, schema_rules([error], root))[0]
     where = format_path(problem.path) if problem.path else "schema"
     raise DefinitionError(f"`{name}`: its schema is not a valid JSON Schema. {where}: {problem.message}.") from None
 

@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.core.shown_text import cut, quoted
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -150,12 +152,12 @@ def words(keyword: str, value: Any) -> str:
     if keyword == "not" and value == {}:
         return "Must be left out."
     if keyword in ("format", "pattern") and isinstance(value, str):
-        return _SENTENCES[keyword].format(f"`{_cut(value)}`")
+        return _SENTENCES[keyword].format(f"`{cut(value, _SHORT)}`")
     if keyword in ("enum", "examples") and isinstance(value, list):
-        return _SENTENCES[keyword].format(_cut(", ".join(brief(one) for one in cast("list[Any]", value)[:100])))
+        return _SENTENCES[keyword].format(cut(", ".join(brief(one) for one in cast("list[Any]", value)[:100]), _SHORT))
     sentence = _SENTENCES.get(keyword)
     if sentence is None:
-        return f"{_cut(keyword)}: {brief(value)}."
+        return f"{cut(keyword, _SHORT)}: {brief(value)}."
     if value == 1 and sentence.endswith("s."):
         sentence = sentence.removesuffix("s.") + "."
     return sentence.format(brief(value))
@@ -163,7 +165,7 @@ def words(keyword: str, value: Any) -> str:
 
 def brief(value: Any) -> str:
     """JSON text of anything, short enough for a sentence; never fails, however deep or odd the value."""
-    return _cut(_text(value, _LEVELS))
+    return cut(_text(value, _LEVELS), _SHORT)
 
 
 def _text(value: Any, levels: int) -> str:
@@ -175,7 +177,7 @@ def _text(value: Any, levels: int) -> str:
     if isinstance(value, list):
         return "[" + _joined(_text(one, levels - 1) for one in cast("list[Any]", value)[:20]) + "]"
     if isinstance(value, str):
-        return '"' + _cut(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+        return quoted(cut(value, _SHORT))
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int) and abs(value) >= _LONG:
@@ -193,10 +195,6 @@ def _joined(parts: Iterable[str]) -> str:
         if length > _SHORT:
             break
     return ", ".join(taken)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHORT else text[: _SHORT - 1] + "…"
 
 
 # Several schemas that all hold (`allOf`) as one.

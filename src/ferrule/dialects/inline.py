@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
+from ferrule.core.schemas import NOWHERE, pointed
 from ferrule.dialects.flatten import (
     ANNOTATIONS,
     KEEPS_BOOLEANS,
@@ -16,6 +17,7 @@ from ferrule.dialects.flatten import (
     ROOT,
     SCHEMA_LISTS,
     SCHEMA_MAPS,
+    Ledger,
     step,
     words,
 )
@@ -23,24 +25,21 @@ from ferrule.dialects.flatten import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ferrule.dialects.flatten import Ledger
-
 MAX_UNROLL = 2
 """How often one definition may appear inside itself before it is cut."""
 MAX_DEPTH = 48
 MAX_NODES = 5_000
 """Once a schema has grown to this many nodes no further reference is written out."""
 
-_MISSING = object()
 _STRUCTURE = frozenset({
     "$anchor", "$defs", "$dynamicAnchor", "$id", "$recursiveAnchor", "$schema", "$vocabulary", "definitions",
 })  # fmt: skip
 _OLD_DRAFTS = ("draft-03", "draft-04", "draft-06", "draft-07")
 
 
-def inline(schema: Any, ledger: Ledger) -> dict[str, Any]:
+def inline(schema: Any, ledger: Ledger | None = None) -> dict[str, Any]:
     """The same schema as a tree without references, wider only where the ledger says so."""
-    return _Inliner(schema, ledger).node(schema, ROOT, _Place(schema, (), 0))
+    return _Inliner(schema, ledger or Ledger("")).node(schema, ROOT, _Place(schema, (), 0))
 
 
 class _Place:
@@ -103,7 +102,7 @@ class _Inliner:
         """What a reference stands for, and whether it had to be cut."""
         target, resource = _resolve(ref, place.resource)
         identity = id(target)
-        if target is _MISSING:
+        if target is NOWHERE:
             what = "not a reference into this schema, and nothing is fetched; anything is accepted here"
             return self._cut(path, "$ref", what, ""), True
         name = str(ref).rsplit("/", 1)[-1].lstrip("#") or "the whole"
@@ -197,23 +196,9 @@ def _malformed(keyword: str, value: Any) -> bool:
 
 def _resolve(ref: Any, resource: Any) -> tuple[Any, Any]:
     """What a local reference points at and the resource that it belongs to."""
-    if not isinstance(ref, str) or not ref.startswith("#"):
-        return _MISSING, None
-    pointer = unquote(ref[1:])
-    if pointer and not pointer.startswith("/"):
-        return _anchored(pointer, resource), resource
-    found: Any = resource
-    for part in pointer.split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, dict) and key in found:
-            found = cast("dict[str, Any]", found)[key]
-        elif isinstance(found, list) and key.isdecimal() and int(key) < len(cast("list[Any]", found)):
-            found = cast("list[Any]", found)[int(key)]
-        else:
-            return _MISSING, None
-        if isinstance(found, dict) and isinstance(cast("dict[str, Any]", found).get("$id"), str):
-            resource = cast("Any", found)
-    return cast("Any", found), resource
+    if isinstance(ref, str) and ref[:1] == "#" and ref[1:2] not in ("", "/"):
+        return _anchored(unquote(ref[1:]), resource), resource
+    return pointed(ref, resource)
 
 
 def _anchored(name: str, resource: Any) -> Any:
@@ -225,7 +210,7 @@ def _anchored(name: str, resource: Any) -> Any:
                 anchored = cast("dict[str, Any]", one if isinstance(one, dict) else {})
                 if name in (anchored.get("$anchor"), anchored.get("$dynamicAnchor")):
                     return anchored
-    return _MISSING
+    return NOWHERE
 
 
 def _modern(node: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from urllib.parse import unquote_to_bytes
 from ferrule.core.errors import ErrorKind
 from ferrule.core.problems import got
 from ferrule.core.result import SUGGESTION, ErrorInfo, ToolResult, plainly
+from ferrule.core.shown_text import well_formed
 from ferrule.dialects.flatten import Loss
 
 if TYPE_CHECKING:
@@ -139,19 +140,18 @@ def _is_list(value: Any) -> bool:
 
 
 _ERROR = re.compile(rf"\AError \(({'|'.join(kind.value for kind in ErrorKind)})\): ")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def text_of(result: ToolResult, losses: list[Loss]) -> str:
     """What the model reads: its content, and for a failure always the kind and the suggestion too."""
-    text = clean(result.llm_content)
+    text = well_formed(result.llm_content)
     if text != result.llm_content:
         losses.append(Loss(result.tool, "llm_content", "text", "characters that are not Unicode text were replaced"))
     if result.success:
         return text
     error = result.error or ErrorInfo(ErrorKind.UNKNOWN, text or "The call failed.")
-    text = text or clean(error.message)
-    suggestion = clean(error.suggestion or "")
+    text = text or well_formed(error.message)
+    suggestion = well_formed(error.suggestion or "")
     if suggestion and suggestion not in text:
         text += SUGGESTION + suggestion
     found = _ERROR.match(text)
@@ -195,10 +195,10 @@ def _error_from(text: str) -> ErrorInfo:
 
 def attachment_line(attachment: Attachment) -> str:
     """A line in place of an attachment that a provider cannot carry."""
-    named = f" {clean(attachment.name)}" if attachment.name else ""
-    media = clean(attachment.media_type)
+    named = f" {well_formed(attachment.name)}" if attachment.name else ""
+    media = well_formed(attachment.media_type)
     if attachment.uri:
-        return f"[attachment{named} ({media}): {clean(attachment.uri)}]"
+        return f"[attachment{named} ({media}): {well_formed(attachment.uri)}]"
     return f"[attachment{named} ({media}), {len(attachment.data or b'')} bytes, not shown]"
 
 
@@ -225,13 +225,6 @@ def order_lost(result: ToolResult, at: int, losses: list[Loss]) -> None:
         losses.append(Loss(result.tool, f"attachments[{at}].after", "order", "cannot be carried; it follows the words"))
 
 
-def clean(text: str) -> str:
-    """Text that every encoder takes: half of a surrogate pair alone is no character."""
-    if text.isascii() or not _SURROGATE.search(text):
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def jsonable(data: Any) -> Any:
     """Plain JSON values for anything a tool returned; `ValueError` for what has no end."""
     from pydantic_core import to_jsonable_python
@@ -252,11 +245,11 @@ def _shown(value: object) -> Any:
 
 def _clean_all(value: Any) -> Any:
     if isinstance(value, str):
-        return clean(value)
+        return well_formed(value)
     if isinstance(value, list):
         return [_clean_all(one) for one in cast("list[Any]", value)]
     if isinstance(value, dict):
-        return {clean(str(key)): _clean_all(one) for key, one in cast("dict[Any, Any]", value).items()}
+        return {well_formed(str(key)): _clean_all(one) for key, one in cast("dict[Any, Any]", value).items()}
     if isinstance(value, float) and not isfinite(value):
         return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value

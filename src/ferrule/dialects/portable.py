@@ -451,5 +451,4 @@ class _Copier:
                 if keyword not in ANNOTATIONS:
                     raise _Unusual
                 said[keyword] = deepcopy(value)
-        target = self._definitions.get(name)
-        return {**self.node(target, (*inside, name), level + 1), **said}
+        return {**self.node(self._definitions.get(name), (*inside, name), level + 1), **said}

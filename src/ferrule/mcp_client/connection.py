@@ -539,7 +539,7 @@ def connect(
     log: ServerLog,
     on_change: Callable[[], None],
 ) -> Connection:
-    """A connection that is not open yet; raises `MissingValue` where a variable is not set."""
+    """A connection that is not open yet; raises `MissingValueError` where a variable is not set."""
     return Connection(
         _program(config, variables, folders, log) if config.command else _address(config, variables, tokens, ports),
         Answering(config.name, ports, folders if config.roots else ()),

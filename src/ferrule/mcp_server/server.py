@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from ferrule._version import __version__
 from ferrule.core.context import Session
 from ferrule.core.errors import ErrorKind
-from ferrule.core.events import Partial, Progress
+from ferrule.core.events import PartialOutput, Progress
 from ferrule.core.result import ErrorInfo
 from ferrule.mcp_server.asking import LACKING, QUESTION_SECONDS
 from ferrule.mcp_server.opening import INSTRUCTIONS, NAME, TITLE, takes_structured
@@ -196,7 +196,7 @@ class ProgressReports:
         if isinstance(event, Progress):
             self._counts = True
             self._waiting = event
-        elif isinstance(event, Partial):
+        elif isinstance(event, PartialOutput):
             self._pieces += 1
             self._words = (self._words + _words(event.content))[-_MOST_WORDS:]
         else:

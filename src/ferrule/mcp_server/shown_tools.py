@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from ferrule.core.errors import ErrorKind
 from ferrule.core.result import ErrorInfo
 from ferrule.core.schema_compile import quick_validator
+from ferrule.core.shown_text import head_and_tail
 from ferrule.core.tool import output_schema_of
 from ferrule.dialects.anthropic import Anthropic
 from ferrule.dialects.dialect import MAX_LENGTH, Dialect, NameMap
@@ -19,7 +20,6 @@ from ferrule.dialects.exporter import Exporter, leave_out
 from ferrule.dialects.gemini import Gemini
 from ferrule.dialects.mcp import MCP, output_object, own_words
 from ferrule.dialects.payload import out_of_order
-from ferrule.pipeline.format import head_and_tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from ferrule.core.model import ModelError, ModelFault
 from ferrule.core.phrases import Phrase, glued, joined, phrase
 from ferrule.core.secrets import REDACTED, redact_text
+from ferrule.core.shown_text import flattened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,14 +53,9 @@ class Endpoint:
     @property
     def is_local(self) -> bool:
         """Whether it is this machine, which no proxy reaches."""
-        if self.host == "localhost":
-            return True
-        from ipaddress import ip_address
+        from ferrule.core.http_fetch import is_local
 
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_local(self.host)
 
     def url(self, path: str) -> str:
         return f"{self.base_url.rstrip('/')}/{path.lstrip('/')}"
@@ -263,7 +259,7 @@ class Faults:
                 phrase("Start {label}, or choose another model: `ferrule models`.", label=label),
             )
         return self.broken(
-            phrase("no connection could be made ({why})", why=self._short(why))
+            phrase("no connection could be made ({why})", why=flattened(why, _MOST_WORDS))
             if why
             else phrase("no connection could be made")
         )
@@ -287,7 +283,8 @@ class Faults:
 
     def bad_environment(self, why: str) -> ModelError:
         message = phrase(
-            "The proxy or the certificates that the environment names cannot be used: {why}", why=self._short(why)
+            "The proxy or the certificates that the environment names cannot be used: {why}",
+            why=flattened(why, _MOST_WORDS),
         )
         suggestion = phrase(
             "Check HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE; for a SOCKS proxy: pip install 'httpx2[socks]'."
@@ -446,13 +443,13 @@ class Faults:
             loaded: Any = json.loads(body)
         except (ValueError, RecursionError):
             text = body[:4096].decode("utf-8", "replace")
-            return ("", "") if text.lstrip()[:1] == "<" else (self._short(text), "")
+            return ("", "") if text.lstrip()[:1] == "<" else (flattened(text, _MOST_WORDS), "")
         from ferrule.dialects.payload import an_item, items, words
 
         item = next(iter(items(loaded)), an_item(loaded))  # Gemini's own stream wraps even its errors
         error = item.get("error")
         if isinstance(error, str):
-            return self._short(error), words(item.get("code"))
+            return flattened(error, _MOST_WORDS), words(item.get("code"))
         inner = an_item(error) or item
         said = words(inner.get("message")) or words(inner.get("detail"))
         detail = an_item(an_item(inner.get("metadata")).get("raw")) or an_item(inner.get("metadata"))
@@ -460,8 +457,4 @@ class Faults:
         if not said and inner:
             said = json.dumps(inner, ensure_ascii=False, default=str)
         code = words(inner.get("code")) or words(inner.get("type")) or words(inner.get("status"))
-        return self._short(said), code
-
-    def _short(self, text: str) -> str:
-        line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-        return line if len(line) <= _MOST_WORDS else line[: _MOST_WORDS - 1] + "…"
+        return flattened(said, _MOST_WORDS), code

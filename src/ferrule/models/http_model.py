@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from ferrule.core.errors import MissingExtra
+from ferrule.core.errors import MissingExtraError
+from ferrule.core.http_fetch import FetchError, fetch
 from ferrule.core.model import Finished, ModelError, ModelFault, Retrying
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined, phrase
@@ -65,13 +66,13 @@ def http() -> ModuleType:
 
 
 def require_http() -> None:
-    """Raise `MissingExtra` where no model can be asked over HTTP; nothing is imported yet."""
+    """Raise `MissingExtraError` where no model can be asked over HTTP; nothing is imported yet."""
     if find_spec("httpx2") is None:
         raise _missing()
 
 
-def _missing() -> MissingExtra:
-    return MissingExtra(phrase("Asking a model over HTTP"), "models")
+def _missing() -> MissingExtraError:
+    return MissingExtraError(phrase("Asking a model over HTTP"), "models")
 
 
 class UnusableEnvironment(Exception):  # noqa: N818 - reads as what it says
@@ -95,14 +96,14 @@ class Transport:
         httpx2 = http()
         given = {**self.endpoint.headers, **headers}
         try:
-            async with asyncio.timeout(seconds):
-                response = await self._client().get(self.endpoint.url(path), headers=given)
-        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, UnicodeError, UnusableEnvironment):
+            url = self.endpoint.url(path)
+            found = await fetch(self._client(), "GET", url, most=_MOST_BYTES, seconds=seconds, headers=given)
+        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, UnicodeError, FetchError, UnusableEnvironment):
             return 0, None
         try:
-            return response.status_code, response.json()
+            return found.status, json.loads(found.body)
         except (ValueError, RecursionError):
-            return response.status_code, None
+            return found.status, None
 
     async def close(self) -> None:
         """Let go of the connections that were made in this loop."""

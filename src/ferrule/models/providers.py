@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from ferrule.core.model import ModelError, ModelFault
@@ -152,8 +152,8 @@ def open_model(
     """The model of that name, ready to be asked: `anthropic/claude-sonnet-4-5`, `ollama/qwen3`, or `local`.
 
     `local` is a small one on this machine, fetched when it is first asked. The key comes from the environment or the
-    keyring. Raises `ModelError` for a model that cannot be asked, with what to do about it, and `MissingExtra` where a
-    part of Ferrule is not installed.
+    keyring. Raises `ModelError` for a model that cannot be asked, which says what to do about it, and
+    `MissingExtraError` where a part of Ferrule is not installed.
     """
     from ferrule.models.http_model import HttpModel, require_http
 
@@ -232,20 +232,12 @@ def find_key(provider: str, variables: Sequence[str], environment: Mapping[str, 
     for variable in variables:
         if secret := environment.get(variable, "").strip():
             return Key(secret, variable)
-    secret = _from_keyring(provider)
-    return Key(secret, f"the keyring ({KEYRING_SERVICE}/{provider})") if secret else None
+    from ferrule.process.references import MissingValueError, from_keyring
 
-
-def _from_keyring(provider: str) -> str:
-    try:
-        chest: Any = import_module("keyring")
-        errors: Any = import_module("keyring.errors")
-    except ImportError:
-        return ""
-    try:
-        return (chest.get_password(KEYRING_SERVICE, provider) or "").strip()
-    except errors.KeyringError:  # locked, or there is no desktop to ask
-        return ""
+    with suppress(MissingValueError):  # nothing there, locked, or there is no desktop to ask
+        if secret := from_keyring(KEYRING_SERVICE, provider).strip():
+            return Key(secret, f"the keyring ({KEYRING_SERVICE}/{provider})")
+    return None
 
 
 def how_to_give_a_key(provider: Provider) -> str:

@@ -21,7 +21,8 @@ from ferrule.core.model import (
     UserMessage,
 )
 from ferrule.core.result import ErrorInfo, ToolResult
-from ferrule.dialects.payload import an_item, attachment_line, clean, items, words
+from ferrule.core.shown_text import cut, well_formed
+from ferrule.dialects.payload import an_item, attachment_line, items, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -200,8 +201,8 @@ def _sendable(call: RawCall, wire_id: str) -> RawCall:
             loaded = None
         if not isinstance(loaded, dict):
             text = arguments.decode("utf-8", "replace") if isinstance(arguments, bytes) else arguments
-            text = text if len(text) <= _MOST_UNREADABLE else text[:_MOST_UNREADABLE] + "…"
-            arguments = json.dumps({"unreadable_arguments": clean(text)}, ensure_ascii=False)
+            text = well_formed(cut(text, _MOST_UNREADABLE))
+            arguments = json.dumps({"unreadable_arguments": text}, ensure_ascii=False)
         elif not loaded:
             arguments = "{}"
     return RawCall(call.name, arguments, id=wire_id, version=call.version)
@@ -215,7 +216,7 @@ def attached(dialect: Dialect, message: UserMessage) -> list[tuple[str, dict[str
 def _attached(dialect: Dialect, attachment: Attachment) -> tuple[str, dict[str, Any] | None]:
     if attachment.media_type.startswith("text/") and attachment.data is not None:
         named = f"{attachment.name}:\n" if attachment.name else ""
-        return clean(named + attachment.data.decode("utf-8", "replace")), None
+        return well_formed(named + attachment.data.decode("utf-8", "replace")), None
     part = dialect.write_attachment(attachment)
     return ("", part) if part is not None else (attachment_line(attachment), None)
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from ferrule.app.service_settings import LIMITS
+from ferrule.core.access import Mode
 from ferrule.panel.api import ApiProblem
 from ferrule.panel.app import PanelPage, back_to
 from ferrule.panel.words import PROBLEMS, _
+from ferrule.service.vocabulary import SCOPES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -19,13 +22,6 @@ if TYPE_CHECKING:
 
     from ferrule.panel.app import PanelRequest
 
-LIMITS = (
-    "rate", "burst", "concurrency", "calls_per_day", "argument_bytes", "result_bytes", "spend_per_day",
-    "spend_per_month",
-)  # fmt: skip
-_WHOLE = frozenset(LIMITS) - {"rate", "spend_per_day", "spend_per_month"}
-_SCOPES = ("tools", "calls", "approvals", "admin")
-_MODES = ("default", "plan", "accept-edits", "dont-ask", "bypass")
 _SECTIONS = (
     ("tenants", _("Tenants"), "tenants"), ("users", _("Users"), "users"), ("roles", _("Roles"), "roles"),
     ("keys", _("Keys"), "keys"), ("intents", _("Intents and entities"), "intents"),
@@ -60,7 +56,7 @@ async def show_first(request: PanelRequest) -> Response:
 async def _show(request: PanelRequest, section: str, status: int = 200, problem: str = "", **more: Any) -> Response:
     values: dict[str, Any] = {
         "made": None, "verdict": None, "tested": {}, "chosen": request.query.get("edit", ""), "limits": LIMITS,
-        "scopes": _SCOPES, "modes": _MODES, **more,
+        "scopes": SCOPES, "modes": [mode.value for mode in Mode], **more,
     }  # fmt: skip
     values.update(await _READERS[section](request))
     return request.render(
@@ -117,10 +113,10 @@ _READERS: dict[str, Callable[[PanelRequest], Awaitable[dict[str, Any]]]] = {
 def limits_in(request: PanelRequest) -> dict[str, Any]:
     """Limits as a form has them; an empty field sets none."""
     found: dict[str, Any] = {}
-    for name in LIMITS:
+    for name, number in LIMITS.items():
         if text := request.field(f"limit.{name}"):
             try:
-                found[name] = int(text) if name in _WHOLE else float(text)
+                found[name] = number(text)
             except ValueError:
                 raise FormProblem(request.translated(_NOT_NUMBER).format(name=name)) from None
     if tools := _object_in(request, "limit.tools"):

@@ -10,6 +10,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.core.schemas import resolve
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -54,31 +56,10 @@ def _properties(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _resolved(given: Any, whole: Mapping[str, Any]) -> dict[str, Any]:
     """A property's schema, with a reference followed and "or null" left out: an empty field says that."""
-    one: dict[str, Any] = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-    for _step in range(8):
-        reference = one.get("$ref")
-        if isinstance(reference, str) and reference.startswith("#/"):
-            here: Any = whole
-            for part in reference[2:].split("/"):
-                here = cast("dict[str, Any]", here).get(part) if isinstance(here, dict) else None
-            one = {**(cast("dict[str, Any]", here) if isinstance(here, dict) else {}), **_without(one, "$ref")}
-            continue
-        offered: list[Any] = one.get("anyOf") or one.get("oneOf") or []
-        left = [cast("dict[str, Any]", other) for other in offered if other != {"type": "null"}]
-        if len(left) == 1 and isinstance(left[0], dict):  # pyright: ignore[reportUnnecessaryIsInstance]
-            one = {**left[0], **_without(one, "anyOf", "oneOf")}
-            continue
-        kinds = one.get("type")
-        if isinstance(kinds, list):
-            rest = [kind for kind in cast("list[Any]", kinds) if kind != "null"]
-            if len(rest) == 1:
-                one = {**one, "type": rest[0]}
-        break
-    return one
-
-
-def _without(one: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: value for name, value in one.items() if name not in names}
+    one = resolve(given, whole)
+    kinds = one.get("type")
+    rest = [kind for kind in cast("list[Any]", kinds) if kind != "null"] if isinstance(kinds, list) else []
+    return {**one, "type": rest[0]} if len(rest) == 1 else one
 
 
 def _field(name: str, schema: dict[str, Any], required: bool) -> FormField:

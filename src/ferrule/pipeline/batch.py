@@ -7,30 +7,32 @@ import heapq
 import logging
 import re
 from posixpath import normpath
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
 
 from ferrule.core.access import NOTHING, READS_ANYTHING, WRITES_ANYTHING, Touch, Touches
 from ferrule.core.call import RawCall, new_call_id
-from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped, ToolError
+from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError, ToolError
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import phrase
-from ferrule.core.problems import schema_at
 from ferrule.core.result import Output, plainly
+from ferrule.core.schemas import schema_at
 from ferrule.core.tool import Invocation, Style, Tool, ToolOptions, output_schema_of
 from ferrule.pipeline.cleaning import clean_exception
-from ferrule.pipeline.run import attempt
+from ferrule.pipeline.stages import attempt
 from ferrule.pipeline.validate import as_json, lookup, readable, validate, validate_around
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Coroutine, Iterable, Mapping, Sequence
 
     from pydantic import BaseModel
 
+    from ferrule.core.call import Limits
     from ferrule.core.context import Session, ToolContext
     from ferrule.core.params import Params
     from ferrule.core.problems import PathPart
     from ferrule.core.result import ToolResult
-    from ferrule.pipeline.run import Runtime
+    from ferrule.pipeline.hooks import Hooks
+    from ferrule.registry.registry import ToolSource
 
 
 # Chains (P8): an argument may be another call's result, `{"$ref": "call_1.path[0]"}`.
@@ -52,7 +54,7 @@ class Reference:
 
 
 def find_references(arguments: Any, known: Iterable[str]) -> list[Reference]:
-    """Every reference in the arguments; raises `Stopped` for one that names no earlier call.
+    """Every reference in the arguments; raises `StoppedError` for one that names no earlier call.
 
     What looks like a JSON Schema's own `$ref` (`#/…`, a URL) is left alone.
     """
@@ -146,7 +148,7 @@ def _replaced(value: Any, place: tuple[PathPart, ...], new: Any) -> Any:
     return copied
 
 
-def ambiguous(reference: Reference) -> Stopped:
+def ambiguous(reference: Reference) -> StoppedError:
     """The early exit of a call that refers to an id which two earlier calls have."""
     return _broken(
         reference.text,
@@ -155,8 +157,8 @@ def ambiguous(reference: Reference) -> Stopped:
     )
 
 
-def _broken(text: str, why: str, hint: str | None = None) -> Stopped:
-    return Stopped(
+def _broken(text: str, why: str, hint: str | None = None) -> StoppedError:
+    return StoppedError(
         Stage.VALIDATE,
         ErrorKind.VALIDATION,
         phrase('The reference {{"$ref": "{text}"}} cannot be used: {why}.', text=text, why=why),
@@ -297,13 +299,35 @@ class _Planned:
     def __init__(self, call: RawCall) -> None:
         self.call = call
         self.tool: Tool[Any] | None = None
-        self.ahead: Invocation | _Chained | Stopped | RawCall = call
+        self.ahead: Invocation | _Chained | StoppedError | RawCall = call
         self.references: Sequence[Reference] = ()
         self.touches: Touches = NOTHING
 
 
+class CallRunner(Protocol):
+    """What runs the single calls of a batch: a runtime."""
+
+    tools: ToolSource
+    limits: Limits
+    hooks: Hooks
+
+    def build(self, call: RawCall) -> Invocation: ...
+
+    def run(
+        self, call: RawCall, *, session: Session, parent: ToolContext | None
+    ) -> Coroutine[Any, Any, ToolResult]: ...
+
+    def execute(
+        self, invocation: Invocation, *, call: RawCall, session: Session, parent: ToolContext | None
+    ) -> Coroutine[Any, Any, ToolResult]: ...
+
+    def refuse(
+        self, call: RawCall, why: StoppedError, *, session: Session, parent: ToolContext | None
+    ) -> Coroutine[Any, Any, ToolResult]: ...
+
+
 async def run_batch(
-    runtime: Runtime,
+    runtime: CallRunner,
     calls: Sequence[RawCall],
     session: Session,
     parent: ToolContext | None,
@@ -348,7 +372,7 @@ def _keep_apart(calls: Sequence[RawCall]) -> None:
 
 
 def _plan(
-    runtime: Runtime,
+    runtime: CallRunner,
     call: RawCall,
     session: Session,
     earlier: list[_Planned],
@@ -364,7 +388,7 @@ def _plan(
         plan.touches = WRITES_ANYTHING
         return plan
     plan.ahead = ahead
-    if isinstance(ahead, Stopped):
+    if isinstance(ahead, StoppedError):
         # An earlier call may yet bring the tool, or what its own check asks for; so this one keeps its turn.
         if plan.tool is None:
             plan.touches = READS_ANYTHING
@@ -374,7 +398,7 @@ def _plan(
 
 
 def _look_ahead(
-    runtime: Runtime,
+    runtime: CallRunner,
     plan: _Planned,
     session: Session,
     earlier: list[_Planned],
@@ -413,7 +437,7 @@ def _may_refer(call: RawCall) -> bool:
     return "$ref" in repr(arguments) if arguments else False
 
 
-def _touches(invocation: Invocation, session: Session, runtime: Runtime) -> Touches:
+def _touches(invocation: Invocation, session: Session, runtime: CallRunner) -> Touches:
     invocation.session = session
     try:
         if invocation.runs_alone:
@@ -432,7 +456,7 @@ class _Run:
 
     def __init__(
         self,
-        runtime: Runtime,
+        runtime: CallRunner,
         planned: list[_Planned],
         waits: list[set[int]],
         by_id: Mapping[str, int],
@@ -496,7 +520,7 @@ class _Run:
         runtime, session, parent = self._runtime, self._session, self._parent
         if isinstance(ahead, RawCall):
             result = await runtime.run(call, session=session, parent=parent)
-        elif isinstance(ahead, Stopped):
+        elif isinstance(ahead, StoppedError):
             result = await runtime.refuse(call, ahead, session=session, parent=parent)
         else:
             result = await runtime.execute(ahead, call=call, session=session, parent=parent)
@@ -504,7 +528,7 @@ class _Run:
 
     def _resolved(
         self, call: RawCall, known: Any, references: Sequence[Reference]
-    ) -> tuple[RawCall, Invocation | Stopped]:
+    ) -> tuple[RawCall, Invocation | StoppedError]:
         """A chained call once the results it uses are there, with the arguments it really runs with."""
         values = dict(self._given)
         for reference in references:
@@ -512,7 +536,7 @@ class _Run:
                 continue
             result = self._results[self._by_id[reference.source]]
             if result is None or not result.success:
-                return call, Stopped(
+                return call, StoppedError(
                     Stage.VALIDATE,
                     ErrorKind.VALIDATION,
                     phrase(
@@ -525,13 +549,13 @@ class _Run:
             values[reference.source] = result.data
         try:
             arguments = attempt(resolve, known, references, values)
-            if isinstance(arguments, Stopped):
+            if isinstance(arguments, StoppedError):
                 return call, arguments
             call = RawCall(call.name, arguments, id=call.id, version=call.version)
             return call, attempt(self._runtime.build, call)
         except Exception as error:
             logger.exception("Call %s of %s could not be given its arguments", call.id, call.name)
-            return call, Stopped(
+            return call, StoppedError(
                 Stage.VALIDATE,
                 ErrorKind.VALIDATION,
                 phrase(
@@ -577,7 +601,7 @@ class _Run:
                 continue  # cancelled already; each call ends within its grace, and leaves its record
 
     async def _never(self, call: RawCall) -> None:
-        never = Stopped(
+        never = StoppedError(
             Stage.LOOKUP, ErrorKind.CANCELLED, phrase("`{name}` was cancelled before it ran.", name=call.name)
         )
         await self._runtime.refuse(call, never, session=self._session, parent=self._parent)

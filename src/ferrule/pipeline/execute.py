@@ -5,55 +5,52 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakKeyDictionary, ref
 
 from ferrule.core.context import Cancellation, limit_time
-from ferrule.core.errors import ErrorKind, Stage, Stopped
-from ferrule.core.loops import LateTimer, LateTimers, callbacks_wait, disown, is_busy, loops_for_sync, start_task
+from ferrule.core.errors import ErrorKind, Stage, StoppedError
+from ferrule.core.loops import LateTimer, LoopInbox, disown, has_callbacks, loops_for_sync, start_task
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Style
+from ferrule.pipeline.loop_watch import NOTED, STALL, inside, watch_of
 from ferrule.pipeline.streaming import Collected, drain, drain_sync, finish, is_iterator, is_unfinished, settled
-from ferrule.pipeline.threads import Job, Outcome, TooManyStuck, WorkerPool, outcomes_for
-from ferrule.pipeline.tool_loops import NOTED, STALL, inside, watch_of
+from ferrule.pipeline.threads import Job, Outcome, TooManyStuck, WorkerPool
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections import deque
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
-    from ferrule.core.context import ToolContext
+    from ferrule.core.call import Limits
     from ferrule.core.tool import Invocation, Tool
-    from ferrule.pipeline.stages import Call, Limits
+    from ferrule.pipeline.stages import Call
     from ferrule.pipeline.tool_loops import LoopJob
 
 logger = logging.getLogger("ferrule.calls")
 
-_DONE, _TIME_IS_UP, _CANCELLED, _HELD_UP = "done", "time is up", "cancelled", "held up"
+_DONE, _TIME_IS_UP, _CANCELLED = "done", "time is up", "cancelled"
 _STOPPED, _RETURNED, _LEFT, _BLOCKED = "stopped", "returned", "left", "blocked"
 _ASYNC_STREAM, _SYNC, _SYNC_STREAM = Style.ASYNC_STREAM, Style.SYNC, Style.SYNC_STREAM
 _LONGEST_HELD_UP = 30.0
-"""Seconds that a call waits at least for a loop which another call blocks, before it is given up as well."""
+"""Seconds that a call waits at least for a loop which another call blocks, before it ends as well."""
 _A_MOMENT = 0.0001
-"""What the loop's thread waits for a sync tool that was quick the last time; a turn of the loop would take as long."""
-_LONG = 1.0
-"""A time limit that may be watched a little late at first."""
-_RELIEF_SECONDS = 0.002
-"""How often it is looked whether calls stand behind another that is slow, while any run."""
+"""What the loop's thread waits for a sync tool that was quick the last time; a turn of the loop takes as long."""
+_QUICK_SECONDS = 0.003
+"""How long quick sync tools that run one after the other may take before each gets a thread."""
 _TURN_SECONDS = 0.005
 """How long quick sync tools, one after the other, may keep the loop from everything else."""
 _SECONDS_TO_BE_HEARD = 0.05
-"""For a tool that has no time to stop: the calls that it has made must hear of it all the same, or go on for ever."""
+"""For a tool without a grace period: the calls that it has made must still hear that they are to stop."""
 _REMOTE_GRACE = 2.0
-"""Seconds longer that a tool on another machine has to stop, for the way there and back."""
+"""Extra seconds that a tool on another machine has to stop, for the way there and back."""
+_LEAST_LEFT = 0.001
 _RETURNED_ANYWAY = phrase("It returned before it could be stopped, so it may have done its work.")
 _LOOK_FIRST = phrase("Check whether it is done before you do it again.")
-
-
 _ENDINGS = {
     _LEFT: phrase("It did not stop when told to and was abandoned."),
     _BLOCKED: phrase("It blocked its event loop, so it could not be stopped, and was abandoned."),
 }
-_LEAST_LEFT = 0.001
 
 
 class ToolFailed(Exception):  # noqa: N818 - carries what a tool raised to the stage that words it
@@ -75,36 +72,52 @@ class RemoteRunner(Protocol):
         ...
 
     def perform(self, call: Call, pool: str) -> Coroutine[Any, Any, Any]:
-        """The value of a call that was run there; raises `Stopped` where it failed. Cancelling it stops the tool."""
+        """The value of a call that was run there; raises `StoppedError` if it failed. Cancelling it stops the tool."""
         ...
 
 
 class _Timer:
-    """A call's time. It stands still while the person is asked, and while the loop does through no fault of the call:
-    `excused` says for how long that was.
+    """A call's time. It does not pass while the user is asked, nor while the call cannot go on through no fault of its
+    own: `excused` says for how many seconds that was so far, of which `most` count.
     """
 
-    __slots__ = ("_began", "_end", "_excused", "_granted", "_handle", "_left", "_loop", "_over", "_thread")
+    __slots__ = (
+        "_began",
+        "_end",
+        "_excused",
+        "_granted",
+        "_handle",
+        "_inbox",
+        "_left",
+        "_most",
+        "_over",
+        "_thread",
+    )  # fmt: skip
 
     def __init__(
-        self, seconds: float, end: Callable[[], None], loop: asyncio.AbstractEventLoop, excused: Callable[[], float]
+        self,
+        seconds: float,
+        end: Callable[[], None],
+        inbox: LoopInbox,
+        excused: Callable[[], float] | None,
+        most: float,
     ) -> None:
-        self._left, self._end, self._loop, self._excused = seconds, end, loop, excused
-        self._began, self._granted, self._over = loop.time(), 0.0, False
+        self._left, self._end, self._inbox, self._excused, self._most = seconds, end, inbox, excused, most
+        self._began, self._granted, self._over = monotonic(), 0.0, False
         self._thread = threading.get_ident()
-        self._handle: asyncio.TimerHandle | None = loop.call_later(seconds, self._look)
+        self._handle: LateTimer | None = inbox.timers.start(seconds, self._look)
 
     def _look(self) -> None:
         self._count()
         if self._left > _LEAST_LEFT:
-            self._handle = self._loop.call_later(self._left, self._look)
+            self._handle = self._inbox.timers.start(self._left, self._look)
         else:
             self._handle = None
             self._end()
 
     def _count(self) -> None:
-        """Take off what has been used up since the last look."""
-        now, excused = self._loop.time(), self._excused()
+        """Subtract what has passed since the last look."""
+        now, excused = monotonic(), min(self._excused(), self._most) if self._excused is not None else 0.0
         self._left -= max(0.0, now - self._began - (excused - self._granted))
         self._began, self._granted = now, excused
 
@@ -115,11 +128,11 @@ class _Timer:
         self._in_loop(self._resume)
 
     def _in_loop(self, then: Callable[[], None]) -> None:
-        """A tool may run in another thread than its clock."""
+        """The tool may run in another thread than its timer."""
         if threading.get_ident() == self._thread:
             then()
         else:
-            self._loop.call_soon_threadsafe(then)
+            self._inbox.loop.call_soon_threadsafe(then)
 
     def _pause(self) -> None:
         if self._handle is not None:
@@ -128,10 +141,11 @@ class _Timer:
             self._count()
 
     def _resume(self) -> None:
-        if self._over or self._handle is not None:
-            return
-        self._began, self._granted = self._loop.time(), self._excused()
-        self._handle = self._loop.call_later(max(0.0, self._left), self._look)
+        if not self._over and self._handle is None:
+            left = self._left
+            self._count()  # what passed meanwhile does not count
+            self._left = left
+            self._handle = self._inbox.timers.start(max(0.0, left), self._look)
 
     def cancel(self) -> None:
         self._over = True
@@ -139,23 +153,86 @@ class _Timer:
             self._handle.cancel()
 
 
-class _LoopNotes:
-    """What an executor keeps about an event loop whose calls it runs."""
+class _Port(LoopInbox):
+    """What the executor keeps about a loop whose calls it runs."""
 
-    __slots__ = ("quick", "relieving", "timers", "turn_due")
-
-    def __init__(self) -> None:
-        self.quick: list[Job] = []
-        """Jobs that are about to be handed to a thread."""
-        self.timers = LateTimers()
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
         self.turn_due = 0.0
-        self.relieving = False
+        """When quick sync tools have kept the loop from everything else for long enough."""
+        self._jobs: list[Job] = []
+        self._together: list[tuple[WorkerPool, deque[Job]]] = []
+        self._looks = False
+
+    def submit_with_others(self, job: Job, pool: WorkerPool) -> None:
+        """Hand a quick job over together with all that are made in this turn of the loop: one thread is woken for all
+        of them. If one turns out to be slow, those behind it get threads of their own.
+        """
+        if not self._jobs:
+            self.loop.call_soon(self._submit, pool)
+        self._jobs.append(job)
+
+    def _submit(self, pool: WorkerPool) -> None:
+        jobs, self._jobs = self._jobs, []
+        try:
+            together = pool.submit(*jobs)
+        except RuntimeError as error:  # the system gives no thread
+            for job in jobs:
+                job.deliver((False, error))
+        else:
+            if len(jobs) > 1:
+                self._together.append((pool, together))
+                if not self._looks:
+                    self._looks = True
+                    self.loop.call_later(_QUICK_SECONDS, self._look, ())
+
+    def _look(self, seen: Iterable[tuple[WorkerPool, deque[Job]]]) -> None:
+        """Spread the jobs that were there at the last look."""
+        for pool, together in seen:
+            if together:
+                pool.spread(together)
+        fresh, self._together, self._looks = self._together, [], bool(self._together)
+        if fresh:
+            self.loop.call_later(_QUICK_SECONDS, self._look, fresh)
+
+
+class _ToolRun:
+    """A tool at work in a thread or in a task, as the loop that waits for it sees it."""
+
+    outcome: Outcome | None = None
+    ended: asyncio.Future[None] | None = None
+    """Done when the tool is, once it was asked to stop."""
+    cancel: Callable[[], object] | None = None
+    """Asks it to stop, besides what its context says."""
+    is_deaf: Callable[[], bool] | None = None
+    """Whether it cannot hear at the moment that it is to stop."""
+    excused: Callable[[], float] | None = None
+    """Seconds for which it could not go on because of others."""
+    leave: Callable[[], str]
+    """Abandons it if it still runs; returns how it ended."""
+
+    def __init__(self, inbox: LoopInbox) -> None:
+        self.inbox = inbox
+        self.waiter: asyncio.Future[str | StoppedError] = inbox.loop.create_future()
+        """Done when the tool is, or when the call ends without it: with the reason."""
+
+    def settle(self, outcome: Outcome | None = None) -> None:
+        """The tool is done."""
+        self.outcome = outcome
+        self.end(_DONE)
+        if self.ended is not None and not self.ended.done():
+            self.ended.set_result(None)
+
+    def end(self, reason: str | StoppedError) -> None:
+        """The call is over, whatever the tool does."""
+        if not self.waiter.done():
+            self.waiter.set_result(reason)
 
 
 class Executor:
     """Runs tools: async ones in a task, sync ones in a thread, each within a time limit.
 
-    With `own_loop`, async tools run on a loop apart from the caller's, unless they say that they never block it.
+    With `own_loop`, async tools run on the tools' loop instead of the caller's, unless they say that they never block.
     """
 
     def __init__(self, limits: Limits, *, own_loop: bool = False, remote: RemoteRunner | None = None) -> None:
@@ -163,37 +240,37 @@ class Executor:
         self.own_loop = own_loop
         self.remote = remote
         self._pool = WorkerPool(limits.threads, limits.stuck_threads)
-        self._stubborn: set[object] = set()
-        self._waiters: dict[str, asyncio.Future[str]] = {}
+        self._left: list[Callable[[], bool]] = []
+        """For each abandoned task, whether it is over."""
+        self._running: dict[str, _ToolRun] = {}
+        self._port: _Port | None = None
         self._slow: set[str] = set()
-        self._quick: set[str] = set()
-        """Tools whose calls are over at once, going by the last of them."""
+        """Sync tools that took longer than a moment the last time."""
         self.unwanted: set[str] = set()
         """Calls that were cancelled before they began."""
-        self._loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopNotes] = WeakKeyDictionary()
-        self._last_loop: tuple[Callable[[], object], _LoopNotes] = (lambda: None), _LoopNotes()
-        self.blocked: dict[str, float] = {}
-        """Seconds that calls blocked their event loop for, by id, until somebody takes them from here."""
 
     @property
     def abandoned(self) -> int:
-        """How many given-up calls have not ended yet."""
-        return len(self._stubborn) + self._pool.stuck
+        """How many abandoned calls have not ended yet."""
+        self._left = [is_over for is_over in self._left if not is_over()]
+        return len(self._left) + self._pool.stuck
 
     def cancel(self, call_id: str) -> bool:
-        """Stop a running call, whose result will say so. False when no such call is running."""
-        waiter = self._waiters.get(call_id)
-        if waiter is None:
+        """Stop a running call, whose result will say so. False if no such call is running."""
+        running = self._running.get(call_id)
+        if running is None:
             return False
-        waiter.get_loop().call_soon_threadsafe(_settle, waiter, _CANCELLED)
+        running.inbox.post(running.end, _CANCELLED)
         return True
 
-    def _let_go(self, call_id: str, waiter: asyncio.Future[str]) -> None:
-        if self._waiters.get(call_id) is waiter:  # the id is the caller's, who may use it twice
-            del self._waiters[call_id]
+    def pool_of(self, tool: Tool[Any]) -> str | None:
+        """The workers that a tool runs on; None for here."""
+        if self.remote is not None:
+            return self.remote.pool_of(tool)
+        return tool.remote or None
 
     def execute(self, call: Call) -> Coroutine[Any, Any, Any]:
-        """The tool's value. Raises `ToolFailed` with what the tool raised, or `Stopped` when it was cut short."""
+        """The tool's value. Raises `ToolFailed` with what the tool raised, or `StoppedError` if it was cut short."""
         tool = call.invocation.tool
         if self.unwanted and call.invocation.call_id in self.unwanted:
             raise _cancelled(tool, phrase("It was cancelled."))
@@ -207,148 +284,79 @@ class Executor:
             return self._on_tools_loop(call, loop)
         return self._on_this_loop(call, loop)
 
+    # Where a tool runs
+
     async def _on_this_loop(self, call: Call, loop: asyncio.AbstractEventLoop) -> Any:
         body = self._begin(call)
         began = monotonic()
         task = start_task(_guard(body, call), loop)
         spent = monotonic() - began
-        if spent < STALL and task.done() and not task.cancelled():  # it never waited, as most do: nothing to watch over
-            value = _value(task.result())
-            if not is_unfinished(value):
-                return value
-            return await self._finish(call, value, loop)
-        return await self._in_task(call, task, body, spent, loop)
-
-    def pool_of(self, tool: Tool[Any]) -> str | None:
-        """The workers that a tool runs on; None for here."""
-        if self.remote is not None:
-            return self.remote.pool_of(tool)
-        return tool.remote or None
+        if spent >= STALL:
+            _note_blocked(call, watch_of(loop).first_step_took(call.invocation, began))
+        if task.done():  # it never waited, as most do not
+            value = _task_value(task, call)
+        else:
+            value = await self._value_of(call, task, body, max(0.0, call.seconds - spent), loop)
+        return await self._finish(call, value, loop) if is_unfinished(value) else value
 
     async def _remotely(self, call: Call, pool: str, loop: asyncio.AbstractEventLoop) -> Any:
-        """Have a call run on another machine, and wait for it here."""
+        """Run a call on another machine, and wait for it here."""
         tool = call.invocation.tool
         if self.remote is None:
             raise _not_connected(tool, pool)
         body = self.remote.perform(call, pool)
         task = start_task(_guard(body, call), loop)
         try:
-            if not task.done():
-                await self._wait(call, task, body, call.seconds + self.remote.longest_wait, loop)
-            if task.cancelled():
-                raise _cancelled(tool, phrase("It was cancelled from inside."))
-            return _value(task.result())
+            return await self._value_of(call, task, body, call.seconds + self.remote.longest_wait, loop)
         except ToolFailed as failed:
-            if isinstance(failed.cause, Stopped):
+            if isinstance(failed.cause, StoppedError):
                 raise failed.cause from None
             raise
 
-    async def _in_task(
+    async def _value_of(
         self,
         call: Call,
-        task: asyncio.Task[Any],
+        task: asyncio.Task[Outcome],
         body: Coroutine[Any, Any, Any],
-        spent: float,
+        seconds: float,
         loop: asyncio.AbstractEventLoop,
     ) -> Any:
-        """Wait for a task whose first step took so long."""
-        invocation = call.invocation
-        if spent >= STALL:
-            self._note_blocked(invocation, watch_of(loop).blame(invocation, monotonic() - spent))
-        if not task.done():
-            await self._wait(call, task, body, max(0.0, call.seconds - spent), loop)
-        if task.cancelled():
-            raise _cancelled(invocation.tool, phrase("It was cancelled from inside."))
-        value = _value(task.result())
-        return await self._finish(call, value, loop) if is_unfinished(value) else value
+        """The value of a task of this loop, within so many seconds."""
+        if task.done():
+            return _task_value(task, call)
+        invocation, running = call.invocation, _ToolRun(self._port_of(loop))
+        task.add_done_callback(lambda _: running.settle())
+        running.cancel = task.cancel
 
-    async def _finish(self, call: Call, value: Any, loop: asyncio.AbstractEventLoop) -> Any:
-        """The result of what a function handed on instead of one, as decorators do: a coroutine or a generator."""
-        body = finish(value, _shower(call), self._collect(call))
-        if (self.own_loop or loop in loops_for_sync) and call.invocation.tool.may_block:
-            return await self._on_tools_loop(call, loop, body)
-        task = start_task(_guard(body, call), loop)
-        return await self._in_task(call, task, body, 0.0, loop)
+        def leave() -> str:
+            if task.done():
+                return _RETURNED if not task.cancelled() and task.result()[0] else _STOPPED
+            self._left.append(task.done)
+            _put_down(task, body, invocation)
+            return _LEFT
 
-    def _begin(self, call: Call) -> Coroutine[Any, Any, Any]:
-        """A tool's coroutine; making it may fail already, as when a wrapper refuses its arguments."""
-        tool = call.invocation.tool
-        try:
-            body = tool.start(call.invocation.params, call.context)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its outcome
-            raise ToolFailed(error) from None
-        if tool.style is _ASYNC_STREAM:
-            return drain(body, _shower(call), self._collect(call))
-        return body
-
-    def _note_blocked(self, invocation: Invocation, seconds: float, least: float = NOTED) -> None:
-        if seconds >= least:
-            self.blocked[invocation.call_id] = self.blocked.get(invocation.call_id, 0.0) + seconds
-
-    def _grace(self, call: Call) -> float:
-        tool = call.invocation.tool
-        own = self._limits.grace if tool.grace is None else tool.grace
-        return own if self.remote is None or self.pool_of(tool) is None else own + _REMOTE_GRACE
-
-    def _collect(self, call: Call) -> Collected:
-        tool = call.invocation.tool
-        return Collected(self._limits, tool.max_result, tool.nothing_yielded)
-
-    async def _wait(
-        self,
-        call: Call,
-        task: asyncio.Task[Any],
-        body: Coroutine[Any, Any, Any],
-        left: float,
-        loop: asyncio.AbstractEventLoop,
-    ) -> None:
-        """Wait for a task; on time-out or cancelling, stop it and raise."""
-        invocation = call.invocation
-        waiter: asyncio.Future[str] = loop.create_future()
-        task.add_done_callback(lambda _: _settle(waiter, _DONE))
-
-        async def stop() -> str:
-            task.cancel()
-            try:
-                ended = await _ends_in_time(task, self._grace(call), call.context, loop)
-            finally:  # also when the caller was cancelled again meanwhile
-                if not task.done():
-                    self._give_up_on(task, body, invocation)
-            if not ended:
-                return _LEFT
-            return _RETURNED if not task.cancelled() and task.result()[0] else _STOPPED
-
+        running.leave = leave
         watch = watch_of(loop)
         watch.enter(invocation)
-        mark = watch.mark()
-        timer = _Timer(
-            left,
-            lambda: _settle(waiter, _TIME_IS_UP),
-            loop,
-            lambda: watch.excused(invocation, mark, call.seconds),
-        )
+        before = watch.lost(invocation)
+        running.excused = lambda: watch.lost(invocation) - before
         try:
-            await self._await(call, waiter, stop, timer)
+            await self._wait(call, running, seconds)
         finally:
-            self._note_blocked(invocation, watch.leave(invocation))
+            _note_blocked(call, watch.leave(invocation))
+        return _task_value(task, call)
 
     async def _on_tools_loop(
         self, call: Call, loop: asyncio.AbstractEventLoop, begun: Coroutine[Any, Any, Any] | None = None
     ) -> Any:
-        """Run an async tool on the tools' own loop, and wait for it here; `begun` is its coroutine, where there is one.
+        """Run an async tool on the tools' loop, and wait for it here; `begun` is its coroutine, if there is one.
 
-        Its loop may stand still. Where that is its own doing it is given up at its time; where it is another's, the
-        time is not counted.
+        If the tool blocks that loop, it is abandoned at its time limit. If another one does, the time does not count.
         """
         from ferrule.pipeline.tool_loops import LoopJob, tool_loops
 
-        invocation, context, timeout = call.invocation, call.context, call.seconds
+        invocation, running = call.invocation, _ToolRun(self._port_of(loop))
         tool = invocation.tool
-        waiter: asyncio.Future[str] = loop.create_future()
-        ended: asyncio.Future[None] = loop.create_future()
-        outcomes: list[Outcome | None] = []
         bodies: list[Coroutine[Any, Any, Any]] = [begun] if begun is not None else []
 
         async def work() -> Outcome:
@@ -361,220 +369,194 @@ class Executor:
                     outcome = await _guard(bodies[0], call)
             except ToolFailed as failed:
                 outcome = False, failed.cause
-            except KeyboardInterrupt as error:  # the tool's own: the person's reaches the main thread alone
+            except KeyboardInterrupt as error:  # the tool's own: the user's reaches the main thread alone
                 outcome = False, error
             return outcome
 
-        def settle(outcome: Outcome | None) -> None:
-            outcomes.append(outcome)
-            _settle(waiter, _DONE)
-            _settle(ended, None)
+        def leave() -> str:
+            if job.over:
+                return _RETURNED if running.outcome is not None and running.outcome[0] else _STOPPED
+            if not job.abandon(lambda task: _put_down(task, bodies[0], invocation)):
+                if begun is not None:
+                    begun.close()
+                return _STOPPED
+            self._left.append(lambda: job.over)
+            return _BLOCKED if job.blocked else _LEFT
 
-        def deliver(outcome: Outcome | None) -> None:
-            self._stubborn.discard(job)
-            try:
-                loop.call_soon_threadsafe(settle, outcome)
-            except RuntimeError:
-                return  # the loop is closed: nobody waits any more
-
-        def excused() -> float:
-            if job.standing > max(timeout, _LONGEST_HELD_UP):
-                return granted[0]
-            granted[0] = job.excused(timeout)
-            return granted[0]
-
-        def time_is_up() -> None:
-            _settle(waiter, _HELD_UP if job.standing and not job.is_blocking else _TIME_IS_UP)
-
-        async def stop() -> str:
-            job.cancel()
-            left = False
-            try:
-                if not outcomes:
-                    await _ends_in_time(ended, self._grace(call), context, loop, lambda: job.standing > 0)
-            finally:  # also when the caller was cancelled again meanwhile
-                if not outcomes:
-                    self._stubborn.add(job)
-                    left = job.give_up(lambda task: self._put_down(task, bodies[0], invocation))
-                    if not left or job.over:
-                        self._stubborn.discard(job)
-                    if not left and begun is not None:
-                        begun.close()
-            if left:
-                return _BLOCKED if job.blocked else _LEFT
-            return _RETURNED if outcomes and outcomes[0] is not None and outcomes[0][0] else _STOPPED
-
-        granted = [0.0]
-        job = LoopJob(invocation, work, deliver)
+        job = LoopJob(invocation, work, running.inbox, running.settle)
+        running.cancel, running.leave, running.excused = job.cancel, leave, job.excused
+        running.is_deaf = lambda: job.silent > 0
         try:
             tool_loops.submit(job)
         except TooManyStuck as error:
             raise _too_many(tool, error) from None
-        timer = _Timer(timeout, time_is_up, loop, excused)
+
+        def time_is_up() -> None:
+            is_held_up = job.silent and job.culprit is not invocation
+            running.end(_held_up(tool, job) if is_held_up else _TIME_IS_UP)
+
         try:
-            await self._await(call, waiter, stop, timer, job)
+            await self._wait(call, running, call.seconds, time_is_up)
         finally:
-            self._note_blocked(invocation, job.blocked, NOTED if job.over else STALL)
-        if outcomes[0] is None:
-            raise _cancelled(tool, "It was cancelled from inside.")
-        return _value(outcomes[0])
+            _note_blocked(call, job.blocked, NOTED if job.over else STALL)
+        if running.outcome is None:
+            raise _cancelled(tool, phrase("It was cancelled from inside."))
+        return _value(running.outcome)
 
     async def _in_thread(self, call: Call, loop: asyncio.AbstractEventLoop) -> Any:
-        invocation, context, timeout = call.invocation, call.context, call.seconds
-        tool, params = invocation.tool, invocation.params
-        waiter: asyncio.Future[str] = loop.create_future()
-        outcomes: list[Outcome] = []
+        invocation, context, port = call.invocation, call.context, self._port_of(loop)
+        running = _ToolRun(port)
+        tool, params, call_id = invocation.tool, invocation.params, invocation.call_id
 
         def work() -> Any:
             inside.set((invocation, context))
             value = tool.start(params, context)
             if tool.style is not _SYNC_STREAM and not is_iterator(value):
                 return settled(value)
-            return drain_sync(value, _shower(call), self._collect(call), waiter.done)
+            return drain_sync(value, _shower(call), self._collect(call), running.waiter.done)
 
-        def settle(outcome: Outcome) -> None:
-            outcomes.append(outcome)
-            _settle(waiter, _DONE)
-            if ended is not None:
-                _settle(ended, None)
-
-        ended: asyncio.Future[None] | None = None
-        notes = self._notes_of(loop)
-        soon = tool.name not in self._slow and not is_busy(loop)  # a busy loop has better to do than to wait
-        job = Job(work, loop, settle, soon=soon, silent=context is None)
-
-        async def stop() -> str:
-            # The cooperative way first (the context says «cancelled»), then by force.
-            nonlocal ended
-            ended = loop.create_future()
-            left = False
-            try:
-                if not outcomes:
-                    await _ends_in_time(ended, self._grace(call) if context is not None else 0.0, context, loop)
-            finally:  # also when the caller was cancelled again meanwhile
-                left = not outcomes and self._pool.abandon(job)
-            if left:
+        def leave() -> str:
+            if running.outcome is None and self._pool.abandon(job):
                 return _LEFT
-            return _RETURNED if outcomes and outcomes[0][0] else _STOPPED
+            return _RETURNED if running.outcome is not None and running.outcome[0] else _STOPPED
 
-        self._waiters[invocation.call_id] = waiter  # it can be cancelled from the moment it runs
+        is_quick = tool.name not in self._slow
+        soon = is_quick and not has_callbacks(loop, unknown=False)  # a busy loop has better to do than to wait
+        job = Job(work, port, running.settle, soon=soon)
         try:
-            if soon or tool.name not in self._quick:
-                self._pool.submit(job)
-            else:
-                self._pool.check_room()
-                if not notes.quick:  # with those that others make in this turn of the loop: one thread is woken for all
-                    loop.call_soon(self._submit_quick, loop, notes)
-                notes.quick.append(job)
+            self._pool.check_room()
         except TooManyStuck as error:
-            self._let_go(invocation.call_id, waiter)
             raise _too_many(tool, error) from None
-        outcome = job.wait(min(_A_MOMENT, timeout)) if soon else None
+        self._running[call_id] = running  # it can be cancelled from the moment it runs
+        if soon or not is_quick:
+            self._pool.submit(job)
+        else:
+            port.submit_with_others(job, self._pool)
+        outcome = job.wait(min(_A_MOMENT, call.seconds)) if soon else None
         if outcome is not None:
-            outcomes.append(outcome)
-            # Callbacks that wait may be the tool's own and come before its end: a report, or that it is cancelled.
-            if callbacks_wait(loop) or loop.time() > notes.turn_due:
-                notes.turn_due = loop.time() + _TURN_SECONDS
+            running.outcome = outcome
+            # Callbacks may be the tool's own and come before its end: a report, or that the call is cancelled.
+            if has_callbacks(loop, unknown=True) or loop.time() > port.turn_due:
+                port.turn_due = loop.time() + _TURN_SECONDS
                 try:
                     await asyncio.sleep(0)
                 except asyncio.CancelledError:
-                    self._let_go(invocation.call_id, waiter)
+                    self._let_go(call_id, running)
                     raise
-        if outcome is not None and not waiter.done():
-            self._let_go(invocation.call_id, waiter)
+        if outcome is not None and not running.waiter.done():
+            self._let_go(call_id, running)
         else:
-            self._slow.add(tool.name)  # nobody waits for another call of it before this one has told how long it took
-            timer = self._clock(call, loop, notes.timers, lambda: _settle(waiter, _TIME_IS_UP))
-            await self._await(call, waiter, stop, timer)
-            if job.seconds < _A_MOMENT:
-                self._slow.discard(tool.name)
-        (self._quick.add if job.seconds < _A_MOMENT else self._quick.discard)(tool.name)
-        value = _value(outcomes[0])
+            if soon:
+                self._slow.add(tool.name)
+            running.leave = leave
+            await self._wait(call, running, call.seconds)
+            (self._slow.discard if job.seconds < _A_MOMENT else self._slow.add)(tool.name)
+        assert running.outcome is not None  # noqa: S101 - a thread always delivers one
+        value = _value(running.outcome)
         return await self._finish(call, value, loop) if is_unfinished(value) else value
 
-    def _clock(
-        self, call: Call, loop: asyncio.AbstractEventLoop, timers: LateTimers, end: Callable[[], None]
-    ) -> _Timer | LateTimer:
-        """The time of a call in a thread; one that knows no context never stops it, and most are over at once."""
-        if call.context is not None or call.seconds < _LONG:
-            return _Timer(call.seconds, end, loop, _never_excused)
-        return timers.start(call.seconds, end)
+    def _begin(self, call: Call) -> Coroutine[Any, Any, Any]:
+        """A tool's coroutine. Making it may fail already, for example when a wrapper refuses its arguments."""
+        tool = call.invocation.tool
+        try:
+            body = tool.start(call.invocation.params, call.context)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its outcome
+            raise ToolFailed(error) from None
+        if tool.style is _ASYNC_STREAM:
+            return drain(body, _shower(call), self._collect(call))
+        return body
 
-    def _notes_of(self, loop: asyncio.AbstractEventLoop) -> _LoopNotes:
-        last, notes = self._last_loop
-        if last() is not loop:
-            found = self._loops.get(loop)
-            notes = found if found is not None else self._loops.setdefault(loop, _LoopNotes())
-            self._last_loop = ref(loop), notes
-        return notes
+    async def _finish(self, call: Call, value: Any, loop: asyncio.AbstractEventLoop) -> Any:
+        """The result of a coroutine or generator that a function returned instead of one, as decorators do."""
+        body = finish(value, _shower(call), self._collect(call))
+        if (self.own_loop or loop in loops_for_sync) and call.invocation.tool.may_block:
+            return await self._on_tools_loop(call, loop, body)
+        task = start_task(_guard(body, call), loop)
+        return await self._value_of(call, task, body, call.seconds, loop)
 
-    def _submit_quick(self, loop: asyncio.AbstractEventLoop, notes: _LoopNotes) -> None:
-        jobs, notes.quick = notes.quick, []
-        self._pool.submit_quick(jobs)
-        if not notes.relieving:
-            notes.relieving = True
-            loop.call_later(_RELIEF_SECONDS, self._relieve, loop, notes)
+    def _collect(self, call: Call) -> Collected:
+        tool = call.invocation.tool
+        return Collected(self._limits, tool.max_result, tool.nothing_yielded)
 
-    def _relieve(self, loop: asyncio.AbstractEventLoop, notes: _LoopNotes) -> None:
-        """See that no call stands long behind another that is not quick after all, nor its outcome."""
-        notes.relieving = self._pool.relieve()
-        outcomes_for(loop).tell()
-        if notes.relieving:
-            loop.call_later(_RELIEF_SECONDS, self._relieve, loop, notes)
+    # Waiting, and stopping
 
-    async def _await(
-        self,
-        call: Call,
-        waiter: asyncio.Future[str],
-        stop: Callable[[], Awaitable[str]],
-        timer: _Timer | LateTimer,
-        job: LoopJob | None = None,
+    async def _wait(
+        self, call: Call, running: _ToolRun, seconds: float, time_is_up: Callable[[], None] | None = None
     ) -> None:
-        """Return when the work is done; otherwise stop it, and raise what cut it short."""
-        invocation, context = call.invocation, call.context
-        if context is not None and isinstance(timer, _Timer):
-            limit_time(context, timer)
-        self._waiters[invocation.call_id] = waiter
+        """Return when the tool is done; otherwise stop it, and raise what cut it short."""
+        invocation, context, inbox = call.invocation, call.context, running.inbox
+        then = time_is_up or partial(running.end, _TIME_IS_UP)
+        if context is None and running.excused is None:  # nothing ever stops its time
+            timer = inbox.timers.start(seconds, then)
+        else:
+            timer = _Timer(seconds, then, inbox, running.excused, max(call.seconds, _LONGEST_HELD_UP))
+            if context is not None:
+                limit_time(context, timer)
+        self._running[invocation.call_id] = running
         try:
             try:
-                reason = await waiter
+                reason = await running.waiter
             except asyncio.CancelledError:
-                # The caller was cancelled: the work must not outlive it, and the caller's wish goes on up.
-                await _stopping(context, stop)
+                await self._stop(call, running)  # the work must not outlive its caller
                 raise
             if reason is _DONE:
                 return
-            held_up = _held_up(invocation.tool, job) if reason is _HELD_UP and job is not None else None
-            end = await _stopping(context, stop)  # only once: one who is cancelled meanwhile waits for its end as well
+            end = await self._stop(call, running)
         finally:
             timer.cancel()
-            self._let_go(invocation.call_id, waiter)
-        if held_up is not None:
-            raise held_up
+            self._let_go(invocation.call_id, running)
+        if isinstance(reason, StoppedError):
+            raise reason
         own_words = context.stopped_words if context is not None else ""
         raise _cut_short(invocation.tool, reason, end, call.seconds, own_words)
 
-    def _give_up_on(self, task: asyncio.Task[Any], body: Coroutine[Any, Any, Any], invocation: Invocation) -> None:
-        """Leave a task that ignores cancelling behind, after one last try to end it from outside."""
-        self._stubborn.add(task)
-        task.add_done_callback(self._forget)
-        self._put_down(task, body, invocation)
+    async def _stop(self, call: Call, running: _ToolRun) -> str:
+        """Ask a tool to stop, and abandon it if it has not ended within its grace period. Returns how it ended.
 
-    def _put_down(self, task: asyncio.Task[Any], body: Coroutine[Any, Any, Any], invocation: Invocation) -> None:
-        logger.warning("Tool %s ignored being cancelled (call %s)", invocation.tool.name, invocation.call_id)
-        try:
-            body.close()  # what swallows CancelledError seldom swallows GeneratorExit
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001 - the tool's own, while it was put down
-            logger.warning("Tool %s could not be ended: %s", invocation.tool.name, type(error).__name__)
-            disown(task)
-        task.cancel()
+        A caller that is cancelled again and again, as anyio's scopes do it, waits nevertheless: clean-up is under way.
+        """
+        tool, context = call.invocation.tool, call.context
+        loop = running.inbox.loop
+        running.ended = ended = loop.create_future()
+        if context is not None:
+            context.cancellation.request()
+        if running.cancel is not None:
+            running.cancel()
+        grace = self._limits.grace if tool.grace is None else tool.grace
+        if self.remote is not None and self.pool_of(tool) is not None:
+            grace += _REMOTE_GRACE
+        if context is not None:
+            grace = max(grace, _SECONDS_TO_BE_HEARD)
+        elif tool.style in (_SYNC, _SYNC_STREAM):
+            grace = 0.0  # it has no way to hear of it
+        cancellation = context.cancellation if context is not None else Cancellation()
+        cancellation.allow(loop.time() + grace)  # the calls that it has made may extend this
+        again: asyncio.CancelledError | None = None
+        while running.outcome is None and not ended.done() and (left := cancellation.until - loop.time()) > 0:
+            if running.is_deaf is not None:
+                if running.is_deaf():
+                    break
+                left = min(left, STALL)
+            try:
+                await asyncio.wait({ended}, timeout=left)
+            except asyncio.CancelledError as error:
+                again = error
+        end = running.leave()
+        if again is not None:
+            raise again
+        return end
 
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._stubborn.discard(task)
-        if not task.cancelled():
-            task.exception()  # seen, so that asyncio does not report it as lost
+    def _let_go(self, call_id: str, running: _ToolRun) -> None:
+        if self._running.get(call_id) is running:  # callers choose the id, and may use it twice
+            del self._running[call_id]
+
+    def _port_of(self, loop: asyncio.AbstractEventLoop) -> _Port:
+        port = self._port
+        if port is None or port.loop is not loop:
+            port = self._port = _Port(loop)
+        return port
 
 
 async def _guard(body: Awaitable[Any], call: Call) -> Outcome:
@@ -588,40 +570,29 @@ async def _guard(body: Awaitable[Any], call: Call) -> Outcome:
         return False, error
 
 
-async def _stopping(context: ToolContext | None, stop: Callable[[], Awaitable[str]]) -> str:
-    if context is not None:
-        context.cancellation.request()
-    return await stop()
+def _put_down(task: asyncio.Task[Any], body: Coroutine[Any, Any, Any], invocation: Invocation) -> None:
+    """End a task that ignores cancelling from outside, or see to it that nothing ever waits for it."""
+    logger.warning("Tool %s ignored being cancelled (call %s)", invocation.tool.name, invocation.call_id)
+    task.add_done_callback(lambda task: task.cancelled() or task.exception())  # or asyncio reports it as lost
+    try:
+        body.close()  # what swallows CancelledError seldom swallows GeneratorExit
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the tool's own, while it is put down
+        logger.warning("Tool %s could not be ended: %s", invocation.tool.name, type(error).__name__)
+        disown(task)
+    task.cancel()
 
 
-async def _ends_in_time(
-    future: asyncio.Future[Any],
-    grace: float,
-    context: ToolContext | None,
-    loop: asyncio.AbstractEventLoop,
-    in_vain: Callable[[], bool] | None = None,
-) -> bool:
-    """Whether it ends within its grace, or that of the calls it has made, which are told to stop with it. It is waited
-    for no longer than that is any use.
-
-    A caller that is cancelled again and again, as anyio's scopes do it, waits all the same: cleaning up is under way.
-    """
-    cancellation = context.cancellation if context is not None else Cancellation()
-    cancellation.allow(loop.time() + (grace if context is None else max(grace, _SECONDS_TO_BE_HEARD)))
-    again: asyncio.CancelledError | None = None
-    while not future.done() and (left := cancellation.until - loop.time()) > 0 and not (in_vain and in_vain()):
-        try:
-            await asyncio.wait({future}, timeout=min(left, STALL) if in_vain else left)
-        except asyncio.CancelledError as error:
-            again = error
-    if again is not None:
-        raise again
-    return future.done()
+def _note_blocked(call: Call, seconds: float, least: float = NOTED) -> None:
+    if seconds >= least:
+        call.blocked += seconds
 
 
-def _settle(future: asyncio.Future[Any], value: Any) -> None:
-    if not future.done():
-        future.set_result(value)
+def _task_value(task: asyncio.Task[Outcome], call: Call) -> Any:
+    if task.cancelled():
+        raise _cancelled(call.invocation.tool, phrase("It was cancelled from inside."))
+    return _value(task.result())
 
 
 def _value(outcome: Outcome) -> Any:
@@ -631,7 +602,7 @@ def _value(outcome: Outcome) -> Any:
     raise ToolFailed(value)
 
 
-def _cut_short(tool: Tool[Any], reason: str, end: str, timeout: float, own_words: str) -> Stopped:
+def _cut_short(tool: Tool[Any], reason: str, end: str, timeout: float, own_words: str) -> StoppedError:
     """What a call came to that was cancelled or took too long, by how its tool ended and what it says of that."""
     name, limit = tool.name, f"{timeout:g}"
     ending = _ENDINGS.get(end, "")
@@ -640,7 +611,7 @@ def _cut_short(tool: Tool[Any], reason: str, end: str, timeout: float, own_words
     kind = ErrorKind.CANCELLED if reason is _CANCELLED else ErrorKind.TIMEOUT
     if end is _RETURNED and not tool.read_only:
         said = phrase("`{name}` was cancelled.", name=name) if reason is _CANCELLED else too_long
-        return Stopped(Stage.EXECUTE, kind, joined(" ", [said, _RETURNED_ANYWAY]), _LOOK_FIRST)
+        return StoppedError(Stage.EXECUTE, kind, joined(" ", [said, _RETURNED_ANYWAY]), _LOOK_FIRST)
     if reason is _CANCELLED:
         return _cancelled(tool, joined(" ", [phrase("It was cancelled."), ending]), details)
     less = phrase("Ask for less at once, or for a longer time limit.")
@@ -648,28 +619,28 @@ def _cut_short(tool: Tool[Any], reason: str, end: str, timeout: float, own_words
         too_long = phrase(
             "`{name}` ran longer than its time limit of {seconds} s and was stopped.", name=name, seconds=limit
         )
-    return Stopped(Stage.EXECUTE, kind, joined(" ", [too_long, ending, own_words]), less, details)
+    return StoppedError(Stage.EXECUTE, kind, joined(" ", [too_long, ending, own_words]), less, details)
 
 
-def _held_up(tool: Tool[Any], job: LoopJob) -> Stopped:
+def _held_up(tool: Tool[Any], job: LoopJob) -> StoppedError:
     """What a call came to that another one kept from going on."""
-    culprit = job.blocked_by
-    return Stopped(
+    culprit = job.culprit
+    return StoppedError(
         Stage.EXECUTE,
         ErrorKind.EXECUTION,
         phrase(
             "`{name}` could not go on: {who} has blocked the event loop of the tools for {seconds} s.",
             name=tool.name,
             who=f"`{culprit.tool.name}`" if culprit is not None else phrase("something"),
-            seconds=f"{job.standing:.0f}",
+            seconds=f"{job.silent:.0f}",
         ),
         phrase("Try again.") if tool.read_only or not job.begun else _LOOK_FIRST,
         {"abandoned": True} if job.begun else None,
     )
 
 
-def _too_many(tool: Tool[Any], error: TooManyStuck) -> Stopped:
-    return Stopped(
+def _too_many(tool: Tool[Any], error: TooManyStuck) -> StoppedError:
+    return StoppedError(
         Stage.EXECUTE,
         ErrorKind.EXECUTION,
         phrase("`{name}` was not run: {error}.", name=tool.name, error=error.args[0]),
@@ -677,8 +648,8 @@ def _too_many(tool: Tool[Any], error: TooManyStuck) -> Stopped:
     )
 
 
-def _not_connected(tool: Tool[Any], pool: str) -> Stopped:
-    return Stopped(
+def _not_connected(tool: Tool[Any], pool: str) -> StoppedError:
+    return StoppedError(
         Stage.EXECUTE,
         ErrorKind.EXECUTION,
         phrase(
@@ -691,14 +662,9 @@ def _not_connected(tool: Tool[Any], pool: str) -> Stopped:
     )
 
 
-def _never_excused() -> float:
-    """A thread goes on whether the loop does or not."""
-    return 0.0
-
-
-def _cancelled(tool: Tool[Any], why: str, details: dict[str, Any] | None = None) -> Stopped:
+def _cancelled(tool: Tool[Any], why: str, details: dict[str, Any] | None = None) -> StoppedError:
     message = joined(" ", [phrase("`{name}` did not finish.", name=tool.name), why])
-    return Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, message, None, details)
+    return StoppedError(Stage.EXECUTE, ErrorKind.CANCELLED, message, None, details)
 
 
 def _shower(call: Call) -> Callable[[Any], None]:

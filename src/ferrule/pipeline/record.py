@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from ferrule.core.events import CallEvent, Done, Partial, Pending
+from ferrule.core.events import CallEvent, Done, PartialOutput, Pending
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -237,7 +237,7 @@ class Backlog:
             self._ready.clear()
             await self._ready.wait()
         event = self._events.popleft()
-        if isinstance(event, Partial) and (dropped := self._dropped.pop(event.call_id, 0)):
+        if isinstance(event, PartialOutput) and (dropped := self._dropped.pop(event.call_id, 0)):
             return replace(event, dropped=dropped)
         return event
 

@@ -9,20 +9,21 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
+from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import Phrase, joined, phrase
-from ferrule.core.problems import HALF_PAIR, InvalidParams, PathPart, Problem, json_type, own_problems, schema_at, show
+from ferrule.core.problems import HALF_PAIR, InvalidParamsError, PathPart, Problem, json_type, own_problems, show
+from ferrule.core.schemas import schema_at
 from ferrule.core.secrets import is_secret_name
+from ferrule.core.shown_text import cut, one_line
 from ferrule.core.tool import Invocation
 from ferrule.pipeline.cleaning import clean_exception, clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ferrule.core.call import RawCall
+    from ferrule.core.call import Limits, RawCall
     from ferrule.core.tool import Tool
-    from ferrule.pipeline.stages import Limits
     from ferrule.registry.registry import ToolSource
 
 
@@ -34,21 +35,21 @@ def lookup(source: ToolSource, call: RawCall) -> Tool[Any]:
     if entry is not None and entry.enabled:
         return entry.tool
     if entry is not None:
-        raise Stopped(
+        raise StoppedError(
             Stage.LOOKUP,
             ErrorKind.NOT_FOUND,
             phrase("The tool `{name}` is switched off.", name=call.name),
             phrase("Use another tool, or go on without it."),
         )
     if call.version is not None and (current := source.get(call.name)) is not None:
-        raise Stopped(
+        raise StoppedError(
             Stage.LOOKUP,
             ErrorKind.NOT_FOUND,
             phrase("The tool `{name}` has no version {version}.", name=call.name, version=show(call.version)),
             phrase("Its current version is {version}.", version=current.version),
         )
     if why := source.why_left_out(call.name):
-        raise Stopped(
+        raise StoppedError(
             Stage.LOOKUP,
             ErrorKind.PERMISSION,
             phrase("The tool `{name}` {why}.", name=call.name, why=why),
@@ -57,7 +58,7 @@ def lookup(source: ToolSource, call: RawCall) -> Tool[Any]:
     raise _unknown(source, call.name)
 
 
-def _unknown(source: ToolSource, name: Any) -> Stopped:
+def _unknown(source: ToolSource, name: Any) -> StoppedError:
     message = phrase("There is no tool {name}.", name=_quoted(name))
     names = source.names()
     close = nearest(name, names) if isinstance(name, str) else []
@@ -69,11 +70,11 @@ def _unknown(source: ToolSource, name: Any) -> Stopped:
         suggestion = phrase("The tools are: {names}.", names=", ".join(f"`{one}`" for one in names))
     else:
         suggestion = phrase("Choose one of the {count} tools you were given.", count=len(names))
-    return Stopped(Stage.LOOKUP, ErrorKind.NOT_FOUND, message, suggestion, {"nearest": close})
+    return StoppedError(Stage.LOOKUP, ErrorKind.NOT_FOUND, message, suggestion, {"nearest": close})
 
 
 def _quoted(name: Any) -> str:
-    return f"`{name}`" if isinstance(name, str) and name.isprintable() and len(name) <= 80 else show(name)
+    return f"`{name}`" if isinstance(name, str) and len(name) <= 80 and one_line(name) == name else show(name)
 
 
 # Mends what models often get wrong, only where there is one reading, and says what was done.
@@ -91,7 +92,7 @@ _HUGE_BYTES: tuple[Any, Any] = (re.compile(rb"e\+?[0-9]{3}"), re.compile(rb"E\+?
 
 
 def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, duplicates: bool) -> None:
-    """Raise `InvalidParams` for text outside the limits.
+    """Raise `InvalidParamsError` for text outside the limits.
 
     Counting characters first spares almost every call a second parse: each key needs a colon and each level an
     opening bracket, so where the counts are small nothing can be wrong.
@@ -108,7 +109,7 @@ def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, dupl
         said = phrase(
             "they are nested {depth} deep, where at most {most} is allowed", depth=depth, most=limits.argument_depth
         )
-        raise InvalidParams([Problem((), "limit", said)])
+        raise InvalidParamsError([Problem((), "limit", said)])
     if len(text) > limits.number_digits:
         _check_numbers(text, limits.number_digits)
     if ("NaN" in text or "Infinity" in text) if is_text else (b"NaN" in text or b"Infinity" in text):
@@ -163,7 +164,7 @@ def _check_numbers(text: str | bytes, digits: int) -> None:
         if len(number.lstrip("-")) > digits:
             size = f"{len(number):,}"
             said = phrase("a number has {size} digits, where at most {most} are allowed", size=size, most=digits)
-            raise InvalidParams([Problem((), "limit", said)])
+            raise InvalidParamsError([Problem((), "limit", said)])
 
     try:
         json.loads(plain, parse_int=measure, parse_float=measure)
@@ -173,7 +174,9 @@ def _check_numbers(text: str | bytes, digits: int) -> None:
 
 def _check_constants(text: str | bytes) -> None:
     def refuse(name: str) -> None:
-        raise InvalidParams([Problem((), "json", phrase("`{name}` is not JSON; numbers must be finite", name=name))])
+        raise InvalidParamsError(
+            [Problem((), "json", phrase("`{name}` is not JSON; numbers must be finite", name=name))]
+        )
 
     try:
         json.loads(text, parse_constant=refuse)
@@ -185,7 +188,7 @@ def _check_floats(text: str | bytes) -> None:
     def refuse(number: str) -> None:
         if float(number) in (float("inf"), float("-inf")):
             said = phrase("the number {number} is too large", number=number[:20])
-            raise InvalidParams([Problem((), "limit", said)])
+            raise InvalidParamsError([Problem((), "limit", said)])
 
     try:
         json.loads(text, parse_float=refuse)
@@ -218,7 +221,7 @@ def _check_keys(text: str | bytes) -> None:
         for key, _ in pairs:
             if key in seen:
                 said = phrase("the key `{key}` appears twice in one object; give it once", key=key[:200])
-                raise InvalidParams([Problem((), "json", said)])
+                raise InvalidParamsError([Problem((), "json", said)])
             seen.add(key)
 
 
@@ -233,8 +236,10 @@ _CONTROL = re.compile(r"[\x00-\x1f]")
 _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
 
 
-def repair(tool: Tool[Any], text: str | bytes, invalid: InvalidParams, limits: Limits) -> tuple[Any, tuple[str, ...]]:
-    """Parameters from mended arguments, and notes on what was mended; raises `InvalidParams` with the problems left.
+def repair(
+    tool: Tool[Any], text: str | bytes, invalid: InvalidParamsError, limits: Limits
+) -> tuple[Any, tuple[str, ...]]:
+    """Parameters from mended arguments, and notes on what was mended; raises `InvalidParamsError` with what is left.
 
     Mended text is held to the same limits.
     """
@@ -256,7 +261,7 @@ def repair(tool: Tool[Any], text: str | bytes, invalid: InvalidParams, limits: L
             check_text(text, None, limits, duplicates=False)
         try:
             return tool.params.load(text), tuple(notes)
-        except InvalidParams as still:
+        except InvalidParamsError as still:
             invalid = still
         except Exception:  # noqa: BLE001 - a validator of the author's own, which took only what it was given before
             break
@@ -276,7 +281,7 @@ def readable(text: str | bytes) -> Any:
     return None
 
 
-def mend_around(invalid: InvalidParams, schema: Any) -> Any:
+def mend_around(invalid: InvalidParamsError, schema: Any) -> Any:
     """The value with what can be mended mended, or None when nothing could be."""
     value = _mend_value(invalid, schema, [])
     return None if value is _NOTHING else value
@@ -321,7 +326,7 @@ _TEXT_REPAIRS: tuple[tuple[Callable[[str], str], str], ...] = (
 )
 
 
-def _mend_value(invalid: InvalidParams, schema: Any, notes: list[str]) -> Any:
+def _mend_value(invalid: InvalidParamsError, schema: Any, notes: list[str]) -> Any:
     """A copy of the value with every mendable place mended, or `_NOTHING` when there was none."""
     value: Any = _NOTHING
     for problem in invalid.problems:
@@ -454,7 +459,7 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
     try:
         try:
             params = tool.params.load(text)
-        except InvalidParams as invalid:
+        except InvalidParamsError as invalid:
             short = is_text and len(text) <= limits.number_digits and len(text) <= 2 * limits.argument_depth
             if not short or invalid.problems[0].code == "json":
                 check_text(text, None, limits, duplicates=False)  # a limit says more than the parser's own words
@@ -463,7 +468,7 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
         known = None if repairs else tool.params.flat_size(params)
         check_text(text, known, limits, duplicates=is_text)
         problems = own_problems(tool.name, tool.check, params) if tool.has_check else []
-    except InvalidParams as invalid:
+    except InvalidParamsError as invalid:
         raise _invalid(tool, invalid.problems) from None
     except DefinitionError as error:
         raise _defined_wrongly(tool, error) from error
@@ -475,7 +480,7 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
 
 
 def validate_around(tool: Tool[Any], arguments: Any, places: list[tuple[PathPart, ...]], limits: Limits) -> Any:
-    """Check everything but the given places, whose values are not known yet; raises `Stopped`.
+    """Check everything but the given places, whose values are not known yet; raises `StoppedError`.
 
     Gives the arguments, mended where they had to be.
     """
@@ -484,11 +489,11 @@ def validate_around(tool: Tool[Any], arguments: Any, places: list[tuple[PathPart
         try:
             check_text(text, None, limits, duplicates=False)
             tool.params.load(text)
-        except InvalidParams as invalid:
+        except InvalidParamsError as invalid:
             rest = [p for p in invalid.problems if not any(p.path[: len(place)] == place for place in places)]
             if not rest:
                 return arguments
-            mended = mend_around(InvalidParams(rest, invalid.value), tool.input_schema)
+            mended = mend_around(InvalidParamsError(rest, invalid.value), tool.input_schema)
             if mended is None:
                 raise _invalid(tool, rest) from None
             arguments = mended
@@ -501,9 +506,9 @@ def validate_around(tool: Tool[Any], arguments: Any, places: list[tuple[PathPart
     raise _invalid(tool, [Problem((), "value", phrase("they do not fit, even after repairs"))])
 
 
-def _check_failed(tool: Tool[Any], error: Exception) -> Stopped:
+def _check_failed(tool: Tool[Any], error: Exception) -> StoppedError:
     logger.info("The check of tool %s failed", tool.name, exc_info=error)
-    return Stopped(
+    return StoppedError(
         Stage.VALIDATE,
         ErrorKind.EXECUTION,
         phrase(
@@ -527,19 +532,9 @@ def as_json(tool: Tool[Any], arguments: Mapping[str, Any] | None) -> bytes:
         raise _invalid(tool, [plain_problem(arguments, error)]) from None
 
 
-def _cut(text: str) -> str:
-    """A model may send a key or a value of any length, and must not get all of it back."""
-    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
-
-
-def _cut_value(text: str) -> str:
-    """What is filled into a phrase that is too long, so that it stays one."""
-    return text if len(text) <= _SHOWN_VALUE else text[: _SHOWN_VALUE - 1] + "…"
-
-
-def _defined_wrongly(tool: Tool[Any], error: DefinitionError) -> Stopped:
+def _defined_wrongly(tool: Tool[Any], error: DefinitionError) -> StoppedError:
     logger.warning("Tool %s cannot be called: %s", tool.name, error)
-    return Stopped(
+    return StoppedError(
         Stage.VALIDATE,
         ErrorKind.EXECUTION,
         phrase("The tool `{name}` is not defined correctly and cannot be called.", name=tool.name),
@@ -548,7 +543,7 @@ def _defined_wrongly(tool: Tool[Any], error: DefinitionError) -> Stopped:
     )
 
 
-def _invalid(tool: Tool[Any], problems: list[Problem]) -> Stopped:
+def _invalid(tool: Tool[Any], problems: list[Problem]) -> StoppedError:
     try:
         form = tool.expected_form
     except DefinitionError as error:
@@ -563,7 +558,7 @@ def _invalid(tool: Tool[Any], problems: list[Problem]) -> Stopped:
         if len(problems) > _SHOWN_PROBLEMS:
             lines.append(phrase("- and {count} more", count=len(problems) - _SHOWN_PROBLEMS))
         message = joined("\n", [_head(tool.name, len(problems)), *lines])
-    return Stopped(
+    return StoppedError(
         Stage.VALIDATE,
         ErrorKind.VALIDATION,
         message,
@@ -598,8 +593,9 @@ def listed_problem(problem: Problem) -> dict[str, str]:
     where, message = problem.where, _fit(problem)
     if len(where) + len(message) > _SHOWN_CHARACTERS:
         if isinstance(message, Phrase) and len(message) > _SHOWN_CHARACTERS:
-            message = message.mapped(_cut_value)
-        where, message = _cut(where), _cut(message)
+            message = message.mapped(lambda value: cut(value, _SHOWN_VALUE))  # so that it stays a phrase
+        # A model may send a key or a value of any length, and must not get all of it back.
+        where, message = cut(where, _SHOWN_CHARACTERS), cut(message, _SHOWN_CHARACTERS)
     return {"path": where, "code": problem.code, "message": message}
 
 

@@ -10,17 +10,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.tool import Tool
+from ferrule import NameTakenError, Tool
 from ferrule.plugins.drafts import FOLDER, AgreedDrafts
 from ferrule.plugins.plugin import BrokenModule, Plugin, is_tool_class, reason_of, tools_in
 from ferrule.plugins.tools_folder import KEPT, ToolsFolder
-from ferrule.registry.registry import NameTaken
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from ferrule import Registry
     from ferrule.plugins.tools_folder import Sources
-    from ferrule.registry.registry import Registry
 
 
 # Registers the tools of folders, and keeps the registry up to date while a program runs (R6, R8).
@@ -157,7 +156,7 @@ class FolderTools:
                 continue
             try:
                 self._register(key, tool)
-            except NameTaken:
+            except NameTakenError:
                 broken.append(name_taken(tool, path, holder_of(tool.name, self._registry)))
         for name, version in self._mine.keys() - wanted.keys():
             gone = self._mine.pop((name, version))

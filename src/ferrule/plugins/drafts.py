@@ -13,7 +13,6 @@ import json
 import os
 import re
 import sys
-import unicodedata
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -21,9 +20,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.description import parse_docstring
-from ferrule.core.tool import Kind
-from ferrule.workspace.data_folder import data_folder
+from ferrule import Kind
+from ferrule.extension import data_folder, hidden_in, write_json
+from ferrule.extension.hosting import parse_docstring
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -213,7 +212,7 @@ def _other_tools(tree: ast.Module) -> Iterator[str]:
 def _hidden_text(code: str) -> Iterator[str]:
     """What a user who reads the code would not see."""
     for number, line in enumerate(code.split("\n"), 1):
-        if any(unicodedata.category(one) in ("Cf", "Cc") and one not in "\t\r" for one in line) or "\r" in line[:-1]:
+        if hidden_in(line.removesuffix("\r")):
             yield f"Line {number}: it has characters that cannot be seen; write them as escapes, such as `\\u200b`."
         if _GAP.search(line):
             yield f"Line {number}: it has a gap that hides what follows; break the line there."
@@ -389,17 +388,10 @@ class AgreedDrafts:
 
     def add(self, name: str, version: str, content: bytes) -> None:
         """Remember a yes."""
-        from tempfile import NamedTemporaryFile
-
         agreed = {**self._read(), sha256(content).hexdigest(): {
             "name": name, "version": version, "agreed": datetime.now(UTC).isoformat(timespec="seconds"),
         }}  # fmt: skip
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with NamedTemporaryFile("w", dir=self._file.parent, suffix=".new", delete=False, encoding="utf-8") as new:
-            json.dump({"workspace": self._workspace, "agreed": agreed}, new, indent=1)
-            new.flush()
-            os.fsync(new.fileno())
-        Path(new.name).replace(self._file)
+        write_json(self._file, {"workspace": self._workspace, "agreed": agreed})
 
     def _read(self) -> dict[str, Any]:
         try:

@@ -25,9 +25,9 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import ValidationError
 
-from ferrule._version import __version__
-from ferrule.core.phrases import phrase
-from ferrule.core.shown_text import shown_argument
+from ferrule import __version__
+from ferrule.extension import OwnedFolder, phrase, read_given
+from ferrule.extension.hosting import CommandLine, ProgramWords, shown_argument
 from ferrule.plugins.installed_files import file_digest, tree_digest
 from ferrule.plugins.lock import LockedPackage, LockedPlugin, changing_lock
 from ferrule.plugins.manifest import (
@@ -42,9 +42,6 @@ from ferrule.plugins.manifest import (
     wheel_requirements,
 )
 from ferrule.plugins.plugin_files import lock_file, plugins_folder
-from ferrule.process.arguments import CommandLine, ProgramWords
-from ferrule.process.owned_folders import OwnedFolder
-from ferrule.workspace.confined import read_given
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence

@@ -11,22 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import ferrule
-from ferrule.core.errors import ToolError
-from ferrule.core.phrases import phrase, said_by
-from ferrule.mcp_client.server_config import ConfigProblem, Ports, ServerBox, ServerConfig
-from ferrule.plugins.granted_folders import shown_folders
+from ferrule import ToolError
+from ferrule.extension import Template, data_folder, phrase, read_json, said_by, write_json
+from ferrule.extension.hosting import ServerBox, ServerConfig, shown_folders
 from ferrule.plugins.installed_files import require_intact
 from ferrule.plugins.lock import LockedPlugin, read_lock
 from ferrule.plugins.manifest import PluginError, as_object
 from ferrule.plugins.plugin import SETTINGS_VARIABLE
 from ferrule.plugins.plugin_files import DEFINITIONS, TOKENS
-from ferrule.process.references import Template
-from ferrule.workspace.data_folder import data_folder, read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ferrule.mcp_client.remote_tool import Definition, ToolListing
+    from ferrule.extension.hosting import Definition
 
 _SECONDS_TO_START = 30.0
 
@@ -94,6 +91,7 @@ def server_of(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
     if manifest.runtime != "node":
         readable.append(sys.base_prefix)
     home = Template((str(plugin.home),))
+    box = _box(plugin, readable, workspace)
     try:
         return ServerConfig(
             plugin.name,
@@ -101,9 +99,9 @@ def server_of(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
             {**environment, "HOME": home},
             home,
             roots=False,
-            confinement=_box(plugin, readable, workspace),
+            confinement=box,
         )
-    except ConfigProblem as problem:
+    except ValueError as problem:
         raise PluginError(f"{problem}.") from None
 
 
@@ -168,35 +166,14 @@ def _own_libraries() -> list[str]:
 
 def listed_tools(plugin: LockedPlugin, workspace: Path) -> list[Definition]:
     """What it offers when it runs in its box, as it is granted now; raises `PluginError` where it does not start."""
-    from ferrule.mcp_client.failures import Failed
-    from ferrule.mcp_client.remote_server import RemoteServer
+    from ferrule.extension.hosting import list_tools
 
     config = _checked_server(plugin, workspace)
-    heard: list[ToolListing] = []
-    server = RemoteServer(
-        config,
-        folders=(workspace,),
-        tokens=plugin.folder / TOKENS,
-        ports=Ports(),
-        on_listing=heard.append,
-        before_call=lambda tool: None,
-    )
-
-    async def ask() -> None:
-        try:
-            async with asyncio.timeout(_SECONDS_TO_START):
-                await server.start()
-        finally:
-            await server.close()
-
+    asking = list_tools(config, workspace=workspace, tokens=plugin.folder / TOKENS, seconds=_SECONDS_TO_START)
     try:
-        asyncio.run(ask())
-    except (Failed, TimeoutError) as failed:
-        problem = failed.reason if isinstance(failed, Failed) else phrase("it did not answer")
-        if said := server.log.last_line:
-            problem = f"{problem} ({said})"
-        raise PluginError(phrase("`{name}` cannot be used: {why}.", name=plugin.name, why=problem)) from None
-    return heard[-1].definitions
+        return asyncio.run(asking)
+    except ToolError as failed:
+        raise PluginError(phrase("`{name}` cannot be used: {why}.", name=plugin.name, why=failed.message)) from None
 
 
 def require_as_declared(plugin: LockedPlugin, offered: Iterable[Definition]) -> None:
@@ -227,7 +204,7 @@ def remember_definitions(plugin: LockedPlugin, offered: Iterable[Definition]) ->
 
 
 def known_definitions(plugin: LockedPlugin) -> dict[str, Definition]:
-    from ferrule.mcp_client.remote_tool import read_listing
+    from ferrule.extension.hosting import read_listing
 
     listed = read_listing(map(as_object, read_json(_definitions_file(plugin)).values()))
     return {one.name: one for one in listed.definitions}
@@ -239,6 +216,6 @@ def _definitions_file(plugin: LockedPlugin) -> Path:
 
 def forget(plugin: LockedPlugin) -> None:
     """What is kept of it outside its own folder."""
-    from ferrule.mcp_client.trust_records import Approvals
+    from ferrule.extension.hosting import Approvals
 
     Approvals(data_folder() / "mcp" / "approved.json").forget(plugin.name)

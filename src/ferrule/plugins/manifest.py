@@ -18,10 +18,9 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
-from ferrule.process.arguments import wrong_text
-from ferrule.process.references import Template
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import Template, phrase
+from ferrule.extension.hosting import wrong_text
 
 if TYPE_CHECKING:
     from email.message import Message
@@ -98,7 +97,7 @@ class Needs(_Declared):
     @classmethod
     def _hosts_can_be_held_to(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
         if hosts:
-            from ferrule.process.sandbox.proxy import AllowedHosts
+            from ferrule.extension.hosting import AllowedHosts
 
             AllowedHosts(hosts)
         return hosts

@@ -22,9 +22,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
-from ferrule.core.errors import ErrorKind
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind
+from ferrule.extension import locked, nearest, phrase, write_atomically, write_json
 from ferrule.plugins.fetch import checked_address, fetch, registry_page
 from ferrule.plugins.plugin_files import MARKET_NAME, market_folder, market_folders, write_withdrawn
 from ferrule.plugins.signed_index import (
@@ -37,7 +36,6 @@ from ferrule.plugins.signed_index import (
     parse_index,
     signer_of,
 )
-from ferrule.workspace.data_folder import alone, write_file, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -171,7 +169,7 @@ def refresh_market(market: Market) -> Refreshed:
     payload = check(data, market.key, market.url)
     index = _accepted(payload, market.url)
     serial = index.metadata.serial
-    with alone(market.folder):
+    with locked(market.folder):
         kept = kept_payload(market)
         if kept is not None:
             before = parse_index(kept, market.name).metadata.serial
@@ -235,7 +233,7 @@ def _accepted(payload: bytes, url: str) -> MarketIndex:
 def _keep(folder: Path, data: bytes, index: MarketIndex) -> None:
     """Withdrawn versions first: a kill in between leaves more withdrawn, never less, and the next refresh does both."""
     write_withdrawn(folder, ((*one.key, one.plugin.withdrawn.reason) for one in index.servers if one.plugin.withdrawn))
-    write_file(folder / INDEX_FILE, data)
+    write_atomically(folder / INDEX_FILE, data)
 
 
 def kept_payload(market: Market) -> bytes | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ferrule.core.phrases import phrase
+from ferrule.extension import phrase
 from ferrule.plugins.manifest import PLUGIN_NAME, PluginError, normal, read_project
 
 if TYPE_CHECKING:

@@ -16,16 +16,14 @@ from urllib.parse import urljoin
 
 from pydantic import ValidationError
 
-from ferrule.core.errors import ErrorKind, MissingExtra
-from ferrule.core.nearest import edits, nearest
-from ferrule.core.phrases import phrase
-from ferrule.core.shown_text import without_twins
+from ferrule import ErrorKind
+from ferrule.extension import MissingExtraError, locked, nearest, phrase, write_json
+from ferrule.extension.hosting import edits, without_twins
 from ferrule.plugins.fetch import registry_page
 from ferrule.plugins.manifest import Needs, as_object
 from ferrule.plugins.market import find_market, kept_payload, markets, now, refresh_market
 from ferrule.plugins.plugin_files import write_withdrawn
 from ferrule.plugins.signed_index import MarketError, Withdrawal, in_words, parse_index
-from ferrule.workspace.data_folder import alone, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -214,7 +212,7 @@ def _age(offer: PluginOffer) -> tuple[Any, ...]:
     try:
         from packaging.version import InvalidVersion, Version
     except ImportError:
-        raise MissingExtra(phrase("Using a market"), "plugins") from None
+        raise MissingExtraError(phrase("Using a market"), "plugins") from None
     published = offer.published_at.timestamp() if offer.published_at else 0.0
     try:
         version = Version(offer.version)
@@ -293,7 +291,7 @@ def _aware(text: str) -> datetime:
 
 
 def _remember(market: Market, entries: list[Any]) -> None:
-    with suppress(OSError), alone(market.folder):  # the answer counts, also where the disk is full
+    with suppress(OSError), locked(market.folder):  # the answer counts, also where the disk is full
         known = _remembered(market)
         for entry in entries:
             if offer := _registry_offer(market, entry):

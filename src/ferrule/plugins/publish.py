@@ -15,8 +15,8 @@ from urllib.parse import quote, unquote
 
 from pydantic import ValidationError
 
-from ferrule.core.errors import ErrorKind
-from ferrule.core.phrases import joined, phrase
+from ferrule import ErrorKind
+from ferrule.extension import joined, locked, phrase, write_atomically
 from ferrule.plugins.fetch import checked_address
 from ferrule.plugins.manifest import PluginError, first_problem, read_manifest
 from ferrule.plugins.signed_index import (
@@ -36,7 +36,6 @@ from ferrule.plugins.signed_index import (
     public_key,
     sign,
 )
-from ferrule.workspace.data_folder import alone, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -93,7 +92,7 @@ def publish(
     plugins = _plugins(folder)
     key_is_new = not key_file.exists()
     (out / FILES).mkdir(parents=True, exist_ok=True)
-    with alone(out):
+    with locked(out):
         before = _before(out, key_file)
         try:
             entries = _entries(plugins, base, before, datetime.now(UTC).replace(microsecond=0))
@@ -107,8 +106,8 @@ def publish(
         index = _index(entries, before, days)
         for plugin in plugins.values():
             for name, data in plugin.files.items():
-                write_file(out / FILES / name, data)
-        write_file(out / INDEX_FILE, sign(index.to_json(), key))  # last: it names files that are there
+                write_atomically(out / FILES / name, data)
+        write_atomically(out / INDEX_FILE, sign(index.to_json(), key))  # last: it names files that are there
     known = {one.key for one in before.servers} if before else set[_NameAndVersion]()
     return Published(
         serial=index.metadata.serial,

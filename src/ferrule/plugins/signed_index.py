@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from ferrule.core.errors import ErrorKind, MissingExtra, ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import MissingExtraError, phrase, write_new
 from ferrule.plugins.manifest import Needs, PluginName, PluginVersion, ShortText, ToolKind, first_problem
 
 if TYPE_CHECKING:
@@ -248,11 +248,7 @@ def make_key(file: Path) -> Ed25519PrivateKey:
     data = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(opened, "wb") as out:
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
+    write_new(file, data, 0o600)
     return key
 
 
@@ -263,7 +259,7 @@ def _cryptography() -> tuple[Any, Any, Any]:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
-        raise MissingExtra(phrase("Using a market"), "plugins") from None
+        raise MissingExtraError(phrase("Using a market"), "plugins") from None
     return exceptions, ed25519, serialization
 
 

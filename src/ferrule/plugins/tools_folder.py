@@ -27,13 +27,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ferrule.pipeline.threads import interrupt
+from ferrule.extension.hosting import interrupt
 from ferrule.plugins.plugin import BrokenModule, Offered, ToolMaker, printing_aside, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ferrule.core.tool import Tool
+    from ferrule import Tool
 
 Sources = dict[str, bytes | str]
 """The Python files of a folder by path: the content of each, or why it cannot be read."""
@@ -546,7 +546,7 @@ def _execute(spec: ModuleSpec, module: ModuleType) -> None:
 
 
 def _tools_of(module: ModuleType) -> list[Tool[Any]]:
-    from ferrule.core.tool import Tool
+    from ferrule import Tool
 
     values: list[Any] = list(vars(module).values())
     return [value for value in values if isinstance(value, Tool)]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ferrule.core.phrases import phrase
+from ferrule.core.shown_text import hidden_in
 from ferrule.core.tool import Kind
 from ferrule.pipeline.confirm import Offer
 from ferrule.pipeline.stages import Verdict
@@ -282,7 +283,7 @@ def _for_part(part: Part) -> Offer | None:
     if not part.plain:
         return None  # a rule by its first words would not cover it
     prefix = prefix_of(part.words)
-    if prefix is None or any("*" in word or "\\" in word or not word.isprintable() for word in prefix):
+    if prefix is None or any("*" in word or "\\" in word or hidden_in(word) for word in prefix):
         return None
     text = join_words(prefix)
     try:

@@ -23,6 +23,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from ferrule.core.files import private_file, write_all
 from ferrule.core.phrases import phrase
 from ferrule.process import launcher
 from ferrule.process.folder_index import is_quiet
@@ -184,7 +185,8 @@ class Box:
         if kind == launcher.STARTED:
             self.pid = number
             self._tell_started()
-            self._watch_size()
+            if self._profile is not None and (self.layered or self._profile.temporary is not None):
+                self._sizing = self._loop.call_later(_SECONDS_BETWEEN_SIZES, self._look_at_size)
         elif kind == launcher.FAILED:
             self._failure = text
             self._tell_started()
@@ -253,10 +255,6 @@ class Box:
             self._sizing = None
 
     # How large its layers and its temporary files grow
-
-    def _watch_size(self) -> None:
-        if self._profile is not None and (self.layered or self._profile.temporary is not None):
-            self._sizing = self._loop.call_later(_SECONDS_BETWEEN_SIZES, self._look_at_size)
 
     def _look_at_size(self) -> None:
         profile = self._profile
@@ -530,17 +528,9 @@ def _texts(layer: LayerMount) -> tuple[str, str, str, list[str]]:
 
 @contextlib.contextmanager
 def _in_memory(content: bytes) -> Generator[int]:
-    if hasattr(os, "memfd_create"):
-        made = os.memfd_create("ferrule-order", os.MFD_CLOEXEC)
-    else:
-        import tempfile
-
-        made, path = tempfile.mkstemp()
-        os.unlink(path)  # noqa: PTH108
+    made = private_file()
     try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(made, view) :]
+        write_all(made, content)
         yield made
     finally:
         os.close(made)

@@ -106,7 +106,7 @@ def _is_whole(sequence: str) -> bool:
     return re.fullmatch(r"\x1b[ -/]*[0-~]", sequence) is not None and sequence != "\x1b["
 
 
-# The whole output of a command in a private file, when it is more than anybody wants to read at once.
+# The whole output of a command in a private file, when it is too long to read at once.
 
 
 _LARGEST_FILE = 64 << 20
@@ -256,11 +256,6 @@ class HeadAndTail:
         self.newlines = 0
 
     @property
-    def overflows(self) -> bool:
-        """Whether something had to be left out."""
-        return self.total > self._head_size + self._tail_size
-
-    @property
     def full(self) -> int:
         """How many bytes it keeps at most."""
         return self._head_room + self._tail_room
@@ -295,7 +290,7 @@ class HeadAndTail:
 
     def parts(self) -> tuple[list[tuple[Stream, bytes]], LeftOut, list[tuple[Stream, bytes]]]:
         """Head, what is left out, tail; cut between lines where there are any, and never inside a character."""
-        if not self.overflows:
+        if self.total <= self._head_size + self._tail_size:  # nothing had to be left out
             return _joined([*self._head, *self._tail]), LeftOut(), []
         head, tail = _joined(self._head), _joined(self._tail)
         if head:
@@ -332,8 +327,9 @@ class OutputRecord:
 
     def add(self, stream: Stream, data: bytes) -> None:
         """Take in what came on a stream."""
-        if self._folder is not None and self.spill is None and not self._problem:
-            self._spill_if_needed(data)
+        is_full = self._both.total + len(data) > self._both.full
+        if is_full and self._folder is not None and self.spill is None and not self._problem:
+            self._open_spill(self._folder)
         if self.spill is not None:
             self.spill.write(data)
         newlines = data.count(b"\n")
@@ -371,13 +367,6 @@ class OutputRecord:
         """Nothing more will come."""
         if self.spill is not None:
             self.spill.close()
-
-    def _spill_if_needed(self, data: bytes) -> None:
-        both = self._both
-        if both.total + len(data) <= both.full:
-            return
-        if self._folder is not None:
-            self._open_spill(self._folder)
 
     def _open_spill(self, folder: SpillFolder) -> None:
         try:

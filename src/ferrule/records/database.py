@@ -204,26 +204,21 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     try:
         # Another process may have been quicker, so the version is read again under the lock.
         for migration in _MIGRATIONS[_check_identity(connection, path) :]:
-            for statement in _statements(migration):
-                connection.execute(statement)
+            # One statement at a time: `executescript` would commit our transaction first.
+            pending = ""
+            for line in migration.splitlines():
+                pending += line + "\n"
+                if sqlite3.complete_statement(pending):
+                    connection.execute(pending)
+                    pending = ""
+            if pending.strip():
+                connection.execute(pending)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
         raise
-
-
-def _statements(script: str) -> list[str]:
-    """One statement at a time: `executescript` would commit our transaction first."""
-    statements: list[str] = []
-    pending = ""
-    for line in script.splitlines():
-        pending += line + "\n"
-        if sqlite3.complete_statement(pending):
-            statements.append(pending)
-            pending = ""
-    return [*statements, pending] if pending.strip() else statements
 
 
 def _while_locked(attempt: Callable[[], sqlite3.Connection], patience: float) -> sqlite3.Connection:

@@ -18,7 +18,8 @@ from itertools import accumulate
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.errors import ErrorKind, MissingExtra, Stopped, ToolError
+from ferrule.core.errors import ErrorKind, MissingExtraError, StoppedError, ToolError
+from ferrule.core.shown_text import one_line
 from ferrule.core.tool import description_of
 from ferrule.pipeline.execute import ToolFailed
 from ferrule.records.redact import keep_arguments, keep_text, redact_text, redact_value
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 
 _calls = logging.getLogger("ferrule.calls")
 _registry = logging.getLogger("ferrule.registry")
-
-_UNSAFE = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {0x2028: " ", 0x2029: " "}
 
 
 _UNSAID: dict[str, Any] = {
@@ -113,7 +112,7 @@ class LogRecorder:
     def record(self, record: CallRecord) -> None:
         succeeded = record.outcome == "success"
         level = logging.INFO if succeeded else logging.WARNING
-        if not _calls.isEnabledFor(level) or (self._names and _add_names_line(level, record)):
+        if not _calls.isEnabledFor(level) or (self._names and add_line(_calls, level, _NAMES_LINE, _names_of(record))):
             return
         fields = _fields(record.tool, record.call_id, record.session_id, record.caller)
         fields["outcome"], fields["stage"], fields["duration"] = record.outcome, record.stage, round(record.duration, 6)
@@ -123,7 +122,13 @@ class LogRecorder:
             fields["queued"] = round(record.queued, 6)
         milliseconds = record.duration * 1000
         if self._names:
-            self._log_names(level, fields, record)
+            if succeeded:
+                fields["result_length"] = record.result_length
+            else:
+                fields["error"] = _word(record.error or record.reason, 1_000)
+            line = LineRecord(_calls.name, level, _NAMES_LINE, _names_of(record))
+            line.__dict__.update(fields)
+            _calls.handle(line)
         elif succeeded:
             fields["result_length"] = record.result_length
             _calls.log(
@@ -148,15 +153,6 @@ class LogRecorder:
                 extra=fields,
             )
 
-    def _log_names(self, level: int, fields: dict[str, Any], record: CallRecord) -> None:
-        if record.outcome == "success":
-            fields["result_length"] = record.result_length
-        else:
-            fields["error"] = _word(record.error or record.reason, 1_000)
-        line = LineRecord(_calls.name, level, _NAMES_LINE, _names_of(record))
-        line.__dict__.update(fields)
-        _calls.handle(line)
-
 
 _NAMES_LINE = "toolName=%s, toolCallId=%s, tenant=%s, userId=%s, duration=%.1f ms, %s=%s"
 
@@ -169,10 +165,6 @@ def _names_of(record: CallRecord) -> tuple[Any, ...]:
         what, ended = "error", f"{record.outcome}: {_word(record.error or record.reason, 1_000)}"
     shown_id = call_id if _HEX.fullmatch(call_id) else _word(call_id)
     return _often(record.tool), shown_id, caller.tenant, caller.user, record.duration * 1000, what, ended
-
-
-def _add_names_line(level: int, record: CallRecord) -> bool:
-    return add_line(_calls, level, _NAMES_LINE, _names_of(record))
 
 
 def log_registry(event: RegistryEvent) -> None:
@@ -224,7 +216,7 @@ def _fields(tool: str, call_id: str, session: str, caller: Caller) -> dict[str, 
 
 def _word(text: str, limit: int = 200) -> str:
     """What a model wrote, fit for a log: no secrets, and no line breaks or escapes that forge other lines."""
-    return keep_text(text, limit).translate(_UNSAFE)
+    return one_line(keep_text(text, limit))
 
 
 _often = lru_cache(maxsize=1024)(_word)
@@ -310,7 +302,7 @@ class SpanTracer:
         try:
             from opentelemetry import trace
         except ImportError:
-            raise MissingExtra("OpenTelemetry", "telemetry") from None
+            raise MissingExtraError("OpenTelemetry", "telemetry") from None
         self._trace = trace
         self._tracer = trace.get_tracer(_SCOPE, tracer_provider=tracer_provider)
         self._content = content
@@ -397,7 +389,7 @@ class MetricsRecorder:
         try:
             from opentelemetry import metrics
         except ImportError:
-            raise MissingExtra("OpenTelemetry", "telemetry") from None
+            raise MissingExtraError("OpenTelemetry", "telemetry") from None
         meter = metrics.get_meter(_SCOPE, meter_provider=meter_provider)
 
         def histogram(name: str, words: str) -> Any:
@@ -427,8 +419,10 @@ class MetricsRecorder:
 
     def record(self, record: CallRecord) -> None:
         labels = {"gen_ai.tool.name": record.tool if record.version else UNKNOWN}
-        if self._most_tenants and record.caller.tenant is not None:
-            labels["ferrule.tenant"] = self._label_of(record.caller.tenant)
+        if self._most_tenants and (tenant := record.caller.tenant) is not None:
+            if len(self._tenants) < self._most_tenants:
+                self._tenants.add(tenant)
+            labels["ferrule.tenant"] = tenant if tenant in self._tenants else OTHER
         self._count.add(1, labels)
         if record.outcome == "success":
             self._success.add(1, labels)
@@ -447,16 +441,11 @@ class MetricsRecorder:
                 by_convention["error.type"] = record.outcome
             self._gen_ai_duration.record(record.duration, by_convention)
 
-    def _label_of(self, tenant: str) -> str:
-        if tenant not in self._tenants and len(self._tenants) < self._most_tenants:
-            self._tenants.add(tenant)
-        return tenant if tenant in self._tenants else OTHER
-
 
 def _error_type(error: BaseException) -> str:
     if isinstance(error, ToolFailed):
         error = error.cause
-    if isinstance(error, (ToolError, Stopped)):
+    if isinstance(error, (ToolError, StoppedError)):
         return error.kind.value
     if isinstance(error, TimeoutError):
         return ErrorKind.TIMEOUT.value

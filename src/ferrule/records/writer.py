@@ -218,7 +218,11 @@ class Writer:
 
     def _run(self) -> None:
         while not self._stopping or not self.queue.empty():
-            self._wait_for_work()
+            self._held.append(self.queue.get())
+            # While it lingers nothing has to wake it, which keeps `record` cheap; `flush` and `close` cut it short.
+            if self._linger and not isinstance(self._held[0], (Marker, Awaited)):
+                self.hurry.wait(self._linger)
+            self.hurry.clear()
             self._drain()
             self._write_held()
             self._apply_retention()
@@ -226,14 +230,6 @@ class Writer:
             self._reserve.give_up()
         self._drop_connection()
         self._take_back_reserve()
-
-    def _wait_for_work(self) -> None:
-        self._held.append(self.queue.get())
-        # While it lingers nobody has to wake it, which keeps `record` cheap; `flush` and `close` cut it
-        # short.
-        if self._linger and not isinstance(self._held[0], (Marker, Awaited)):
-            self.hurry.wait(self._linger)
-        self.hurry.clear()
 
     def _drain(self) -> None:
         take, held = self.queue.get_nowait, self._held
@@ -247,7 +243,15 @@ class Writer:
         since, pause = time.monotonic(), _FIRST_PAUSE
         while self._held:
             try:
-                self._commit_some()
+                # Commit the oldest held records in one transaction, then wake the callers that wait for them.
+                items = [self._held[index] for index in range(min(len(self._held), _ROWS_A_COMMIT))]
+                if contents := self._render(items):
+                    self._append(contents)
+                for item in items:
+                    self._held.popleft()
+                    self._contents.pop(id(item), None)
+                self._tell(items, None)
+                self._since_retention += len(contents)
             except Exception as problem:  # noqa: BLE001 - whatever it is, it is told and this thread lives on
                 self._drop_connection()
                 if is_full(problem, self._path.parent) and self._reserve.give_up():
@@ -273,21 +277,6 @@ class Writer:
         if self._used_reserve:
             self._reserve.take_back()
 
-    def _is_stopping(self) -> bool:
-        return any(isinstance(item, Stop) for item in self._held)
-
-    def _commit_some(self) -> None:
-        """Commit the oldest held records in one transaction, then tell those who wait for them."""
-        items = [self._held[index] for index in range(min(len(self._held), _ROWS_A_COMMIT))]
-        contents = self._render(items)
-        if contents:
-            self._append(contents)
-        for item in items:
-            self._held.popleft()
-            self._contents.pop(id(item), None)
-        self._tell(items, None)
-        self._since_retention += len(contents)
-
     def _render(self, items: list[Item]) -> list[tuple[Any, ...]]:
         """Redaction and JSON come before the database is locked, and once, however often it is tried."""
         done = self._contents
@@ -303,12 +292,6 @@ class Writer:
         self._file = self._path.stat()
         return self._connection
 
-    def _current(self) -> sqlite3.Connection:
-        """The connection to what is at the path now: the file may have been removed, or another put in its place."""
-        if self._connection is not None and not self._is_current():
-            self._drop_connection()
-        return self._connection or self._open(min(self._patience, _LONGEST_PAUSE))
-
     def _is_current(self) -> bool:
         try:
             return self._file is not None and os.path.samestat(self._file, self._path.stat())
@@ -316,7 +299,10 @@ class Writer:
             return False
 
     def _append(self, contents: list[tuple[Any, ...]]) -> None:
-        connection = self._current()
+        # The file may have been removed or replaced meanwhile.
+        if self._connection is not None and not self._is_current():
+            self._drop_connection()
+        connection = self._connection or self._open(min(self._patience, _LONGEST_PAUSE))
         # IMMEDIATE: other processes write this file too, so the head is read under the lock that writes it.
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -344,23 +330,20 @@ class Writer:
             raise
         self._known = (seq, last_hash)
         if lost is not None:
-            self._tell_of_gap(lost[0], head[0])
-
-    def _tell_of_gap(self, ended_at: int, found: int) -> None:
-        said = (
-            f"The audit log {self._path} was removed or replaced while Ferrule was running: it ended at row "
-            f"{ended_at}, and the one in its place at row {found}. `ferrule audit verify` names the gap; calls are "
-            "recorded again from here on."
-        )
-        _log.warning("%s", said)
-        self.notes.append(said)
+            said = (
+                f"The audit log {self._path} was removed or replaced while Ferrule was running: it ended at row "
+                f"{lost[0]}, and the one in its place at row {head[0]}. `ferrule audit verify` names the gap; calls "
+                "are recorded again from here on."
+            )
+            _log.warning("%s", said)
+            self.notes.append(said)
 
     def _report(self, problem: Exception) -> None:
         """Tell everyone who waits; keep the records themselves."""
         waiting = [item for item in self._held if isinstance(item, (Awaited, Marker))]
         records = [item.record if isinstance(item, Awaited) else item for item in self._held
                    if not isinstance(item, Marker)]  # fmt: skip
-        if self._is_stopping():
+        if any(isinstance(item, Stop) for item in self._held):
             fate = phrase("are lost, because the log was closed")
         else:
             fate = phrase("are waiting. Free some space or repair it, and they will be written")

@@ -296,7 +296,7 @@ def search(rows: Indexed, query: str, most: int) -> list[Tool[Any]]:
 logger = logging.getLogger("ferrule.registry")
 
 
-class NameTaken(ValueError):  # noqa: N818 - reads as what it says
+class NameTakenError(ValueError):
     """Another tool has this name; nothing was changed."""
 
 
@@ -348,8 +348,8 @@ class Registry(ToolSource):
     ) -> None:
         """Add a tool.
 
-        A name and version that are taken are refused (`NameTaken`) unless `replace` says otherwise. Another version
-        of a known tool is added beside it and becomes the current one only when `current` says so: nobody takes
+        A name and version that are taken are refused (`NameTakenError`) unless `replace` says otherwise. Another
+        version of a known tool is added beside it and becomes the current one only when `current` says so: nobody takes
         over a name by accident.
         """
         _must_be_tool(tool)
@@ -359,7 +359,7 @@ class Registry(ToolSource):
             known = self._versions.get(tool.name, {})
             taken = tool.version in known
             if taken and not may_replace:
-                raise NameTaken(
+                raise NameTakenError(
                     f"A tool `{tool.name}` {tool.version} is registered already. Pass replace=True to put this one "
                     f"in its place, or give it another name or version."
                 )
@@ -390,7 +390,7 @@ class Registry(ToolSource):
                 _must_be_tool(tool)
                 key = (tool.name, tool.version)
                 if not may_replace and (key in seen or self.get(*key) is not None):
-                    raise NameTaken(f"A tool `{tool.name}` {tool.version} is registered already; none was added.")
+                    raise NameTakenError(f"A tool `{tool.name}` {tool.version} is registered already; none was added.")
                 self._refuse_taken(tool.name, ())
                 seen.add(key)
             for tool in tools:
@@ -497,10 +497,10 @@ class Registry(ToolSource):
 
     def _refuse_taken(self, name: str, aliases: tuple[str, ...]) -> None:
         if name in self._aliases:
-            raise NameTaken(f"`{name}` is an alias of `{self._aliases[name]}` already.")
+            raise NameTakenError(f"`{name}` is an alias of `{self._aliases[name]}` already.")
         for alias in aliases:
             if alias in self._versions or self._aliases.get(alias, name) != name:
-                raise NameTaken(f"The alias `{alias}` is the name of another tool already.")
+                raise NameTakenError(f"The alias `{alias}` is the name of another tool already.")
 
     def _show(self, name: str, entry: RegistryEntry) -> None:
         self._shown[name] = entry

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json, to_json
 
-from ferrule.remote.link import NotReached
+from ferrule.remote.link import NotReachedError
 from ferrule.remote.wire import calls_stream, claims_bucket, unsigned
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def holds(folder: str, workspace: str) -> bool:
 async def pools_on(link: NatsLink) -> list[str]:
     """The pools that the server has calls of, where this key may list them."""
     prefix = calls_stream("")
-    with suppress(NotReached):
+    with suppress(NotReachedError):
         told = await link.api("STREAM.NAMES", {"offset": 0}, timeout=1)
         return sorted(name.removeprefix(prefix) for name in told.get("streams") or () if name.startswith(prefix))
     return []
@@ -152,7 +152,7 @@ async def pool_counts(link: NatsLink, pool: str) -> dict[str, int]:
     bucket = claims_bucket(pool)
     told = await link.api(f"STREAM.INFO.{calls_stream(pool)}")
     running = 0
-    with suppress(NotReached):
+    with suppress(NotReachedError):
         listed = await link.api(f"CONSUMER.LIST.{calls_stream(pool)}", {"offset": 0}, timeout=1)
         running = sum(one.get("num_ack_pending", 0) for one in listed.get("consumers") or ())
     lost = await link.api(f"STREAM.INFO.KV_{bucket}", {"subjects_filter": f"$KV.{bucket}._lost.>"})

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sqlalchemy import delete, insert, select, update
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.shown_text import cut_counted
 from ferrule.pipeline.cleaning import clean_text, relative_paths
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.plugins.drafts import DRAFT_TOOL
@@ -25,8 +26,9 @@ from ferrule.records.row import content_of
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import change_user, find_user, note_change
 from ferrule.service.documents import cancelled_text, end_record, kept_arguments, new_id, storable, without_secrets
-from ferrule.service.messages import FINISHED
+from ferrule.service.messages import UserChange
 from ferrule.service.tables import approvals, calls, events, work
+from ferrule.service.vocabulary import FINISHED
 from ferrule.service.writer import append_audit
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from ferrule.service.feed import EventFeed
     from ferrule.service.live import LiveCall
     from ferrule.service.outgoing import Webhooks
+    from ferrule.service.vocabulary import ApprovalDecision, ApprovalScope
     from ferrule.service.writer import GroupWriter
 
 logger = logging.getLogger("ferrule.service")
@@ -236,9 +239,9 @@ class CallApprovals:
         allowed: Allowed,
         approval: str,
         *,
-        decision: Literal["approve", "deny"],
+        decision: ApprovalDecision,
         args_hash: str,
-        scope: Literal["once", "always"],
+        scope: ApprovalScope,
         reason: str,
     ) -> Row[Any]:
         """Decide a pending approval, once: one update of a pending row, whoever else tries at the same time."""
@@ -276,9 +279,9 @@ def decide_approval(
     allowed: Allowed,
     approval: str,
     *,
-    decision: Literal["approve", "deny"],
+    decision: ApprovalDecision,
     args_hash: str | None,
-    scope: Literal["once", "always"] = "once",
+    scope: ApprovalScope = "once",
     reason: str = "",
 ) -> Row[Any]:
     """Decide a pending approval in the tenant's transaction; raises `ApprovalProblem`.
@@ -302,7 +305,7 @@ def decide_approval(
     if given == "always":
         person = find_user(connection, tenant, found.user)
         kept = dict.fromkeys([*json.loads(person.allow), *rules])
-        change_user(connection, tenant, found.user, allow=list(kept))
+        change_user(connection, tenant, found.user, UserChange(allow=list(kept)))
         note_change(connection, database)
     _set_going(connection, database, tenant, found.call, approval, decision)
     return connection.execute(select(approvals).where(mine)).one()
@@ -447,14 +450,8 @@ def said_in_question(
         "warning": clean_text(warning, workspace) if warning else None, "rule": relative(rule),
         "rules": [relative(one) for one in rules], "covers": clean_text(covers, workspace),
         "not_covers": clean_text(not_covers, workspace), "effects": effects,
-        "preview": _bounded(relative_paths(preview, workspace)),
+        "preview": cut_counted(relative_paths(preview, workspace), _MOST_PREVIEW),
     }  # fmt: skip
-
-
-def _bounded(preview: str) -> str:
-    """What a call would change, as much of it as anybody reads before they decide."""
-    left = len(preview) - _MOST_PREVIEW
-    return preview if left <= 0 else f"{preview[:_MOST_PREVIEW]}\n… {left:,} more characters\n"
 
 
 def question_of(

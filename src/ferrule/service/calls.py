@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sqlalchemy import select, update
 
 from ferrule.core.call import RawCall
-from ferrule.core.errors import DefinitionError, Stopped
+from ferrule.core.errors import DefinitionError, StoppedError
 from ferrule.core.events import Done, Pending
 from ferrule.core.loops import LateTimers
 from ferrule.core.tool import Invocation
@@ -28,12 +28,12 @@ from ferrule.pipeline.confirm import Answer, Choice, foreseen
 from ferrule.service.approvals import cancel_stored, hash_arguments, question_of
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import current_call
-from ferrule.service.documents import cancelled_text, new_call_row, new_id
+from ferrule.service.documents import cancelled_text, new_id
 from ferrule.service.limits import LimitReached
 from ferrule.service.live import LiveCall, can_be_repeated, can_speak, events_of
-from ferrule.service.messages import FINISHED
-from ferrule.service.stored_calls import StoredCalls
+from ferrule.service.stored_calls import StoredCalls, new_call_row
 from ferrule.service.tables import calls, work
+from ferrule.service.vocabulary import FINISHED
 from ferrule.service.writer import SOON_WRITTEN, Along, FinishCall, InsertCalls, UsedKey
 
 if TYPE_CHECKING:
@@ -230,9 +230,13 @@ class Calls:
             self._check_open()  # it may have waited for its turn
             is_on = at_once and entry is not None and entry.enabled  # else the tool may have gone meanwhile
             call, prepared = self._prepare(live, allowed, seat, tool, is_on=is_on)
-            approval = None
-            if isinstance(prepared, Invocation) and (asking := self._asking(allowed, seat, prepared)) is not None:
-                approval = await self._question(live, allowed, seat, prepared, asking)
+            approval = decision = None
+            if isinstance(prepared, Invocation):
+                # The pipeline meets what goes wrong here again, and words it.
+                with suppress(DefinitionError, StoppedError):
+                    decision = allowed.policy.decide(prepared, seat.session)
+                if decision is not None and decision.verdict is Verdict.ASK:
+                    approval = await self._question(live, allowed, seat, prepared, decision)
             inserting = InsertCalls(
                 principal.tenant, [row], self.owner, time() + self.lease, key=key, fingerprint=fingerprint, along=along
             )
@@ -253,7 +257,7 @@ class Calls:
                 self._say_awaiting(live, approval)
                 return Started((live.id,))
             begun = True
-            return live, self._run(live, seat, call, prepared)
+            return live, self._run(live, seat, call, prepared, decision)
         finally:
             if not begun:
                 (self.limits.release if stored else self.limits.take_back)(live.subjects)
@@ -289,7 +293,7 @@ class Calls:
 
     def _prepare(
         self, live: LiveCall, allowed: Allowed, seat: Seat, tool: Tool[Any] | None, *, is_on: bool = False
-    ) -> tuple[RawCall, Invocation | Stopped | None]:
+    ) -> tuple[RawCall, Invocation | StoppedError | None]:
         """The first two stages, so that what asks can be stored before anything runs. `is_on`: the tool was looked up
         just now, among those that the call sees.
         """
@@ -297,27 +301,18 @@ class Calls:
         if live.answer is None and tool is not None and not self.sessions.has_hooks and not can_speak(tool):
             live.runtime = seat.view  # it says nothing and asks nothing while it runs
         else:
-            live.runtime = seat.runtime.seeing(
+            live.runtime = seat.runtime.with_tools(
                 allowed.tools, ask=lambda question: self.approvals.ask(live, question), listener=live.hear
             )
         call = raw_call(row)
         try:
             prepared = live.runtime.build(call, tool if is_on else None)
-        except Stopped as stopped:
+        except StoppedError as stopped:
             return call, stopped
         except Exception:  # noqa: BLE001 - a tool's own fault, which the pipeline meets again and words
             return call, None
         prepared.session = seat.session
         return call, prepared
-
-    @staticmethod
-    def _asking(allowed: Allowed, seat: Seat, prepared: Invocation) -> Decision | None:
-        """The decision that somebody has to be asked; None where that is not it."""
-        try:
-            decision = allowed.policy.decide(prepared, seat.session)
-        except (DefinitionError, Stopped):  # the pipeline meets it again and words it
-            return None
-        return decision if decision.verdict is Verdict.ASK else None
 
     async def _question(
         self, live: LiveCall, allowed: Allowed, seat: Seat, prepared: Invocation, decision: Decision
@@ -331,7 +326,7 @@ class Calls:
                 return None
             preview = await foreseen(prepared, seat.session)
             question = question_of(prepared, decision, allowed.policy, seat.session, preview)
-        except (DefinitionError, Stopped):  # the pipeline meets it again and words it: nobody is asked in vain
+        except (DefinitionError, StoppedError):  # the pipeline meets it again and words it: nobody is asked in vain
             return None
         return self.approvals.new_row(live.row, prepared, question)
 
@@ -361,9 +356,12 @@ class Calls:
     # Running
 
     async def _run(
-        self, live: LiveCall, seat: Seat, call: RawCall, prepared: Invocation | Stopped | None, final: str | None = None
-    ) -> None:
-        """Take a call to its end. `final` is how it ends where that is known already, as when its approval expired."""
+        self, live: LiveCall, seat: Seat, call: RawCall, prepared: Invocation | StoppedError | None,
+        decision: Decision | None = None, final: str | None = None,
+    ) -> None:  # fmt: skip
+        """Take a call to its end. `decision` is what was decided about it just now; `final` is how it ends if that is
+        known already, as when its approval expired.
+        """
         runtime = live.runtime
         assert runtime is not None  # noqa: S101 - it was prepared
         current_call.set(live.row)
@@ -375,7 +373,9 @@ class Calls:
                 raise asyncio.CancelledError
             seconds: float | None = live.row["timeout"]
             if isinstance(prepared, Invocation):
-                result = await runtime.execute(prepared, call=call, session=seat.session, timeout=seconds)
+                result = await runtime.execute(
+                    prepared, call=call, session=seat.session, timeout=seconds, decision=decision
+                )
             elif prepared is not None:
                 result = await runtime.refuse(call, prepared, session=seat.session)
             else:
@@ -534,7 +534,7 @@ class Calls:
             asking = by_id.get(question.invocation.call_id) or lives[0]
             return await self.approvals.ask(asking, question)
 
-        runtime = seat.runtime.seeing(allowed.tools, ask=ask, listener=hear)
+        runtime = seat.runtime.with_tools(allowed.tools, ask=ask, listener=hear)
         for live in lives:
             live.runtime = runtime
         raw = [raw_call(live.row) for live in lives]
@@ -598,7 +598,7 @@ class Calls:
             return
         self.live[live.id] = live
         with self.telemetry.resumed(row["trace"]) if self.telemetry is not None else nullcontext():
-            live.task = asyncio.get_running_loop().create_task(self._run(live, seat, call, prepared, final))
+            live.task = asyncio.get_running_loop().create_task(self._run(live, seat, call, prepared, final=final))
 
     async def _store_start(self, live: LiveCall) -> bool:
         """Have it on disk that a call begins, where it is still ours: nobody who takes it over begins it again."""

@@ -12,16 +12,17 @@ import json
 import secrets
 import sqlite3
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from time import monotonic, time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from sqlalchemy import delete, insert, select, update
 
 from ferrule.pipeline.authorise import Verdict
 from ferrule.policy import RuleError
 from ferrule.policy.rules import parse_rules
-from ferrule.service.messages import ADMIN, AREAS, SCOPES, LimitValues, check_name
+from ferrule.service.documents import shown_time
+from ferrule.service.messages import KeyRequest, RoleBody, TenantRequest, UserRequest, check_name
 from ferrule.service.tables import (
     api_keys,
     audit_heads,
@@ -33,14 +34,19 @@ from ferrule.service.tables import (
     tenants,
     users,
 )
+from ferrule.service.vocabulary import ADMIN, AREAS, SCOPES, TOKEN_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from pydantic import BaseModel
     from sqlalchemy import Connection, Row
 
     from ferrule.service.database import Database
+    from ferrule.service.messages import RotateRequest, TenantChange, UserChange
 
+Document: TypeAlias = dict[str, Any]
+"""As `messages` declares it for readers."""
 SECRET_PREFIX = "fk_"  # noqa: S105 - how a secret begins
 _SECRET_BYTES = 32
 _HINT = 8
@@ -50,8 +56,6 @@ _LOOK_SECONDS = 0.02
 """How old what is known of a SQLite file may be; the command line takes longer than that to end after its change."""
 
 CALLER_GONE = "The API key of this call is revoked or expired, or its user is gone or switched off."
-TOKEN_KEY = "oidc"  # noqa: S105 - no password
-"""Stands for the key of a call that was made with a token of an issuer; the token's scopes are kept with the call."""
 ADMIN_ROLE = "admin"
 MEMBER_ROLE = "member"
 FIRST_TENANT = "default"
@@ -327,31 +331,31 @@ def prepare_first_start(connection: Connection, database: Database) -> str | Non
     """On an empty database make the first tenant, its administrator and a key; gives the secret, which is not kept."""
     if connection.execute(select(tenants.c.tenant).limit(1)).first() is not None:
         return None
-    create_tenant(connection, FIRST_TENANT, operator=True)
-    create_user(connection, FIRST_TENANT, FIRST_USER, [ADMIN_ROLE])
-    _, secret = create_key(connection, FIRST_TENANT, FIRST_USER, name="first start")
+    create_tenant(connection, TenantRequest(name=FIRST_TENANT), operator=True)
+    create_user(connection, FIRST_TENANT, UserRequest(name=FIRST_USER, roles=[ADMIN_ROLE]))
+    secret = create_key(connection, FIRST_TENANT, KeyRequest(user=FIRST_USER, name="first start"))["secret"]
     note_change(connection, database)
     return secret
 
 
-def create_tenant(
-    connection: Connection, tenant: str, *, display_name: str = "", limits: Mapping[str, Any] | None = None,
-    operator: bool = False,
-) -> Row[Any]:  # fmt: skip
+# What the endpoints and the commands do. Each takes the request's message and gives what the answer holds.
+
+
+def create_tenant(connection: Connection, said: TenantRequest, *, operator: bool = False) -> Document:
     """A tenant with two roles to begin with: `admin` and `member`."""
-    _check(tenant, "tenant")
+    tenant = said.name
     if connection.execute(select(tenants.c.tenant).where(tenants.c.tenant == tenant)).first() is not None:
         raise DirectoryProblem("conflict", f"There is a tenant `{tenant}` already.")
+    values = _columns(said, "name")
     connection.execute(
         insert(tenants).values(
-            tenant=tenant, display_name=display_name, operator=operator, enabled=True,
-            limits=json.dumps(_limits(limits)), disabled_tools="[]", created=time(),
+            tenant=tenant, operator=operator, enabled=True, disabled_tools="[]", created=time(), **values
         )
-    )  # fmt: skip
+    )
     connection.execute(insert(audit_heads).values(tenant=tenant, seq=0, hash=""))
-    put_role(connection, tenant, ADMIN_ROLE, allow=["Admin"])
-    put_role(connection, tenant, MEMBER_ROLE)
-    return find_tenant(connection, tenant)
+    put_role(connection, tenant, ADMIN_ROLE, RoleBody(allow=[ADMIN]))
+    put_role(connection, tenant, MEMBER_ROLE, RoleBody())
+    return show_tenant(connection, tenant)
 
 
 def find_tenant(connection: Connection, tenant: str) -> Row[Any]:
@@ -361,21 +365,29 @@ def find_tenant(connection: Connection, tenant: str) -> Row[Any]:
     return found
 
 
-def list_tenants(connection: Connection) -> Sequence[Row[Any]]:
-    return connection.execute(select(tenants).order_by(tenants.c.tenant)).all()
+def show_tenant(connection: Connection, tenant: str) -> Document:
+    return _tenant_document(find_tenant(connection, tenant))
 
 
-def change_tenant(
-    connection: Connection, tenant: str, *, display_name: str | None = None, limits: Mapping[str, Any] | None = None,
-    enabled: bool | None = None, audit_days: float | None = None,
-) -> Row[Any]:  # fmt: skip
-    if find_tenant(connection, tenant).operator and enabled is False:
+def list_tenants(connection: Connection) -> Document:
+    return {
+        "tenants": [_tenant_document(row) for row in connection.execute(select(tenants).order_by(tenants.c.tenant))]
+    }
+
+
+def _tenant_document(row: Row[Any]) -> Document:
+    return {
+        "name": row.tenant, "display_name": row.display_name, "operator": row.operator, "enabled": row.enabled,
+        "limits": json.loads(row.limits), "disabled_tools": json.loads(row.disabled_tools),
+        "audit_days": row.audit_days, "created_at": shown_time(row.created),
+    }  # fmt: skip
+
+
+def change_tenant(connection: Connection, tenant: str, said: TenantChange) -> Document:
+    if find_tenant(connection, tenant).operator and said.enabled is False:
         raise DirectoryProblem("conflict", f"`{tenant}` manages the other tenants and cannot be switched off.")
-    values: dict[str, Any] = {"display_name": display_name, "enabled": enabled, "audit_days": audit_days}
-    if limits is not None:
-        values["limits"] = json.dumps(_limits(limits))
-    _update(connection, tenants, tenants.c.tenant == tenant, values)
-    return find_tenant(connection, tenant)
+    _update(connection, tenants, tenants.c.tenant == tenant, _columns(said))
+    return show_tenant(connection, tenant)
 
 
 def switch_tool(connection: Connection, tenant: str, tool: str, *, enabled: bool) -> None:
@@ -385,20 +397,15 @@ def switch_tool(connection: Connection, tenant: str, tool: str, *, enabled: bool
     _update(connection, tenants, tenants.c.tenant == tenant, {"disabled_tools": json.dumps(sorted(disabled))})
 
 
-def create_user(
-    connection: Connection, tenant: str, user: str, given: Sequence[str], limits: Mapping[str, Any] | None = None
-) -> Row[Any]:
+def create_user(connection: Connection, tenant: str, said: UserRequest) -> Document:
     find_tenant(connection, tenant)
-    _check(user, "user")
-    if connection.execute(select(users.c.name).where(users.c.tenant == tenant, users.c.name == user)).first():
-        raise DirectoryProblem("conflict", f"There is a user `{user}` already.")
-    connection.execute(
-        insert(users).values(
-            tenant=tenant, name=user, enabled=True, limits=json.dumps(_limits(limits)), allow="[]", created=time()
-        )
-    )
-    grant_roles(connection, tenant, user, given)
-    return find_user(connection, tenant, user)
+    mine = (users.c.tenant == tenant) & (users.c.name == said.name)
+    if connection.execute(select(users.c.name).where(mine)).first():
+        raise DirectoryProblem("conflict", f"There is a user `{said.name}` already.")
+    values = _columns(said, "roles")
+    connection.execute(insert(users).values(tenant=tenant, enabled=True, allow="[]", created=time(), **values))
+    grant_roles(connection, tenant, said.name, said.roles)
+    return show_user(connection, tenant, said.name)
 
 
 def find_user(connection: Connection, tenant: str, user: str) -> Row[Any]:
@@ -408,13 +415,24 @@ def find_user(connection: Connection, tenant: str, user: str) -> Row[Any]:
     return found
 
 
-def list_users(connection: Connection, tenant: str) -> list[tuple[Row[Any], list[str]]]:
+def show_user(connection: Connection, tenant: str, user: str) -> Document:
+    return _user_document(find_user(connection, tenant, user), roles_of(connection, tenant, user))
+
+
+def list_users(connection: Connection, tenant: str) -> Document:
     """Every user with their roles."""
     granted: dict[str, list[str]] = {}
     for row in connection.execute(select(grants).where(grants.c.tenant == tenant).order_by(grants.c.position)):
         granted.setdefault(row.user, []).append(row.role)
     found = connection.execute(select(users).where(users.c.tenant == tenant).order_by(users.c.name))
-    return [(row, granted.get(row.name, [])) for row in found]
+    return {"users": [_user_document(row, granted.get(row.name, [])) for row in found]}
+
+
+def _user_document(row: Row[Any], given: list[str]) -> Document:
+    return {
+        "name": row.name, "roles": given, "enabled": row.enabled, "limits": json.loads(row.limits),
+        "allow": json.loads(row.allow), "created_at": shown_time(row.created),
+    }  # fmt: skip
 
 
 def roles_of(connection: Connection, tenant: str, user: str) -> list[str]:
@@ -422,20 +440,13 @@ def roles_of(connection: Connection, tenant: str, user: str) -> list[str]:
     return list(connection.execute(found.order_by(grants.c.position)).scalars())
 
 
-def change_user(
-    connection: Connection, tenant: str, user: str, *, given: Sequence[str] | None = None,
-    limits: Mapping[str, Any] | None = None, enabled: bool | None = None, allow: Sequence[str] | None = None,
-) -> Row[Any]:  # fmt: skip
+def change_user(connection: Connection, tenant: str, user: str, said: UserChange) -> Document:
     find_user(connection, tenant, user)
-    if allow is not None:
-        _check_rules(allow, Verdict.ALLOW)
-    values: dict[str, Any] = {"enabled": enabled, "allow": None if allow is None else json.dumps(list(allow))}
-    if limits is not None:
-        values["limits"] = json.dumps(_limits(limits))
-    _update(connection, users, (users.c.tenant == tenant) & (users.c.name == user), values)
-    if given is not None:
-        grant_roles(connection, tenant, user, given)
-    return find_user(connection, tenant, user)
+    _check_rules(said.allow or (), Verdict.ALLOW)
+    _update(connection, users, (users.c.tenant == tenant) & (users.c.name == user), _columns(said, "roles"))
+    if said.roles is not None:
+        grant_roles(connection, tenant, user, said.roles)
+    return show_user(connection, tenant, user)
 
 
 def delete_user(connection: Connection, tenant: str, user: str) -> None:
@@ -447,23 +458,18 @@ def delete_user(connection: Connection, tenant: str, user: str) -> None:
         connection.execute(delete(table).where(table.c.tenant == tenant, column == user))
 
 
-def put_role(
-    connection: Connection, tenant: str, role: str, *, mode: str | None = None, allow: Sequence[str] = (),
-    ask: Sequence[str] = (), deny: Sequence[str] = (),
-) -> Row[Any]:  # fmt: skip
+def put_role(connection: Connection, tenant: str, role: str, said: RoleBody) -> Document:
     """Make a role, or replace its rules; a rule that could never match is refused."""
-    _check(role, "role")
-    check_role_rules(allow, ask, deny)
+    try:
+        check_name(role)
+    except ValueError as error:
+        raise DirectoryProblem("invalid", f"`{role}` cannot name a role: it {error}.") from None
+    check_role_rules(said.allow, said.ask, said.deny)
     mine = (roles.c.tenant == tenant) & (roles.c.name == role)
-    values: dict[str, Any] = {
-        "mode": mode,
-        "allow": json.dumps(list(allow)),
-        "ask": json.dumps(list(ask)),
-        "deny": json.dumps(list(deny)),
-    }
+    values = {"mode": None, **_columns(said)}
     if not connection.execute(update(roles).where(mine).values(**values)).rowcount:
         connection.execute(insert(roles).values(tenant=tenant, name=role, **values))
-    return connection.execute(select(roles).where(mine)).one()
+    return show_role(connection, tenant, role)
 
 
 def check_role_rules(allow: Sequence[str], ask: Sequence[str], deny: Sequence[str]) -> None:
@@ -479,8 +485,13 @@ def find_role(connection: Connection, tenant: str, role: str) -> Row[Any]:
     return found
 
 
-def list_roles(connection: Connection, tenant: str) -> Sequence[Row[Any]]:
-    return connection.execute(select(roles).where(roles.c.tenant == tenant).order_by(roles.c.name)).all()
+def show_role(connection: Connection, tenant: str, role: str) -> Document:
+    return asdict(role_rules(find_role(connection, tenant, role)))
+
+
+def list_roles(connection: Connection, tenant: str) -> Document:
+    found = connection.execute(select(roles).where(roles.c.tenant == tenant).order_by(roles.c.name))
+    return {"roles": [asdict(role_rules(row)) for row in found]}
 
 
 def delete_role(connection: Connection, tenant: str, role: str) -> None:
@@ -492,25 +503,20 @@ def delete_role(connection: Connection, tenant: str, role: str) -> None:
     connection.execute(delete(roles).where(roles.c.tenant == tenant, roles.c.name == role))
 
 
-def create_key(
-    connection: Connection, tenant: str, user: str, *, name: str = "", scopes: Iterable[str] = SCOPES,
-    expires_in: float | None = None, limits: Mapping[str, Any] | None = None,
-) -> tuple[Row[Any], str]:  # fmt: skip
-    """A key of a user, and its secret, which is kept nowhere."""
-    find_user(connection, tenant, user)
-    chosen = [scope for scope in SCOPES if scope in set(scopes)]
-    if unknown := sorted(set(scopes) - set(SCOPES)):
-        raise DirectoryProblem("invalid", f"There is no scope `{unknown[0]}`. Scopes are {', '.join(SCOPES)}.")
+def create_key(connection: Connection, tenant: str, said: KeyRequest) -> Document:
+    """A key of a user, with its secret, which is kept nowhere."""
+    find_user(connection, tenant, said.user)
     secret, key_id, now = new_secret(), secrets.token_hex(8), time()
+    scopes = json.dumps([scope for scope in SCOPES if scope in said.scopes])
+    values = _columns(said, "scopes", "expires_in", "tenant")
     connection.execute(
         insert(api_keys).values(
-            tenant=tenant, id=key_id, user=user, name=name, scopes=json.dumps(chosen), revoked=False,
-            limits=json.dumps(_limits(limits)), hint=secret[:_HINT], created=now,
-            expires=None if expires_in is None else now + expires_in,
+            tenant=tenant, id=key_id, scopes=scopes, revoked=False, hint=secret[:_HINT], created=now,
+            expires=None if said.expires_in is None else now + said.expires_in, **values,
         )
     )  # fmt: skip
     connection.execute(insert(key_hashes).values(hash=hash_secret(secret), tenant=tenant, key=key_id, expires=None))
-    return find_key(connection, tenant, key_id), secret
+    return {**show_key(connection, tenant, key_id), "secret": secret}
 
 
 def find_key(connection: Connection, tenant: str, key: str) -> Row[Any]:
@@ -520,17 +526,30 @@ def find_key(connection: Connection, tenant: str, key: str) -> Row[Any]:
     return found
 
 
-def list_keys(connection: Connection, tenant: str) -> Sequence[Row[Any]]:
-    return connection.execute(select(api_keys).where(api_keys.c.tenant == tenant).order_by(api_keys.c.created)).all()
+def show_key(connection: Connection, tenant: str, key: str) -> Document:
+    return _key_document(find_key(connection, tenant, key))
 
 
-def rotate_key(connection: Connection, tenant: str, key: str, overlap: float = 0.0) -> tuple[Row[Any], str]:
+def list_keys(connection: Connection, tenant: str) -> Document:
+    found = connection.execute(select(api_keys).where(api_keys.c.tenant == tenant).order_by(api_keys.c.created))
+    return {"keys": [_key_document(row) for row in found]}
+
+
+def _key_document(row: Row[Any]) -> Document:
+    return {
+        "id": row.id, "user": row.user, "name": row.name, "scopes": json.loads(row.scopes), "hint": row.hint,
+        "limits": json.loads(row.limits), "created_at": shown_time(row.created),
+        "expires_at": shown_time(row.expires), "revoked": row.revoked,
+    }  # fmt: skip
+
+
+def rotate_key(connection: Connection, tenant: str, key: str, said: RotateRequest) -> Document:
     """A new secret for a key. The old one works for `overlap` seconds more, so that nobody is cut off."""
     if find_key(connection, tenant, key).revoked:
         raise DirectoryProblem("conflict", f"The key `{key}` is revoked. Create another one.")
     mine = (key_hashes.c.tenant == tenant) & (key_hashes.c.key == key)
-    until = time() + overlap
-    if overlap > 0:
+    until = time() + said.overlap
+    if said.overlap > 0:
         still_good = key_hashes.c.expires.is_(None) | (key_hashes.c.expires > until)
         connection.execute(update(key_hashes).where(mine & still_good).values(expires=until))
     else:
@@ -539,16 +558,16 @@ def rotate_key(connection: Connection, tenant: str, key: str, overlap: float = 0
     connection.execute(insert(key_hashes).values(hash=hash_secret(secret), tenant=tenant, key=key, expires=None))
     whose = (api_keys.c.tenant == tenant) & (api_keys.c.id == key)
     connection.execute(update(api_keys).where(whose).values(hint=secret[:_HINT]))
-    return find_key(connection, tenant, key), secret
+    return {**show_key(connection, tenant, key), "secret": secret}
 
 
-def revoke_key(connection: Connection, tenant: str, key: str) -> Row[Any]:
+def revoke_key(connection: Connection, tenant: str, key: str) -> Document:
     """End a key at once. It stays listed, so that its audit rows can be understood."""
     find_key(connection, tenant, key)
     connection.execute(delete(key_hashes).where(key_hashes.c.tenant == tenant, key_hashes.c.key == key))
     whose = (api_keys.c.tenant == tenant) & (api_keys.c.id == key)
     connection.execute(update(api_keys).where(whose).values(revoked=True))
-    return find_key(connection, tenant, key)
+    return show_key(connection, tenant, key)
 
 
 def grant_roles(connection: Connection, tenant: str, user: str, given: Sequence[str]) -> None:
@@ -560,19 +579,14 @@ def grant_roles(connection: Connection, tenant: str, user: str, given: Sequence[
 
 
 def _update(connection: Connection, table: Any, which: Any, values: Mapping[str, Any]) -> None:
-    if given := {name: value for name, value in values.items() if value is not None}:
-        connection.execute(update(table).where(which).values(**given))
+    if values:
+        connection.execute(update(table).where(which).values(**values))
 
 
-def _limits(limits: Mapping[str, Any] | None) -> dict[str, Any]:
-    return LimitValues.model_validate(limits or {}).model_dump(exclude_none=True)
-
-
-def _check(name: str, what: str) -> None:
-    try:
-        check_name(name)
-    except ValueError as error:
-        raise DirectoryProblem("invalid", f"`{name}` cannot name a {what}: it {error}.") from None
+def _columns(said: BaseModel, *others: str) -> dict[str, Any]:
+    """What a message says, as the columns of the same names hold it; `others` are no columns."""
+    given = said.model_dump(mode="json", exclude_none=True, exclude={*others})
+    return {name: json.dumps(value) if isinstance(value, (list, dict)) else value for name, value in given.items()}
 
 
 def _check_rules(texts: Sequence[str], verdict: Verdict) -> None:

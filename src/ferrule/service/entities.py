@@ -51,6 +51,7 @@ from sqlalchemy.exc import (
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.nearest import nearest
+from ferrule.core.schemas import options, resolve
 from ferrule.service.database import said_by_driver
 from ferrule.service.documents import new_id
 from ferrule.service.tables import entity_rows
@@ -469,7 +470,7 @@ class ModelEntity(Entity):
         properties: dict[str, Any] = schema.get("properties", {})
         return made | {
             name: EntityField(
-                name, _schema_type(properties.get(name, {}), schema.get("$defs", {})), info.is_required(),
+                name, _schema_type(properties.get(name, {}), schema), info.is_required(),
                 _is_nullable(properties.get(name, {})), name == self._key, info.description or "",
             )
             for name, info in given.items()
@@ -570,12 +571,10 @@ _SQL_TYPES: dict[FieldType, Any] = {
 _FORMATS: dict[str, FieldType] = {"date": "date", "date-time": "datetime", "time": "time"}
 
 
-def _schema_type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> FieldType:
-    if "$ref" in schema:
-        return _schema_type(definitions.get(schema["$ref"].rpartition("/")[2], {}), definitions)
-    for one in schema.get("anyOf", ()):
-        if one.get("type") != "null":
-            return _schema_type(one, definitions)
+def _schema_type(schema: Mapping[str, Any], root: Mapping[str, Any]) -> FieldType:
+    schema = resolve(schema, root)
+    if forms := options(schema):
+        return _schema_type(forms[0], root)
     if schema.get("format") in _FORMATS:
         return _FORMATS[schema["format"]]
     kind = schema.get("type")

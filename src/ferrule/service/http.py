@@ -26,6 +26,7 @@ from starlette.routing import compile_path
 
 from ferrule.core.json_values import has_too_many_values
 from ferrule.core.loops import LateTimers
+from ferrule.core.shown_text import one_line
 from ferrule.records.telemetry import LineRecord, add_line
 from ferrule.service.approvals import ApprovalProblem
 from ferrule.service.calls import CallProblem
@@ -682,12 +683,9 @@ def _request_id(given: bytes | None) -> str:
 def _log(request: ServiceRequest, status: int) -> None:
     """One line a request. Neither query nor headers nor bodies: any of them may hold a secret."""
     principal, scope = request.principal, request.scope
-    path = scope["path"][:200]
-    if not path.isprintable():
-        path = "".join(letter if letter.isprintable() else "?" for letter in path)
     said = (
-        scope["method"], path, status, (perf_counter() - request.began) * 1000, principal.tenant if principal else "-",
-        principal.user if principal else "-", request.request_id,
+        scope["method"], one_line(scope["path"], 200), status, (perf_counter() - request.began) * 1000,
+        principal.tenant if principal else "-", principal.user if principal else "-", request.request_id,
     )  # fmt: skip
     if not add_line(access_log, logging.INFO, _LINE, said):
         access_log.handle(LineRecord(access_log.name, logging.INFO, _LINE, said))

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ferrule.core.access import NOTHING, reads, writes
 from ferrule.core.call import CallInfo, RawCall
-from ferrule.core.errors import ErrorKind, Stopped, ToolError
+from ferrule.core.errors import ErrorKind, StoppedError, ToolError
 from ferrule.core.nearest import nearest
 from ferrule.core.result import Output
 from ferrule.core.tool import Kind
@@ -42,7 +42,7 @@ ENTRY_POINTS = "ferrule.intent_handlers"
 _MOST_STEPS = 20
 
 
-class HandlerProblem(Exception):  # noqa: N818 - reads as what it says
+class HandlerError(Exception):
     """A handler that cannot work as its intent describes it; says why."""
 
 
@@ -77,7 +77,7 @@ class IntentCall:
         kept = without_absent(template, self.inputs)
         try:
             return resolve(kept, find_references(kept, [INPUT]), {INPUT: self.inputs})
-        except Stopped as stopped:
+        except StoppedError as stopped:
             raise ToolError(stopped.message, kind=stopped.kind, suggestion=stopped.suggestion) from None
 
 
@@ -102,7 +102,7 @@ class IntentHandler(Generic[O]):
         return False
 
     def check(self, options: O, parameters: Mapping[str, Any], known: KnownThings) -> None:
-        """Raise `HandlerProblem` or `ToolError` where it can never work."""
+        """Raise `HandlerError` or `ToolError` where it can never work."""
 
     def describe(self, options: O, code: str, inputs: Mapping[str, Any]) -> CallInfo:
         return CallInfo()
@@ -196,13 +196,13 @@ class DataHandler(IntentHandler[DataOptions]):
         for name in (*(options.values or ()), *(one.field for one in options.where or ())):
             entity.field(name)
         if options.operation == "create" and options.where is not None:
-            raise HandlerProblem("`where` has no meaning for `create`. Leave it out.")
+            raise HandlerError("`where` has no meaning for `create`. Leave it out.")
         if options.operation == "delete" and options.values is not None:
-            raise HandlerProblem("`values` has no meaning for `delete`. Leave it out.")
+            raise HandlerError("`values` has no meaning for `delete`. Leave it out.")
         if options.operation != "create" and options.where is None:
             given: Any = parameters.get("properties", {})
             if not entity.key or not set(entity.key) <= set(given):
-                raise HandlerProblem(
+                raise HandlerError(
                     f"It does not say which rows to {options.operation}. Give `where`, or have {_named(entity.key)} "
                     "among the parameters."
                 )
@@ -318,7 +318,7 @@ class ChainHandler(IntentHandler[ChainOptions]):
         before: list[str] = []
         for step in options.steps:
             if step.id in before or step.id == INPUT:
-                raise HandlerProblem(f"Every step needs an id of its own, other than `{INPUT}`; `{step.id}` is taken.")
+                raise HandlerError(f"Every step needs an id of its own, other than `{INPUT}`; `{step.id}` is taken.")
             _require_tool(known.tools, step.tool)
             _check_references(step.arguments, parameters, before)
             before.append(step.id)
@@ -391,7 +391,7 @@ class FormHandler(IntentHandler[FormOptions]):
 
     def _inner(self, options: FormOptions) -> tuple[IntentHandler[Any], BaseModel]:
         if options.submit.get("type") == self.type:
-            raise HandlerProblem("A form cannot submit another form.")
+            raise HandlerError("A form cannot submit another form.")
         return read_handler(options.submit, self._handlers)
 
     def kind(self, options: FormOptions) -> Kind | str:
@@ -405,7 +405,7 @@ class FormHandler(IntentHandler[FormOptions]):
     def check(self, options: FormOptions, parameters: Mapping[str, Any], known: KnownThings) -> None:
         handler, inner = self._inner(options)
         if not parameters.get("required"):
-            raise HandlerProblem("A form asks for what is required, and `parameters` requires nothing.")
+            raise HandlerError("A form asks for what is required, and `parameters` requires nothing.")
         handler.check(inner, parameters, known)
 
     def describe(self, options: FormOptions, code: str, inputs: Mapping[str, Any]) -> CallInfo:
@@ -485,9 +485,9 @@ def _check_references(template: Any, parameters: Mapping[str, Any], steps: list[
         if head in (steps or ()):
             continue
         if (wanted := _input_of(name)) is None:
-            raise HandlerProblem(f"`{name}` refers to nothing that is known there. Write `{INPUT}.NAME`.")
+            raise HandlerError(f"`{name}` refers to nothing that is known there. Write `{INPUT}.NAME`.")
         if wanted not in known:
-            raise HandlerProblem(f"`{name}` refers to the parameter `{wanted}`, which the intent does not have.")
+            raise HandlerError(f"`{name}` refers to the parameter `{wanted}`, which the intent does not have.")
 
 
 def _named(names: tuple[str, ...]) -> str:
@@ -504,12 +504,12 @@ def _rows_text(rows: list[dict[str, Any]]) -> str:
 def read_handler(
     given: Mapping[str, Any], handlers: Mapping[str, IntentHandler[Any]]
 ) -> tuple[IntentHandler[Any], BaseModel]:
-    """The handler that an intent names, and its options; raises `HandlerProblem`."""
+    """The handler that an intent names, and its options; raises `HandlerError`."""
     kind = given.get("type")
     handler = handlers.get(kind) if isinstance(kind, str) else None
     if handler is None:
         known = ", ".join(f"`{name}`" for name in sorted(handlers))
-        raise HandlerProblem(f"`handler.type` must be one of {known}, not {kind!r}.")
+        raise HandlerError(f"`handler.type` must be one of {known}, not {kind!r}.")
     try:
         return handler, handler.options.model_validate({name: one for name, one in given.items() if name != "type"})
     except ValidationError as error:
@@ -518,8 +518,8 @@ def read_handler(
         if first["type"] == "extra_forbidden":
             close = nearest(str(first["loc"][-1]), handler.options.model_fields, most=1)
             hint = f" Did you mean `{close[0]}`?" if close else ""
-            raise HandlerProblem(f"`{place}` means nothing to a handler of type `{kind}`.{hint}") from None
-        raise HandlerProblem(f"`{place}`: {first['msg'].removeprefix('Value error, ')}.") from None
+            raise HandlerError(f"`{place}` means nothing to a handler of type `{kind}`.{hint}") from None
+        raise HandlerError(f"`{place}`: {first['msg'].removeprefix('Value error, ')}.") from None
 
 
 def all_handlers(*more: IntentHandler[Any]) -> dict[str, IntentHandler[Any]]:

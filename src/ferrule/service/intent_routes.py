@@ -10,7 +10,6 @@ from ferrule.service.directory import note_change
 from ferrule.service.http import ApiRoute, Parameter, RequestProblem, event_stream, json_response
 from ferrule.service.intents import change_intent, delete_intent, find_intent, intent_document, list_intents, tool_name
 from ferrule.service.messages import (
-    FINISHED,
     LONGEST_WAIT,
     EntityList,
     EntityRecord,
@@ -23,6 +22,7 @@ from ferrule.service.messages import (
     RequestBody,
 )
 from ferrule.service.requests import is_request, request_document, start_request
+from ferrule.service.vocabulary import FINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sqlalchemy import insert, select, update
 
-from ferrule.service.directory import TOKEN_KEY, grant_roles, note_change, roles_of
-from ferrule.service.messages import SCOPES, check_name
+from ferrule.service.directory import grant_roles, note_change, roles_of
+from ferrule.service.messages import check_name
 from ferrule.service.outgoing import FetchProblem, fetch_json
 from ferrule.service.tables import roles, tenants, users
+from ferrule.service.vocabulary import SCOPES, TOKEN_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping

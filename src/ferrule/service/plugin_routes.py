@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, StringConstraints
 from starlette.responses import Response
 
-from ferrule.core.errors import ErrorKind, MissingExtra, ToolError
+from ferrule.core.errors import ErrorKind, MissingExtraError, ToolError
 from ferrule.plugins import plugin_documents
 from ferrule.plugins.lock import read_lock
 from ferrule.plugins.plugin_documents import ActionProblem, perform, problem_in
@@ -188,7 +188,7 @@ async def _quickly(request: ServiceRequest, work: Callable[..., Any], *given: An
     _require_operator(request)
     try:
         return await asyncio.to_thread(work, *given)
-    except (ToolError, MissingExtra) as error:
+    except (ToolError, MissingExtraError) as error:
         raise _refused(problem_in(_language(request), error)) from None
 
 

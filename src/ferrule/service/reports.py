@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sqlalchemy import or_, select
 
 from ferrule.core.call import RawCall
-from ferrule.core.errors import DefinitionError, Stopped
+from ferrule.core.errors import DefinitionError, StoppedError
 from ferrule.policy.explain import explain
 from ferrule.records.row import CONTENT
 from ferrule.service import directory
@@ -167,11 +167,12 @@ async def show_statistics(request: ServiceRequest) -> Response:
         request.require("tenants")
         steps: list[dict[int, CallFigures]] = []
         names: dict[str, CallFigures] = {}
-        for row in await database.read(None, directory.list_tenants):
-            read = partial(figures_of, tenant=row.tenant, period=period, by="tool", now=now, user=None)
-            by_step, by_tool = await database.read(row.tenant, read)
+        for one in (await database.read(None, directory.list_tenants))["tenants"]:
+            tenant = one["name"]
+            read = partial(figures_of, tenant=tenant, period=period, by="tool", now=now, user=None)
+            by_step, by_tool = await database.read(tenant, read)
             steps.append(by_step)
-            names[row.tenant] = total_of(by_tool)
+            names[tenant] = total_of(by_tool)
         return json_response(statistics_document(period, by, now, merged(steps), names))
     sees_all = request.allowed.may("usage") and "admin" in who.scopes
     read = partial(
@@ -218,10 +219,10 @@ async def _verdict(
     sessions = request.service.sessions
     seat = await sessions.seat(principal, allowed, None, new_id(), allowed.role_for(tool))
     try:
-        prepared = seat.runtime.seeing(allowed.tools).build(RawCall(tool.name, said.arguments))
+        prepared = seat.runtime.with_tools(allowed.tools).build(RawCall(tool.name, said.arguments))
         prepared.session = seat.session
         found = explain(allowed.policy, prepared, seat.session)
-    except Stopped as stopped:
+    except StoppedError as stopped:
         raise RequestProblem(422, "invalid", stopped.message, suggestion=stopped.suggestion) from None
     except DefinitionError as error:
         raise RequestProblem(422, "invalid", str(error)) from None

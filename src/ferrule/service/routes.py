@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
-from ferrule.core.errors import MissingExtra
+from ferrule.core.errors import MissingExtraError
 from ferrule.core.tool import description_of
 from ferrule.dialects import KNOWN, Exporter
 from ferrule.records import CONTENT_TYPE
@@ -30,10 +30,7 @@ from ferrule.service.http import (
 )
 from ferrule.service.intent_routes import INTENT_ENDPOINTS
 from ferrule.service.messages import (
-    AREAS,
-    FINISHED,
     LONGEST_WAIT,
-    SCOPES,
     ApprovalPage,
     ApprovalRecord,
     Batch,
@@ -49,6 +46,7 @@ from ferrule.service.messages import (
 )
 from ferrule.service.plugin_routes import PLUGIN_ENDPOINTS
 from ferrule.service.reports import REPORTS
+from ferrule.service.vocabulary import APPROVAL_STATUSES, AREAS, FINISHED, SCOPES, STATUSES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,9 +60,6 @@ if TYPE_CHECKING:
 
 _MOST_PAGE = 200
 _MOST_SEQ = 2**31 - 1
-_STATUSES = (
-    "queued", "awaiting_approval", "running", "succeeded", "failed", "cancelled", "expired", "lost",
-)  # fmt: skip
 
 
 # Tools
@@ -204,8 +199,8 @@ async def show_batch(request: ServiceRequest) -> Response:
 async def list_calls(request: ServiceRequest) -> Response:
     query = request.query
     filters = {name: query[name] for name in ("status", "tool", "session", "user", "batch") if name in query}
-    if "status" in filters and filters["status"] not in _STATUSES:
-        raise RequestProblem(400, "query", f"`status` must be one of {', '.join(_STATUSES)}.")
+    if "status" in filters and filters["status"] not in STATUSES:
+        raise RequestProblem(400, "query", f"`status` must be one of {', '.join(STATUSES)}.")
     most = request.number("limit", 50, _MOST_PAGE) or 1
     rows, following = await request.service.calls.page(
         request.principal, filters=filters, cursor=query.get("cursor"), most=most
@@ -274,8 +269,8 @@ def _batch_response(batch: str, rows: list[dict[str, Any]], headers: Mapping[str
 
 async def list_approvals(request: ServiceRequest) -> Response:
     status = request.query.get("status", "pending")
-    if status not in ("pending", "approved", "denied", "expired", "cancelled"):
-        raise RequestProblem(400, "query", "`status` must be pending, approved, denied, expired or cancelled.")
+    if status not in APPROVAL_STATUSES:
+        raise RequestProblem(400, "query", f"`status` must be one of {', '.join(APPROVAL_STATUSES)}.")
     rows = await request.service.approvals.pending(
         request.principal, request.allowed, status=status, most=request.number("limit", 100, _MOST_PAGE) or 1
     )
@@ -305,7 +300,7 @@ async def decide_approval(request: ServiceRequest) -> Response:
 async def serve_mcp(request: ServiceRequest) -> Response:
     try:
         endpoint = await request.service.mcp()
-    except MissingExtra as missing:
+    except MissingExtraError as missing:
         raise RequestProblem(501, "no_mcp", str(missing)) from None
     return await endpoint.answer(request)
 
@@ -387,7 +382,7 @@ ENDPOINTS: tuple[ApiRoute, ...] = (
     ApiRoute("GET", "/v1/batches/{id}", show_batch, "Show the calls of a batch.", "calls", None, None,
              {200: Batch, 202: Batch}, (_WAIT,), (404,)),
     ApiRoute("GET", "/v1/calls", list_calls, "List calls, newest first.", "calls", None, None, {200: CallPage},
-             (Parameter("status", "Only with this status.", {"type": "string", "enum": list(_STATUSES)}),
+             (Parameter("status", "Only with this status.", {"type": "string", "enum": list(STATUSES)}),
               Parameter("tool", "Only of this tool."), Parameter("session", "Only of this session."),
               Parameter("user", "Only of this user."), Parameter("batch", "Only of this batch."),
               Parameter("cursor", "Read on from `next`."), _LIMIT)),
@@ -408,8 +403,8 @@ ENDPOINTS: tuple[ApiRoute, ...] = (
     ApiRoute("PATCH", "/v1/tools/{name}", change_tool, "Switch a tool off or on for the tenant.", "admin", "tools",
              ToolSwitch, {200: ToolDetail}, (), (404,)),
     ApiRoute("GET", "/v1/approvals", list_approvals, "List approvals.", "approvals", None, None, {200: ApprovalPage},
-             (Parameter("status", "`pending` unless given.", {"type": "string", "enum": [
-                 "pending", "approved", "denied", "expired", "cancelled"]}), _LIMIT)),
+             (Parameter("status", "`pending` unless given.", {"type": "string", "enum": list(APPROVAL_STATUSES)}),
+              _LIMIT)),
     ApiRoute("GET", "/v1/approvals/{id}", show_approval, "Show an approval.", "approvals", None, None,
              {200: ApprovalRecord}, (), (404,)),
     ApiRoute("POST", "/v1/approvals/{id}/decision", decide_approval, "Approve or deny a call.", "approvals", None,

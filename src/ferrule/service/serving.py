@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from ferrule.app.listening import ENDS, listen, with_head_limit
-from ferrule.core.loops import LateTimers, no_more_on_signal, on_signal
+from ferrule.app.listening import listen, serve_app
+from ferrule.core.loops import LateTimers
 from ferrule.service.http import HttpApp
 from ferrule.service.routes import ENDPOINTS, MCP_ENDPOINTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    import asyncio
+    from collections.abc import Callable
 
     from starlette.types import ASGIApp
 
@@ -45,24 +43,13 @@ async def serve(
     Then new calls are refused while those that run come to their end, which whoever waits for them still hears. A
     second signal ends it at once.
     """
-    listening = listen(host, port, _BACKLOG)
     api = HttpApp(service, (*ENDPOINTS, *MCP_ENDPOINTS))
-    try:
-        config = uvicorn.Config(
-            api if pages is None else pages(api),
-            http="httptools",
-            interface="asgi3",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            timeout_keep_alive=75,
-            timeout_graceful_shutdown=5,
-        )
-        config.load()
-        config.http_protocol_class = _with_exchanges(with_head_limit(config.http_protocol_class))
+
+    async def drain() -> None:
+        await service.drain()
+        await service.close_mcp()  # or its streams would be waited for
+
+    with listen(host, port, _BACKLOG) as listening:
         async with service:
             # What is here now stays: looking through it again and again is a good part of what a call would cost.
             gc.collect()
@@ -70,47 +57,10 @@ async def serve(
             gc.set_threshold(*_GARBAGE)
             sys.setswitchinterval(_SWITCH_SECONDS)
             ready(listening.getsockname()[1])
-            await _DrainingServer(config, service, until).serve([listening])
-    finally:
-        listening.close()
-
-
-class _DrainingServer(uvicorn.Server):
-    """Drains the service before it stops to answer."""
-
-    def __init__(self, config: uvicorn.Config, service: Service, until: asyncio.Event | None) -> None:
-        super().__init__(config)
-        self._service = service
-        self._until = until
-        self._draining: asyncio.Task[None] | None = None
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        for number in ENDS:
-            on_signal(number.name, self._on_end)
-        waiting = asyncio.get_running_loop().create_task(self._until.wait()) if self._until is not None else None
-        if waiting is not None:
-            waiting.add_done_callback(lambda _: self._on_end())
-        try:
-            yield
-        finally:
-            if waiting is not None:
-                waiting.cancel()
-            for number in ENDS:
-                no_more_on_signal(number.name)
-
-    def _on_end(self) -> None:
-        if self._draining is None:
-            self._draining = asyncio.get_running_loop().create_task(self._drain())
-        else:
-            self.should_exit = self.force_exit = True
-
-    async def _drain(self) -> None:
-        try:
-            await self._service.drain()
-            await self._service.close_mcp()  # or its streams would be waited for
-        finally:
-            self.should_exit = True
+            await serve_app(
+                api if pages is None else pages(api), listening, until=until, drain=drain, protocol=_with_exchanges,
+                http="httptools", timeout_keep_alive=75, timeout_graceful_shutdown=5,
+            )  # fmt: skip
 
 
 class _Exchange(RequestResponseCycle):

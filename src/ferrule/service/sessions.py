@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ferrule.app.settings import Settings
+    from ferrule.core.call import Limits
     from ferrule.pipeline.execute import RemoteRunner
     from ferrule.pipeline.hooks import Hook
     from ferrule.pipeline.record import Recorder, Tracer
-    from ferrule.pipeline.stages import Limits
     from ferrule.registry.registry import ToolSource
     from ferrule.service.access import Allowed
     from ferrule.service.directory import Principal
@@ -192,7 +192,7 @@ class UserSessions:
         held.session.restrictions = allowed.policy.restrictions
         held.allowed = allowed
         held.runtime = self._new_runtime(allowed, held.session)
-        held.view = held.runtime.seeing(allowed.tools)
+        held.view = held.runtime.with_tools(allowed.tools)
 
     def _new_runtime(self, allowed: Allowed, session: Session) -> Runtime:
         return Runtime(

@@ -22,9 +22,9 @@ from ferrule.service.directory import CALLER_GONE, read_changes
 from ferrule.service.documents import end_record, error_text
 from ferrule.service.limits import LimitReached
 from ferrule.service.live import LiveCall
-from ferrule.service.messages import FINISHED
 from ferrule.service.tables import approvals, calls, events, idempotency_keys, tenants, work
 from ferrule.service.tenant_records import MOST_REMOVED, remove_old_audit
+from ferrule.service.vocabulary import FINISHED
 from ferrule.service.writer import IDEMPOTENCY_SECONDS, AddAudit
 
 if TYPE_CHECKING:

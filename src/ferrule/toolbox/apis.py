@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from pydantic import Field
 
-from ferrule.core.access import NOTHING, Touch
-from ferrule.core.call import CallInfo
-from ferrule.core.context import Session, ToolContext
-from ferrule.core.description import Description
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.function_tool import raw_tool, tool
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
-from ferrule.core.problems import InvalidParams
-from ferrule.core.schema_params import SchemaParams
+from ferrule import (
+    NOTHING,
+    CallInfo,
+    Description,
+    ErrorKind,
+    InvalidParamsError,
+    Session,
+    ToolContext,
+    ToolError,
+    Touch,
+    raw_tool,
+    tool,
+)
+from ferrule.extension import MOST_EDITABLE, SECONDS_TO_CHANGE, SchemaParams, files_of, nearest, phrase, touching
 from ferrule.toolbox.accounts import AccountCheck, named
 from ferrule.toolbox.http_answer import (
     HttpAnswer,
@@ -36,14 +40,11 @@ from ferrule.toolbox.http_client import require_credential, with_credential
 from ferrule.toolbox.openapi import ApiOperation, OpenApi, read_document
 from ferrule.toolbox.openapi_request import files_in, request_of, signature_of
 from ferrule.toolbox.web_address import parse_address
-from ferrule.workspace.changing import SECONDS_TO_CHANGE
-from ferrule.workspace.files import MOST_EDITABLE, files_of, touching
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ferrule.core.problems import Problem
-    from ferrule.core.tool import Tool
+    from ferrule import Problem, Tool
     from ferrule.toolbox.accounts import Accounts, Api
     from ferrule.toolbox.http_client import HttpClient, WebRequest
 
@@ -330,7 +331,7 @@ def _tools_for_many(apis: Mapping[str, LoadedApi]) -> list[Tool[Any]]:
         try:
             operation = named(apis, params.api, "API").find(params.operation)
             SchemaParams(operation.id, operation.details.schema).load(json.dumps(params.arguments))
-        except InvalidParams as error:
+        except InvalidParamsError as error:
             return [replace(one, path=("arguments", *one.path)) for one in error.problems]
         except ToolError:
             return None

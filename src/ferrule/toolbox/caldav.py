@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import ipaddress
 import ssl
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,9 +15,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import FetchError, fetch, is_local, nearest, phrase
 from ferrule.toolbox.accounts import Secrets
 
 if TYPE_CHECKING:
@@ -84,7 +82,7 @@ class CalDav:
         parts = urlsplit(self._url)
         if parts.scheme not in ("https", "http") or not parts.hostname or parts.username:
             raise ToolError(phrase("`url` of this account must be `https://…`."), suggestion=_ASK_USER)
-        if parts.scheme == "http" and not _is_local(parts.hostname):
+        if parts.scheme == "http" and not is_local(parts.hostname):
             raise ToolError(
                 phrase("`url` of this account is not `https://`, so no password is sent there."), suggestion=_ASK_USER
             )
@@ -229,28 +227,24 @@ class CalDav:
 
         content = body.encode() if isinstance(body, str) else body
         given = {"Content-Type": "application/xml; charset=utf-8", "Accept-Encoding": "identity", **(headers or {})}
-        for _ in range(_MOST_REDIRECTS + 1):
-            self._same(url)
-            try:
-                async with self._client.stream(method, url, content=content, headers=given, auth=self._auth) as answer:
-                    where = answer.headers.get("location", "")
-                    if answer.status_code in (301, 302, 307, 308) and where and method in ("PROPFIND", "REPORT", "GET"):
-                        url = urljoin(url, where)
-                        continue
-                    data = bytearray()
-                    async for piece in answer.aiter_bytes():
-                        data += piece
-                        if len(data) > most:
-                            raise ToolError(
-                                phrase(
-                                    "The server of `{name}` sent more than {n} bytes.", name=self.name, n=f"{most:,}"
-                                ),
-                                suggestion=phrase("Ask for a shorter time."),
-                            )
-                    return answer.status_code, answer.headers, bytes(data), url
-            except (httpx2.HTTPError, OSError, ValueError) as error:
+        asks = method in ("PROPFIND", "REPORT", "GET")
+        try:
+            found = await fetch(
+                self._client, method, self._same(url), most=most, redirects=_MOST_REDIRECTS if asks else 0,
+                onward=lambda _from, to: self._same(to), headers=given, content=content, auth=self._auth,
+            )  # fmt: skip
+        except FetchError as error:
+            if error.why == "redirects":
+                why, suggestion = phrase("The server of `{name}` redirects in circles.", name=self.name), _ASK_USER
+            elif error.why == "size":
+                why = phrase("The server of `{name}` sent more than {n} bytes.", name=self.name, n=f"{most:,}")
+                suggestion = phrase("Ask for a shorter time.")
+            else:
                 raise self._lost(error, method) from None
-        raise ToolError(phrase("The server of `{name}` redirects in circles.", name=self.name), suggestion=_ASK_USER)
+            raise ToolError(why, suggestion=suggestion) from None
+        except (httpx2.HTTPError, OSError, ValueError) as error:
+            raise self._lost(error, method) from None
+        return found.status, found.headers, found.body, found.url
 
     def _same(self, url: str) -> str:
         """The address, if it is on the account's own server."""
@@ -326,7 +320,7 @@ async def connected(name: str, account: CalendarAccount) -> AsyncGenerator[CalDa
     httpx2 = await asyncio.to_thread(import_module, "httpx2")  # it takes a while the first time
     secrets = Secrets(account)
     host = urlsplit(secrets.fill("url")).hostname or ""
-    async with httpx2.AsyncClient(timeout=account.timeout, trust_env=not _is_local(host)) as client:
+    async with httpx2.AsyncClient(timeout=account.timeout, trust_env=not is_local(host)) as client:
         try:
             async with asyncio.timeout(account.timeout * _DEADLINES):
                 yield CalDav(name, account, client, secrets)
@@ -383,10 +377,3 @@ def _origin(url: str) -> tuple[str, str, int]:
     except ValueError:
         port = -1
     return parts.scheme, (parts.hostname or "").lower(), port or (443 if parts.scheme == "https" else 80)
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

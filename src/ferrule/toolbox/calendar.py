@@ -14,18 +14,13 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from ferrule.core.access import reads, writes
-from ferrule.core.call import CallInfo
-from ferrule.core.context import Session, ToolContext
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.function_tool import tool
-from ferrule.core.phrases import phrase
+from ferrule import CallInfo, ErrorKind, Session, ToolContext, ToolError, reads, tool, writes
+from ferrule.extension import amount, phrase
 from ferrule.toolbox.accounts import AccountCheck, Accounts, CalendarAccount, Secrets, named
 from ferrule.toolbox.child import ChildAnswer, ChildBounds, in_child
-from ferrule.workspace.names import amount
 
 if TYPE_CHECKING:
-    from ferrule.core.tool import Tool
+    from ferrule import Tool
     from ferrule.toolbox.caldav import CalDav, RemoteCalendar, RemoteEvent
 
 _IN_CHILD = ChildBounds(seconds=60.0)
@@ -94,19 +89,6 @@ def _zone_of(account: CalendarAccount) -> str:
     return name
 
 
-def _range(start: datetime | date, end: datetime | date, zone: ZoneInfo) -> tuple[datetime, datetime]:
-    """Two moments; a day as the end means all of it."""
-    first = _at(start, zone)
-    last = _at(end, zone) if isinstance(end, datetime) else _at(end + timedelta(days=1), zone)
-    if not first < last or last - first > _LONGEST:
-        raise ToolError(
-            phrase("`end` must be after `start`, and at most three years later."),
-            kind=ErrorKind.VALIDATION,
-            suggestion=phrase("Ask for a shorter time."),
-        )
-    return first, last
-
-
 def _at(moment: datetime | date, zone: ZoneInfo) -> datetime:
     if not isinstance(moment, datetime):
         moment = datetime.combine(moment, time())
@@ -122,7 +104,13 @@ async def _happening(
     pairs = [_account_in(accounts, one) for one in wanted or list(accounts.calendars)]
     known = [named(accounts.calendars, name, phrase("calendar")) for name, _ in pairs]
     zone = ZoneInfo(_zone_of(known[0]))
-    between = _range(start, end, zone)
+    between = _at(start, zone), _at(end if isinstance(end, datetime) else end + timedelta(days=1), zone)
+    if not timedelta() < between[1] - between[0] <= _LONGEST:
+        raise ToolError(
+            phrase("`end` must be after `start`, and at most three years later."),
+            kind=ErrorKind.VALIDATION,
+            suggestion=phrase("Ask for a shorter time."),
+        )
     day = timedelta(days=1)  # all-day events are in nobody's zone
     first, last = (f"{one.astimezone(UTC):%Y%m%dT%H%M%SZ}" for one in (between[0] - day, between[1] + day))
     bodies: dict[str, bytes] = {}
@@ -238,7 +226,10 @@ def _find_events(accounts: Accounts, which: str) -> Tool[Any]:
         fitting = [
             {key: value for key, value in one.items() if key not in ("begins", "ends", "busy")}
             for one in found["events"]
-            if all(word in _searched(one) for word in words)
+            if all(
+                word in " ".join((one["title"], one["location"], one["description"], *one["attendees"])).casefold()
+                for word in words
+            )
         ]
         notes = list(found["notes"])
         if len(fitting) > limit:
@@ -246,10 +237,6 @@ def _find_events(accounts: Accounts, which: str) -> Tool[Any]:
         return {"calendars": names, "zone": zone.key, "total": len(fitting), "events": fitting[:limit], "notes": notes}
 
     return find_events
-
-
-def _searched(event: dict[str, Any]) -> str:
-    return " ".join((event["title"], event["location"], event["description"], *event["attendees"])).casefold()
 
 
 # FindFreeTime

@@ -11,8 +11,8 @@ from collections import Counter
 from datetime import datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.errors import ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ToolError
+from ferrule.extension import amount, controls_in, phrase
 from ferrule.toolbox.child import ChildAnswer
 from ferrule.toolbox.events import (
     ASK_USER,
@@ -30,7 +30,6 @@ from ferrule.toolbox.events import (
     zone_of,
 )  # fmt: skip
 from ferrule.toolbox.series import MARGIN, NO_TIME, EventOccurrence, Series, Shift, between, is_range, until_before
-from ferrule.workspace.names import amount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -474,7 +473,7 @@ def _checked_rule(text: str, start: Moment) -> str:
 
 
 def _checked(what: str, text: str) -> str:
-    if found := re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]", text.replace("\r\n", "\n")):
+    if found := controls_in(text.replace("\r\n", "\n")):
         raise invalid(
             phrase("`{what}` contains the control character U+{code}.", what=what, code=f"{ord(found[0]):04X}"),
             phrase("Leave it out."),

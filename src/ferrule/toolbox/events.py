@@ -13,8 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import cut, phrase, without_hidden
 from ferrule.toolbox.caldav import events_in
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ SECONDS_FOR_ONE = 1.0
 _LONGEST_TEXT = 2_000
 _DEEPEST = 10
 ASK_USER = phrase("Ask the user to change it in their calendar program.")
-_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069]")
 
 
 class TooManyOccurrences(BaseException):
@@ -215,8 +214,7 @@ def _zone_name(moment: datetime) -> str:
 
 
 def _plain(value: object, most: int = _LONGEST_TEXT) -> str:
-    text = _UNSEEN.sub("", "" if value is None else str(value)).encode("utf-8", "replace").decode()
-    return text if len(text) <= most else f"{text[:most]}…"
+    return cut(without_hidden("" if value is None else str(value)), most)
 
 
 def _listed(value: Any) -> list[Any]:
@@ -227,14 +225,10 @@ def _occurrence(which: date, like: date | None) -> str:
     """The name of an occurrence: the moment at which the series has it, written as the series begins."""
     if isinstance(which, datetime) and isinstance(like, datetime) and like.tzinfo is not None and which.tzinfo:
         which = which.astimezone(like.tzinfo)
-    return _written(which)
-
-
-def _written(moment: date) -> str:
-    if not isinstance(moment, datetime):
-        return moment.strftime("%Y%m%d")
-    utc = moment.tzinfo is not None and _zone_name(moment) in ("UTC", "Etc/UTC", "Z")
-    return moment.strftime("%Y%m%dT%H%M%S") + ("Z" if utc else "")
+    if not isinstance(which, datetime):
+        return which.strftime("%Y%m%d")
+    utc = which.tzinfo is not None and _zone_name(which) in ("UTC", "Etc/UTC", "Z")
+    return which.strftime("%Y%m%dT%H%M%S") + ("Z" if utc else "")
 
 
 # The lines of a calendar

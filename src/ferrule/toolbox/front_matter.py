@@ -10,9 +10,8 @@ from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
-from ferrule.workspace.texts.text import Edit, apply_edits
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import Edit, apply_edits, phrase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, TypedDict
 
-from ferrule.core.access import Touch
-from ferrule.core.phrases import phrase
+from ferrule import Touch
+from ferrule.extension import amount, change_file, phrase, plan_change
 from ferrule.toolbox.http_client import WebRequest
-from ferrule.workspace.changing import change_file, plan_change
-from ferrule.workspace.names import amount
 
 if TYPE_CHECKING:
-    from ferrule.core.call import CallInfo
-    from ferrule.core.context import ToolContext
+    from ferrule import CallInfo, ToolContext
     from ferrule.toolbox.http_client import HttpClient, Reply
     from ferrule.toolbox.web_address import WebAddress
 
@@ -103,7 +100,7 @@ def is_text(reply: Reply) -> bool:
 
 def decoded(reply: Reply) -> str | None:
     """The text of a body; None for one that is not text."""
-    from ferrule.workspace.texts.text import decode
+    from ferrule.extension import decode
 
     try:
         return reply.body.decode(reply.charset or "utf-8")

@@ -11,15 +11,14 @@ import base64
 import html
 import json
 import socket
-import zlib
 from dataclasses import dataclass, field, replace
 from functools import cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, quote_plus
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import PACKED, FetchError, phrase, read_body
 from ferrule.toolbox.accounts import Secrets, named
 from ferrule.toolbox.web_address import OpenedHosts, WebAddress, parse_host
 
@@ -184,64 +183,33 @@ class HttpClient:
                 phrase("{origin} cannot be reached: {why}.", origin=address.origin, why=why.rstrip(".")),
                 suggestion=phrase("Check the address; if it is right, try again later or ask the user."),
             ) from None
-        return _reply(status, raw, body, request)
+        mask = request.secrets.masked if request.secrets is not None else str
+        received = [(name.decode("latin-1"), mask(value.decode("latin-1"))) for name, value in raw[:_MOST_HEADERS]]
+        masked = mask(body.decode("latin-1")).encode("latin-1") if request.secrets is not None else body
+        return Reply(status, received, masked, request.address, masked != body)
 
     async def _body(self, response: httpcore2.Response, address: WebAddress) -> bytes:
         """The body, decompressed within the bounds; what came before the bound was met is not used."""
         most = self._web.most_bytes
-        coding = [value.decode("latin-1").strip().lower() for name, value in response.headers
+        coding = [value.decode("latin-1").strip() for name, value in response.headers
                   if name.lower() == b"content-encoding"]  # fmt: skip
-        unpack = _unpacker(", ".join(coding), address)
-        taken, out = 0, bytearray()
-        async for piece in response.aiter_stream():
-            taken += len(piece)
-            out += unpack(piece, most + 1 - len(out))
-            if taken > most or len(out) > most:
+        try:
+            return await read_body(response.aiter_stream(), most, ", ".join(coding), PACKED)
+        except FetchError as error:
+            if error.why == "size":
                 raise ToolError(
                     phrase("{origin} sent more than {most} bytes.", origin=address.origin, most=f"{most:,}"),
                     suggestion=phrase("Ask for a smaller part. The user can raise `web.most_bytes`."),
+                ) from None
+            raise ToolError(
+                phrase("{origin} sent a damaged compressed answer.", origin=address.origin)
+                if error.why == "damage"
+                else phrase(
+                    "{origin} sent its answer as `{coding}`, which was not asked for.",
+                    origin=address.origin,
+                    coding=", ".join(coding).lower(),
                 )
-        return bytes(out)
-
-
-def _unpacker(coding: str, address: WebAddress) -> Callable[[bytes, int], bytes]:
-    """How pieces of a body are decompressed, each up to a bound, so that a bomb never unfolds."""
-    if coding in ("", "identity"):
-        return lambda piece, most: piece[:most]
-    if coding not in ("gzip", "x-gzip", "deflate"):
-        raise ToolError(
-            phrase(
-                "{origin} sent its answer as `{coding}`, which was not asked for.", origin=address.origin, coding=coding
-            )
-        )
-    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
-    raw_possible = coding == "deflate"
-
-    def unpack(piece: bytes, most: int) -> bytes:
-        nonlocal unpacker, raw_possible
-        if unpacker.eof or most <= 0:
-            return b""
-        try:
-            out = unpacker.decompress(piece, most)
-        except zlib.error:
-            if not raw_possible:
-                raise ToolError(phrase("{origin} sent a damaged compressed answer.", origin=address.origin)) from None
-            unpacker = zlib.decompressobj(-zlib.MAX_WBITS)  # some servers leave the frame out
-            raw_possible = False
-            return unpack(piece, most)
-        raw_possible = False
-        return out
-
-    return unpack
-
-
-def _reply(status: int, raw: Sequence[tuple[bytes, bytes]], body: bytes, request: WebRequest) -> Reply:
-    mask = request.secrets.masked if request.secrets is not None else str
-    headers = [(name.decode("latin-1"), mask(value.decode("latin-1"))) for name, value in raw[:_MOST_HEADERS]]
-    masked = body
-    if request.secrets is not None:
-        masked = mask(body.decode("latin-1")).encode("latin-1")
-    return Reply(status, headers, masked, request.address, masked != body)
+            ) from None
 
 
 class _CheckedBackend:
@@ -383,7 +351,7 @@ def checked_headers(given: Mapping[str, str], credential: Credential | None = No
     """The headers of a request; a `ToolError` for one that is not the model's to set."""
     import re
 
-    from ferrule.core.secrets import is_secret_name
+    from ferrule.extension import is_secret_name
 
     for name, value in given.items():
         low = name.lower()

@@ -11,22 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
 
 from pydantic import AliasChoices, Field
 
-from ferrule.core.access import Touch, reads, writes
-from ferrule.core.call import CallInfo
-from ferrule.core.context import Session, ToolContext
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.function_tool import tool
-from ferrule.core.phrases import phrase
-from ferrule.core.result import Output
+from ferrule import CallInfo, ErrorKind, Output, Session, ToolContext, ToolError, Touch, reads, tool, writes
+from ferrule.extension import SECONDS_TO_CHANGE, amount, change_file, files_of, phrase, touching
 from ferrule.toolbox.accounts import AccountCheck, Accounts, MailAccount, Secrets, named
 from ferrule.toolbox.child import ChildBounds, in_child
 from ferrule.toolbox.mail_message import MailHeader, plain_line, require_plain
-from ferrule.workspace.changing import SECONDS_TO_CHANGE, change_file
-from ferrule.workspace.files import files_of, touching
-from ferrule.workspace.names import amount
 
 if TYPE_CHECKING:
-    from ferrule.core.tool import Tool
+    from ferrule import Tool
     from ferrule.toolbox.mailbox import Mailbox, MessageId
     from ferrule.toolbox.sending import OutgoingMail
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import imaplib
-import ipaddress
 import os
 import re
 import socket
@@ -25,16 +24,15 @@ from imap_tools.errors import ImapToolsError
 from imap_tools.mailbox import BaseMailBox
 from imap_tools.utils import encode_folder
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import is_local, nearest, phrase
 from ferrule.toolbox.accounts import Secrets
 from ferrule.toolbox.mail_message import MailHeader, plain_line, readable, require_plain
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
 
-    from ferrule.core.context import Cancellation
+    from ferrule.extension import Cancellation
     from ferrule.toolbox.accounts import MailAccount
 
 MOST_OF_A_MESSAGE = 50_000_000
@@ -58,12 +56,7 @@ class MailServer(NamedTuple):
 
     @property
     def local(self) -> bool:
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_local(self.host)
 
     @property
     def words(self) -> str:

@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from unicodedata import normalize
 from urllib.parse import unquote
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import Edit, apply_edits, lines_of, nearest, phrase
 from ferrule.toolbox.front_matter import front_matter_span, properties, quoted_texts
-from ferrule.workspace.texts.text import Edit, apply_edits, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -144,10 +142,6 @@ _BLANK = re.compile(r"[ \t]*(?:\r\n|\n|\r|\Z)")
 _ENDING = re.compile(r"\r\n|\n|\r")
 
 
-def _needs_blocks(text: str) -> bool:
-    return _NEEDS_BLOCKS.search(text) is not None or any(line.count("`") % 2 for line in _WITH_TICKS.findall(text))
-
-
 class Note:
     """A note's text, taken apart as far as is asked for."""
 
@@ -189,7 +183,8 @@ class Note:
     @cached_property
     def regions(self) -> list[tuple[int, int]]:
         """Where text stands that is neither code nor hidden."""
-        if _needs_blocks(self.text[self.body :]):
+        text = self.text[self.body :]
+        if _NEEDS_BLOCKS.search(text) is not None or any(line.count("`") % 2 for line in _WITH_TICKS.findall(text)):
             return self.paragraphs
         return [(self.body, len(self.text))]
 
@@ -425,7 +420,7 @@ def section_edits(note: Note, operation: Operation, section: str | None, content
         elif unended:
             new = newline + before + body
         else:
-            new = before + body + (newline if span[1] < len(text) or _ends_line(text) else "") + after
+            new = before + body + (newline if span[1] < len(text) or not text or text[-1] in "\r\n" else "") + after
         edits = [Edit(*span, new)]
         if _keeps_the_rest(note, edits, span[0], rest):
             return edits
@@ -478,7 +473,3 @@ def _ending_before(text: str, at: int) -> str:
     before = re.search(r"(?:\r\n|\n|\r)\Z", text[max(0, at - 2) : at])
     found = before or _ENDING.search(text)
     return found[0] if found else "\n"
-
-
-def _ends_line(text: str) -> bool:
-    return not text or text[-1] in "\r\n"

@@ -12,37 +12,45 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
 from pydantic import Field
 
-from ferrule.core.access import Touch
-from ferrule.core.call import CallInfo
-from ferrule.core.context import Session, ToolContext
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.function_tool import tool
-from ferrule.core.phrases import phrase
-from ferrule.core.result import Output
+from ferrule import CallInfo, ErrorKind, Output, Session, ToolContext, ToolError, Touch, tool
+from ferrule.extension import (
+    NO_FILE,
+    SECONDS_TO_CHANGE,
+    Delete,
+    Move,
+    PathError,
+    Text,
+    Write,
+    amount,
+    apply_edits,
+    change_file,
+    cut,
+    decode,
+    diff_file,
+    digest,
+    encode_new,
+    files_of,
+    flattened,
+    one_line,
+    origin_of,
+    phrase,
+    plan_change,
+    require_text,
+    splice,
+)
 from ferrule.toolbox.accounts import AccountCheck
 from ferrule.toolbox.front_matter import property_edits
 from ferrule.toolbox.markdown_note import Note, Operation, alike, section_edits
 from ferrule.toolbox.vault import Vault, aliases_of, find_note, find_vaults, is_note, relinked, title_of
-from ferrule.workspace.changing import SECONDS_TO_CHANGE, change_file, origin_of, plan_change, require_text
-from ferrule.workspace.files import files_of
-from ferrule.workspace.names import amount, one_line
-from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.snapshots.changes import NOTHING, Delete, Move, Write
-from ferrule.workspace.texts.diff import diff_file
-from ferrule.workspace.texts.text import Text, apply_edits, decode, encode_new, splice
-from ferrule.workspace.tracker import digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from ferrule.core.tool import Tool
+    from ferrule import Tool
+    from ferrule.extension import Place
     from ferrule.toolbox.accounts import Accounts
     from ferrule.toolbox.markdown_note import Link
-    from ferrule.toolbox.vault import RewrittenNote
-    from ferrule.workspace.changing import Make
-    from ferrule.workspace.paths import Place
-    from ferrule.workspace.snapshots.changes import Step
 
 _MOST_CONTENT, _MOST_LISTED, _MOST_LINE, _MOST_PREVIEWED = 100_000, 200, 200, 20
 _UNLINKABLE = re.compile(r"[\[\]#^|\\:]")
@@ -88,7 +96,7 @@ class _Desk:
         for one in vaults:
             try:
                 place = paths.locate(name)
-            except PathProblem:
+            except PathError:
                 break
             if "/" in given and one.inner(place.path) is not None:
                 return one, place
@@ -124,10 +132,6 @@ def _searches(desk: Callable[[Session], _Desk]) -> Callable[[Any, Session], Call
         return CallInfo(touches=tuple(Touch(f"path:{one.path}") for one in folders), signature=str(folders[0].path))
 
     return describe
-
-
-def _cut(text: str, most: int = _MOST_LINE) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 # FindNotes
@@ -237,7 +241,7 @@ def _folder_in(vault: Vault, desk: _Desk, given: str) -> str:
         return below[0][: len(name) + 1]
     try:
         place = desk.files.paths.find(given)
-    except PathProblem:
+    except PathError:
         place = None
     if place is not None and place.path == vault.folder.path:
         return ""
@@ -304,7 +308,7 @@ class _Wanted:
             shown = (
                 note.text.splitlines()[best[0] - 1].strip() if plain.count("\n") == note.text.count("\n") else best[1]
             )
-            why.append(f"line {best[0]}: {_cut(shown)}")
+            why.append(f"line {best[0]}: {cut(shown, _MOST_LINE)}")
         return score
 
     def _has_property(self, note: Note, why: list[str]) -> bool:
@@ -319,7 +323,7 @@ class _Wanted:
         texts = [one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in values]
         if self._value and self._value not in map(alike, texts):
             return False
-        why.append(f"{name}: {_cut(', '.join(texts))}")
+        why.append(f"{name}: {cut(', '.join(texts), _MOST_LINE)}")
         return True
 
     def _has_link(self, vault: Vault, inner: str, note: Note, why: list[str]) -> bool:
@@ -329,7 +333,7 @@ class _Wanted:
         else:
             target = self._linked[1] if self._linked and self._linked[0] is vault else None
             found = {one.line for one in note.links if one.target and target and vault.leads_to(one, inner) == target}
-        why += (f"line {line}: {_cut(note.line_text(line))}" for line in sorted(found)[:3])
+        why += (f"line {line}: {cut(note.line_text(line), _MOST_LINE)}" for line in sorted(found)[:3])
         return bool(found)
 
 
@@ -446,7 +450,7 @@ def _read_note(configured: Sequence[Path]) -> Tool[Any]:
         back: list[NoteBacklink] | None = None
         if backlinks:
             back = [
-                {"path": vault.place(one.source).name, "line": one.line, "text": _cut(one.text)}
+                {"path": vault.place(one.source).name, "line": one.line, "text": cut(one.text, _MOST_LINE)}
                 for one in vault.backlinks(inner, _goes_on(context, "searched"))
             ]
             if len(back) > _MOST_LISTED:
@@ -509,7 +513,7 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
         except ToolError as error:
             return CallInfo(touches=(), refusal=error)
         where = phrase(" in section `{section}`", section=params.section) if params.section else ""
-        content = _cut(" ".join((params.content or "").split()), 80)
+        content = flattened(params.content or "", 80)
         return CallInfo(
             touches=(Touch(f"path:{path}", write=True),),
             signature=str(path),
@@ -595,7 +599,7 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
 
 def _editor(
     place: Place, operation: Operation, section: str | None, content: str | None, properties: dict[str, Any] | None
-) -> Make:
+) -> Callable[[bytes | None, Text | None], bytes]:
     """What the note shall hold, by what it holds."""
 
     def make(before: bytes | None, text: Text | None) -> bytes:
@@ -682,7 +686,17 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
     def planned(params: Any, session: Session) -> str:
         vault, old, place = ends(_Desk(configured, session), params.note, params.to)
         changes = relinked(vault, old, vault.inner(place.path) or "", lambda _at, _of: None)
-        return _move_words(vault, old, place, changes)
+        # What a move would change, as diffs of the first notes.
+        shown = [
+            diff_file(
+                decode(one.before), decode(one.after), (place if one.inner == old else vault.place(one.inner)).name
+            ).text
+            for one in changes[:_MOST_PREVIEWED]
+        ]
+        head = phrase("Rename `{start}` to `{place}`.", start=vault.place(old), place=place)
+        left = len(changes) - len(shown)
+        more = phrase("Links in {count} more notes are updated the same way.", count=f"{left:,}") if left else ""
+        return "\n".join(one.rstrip("\n") for one in (head, *shown, more) if one) + "\n"
 
     async def preview(params: Any, session: Session) -> str:
         import asyncio  # listing tools does without
@@ -731,7 +745,7 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
         files.paths.check_new(place)
         new = vault.inner(place.path) or ""
         changes = relinked(vault, old, new, _goes_on(context, "searched"))
-        steps: list[Step] = []
+        steps: list[Delete | Move | Write] = []
         for change in changes:
             written = vault.place(change.inner)
             files.paths.require_writable(written, written.name)
@@ -750,7 +764,7 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
                 continue
             found = files.paths.stat(start)
             mode = stat.S_IMODE(found.st_mode) if found else None
-            steps += [Delete(start, expect=expect), Write(place, change.after, mode=mode, expect=NOTHING)]
+            steps += [Delete(start, expect=expect), Write(place, change.after, mode=mode, expect=NO_FILE)]
         files.paths.require_writable(start, start.name)
         files.paths.require_writable(place, place.name)
         if all(change.inner != old for change in changes):
@@ -775,17 +789,3 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
         return Output(data, metadata={"change": group.number if group else None, **data})
 
     return move_note
-
-
-def _move_words(vault: Vault, old: str, place: Place, changes: Sequence[RewrittenNote]) -> str:
-    """What a move would change, as diffs of the first notes."""
-    shown = [
-        diff_file(
-            decode(one.before), decode(one.after), (place if one.inner == old else vault.place(one.inner)).name
-        ).text
-        for one in changes[:_MOST_PREVIEWED]
-    ]
-    head = phrase("Rename `{start}` to `{place}`.", start=vault.place(old), place=place)
-    left = len(changes) - len(shown)
-    more = phrase("Links in {count} more notes are updated the same way.", count=f"{left:,}") if left else ""
-    return "\n".join(one.rstrip("\n") for one in (head, *shown, more) if one) + "\n"

@@ -8,8 +8,8 @@ import secrets
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import phrase
 from ferrule.toolbox.http_client import WebRequest, checked_headers
 from ferrule.toolbox.web_address import parse_address
 

@@ -31,14 +31,14 @@ from aiosmtplib import (
     SMTPResponseException,
 )
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import joined, phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import controls_in, joined, phrase
 from ferrule.toolbox.accounts import Secrets
 from ferrule.toolbox.mail_message import plain_line, readable, require_plain
 from ferrule.toolbox.mailbox import MailServer, explained, server_at
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Coroutine, Iterable
+    from collections.abc import AsyncGenerator, Iterable
 
     from ferrule.toolbox.accounts import MailAccount
 
@@ -51,7 +51,6 @@ _PLAIN_SUBJECT = 60
 _LOCAL = r"[A-Za-z0-9#$&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9#$&'*+/=?^_`{|}~-]+)*"
 _DOMAIN = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*"
 _ADDRESS = re.compile(rf"(?:[^<>@,;:\"\\]*<)?(?P<local>{_LOCAL})@(?P<domain>{_DOMAIN})(?P<close>>?)")
-_TEXT_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _SECONDS_PER_MEGABYTE = 5.0
 _DEADLINES = 4
 
@@ -111,7 +110,7 @@ def require_sendable(subject: str, text: str) -> tuple[str, str]:
             phrase("Shorten it."),
         )
     text = text.replace("\r\n", "\n")
-    if found := _TEXT_CONTROLS.search(text):
+    if found := controls_in(text):
         raise _invalid(
             phrase("`text` contains the control character U+{code}.", code=f"{ord(found[0]):04X}"),
             phrase("Leave it out."),
@@ -235,7 +234,13 @@ async def deliver(name: str, account: MailAccount, message: bytes, sender: str, 
                     suggestion=phrase("Correct the address, or leave it out."),
                 )
             watch(client.protocol)
-            await _to_its_end(client.data(message, timeout=account.timeout + extra))
+            # Wait for the server's answer even if the call is cancelled meanwhile: then it is known what happened.
+            task = asyncio.ensure_future(client.data(message, timeout=account.timeout + extra))
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError:
+                await asyncio.wait([task])
+                task.result()
     except (SMTPException, OSError) as error:
         if on_its_way and not isinstance(error, SMTPResponseException):
             raise ToolError(
@@ -268,16 +273,6 @@ def _explained(error: Exception, server: MailServer, secrets: Secrets, account: 
         error = ValueError(f"{error.code} {error.message}")
     cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
     return explained(cause, server, secrets, account.timeout)
-
-
-async def _to_its_end(sending: Coroutine[Any, Any, Any]) -> None:
-    """Wait for the server's word even where the call is told to stop meanwhile: then it is known what happened."""
-    task = asyncio.ensure_future(sending)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        task.result()
 
 
 def _server_of(name: str, account: MailAccount) -> tuple[MailServer, Secrets]:

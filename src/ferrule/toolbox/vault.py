@@ -14,22 +14,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import Edit, PathError, Place, Text, decode, nearest, one_line, phrase, splice
 from ferrule.toolbox.markdown_note import MOST_CHARACTERS, Note, alike
-from ferrule.workspace.names import one_line
-from ferrule.workspace.paths import Place
-from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.texts.text import Edit, Text, decode, splice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from ferrule.core.context import Session
+    from ferrule import Session
+    from ferrule.extension import Paths
     from ferrule.toolbox.markdown_note import Link
-    from ferrule.workspace.paths import Paths
 
 GoOn = Callable[[int, int], None]
 """Hears which of how many notes is looked at next; raising there ends the work."""
@@ -131,7 +126,7 @@ class Vault:
             below = waiting.pop()
             try:
                 opened = self._paths.open(self.place(below) if below else self.folder, os.O_RDONLY | os.O_DIRECTORY)
-            except (OSError, PathProblem):
+            except (OSError, PathError):
                 continue  # gone meanwhile, or not ours to read
             try:
                 for name in os.listdir(opened):  # noqa: PTH208 - of an open folder
@@ -160,7 +155,7 @@ class Vault:
         """A note's bytes and text; None for what is too long, or no text, or gone."""
         try:
             data = self._paths.read(self.place(inner), MOST_CHARACTERS + 1)
-        except PathProblem:
+        except PathError:
             return None
         text = decode(data) if len(data) <= MOST_CHARACTERS else None
         return (data, text) if text is not None else None
@@ -223,7 +218,7 @@ def find_vaults(session: Session, paths: Paths, configured: Sequence[Path]) -> l
     for folder in configured:
         try:
             place = paths.find(str(folder))
-        except PathProblem as problem:
+        except PathError as problem:
             if problem.code == "outside":
                 raise ToolError(
                     phrase("The vault `{folder}` is outside the workspace.", folder=folder),
@@ -293,7 +288,7 @@ def _at_path(vault: Vault, paths: Paths, wanted: str) -> str | None:
     for name in (wanted, f"{wanted}.md"):
         try:
             inner = vault.inner(paths.locate(name).path)
-        except (PathProblem, OSError):
+        except (PathError, OSError):
             continue
         if inner is not None and inner in vault.dates and is_note(inner):
             return inner
@@ -380,17 +375,13 @@ def _written(link: Link, target: str, source: str, files: Links) -> str:
     ]
     for way in [*short, *ways]:
         if files.resolve(way, source, markdown=markdown) == target:
-            return _encoded(way, link)
+            if link.form == "wiki":
+                if link.quote == '"':
+                    return way.replace("\\", "\\\\").replace('"', '\\"')
+                return way.replace("'", "''") if link.quote == "'" else way
+            hard = r"[\x00-\x1f%#<>\\&]" if link.form == "angle" else r"[\x00-\x20%#?<>()\\&\"'\[\]|`$*~]"
+            return re.sub(hard, lambda one: f"%{ord(one[0]):02X}", way)
     raise _unlinkable(target)
-
-
-def _encoded(path: str, link: Link) -> str:
-    if link.form == "wiki":
-        if link.quote == '"':
-            return path.replace("\\", "\\\\").replace('"', '\\"')
-        return path.replace("'", "''") if link.quote == "'" else path
-    hard = r"[\x00-\x1f%#<>\\&]" if link.form == "angle" else r"[\x00-\x20%#?<>()\\&\"'\[\]|`$*~]"
-    return re.sub(hard, lambda one: f"%{ord(one[0]):02X}", path)
 
 
 def _require_same_links(data: bytes, source: str, meant: list[str | None], files: Links, shown: str) -> None:

@@ -11,12 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from pydantic import Field
 
-from ferrule.core.access import Touch, reads, writes
-from ferrule.core.call import CallInfo
-from ferrule.core.context import Session, ToolContext
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.function_tool import tool
-from ferrule.core.phrases import phrase
+from ferrule import CallInfo, ErrorKind, Session, ToolContext, ToolError, Touch, reads, tool, writes
+from ferrule.extension import SECONDS_TO_CHANGE, amount, phrase, touching
 from ferrule.toolbox.accounts import AccountCheck, Secrets
 from ferrule.toolbox.http_answer import (
     MOST_SHOWN,
@@ -40,13 +36,10 @@ from ferrule.toolbox.http_client import (
     require_credential,
     with_credential,
 )
-from ferrule.toolbox.web_address import WebAddress, parse_address
-from ferrule.workspace.changing import SECONDS_TO_CHANGE
-from ferrule.workspace.files import touching
-from ferrule.workspace.names import amount
+from ferrule.toolbox.web_address import parse_address
 
 if TYPE_CHECKING:
-    from ferrule.core.tool import Tool
+    from ferrule import Tool
     from ferrule.toolbox.accounts import Accounts
 
 _PAGE = 20_000
@@ -367,15 +360,12 @@ async def check(accounts: Accounts, client: HttpClient | None = None) -> list[Ac
             for one in ("value", "password") if credential.user else ("value",):
                 secrets.fill(one)
             for host in credential.hosts:
-                await answers(client, _address_of(host, client))
+                address = parse_address(f"https://{host}/")
+                # One of the user's own servers may do without TLS.
+                plain = address.port != 443 and client.opened.names(address.host)
+                await answers(client, parse_address(f"http://{host}/") if plain else address)
         except ToolError as error:
             found.append(AccountCheck(what, False, error.message))
         else:
             found.append(AccountCheck(what, True, phrase("it is there, and its hosts answer")))
     return [*found, *await check_apis(accounts, client)]
-
-
-def _address_of(host: str, client: HttpClient) -> WebAddress:
-    address = parse_address(f"https://{host}/")
-    plain = address.port != 443 and client.opened.names(address.host)  # one of the user's own, perhaps without TLS
-    return parse_address(f"http://{host}/") if plain else address

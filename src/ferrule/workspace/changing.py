@@ -10,8 +10,8 @@ from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
 from ferrule.workspace.atomic import writing
 from ferrule.workspace.files import MOST_EDITABLE, files_of
-from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.snapshots.changes import NOTHING, Origin, Write
+from ferrule.workspace.problems import PathError
+from ferrule.workspace.snapshots.changes import NO_FILE, Origin, Write
 from ferrule.workspace.texts.diff import diff_file, line_count
 from ferrule.workspace.texts.text import Text, decode, require_same_encoding
 
@@ -120,12 +120,26 @@ def _plan(files: Files, place: Place, given: str, make: Make, *, must_exist: boo
         if must_exist:
             files.paths.find(given)
         if given.endswith("/"):
-            raise _a_folder(given)
+            raise PathError(
+                "name",
+                phrase("`{given}` is the name of a folder.", given=given),
+                kind=ErrorKind.VALIDATION,
+                suggestion=phrase("Give the name of a file; missing folders are created."),
+            )
         files.paths.check_new(place)
-        before, text, expect = None, None, NOTHING
+        before, text, expect = None, None, NO_FILE
     else:
         if found.st_size > MOST_EDITABLE:
-            raise _too_large(place, found.st_size)
+            raise PathError(
+                "too_large",
+                phrase(
+                    "`{place}` has {size} bytes; files over {most_editable} are not changed by this tool.",
+                    place=place,
+                    size=f"{found.st_size:,}",
+                    most_editable=f"{MOST_EDITABLE:,}",
+                ),
+                suggestion=phrase("Change it with a command, or split it."),
+            )
         before = _current(files.paths, place)
         expect = files.tracker.require_seen(place, before)
         text = decode(before)
@@ -140,14 +154,14 @@ def origin_of(context: ToolContext) -> Origin:
 
 
 def _current(paths: Paths, place: Place) -> bytes:
-    """What a file holds now. Where that cannot be told, nobody knows whether it is still what was read."""
+    """What a file holds now; raises where it cannot be read, as it may differ from what the caller has read."""
     try:
         return paths.read(place)
-    except PathProblem as problem:
+    except PathError as problem:
         if problem.code not in ("permission", "failed"):
             raise
         why = problem.message.rpartition(": ")[2].rstrip(".")
-        raise PathProblem(
+        raise PathError(
             "unverified",
             phrase(
                 "Whether `{place}` is still as you read it could not be verified, because it "
@@ -160,32 +174,10 @@ def _current(paths: Paths, place: Place) -> bytes:
         ) from None
 
 
-def _a_folder(given: str) -> PathProblem:
-    return PathProblem(
-        "name",
-        phrase("`{given}` is the name of a folder.", given=given),
-        kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Give the name of a file; missing folders are created."),
-    )
-
-
-def _too_large(place: Place, size: int) -> PathProblem:
-    return PathProblem(
-        "too_large",
-        phrase(
-            "`{place}` has {size} bytes; files over {most_editable} are not changed by this tool.",
-            place=place,
-            size=f"{size:,}",
-            most_editable=f"{MOST_EDITABLE:,}",
-        ),
-        suggestion=phrase("Change it with a command, or split it."),
-    )
-
-
 def require_text(place: str, text: Text | None) -> Text:
     """The text of a file, or words about why there is none."""
     if text is None:
-        raise PathProblem(
+        raise PathError(
             "binary",
             phrase("`{place}` is not a text file, and is not edited.", place=place),
             suggestion=phrase("Write the whole file, or change it with a command made for its type."),

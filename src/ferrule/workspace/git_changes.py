@@ -244,7 +244,17 @@ class _Describer:
         if not after.head:
             return GitChanges([phrase("the repository is removed")], explained=False)
         lines: list[str] = [] if before.head else [phrase("a new repository")]
-        refs, heads = self._refs(), await self._heads()
+        # The refs that differ: the checked-out branch, other branches, tags, remote branches, all others.
+        old, new = before.refs, after.refs
+        kinds = ("refs/heads/", "refs/tags/", "refs/remotes/", "")
+        names = [
+            name
+            for name in ({*old, *new} if before.whole else old)
+            if old.get(name, "") != new.get(name, "") and name != "refs/stash"
+        ]
+        order = {name: next(at for at, kind in enumerate(kinds) if name.startswith(kind)) for name in names}
+        refs = sorted(names, key=lambda name: (name != self._after.head, order[name], name))
+        heads = await self._heads()
         staged, conflicts = await self._staged()
         operations = self._operations(conflicts)
         for pack in self._packs:
@@ -265,18 +275,6 @@ class _Describer:
         return GitChanges(lines, explained=not self._git.failed and more <= 0)
 
     # Refs
-
-    def _refs(self) -> list[str]:
-        """The refs that differ: the checked-out branch, other branches, tags, remote branches, all others."""
-        old, new = self._before.refs, self._after.refs
-        kinds = ("refs/heads/", "refs/tags/", "refs/remotes/", "")
-        names = [
-            name
-            for name in ({*old, *new} if self._before.whole else old)
-            if old.get(name, "") != new.get(name, "") and name != "refs/stash"
-        ]
-        order = {name: next(at for at, kind in enumerate(kinds) if name.startswith(kind)) for name in names}
-        return sorted(names, key=lambda name: (name != self._after.head, order[name], name))
 
     async def _ref(self, name: str) -> str:
         old, new = self._before.refs.get(name, ""), self._after.refs.get(name, "")
@@ -415,7 +413,7 @@ class _Describer:
         subjects: list[str] = []
         for one in (said or "").rstrip("\0").split("\0"):
             commit, _, subject = one.partition(" ")
-            text = _clipped(shown_row(subject)) or phrase("no message")
+            text = shown_row(subject, _LONGEST) or phrase("no message")
             if ";" in text:  # it must not pass for several, nor for files
                 text = json.dumps(text, ensure_ascii=False)
             subjects.append(f"{_short(commit)} {text}" if self._reports else text)
@@ -633,11 +631,7 @@ def _shown(name: str) -> str:
 
 def _quoted(word: str) -> str:
     """A word as a shell takes it; empty where it would not be shown as it is."""
-    return shlex.quote(word) if word.isprintable() and shown_row(word) == word else ""
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return shlex.quote(word) if shown_row(word) == word else ""
 
 
 def _number(said: str | None) -> int:

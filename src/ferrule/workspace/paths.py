@@ -25,7 +25,7 @@ from ferrule.workspace.names import (
     slips,
     unicode_form,
 )
-from ferrule.workspace.problems import PathProblem, failed, in_a_circle, mounted, only_read, outside, workspace_gone
+from ferrule.workspace.problems import PathError, failed, in_a_circle, mounted, only_read, outside, workspace_gone
 from ferrule.workspace.restrictions import KeptBack
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def require_regular(place: Place, found: os.stat_result) -> None:
     if stat.S_ISREG(found.st_mode):
         return
     if stat.S_ISDIR(found.st_mode):
-        raise PathProblem(
+        raise PathError(
             "directory",
             phrase("`{place}` is a directory, not a file.", place=place),
             suggestion=phrase("List it instead."),
@@ -65,7 +65,7 @@ def require_folder(paths: Paths, place: Place, suggestion: str) -> None:
         return
     if found is not None and not stat.S_ISREG(found.st_mode):
         raise _special(place, found.st_mode, phrase("Give a folder."))
-    raise PathProblem("file", phrase("`{place}` is a file, not a folder.", place=place), suggestion=suggestion)
+    raise PathError("file", phrase("`{place}` is a file, not a folder.", place=place), suggestion=suggestion)
 
 
 def require_file_or_folder(paths: Paths, place: Place) -> None:
@@ -75,9 +75,9 @@ def require_file_or_folder(paths: Paths, place: Place) -> None:
         raise _special(place, found.st_mode, phrase("Give a regular file or a folder."))
 
 
-def _special(place: Place, mode: int, suggestion: str) -> PathProblem:
+def _special(place: Place, mode: int, suggestion: str) -> PathError:
     kind = _SPECIAL.get(stat.S_IFMT(mode), phrase("not a regular file"))
-    return PathProblem(
+    return PathError(
         "special", phrase("`{place}` is {kind}, and is not opened.", place=place, kind=kind), suggestion=suggestion
     )
 
@@ -92,27 +92,20 @@ _ESCAPED = re.compile(rb"\\([0-7]{3})")
 def mount_between(root: Path, path: Path) -> Path | None:
     """The first mount point on the way from a folder down to a path, or None."""
     way = [folder for folder in (path, *path.parents) if root in folder.parents][::-1]
-    points = _mount_points()
-    return next((folder for folder in way if folder in points or (not points and folder.is_mount())), None)
-
-
-def _mount_points() -> frozenset[Path]:
-    """As Linux lists them, bind mounts too, which have no device of their own; empty where there is no list."""
     try:
         lines = _MOUNTS.read_bytes().splitlines()
     except OSError:
-        return frozenset()
-    return frozenset(Path(os.fsdecode(_unescaped(line.split(b" ")[4]))) for line in lines)
-
-
-def _unescaped(field: bytes) -> bytes:
-    return _ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), field)
+        lines = []
+    # As Linux lists them, including bind mounts, which have no device of their own.
+    escaped = (line.split(b" ")[4] for line in lines)
+    points = {Path(os.fsdecode(_ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), one))) for one in escaped}
+    return next((folder for folder in way if folder in points or (not points and folder.is_mount())), None)
 
 
 # Nothing is at a path: what is near, so that the next try succeeds.
 
 
-def nothing_at(paths: Paths, given: str, place: Place) -> PathProblem:
+def nothing_at(paths: Paths, given: str, place: Place) -> PathError:
     """The problem of a path where nothing is, with the names that may be meant."""
     if "\\" in given and (other := _with_slashes(paths, given)):
         return _missing(
@@ -150,7 +143,7 @@ def nothing_at(paths: Paths, given: str, place: Place) -> PathProblem:
     )
 
 
-def _no_folder(paths: Paths, given: str, folder: Place) -> PathProblem:
+def _no_folder(paths: Paths, given: str, folder: Place) -> PathError:
     root = folder.root.path
     above = (one for one in folder.path.parents if one == root or root in one.parents)
     existing = next((one for one in above if _is_folder(paths, paths.beside(folder, one))), root)
@@ -181,12 +174,12 @@ def _with_slashes(paths: Paths, given: str) -> str | None:
     """A path as another system writes it, as it is written here, if there is something."""
     try:
         return paths.from_here(paths.find(given.replace("\\", "/")).path)
-    except PathProblem:
+    except PathError:
         return None
 
 
-def _missing(message: str, suggestion: str, close: list[str] | None = None) -> PathProblem:
-    return PathProblem(
+def _missing(message: str, suggestion: str, close: list[str] | None = None) -> PathError:
+    return PathError(
         "missing", message, kind=ErrorKind.NOT_FOUND, suggestion=suggestion, details={"nearest": close or []}
     )
 
@@ -326,15 +319,12 @@ class Paths:
         if path is None:
             return self._settle(given, wanted, links)  # replaced by another file at this very moment: look again
         if not root.holds(path):
-            path = self._after_renaming(given, root, path)
+            # The root was renamed: the same path under the name that it is known by.
+            now = _path_of(root.descriptor, root.path)
+            if now is None or (path != now and now not in path.parents):
+                raise self.outside(given)  # moved out at this very moment
+            path = root.path / path.relative_to(now)
         return Place(root, path, self.show(path))
-
-    def _after_renaming(self, given: str, root: Root, path: Path) -> Path:
-        """A path under the name that the root has now, as one under the name it is known by."""
-        now = _path_of(root.descriptor, root.path)
-        if now is None or (path != now and now not in path.parents):
-            raise self.outside(given)  # moved out at this very moment
-        return root.path / path.relative_to(now)
 
     def _through_link(self, given: str, wanted: Path, root: Root, links: int) -> Place:
         """A link the kernel would not follow: one that leads out, or an absolute one that may lead back in."""
@@ -395,7 +385,7 @@ class Paths:
         """The names in a folder, in order and not without end; none where it cannot be read."""
         try:
             opened = self.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        except (OSError, PathProblem):
+        except (OSError, PathError):
             return []
         try:
             return sorted(os.listdir(opened))[:_MOST_NAMES]  # noqa: PTH208 - of an open folder
@@ -468,7 +458,7 @@ class Paths:
 
     # Words
 
-    def outside(self, given: str) -> PathProblem:
+    def outside(self, given: str) -> PathError:
         folders = phrase("the workspace")
         for root in self.roots[1:]:
             folders = phrase("{folders}, or inside `{path}`", folders=folders, path=root.path)

@@ -1,9 +1,9 @@
 from ferrule.core.errors import ErrorKind
-from ferrule.workspace.edits.edit_problems import EditProblem, in_edit, several
+from ferrule.workspace.edits.edit_problems import EditError, in_edit, several
 
 
 def test_a_problem_carries_its_code_and_kind():
-    problem = EditProblem("missing", "Nowhere.", kind=ErrorKind.NOT_FOUND)
+    problem = EditError("missing", "Nowhere.", kind=ErrorKind.NOT_FOUND)
     assert problem.code == "missing"
     assert problem.details == {"code": "missing"}
 

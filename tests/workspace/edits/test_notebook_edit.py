@@ -1,6 +1,6 @@
 from tests.workspace.edit_asking import problem_of
 
-from ferrule.workspace.edits.edit_problems import EditProblem
+from ferrule.workspace.edits.edit_problems import EditError
 from ferrule.workspace.edits.multi_edit import is_notebook, require_notebook, told_as_json
 
 NOTEBOOK = '{"cells": [{"cell_type": "code", "source": ["x = 1\\n"]}]}'
@@ -18,6 +18,6 @@ def test_a_change_must_leave_a_notebook():
 
 
 def test_a_miss_keeps_its_words_and_says_what_the_file_is():
-    told = told_as_json(EditProblem("missing", "Not there.", details={"line": 3}))
+    told = told_as_json(EditError("missing", "Not there.", details={"line": 3}))
     assert (told.code, told.message.split("\n\n")[0], (told.details or {})["line"]) == ("missing", "Not there.", 3)
     assert "the file is JSON" in told.message

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.workspace.history_room import Room
 
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Caps, Delete, Group, Move, SetMode, Write
 from ferrule.workspace.snapshots.history import History
 
@@ -131,7 +131,7 @@ def test_an_undo_that_fails_is_rolled_back(room: Room, monkeypatch: pytest.Monke
         nonlocal count
         count += 1
         if count == 3:
-            raise PathProblem("failed", "The disk is full.")
+            raise PathError("failed", "The disk is full.")
         put(*arguments, **named)
 
     monkeypatch.setattr(room.history._files, "put", fails)

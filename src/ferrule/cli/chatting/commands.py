@@ -7,11 +7,11 @@ import re
 import time
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from ferrule.agent.saved_sessions import SessionProblem
+from ferrule.agent.saved_sessions import SavedConversationError
 from ferrule.app.settings import SettingsError
 from ferrule.cli.chatting.call_view import counted, diff_rows
 from ferrule.cli.chatting.event_printer import usage_words
-from ferrule.cli.chatting.screen import cut, one_line
+from ferrule.cli.chatting.screen import cut
 from ferrule.cli.chatting.session_commands import (
     copy_command,
     export_command,
@@ -23,10 +23,11 @@ from ferrule.cli.chatting.session_commands import (
     todos_command,
 )
 from ferrule.cli.words import _, localised, said_of
-from ferrule.core.errors import MissingExtra, ToolError
+from ferrule.core.errors import MissingExtraError, ToolError
 from ferrule.core.model import ModelError
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined
+from ferrule.core.shown_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -152,7 +153,7 @@ async def run_command(chat: Chat, said: str) -> bool:
         if words := chat.for_model.pop(f"/{name} {rest}".strip(), ""):
             chat.for_model[said] = words
             return False
-    except (ToolError, SessionProblem, SettingsError, ModelError, MissingExtra, OSError) as error:
+    except (ToolError, SavedConversationError, SettingsError, ModelError, MissingExtraError, OSError) as error:
         words = (
             localised(joined(" ", [error.message, error.suggestion or ""]))
             if isinstance(error, (ToolError, ModelError))

@@ -7,14 +7,24 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from ferrule.agent.agent_events import Answered, CallAsked, Compacted, Ending, Noted, Steered, TurnEnded, TurnStarted
+from ferrule.agent.agent_events import (
+    AgentNotice,
+    Answered,
+    CallAsked,
+    Compacted,
+    Ending,
+    Steered,
+    TurnEnded,
+    TurnStarted,
+)
 from ferrule.cli.chatting.answer_lines import AnswerLines
 from ferrule.cli.chatting.call_view import SPINNER, CallView, counted
-from ferrule.cli.chatting.screen import cut, one_line, visible, wrapped
+from ferrule.cli.chatting.screen import cut, wrapped
 from ferrule.cli.words import _, localised
-from ferrule.core.events import Done, Partial, Progress
+from ferrule.core.events import Done, PartialOutput, Progress
 from ferrule.core.model import Preparing, Retrying, TextDelta, ThinkingDelta
 from ferrule.core.phrases import joined
+from ferrule.core.shown_text import one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -115,7 +125,7 @@ class EventPrinter:
             self._calls[event.call.id] = CallView(event, self._now(), shows_output=self._shows_output(event.call.name))
             self._heard.add(event.call.id)
             self._news.set()
-        elif isinstance(event, Partial):
+        elif isinstance(event, PartialOutput):
             if view := self._calls.get(event.call_id):
                 view.partial(event)
         elif isinstance(event, Progress):
@@ -178,7 +188,7 @@ class EventPrinter:
                     before=f"{event.before_tokens:,}", after=f"{event.after_tokens:,}"
                 )
             )
-        elif isinstance(event, Noted | Preparing):
+        elif isinstance(event, AgentNotice | Preparing):
             self.note(localised(event.text))
         elif isinstance(event, TurnEnded):
             self._ended(event)

@@ -35,8 +35,9 @@ from prompt_toolkit.search import SearchState
 from ferrule.cli.chatting.commands import commands, known_commands
 from ferrule.cli.chatting.editor_rows import typed_rows
 from ferrule.cli.chatting.mentions import FileNames, quoted
-from ferrule.cli.chatting.screen import Footer, cut, one_line
+from ferrule.cli.chatting.screen import Footer, cut
 from ferrule.cli.words import _
+from ferrule.core.shown_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable

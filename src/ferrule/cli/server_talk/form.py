@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from ferrule.cli.ask import AnswerLine
 from ferrule.cli.words import _
 from ferrule.core.elicitation import Elicited
-from ferrule.core.problems import InvalidParams
+from ferrule.core.problems import InvalidParamsError
 from ferrule.core.schema_params import SchemaParams
 from ferrule.core.secrets import is_secret_name
-from ferrule.core.shown_text import disguises, shown
+from ferrule.core.shown_text import disguises, shown, shown_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,8 +60,7 @@ def theirs(text: str) -> list[AnswerLine]:
 
 def one_row(text: str, most: int = 200) -> str:
     """A server's word in the middle of a row of ours."""
-    row = shown(" ".join(text.split()))
-    return row if len(row) <= most else f"{row[: most - 1]}…"
+    return shown_row(" ".join(text.split()), most)
 
 
 # A field of a server's form: what may be typed for it, and what was typed as the value that the server gets.
@@ -242,7 +241,7 @@ class Field:
 
         try:
             self.checked_by.load(to_json({self.name: value}))
-        except InvalidParams as invalid:
+        except InvalidParamsError as invalid:
             raise Misread(_("The server does not accept that: {why}").format(why=invalid.problems[0].message)) from None
 
 

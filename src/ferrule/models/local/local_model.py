@@ -14,8 +14,9 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.call import RawCall
-from ferrule.core.model import (
+from ferrule import RawCall
+from ferrule.extension import LineReader, phrase
+from ferrule.models import (
     AssistantMessage,
     CallStarted,
     Finished,
@@ -26,7 +27,6 @@ from ferrule.core.model import (
     Usage,
     UserMessage,
 )
-from ferrule.core.phrases import phrase
 from ferrule.models.local.pick_call import CallPicker
 from ferrule.models.local.request_words import Named, mentions
 from ferrule.models.local.weights import INSTALL, fetch, find_weights, is_installed, is_small
@@ -34,9 +34,8 @@ from ferrule.models.local.weights import INSTALL, fetch, find_weights, is_instal
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 
-    from ferrule.core.model import Message, ModelEvent, ModelRequest
-    from ferrule.core.result import ToolResult
-    from ferrule.core.tool import Tool
+    from ferrule import Tool, ToolResult
+    from ferrule.models import Message, ModelEvent, ModelRequest
     from ferrule.models.local.weights import Weights
 
 
@@ -71,8 +70,9 @@ class Engine:
                 stderr=asyncio.subprocess.DEVNULL,
                 env=_environment(),
                 start_new_session=True,
-                limit=_LONGEST_LINE,
             )
+            assert self._process.stdout is not None  # noqa: S101 - a pipe was asked for
+            self._lines = LineReader(self._process.stdout, _LONGEST_LINE)
             try:
                 await self._send({"path": str(self.path), "context": self.context, "threads": self._threads})
                 heard = await self._hear()
@@ -130,9 +130,8 @@ class Engine:
             await self._process.stdin.drain()
 
     async def _hear(self) -> dict[str, Any]:
-        if self._process is not None and self._process.stdout is not None:
-            line = await self._process.stdout.readline()
-            if line.endswith(b"\n"):
+        if self._process is not None:
+            if isinstance(line := await self._lines.read(), bytes):
                 return json.loads(line)
             await self._end()
         raise self._gone()

@@ -375,7 +375,11 @@ class _Preparation:
             inside = tuple(f"{path}/" for path in one.mounted)
             for path in sorted(path for path in one.found.marks.keys() - hidden if not path.startswith(inside)):
                 if stat.S_ISLNK(one.found.marks[path].kind):
-                    self._mount_target(tree, path)
+                    # Lock what a guarded link leads to, if that is in the workspace. Git's own folder must stay
+                    # writable, and the guarded places in it are found for themselves.
+                    target = os.path.realpath(f"{tree.root}/{path}")
+                    if target.startswith(tree.root + "/") and path.rpartition("/")[2] != ".git":
+                        self._mount(tree, target[len(tree.root) + 1 :])
                 elif self._mount(tree, path):
                     one.mounted[path] = numbers_above(tree, path)
             # What is hidden is covered: whoever changes it meanwhile is outside, such as the user or Ferrule itself.
@@ -388,14 +392,6 @@ class _Preparation:
                 if not any(is_within(other, place) for place in places):
                     self._mount(tree, other[len(root) + 1 :])
         return Sweep(watched)
-
-    def _mount_target(self, tree: GuardedTree, path: str) -> None:
-        """Lock what a guarded link leads to, if that is in the workspace. Git's own folder must stay writable, and the
-        guarded places in it are found for themselves.
-        """
-        target = os.path.realpath(f"{tree.root}/{path}")
-        if target.startswith(tree.root + "/") and path.rpartition("/")[2] != ".git":
-            self._mount(tree, target[len(tree.root) + 1 :])
 
     def _mount(self, tree: GuardedTree, path: str, *, writable: bool = False) -> bool:
         """Mount a place of the workspace over itself; the very one that was looked at, by real names alone."""

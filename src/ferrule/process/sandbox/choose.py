@@ -199,7 +199,14 @@ def _run(sandbox: Sandbox, profile: Profile, script: str) -> _Ran | str:
 
     def work() -> None:
         try:
-            _require_descriptors()
+            # Fail before an event loop is half made, which Python would complain about long after.
+            opened: list[int] = []
+            try:
+                while len(opened) < _DESCRIPTORS:
+                    opened.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+            finally:
+                for one in opened:
+                    os.close(one)
             answers.append(asyncio.run(_run_in_box(sandbox, profile, script)))
         except (SandboxRefused, OSError) as error:
             answers.append(str(error))
@@ -208,17 +215,6 @@ def _run(sandbox: Sandbox, profile: Profile, script: str) -> _Ran | str:
     thread.start()
     thread.join()
     return answers[0]
-
-
-def _require_descriptors() -> None:
-    """Fail before an event loop is half made, which Python would complain about long after."""
-    opened: list[int] = []
-    try:
-        while len(opened) < _DESCRIPTORS:
-            opened.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-    finally:
-        for one in opened:
-            os.close(one)
 
 
 async def _run_in_box(sandbox: Sandbox, profile: Profile, script: str) -> _Ran | str:

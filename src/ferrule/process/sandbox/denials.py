@@ -188,7 +188,7 @@ def _read_only(path: str, shown: str) -> Denial:
 
 
 def _is_read_only(whole: str) -> bool:
-    """Whether nobody could change it, in a sandbox or not."""
+    """Whether it cannot be changed, in a sandbox or not."""
     while whole != "/":
         try:
             return bool(os.statvfs(whole).f_flag & os.ST_RDONLY)
@@ -222,7 +222,7 @@ def speaks_of_network(text: str) -> bool:
 
 
 def no_network(host: str, profile: Profile) -> Denial:
-    """What is told of a command that could not reach a host; which one may not be known."""
+    """The denial of a command that could not reach a host; which one may not be known."""
     what = f"`{host}`" if host else "the network"
     if profile.hosts is None:
         message = f"The sandbox kept the command from reaching {what}: it has no network."

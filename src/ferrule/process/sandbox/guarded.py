@@ -368,8 +368,10 @@ class Sweep:
                     continue
                 if _same(moved.get(mark.number), mark) and not before.had(_top(path)):
                     continue  # the folder that it is in has another name now; one that was there before has not
-                if self._is_mounted(one, path):
-                    continue
+                places = (path, *map(str, PurePath(path).parents))
+                mounted = next((place for place in places if place in one.mounted), None)
+                if mounted is not None and one.mounted[mounted] == numbers_above(one.tree, mounted):
+                    continue  # mounted read-only and not moved since, so the sandbox cannot have changed it
                 if not _may_stay(one, path, before):
                     denials.append(self._take(one, path))
             denials += one.put_back()
@@ -379,15 +381,11 @@ class Sweep:
             one.found = one.tree.look() if denials else after
         return tuple(denials)
 
-    def _is_mounted(self, one: Watched, path: str) -> bool:
-        """Whether the sandbox could not have done it: the place, or a folder that it is in, is mounted read-only, and
-        stands where it stood.
-        """
-        mounted = next((place for place in (path, *map(str, PurePath(path).parents)) if place in one.mounted), None)
-        return mounted is not None and one.mounted[mounted] == numbers_above(one.tree, mounted)
-
     def _take(self, one: Watched, path: str) -> Denial:
-        why = _why(one, path)
+        parent, _, name = path.rpartition("/")
+        why = "which is guarded: it can make other programs run commands"
+        if one.tree.forbids(parent, (name,)):
+            why = "which a rule says may not be written"
         try:
             kept = self._quarantine.take(one.tree.descriptor, path)
         except OSError as error:
@@ -401,13 +399,6 @@ class Sweep:
             f"{one.who} made or changed `{path}`, {why}. {outcome}",
             "Do without it, or ask the user to make this change.",
         )
-
-
-def _why(one: Watched, path: str) -> str:
-    parent, _, name = path.rpartition("/")
-    if one.tree.forbids(parent, (name,)):
-        return "which a rule says may not be written"
-    return "which is guarded: it can make other programs run commands"
 
 
 @contextlib.contextmanager

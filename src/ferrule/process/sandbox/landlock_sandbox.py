@@ -87,7 +87,17 @@ class LandlockSandbox:
             places = system_places(closed=profile.closed, emptied=profile.emptied)
             private = str(closing.enter_context(OwnedFolder(prefix="ferrule-box-")).path)
             temporary = os.path.realpath(profile.temporary or f"{private}/temporary")
-            own = _own_home(places, private, temporary)
+            # A home for this start, with ways to the tools that the real home has, and a folder for temporary files.
+            home = Path(private) / "home"
+            home.mkdir()
+            Path(temporary).mkdir(exist_ok=True)
+            for tool in places.tools:
+                if tool.startswith(places.home + "/"):
+                    link = home / tool[len(places.home) + 1 :]
+                    link.parent.mkdir(parents=True, exist_ok=True)
+                    link.symlink_to(tool)
+            (home / ".gitconfig").write_bytes(git_settings(places.home))
+            own = {"HOME": str(home)} | dict.fromkeys(("TMPDIR", "TMP", "TEMP"), temporary)
             environment = clean_environment(os.environ, own | dict(profile.environment))
             rules = out_of_the_way(_rules(places, profile, roots, (private, temporary)))
             starting.callback(os.close, rules)
@@ -169,17 +179,3 @@ def _rules(places: Places, profile: Profile, roots: Sequence[str], private: tupl
     for root in roots:
         readable += all_but(root, frozenset(hidden))
     return open_rules(readable, (*private, *_DEVICES), listed=roots)
-
-
-def _own_home(places: Places, private: str, temporary: str) -> dict[str, str]:
-    """A home for this start, with ways to the tools that the real home has, and a folder for temporary files."""
-    home = Path(private) / "home"
-    home.mkdir()
-    Path(temporary).mkdir(exist_ok=True)
-    for tool in places.tools:
-        if tool.startswith(places.home + "/"):
-            link = home / tool[len(places.home) + 1 :]
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(tool)
-    (home / ".gitconfig").write_bytes(git_settings(places.home))
-    return {"HOME": str(home)} | dict.fromkeys(("TMPDIR", "TMP", "TEMP"), temporary)

@@ -215,10 +215,13 @@ def _places(home: str, path: str, python: str) -> Places:
     for entry in (*path.split(os.pathsep), f"{python}/bin"):
         if entry.startswith("/"):
             tools[_with_its_libraries(os.path.realpath(entry), home)] = None
+    # A tool in another user's home, which may not be used, is neither shown nor needed.
     shown = tuple(
         tool
         for tool in tools
-        if tool not in (home, *folders) and any(is_within(tool, folder) for folder in folders) and _is_ours(tool)
+        if tool not in (home, *folders)
+        and any(is_within(tool, folder) for folder in folders)
+        and os.access(tool, os.R_OK | os.X_OK)
     )
     outer = tuple(tool for tool in shown if not any(tool != other and is_within(tool, other) for other in shown))
     secrets = _real(tuple(f"{home}/{name}" for name in SECRETS_OF_HOME))
@@ -238,11 +241,6 @@ def _with_its_libraries(programs: str, home: str) -> str:
     if str(prefix) in ("/", home) or not is_within(str(prefix), home):
         return programs
     return str(prefix) if any(os.access(prefix / name, os.F_OK) for name in ("pyvenv.cfg", "lib")) else programs
-
-
-def _is_ours(folder: str) -> bool:
-    """Whether it is there and may be used; one in someone else's home is neither shown nor needed."""
-    return os.access(folder, os.R_OK | os.X_OK)
 
 
 def git_settings(home: str) -> bytes:
@@ -275,7 +273,7 @@ def _read_git_config(path: str, changed: int, size: int) -> str:
 
 def sockets_of_others(covered: Sequence[str], shown: Sequence[str] = ()) -> list[str]:
     """Real paths of sockets that are in use now and lie in none of the `covered` folders, or in one that is `shown`
-    again. That a folder is read-only keeps nobody from using them.
+    again. They can be used even where their folder is read-only.
     """
 
     def is_away(path: str) -> bool:

@@ -56,7 +56,7 @@ class Launch:
     joins: str = ""
     """The file that a process writes to, to join its control group."""
     covered: tuple[str, ...] = ()
-    """Folders and files that nobody sees into, covered in a view of the file system that many boxes start from."""
+    """Folders and files that are hidden from all, covered in a view of the file system that many boxes start from."""
     overlays: tuple[LayerMount, ...] = ()
     mounts: tuple[str, ...] = ()
     """Other file systems that are mounted below the roots of the overlays, and have to be seen in them."""
@@ -154,7 +154,7 @@ class Sandbox(Protocol):
 
     @property
     def confines(self) -> bool:
-        """Whether it has a look box: a command that nobody approved can be tried in it, and changes nothing."""
+        """Whether it has a look box: an unapproved command can be tried in it, and changes nothing."""
         ...
 
     @property
@@ -219,7 +219,7 @@ class NoSandbox:
             CommandLine((found_program(arguments[0], environment), *arguments[1:])),
             environment,
             os.path.realpath(profile.folder),
-            limits=tuple(one for one in limits if one[0] == resource.RLIMIT_NPROC),  # a fork bomb is nobody's wish
+            limits=tuple(one for one in limits if one[0] == resource.RLIMIT_NPROC),  # a fork bomb is never wanted
             joins=str(group) if group is not None else "",
             takes_terminal=terminal,
         )

@@ -9,7 +9,6 @@ import fcntl
 import os
 import platform
 import struct
-import tempfile
 import termios
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.files import private_file, write_all
 from ferrule.core.phrases import phrase
 from ferrule.process.output import Piece, StreamCleaner
 from ferrule.process.shell import state as states
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ferrule.process.shell.state import ShellState
 
 
-# Reads what a command writes, as it comes, into its record; and shows it to whoever watches.
+# Reads what a command writes, as it comes, into its record, and shows it to those who watch.
 
 
 _CHUNK = 1 << 18
@@ -155,7 +155,7 @@ class InputWatch:
     def _call_waits(self, pid: int, call: int, descriptor: int) -> bool:
         if self._pipes:
             reads = call in _READS.get(self._machine, ()) and descriptor == 0
-            return (reads or call in _WAITS_FOR_SEVERAL.get(self._machine, ())) and self._is_own_output(pid, 0)
+            return (reads or call in _WAITS_FOR_SEVERAL.get(self._machine, ())) and self._is_own_output(pid)
         if call in _READS.get(self._machine, ()):
             return self._is_terminal(pid, descriptor)
         if call not in _WAITS_FOR_SEVERAL.get(self._machine, ()) or not self._is_terminal(pid, 0):
@@ -165,9 +165,9 @@ class InputWatch:
         shown = self._reader.record.text("stdout")
         return bool(shown) and not shown.endswith("\n")
 
-    def _is_own_output(self, pid: int, descriptor: int) -> bool:
+    def _is_own_output(self, pid: int) -> bool:
         try:
-            found = os.stat(f"/proc/{pid}/fd/{descriptor}")  # noqa: PTH116 - not a path
+            found = os.stat(f"/proc/{pid}/fd/0")  # noqa: PTH116 - not a path
         except OSError:
             return False
         return (found.st_dev, found.st_ino) in self._pipes
@@ -259,7 +259,7 @@ class RunningCommand:
         self._ours: list[int] = []
         self._theirs: list[int] = []
         try:
-            self._private = self._keep(_private_file())
+            self._private = self._keep(private_file())
             pause, held = os.pipe()
             self._pause = self._lend(pause)
             self._keep(held)
@@ -279,7 +279,7 @@ class RunningCommand:
         opening = asyncio.ensure_future(made._open(text, open_box))
         try:
             made.box = await finished(opening)
-        except GeneratorExit:  # whoever waited is gone, and nothing can be waited for here
+        except GeneratorExit:  # the caller is gone, and nothing can be awaited here
             opening.add_done_callback(made._give_up)
             raise
         except BaseException:
@@ -300,7 +300,7 @@ class RunningCommand:
     async def _open(self, text: bytes, open_box: Opener) -> Box:
         content = states.given(self.before, text, _PRIVATE, _PAUSE)
         self._given = len(content)
-        _write_all(self._private, content)
+        write_all(self._private, content)
         os.lseek(self._private, 0, os.SEEK_SET)
         arguments = states.program(self.before, _bash(), _PRIVATE, _PAUSE)
         return await open_box(arguments, states.environment(self.before), self._streams)
@@ -443,20 +443,6 @@ async def finished(work: Coroutine[Any, Any, T] | asyncio.Future[T]) -> T:
         task.exception()
         raise asyncio.CancelledError
     return task.result()
-
-
-def _private_file() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("shell", os.MFD_CLOEXEC)
-    made, path = tempfile.mkstemp()
-    os.unlink(path)  # noqa: PTH108
-    return made
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def _bash() -> str:

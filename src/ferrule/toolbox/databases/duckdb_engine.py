@@ -7,8 +7,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ferrule.core.errors import ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ToolError
+from ferrule.extension import phrase
 from ferrule.toolbox.databases.statements import Described, Order, Rows, failed, no_rows, refused, unreachable
 
 _MEMORY = "512MB"

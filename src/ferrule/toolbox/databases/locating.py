@@ -9,18 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from ferrule.core.access import Touch
-from ferrule.core.errors import ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ToolError, Touch
+from ferrule.extension import files_of, phrase
 from ferrule.toolbox.accounts import Accounts, DatabaseAccount, Secrets, named
 from ferrule.toolbox.child import ChildAnswer, ChildBounds, in_child
-from ferrule.workspace.files import files_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ferrule.core.context import Cancellation, Session
-    from ferrule.workspace.paths import Paths
+    from ferrule import Session
+    from ferrule.extension import Cancellation, Paths
 
 EngineName = Literal["sqlite", "duckdb", "postgresql", "mysql"]
 FILES = "files"

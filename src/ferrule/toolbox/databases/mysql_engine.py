@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from ferrule.core.errors import ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ToolError
+from ferrule.extension import phrase
 from ferrule.toolbox.databases.statements import (
     CONNECT_SECONDS,
     LOCK_SECONDS,
@@ -65,7 +65,15 @@ class MysqlDatabase:
             f"max_statement_time = {seconds}" if self._is_mariadb else f"max_execution_time = {int(seconds * 1000)}"
         )
         self._ask(f"SET SESSION {', SESSION '.join(settings)}")
-        self._require_ordinary_user()
+        held = {one for (one,) in self._ask("SELECT privilege_type FROM information_schema.user_privileges")}
+        if powers := [one for one in _POWERS if one in held]:
+            raise refused(
+                phrase(
+                    "Its user has the privilege {powers}, which reaches beyond tables, and is not used.",
+                    powers=", ".join(powers),
+                ),
+                phrase("Its `url` must name a user with only the privileges it needs: GRANT SELECT ON … TO …"),
+            )
         if not writes:
             self._ask("SET SESSION TRANSACTION READ ONLY")
         self._ask(f"START TRANSACTION READ {'WRITE' if writes else 'ONLY'}")
@@ -92,15 +100,6 @@ class MysqlDatabase:
         with self._connection.cursor() as cursor:
             cursor.execute(sql, parameters)
             return list(cursor.fetchall())
-
-    def _require_ordinary_user(self) -> None:
-        held = {one for (one,) in self._ask("SELECT privilege_type FROM information_schema.user_privileges")}
-        if powers := [one for one in _POWERS if one in held]:
-            raise refused(
-                phrase("Its user has the privilege {powers}, which reaches beyond tables, and is not used.",
-                       powers=", ".join(powers)),
-                phrase("Its `url` must name a user with only the privileges it needs: GRANT SELECT ON … TO …"),
-            )  # fmt: skip
 
     def about(self) -> str:
         version = self._connection.get_server_info().removeprefix("5.5.5-")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ferrule.core.errors import ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ToolError
+from ferrule.extension import phrase
 from ferrule.toolbox.databases.statements import (
     CONNECT_SECONDS,
     LOCK_SECONDS,
@@ -67,7 +67,14 @@ class PostgresDatabase:
         )
         self._connection = connection
         connection.read_only = not self._writes
-        _exact_text(connection)
+        # Keep values as the server writes them: Python cannot represent infinity or a date after the year 9999.
+        from psycopg.types.string import TextLoader
+
+        for kind in list(connection.adapters.types):
+            if kind.name not in _OWN_VALUES:
+                connection.adapters.register_loader(kind.oid, TextLoader)
+            if kind.array_oid:
+                connection.adapters.register_loader(kind.array_oid, TextLoader)
         milliseconds = int(order["seconds"] * 1000)
         settings = {
             "statement_timeout": milliseconds,
@@ -101,7 +108,16 @@ class PostgresDatabase:
         return f"PostgreSQL {info.parameter_status('server_version')}"
 
     def query(self, sql: str, parameters: list[Any]) -> Rows:
-        self._require_rows(sql)
+        # Let the server compile it: it must be one statement that returns rows, which COPY, SET and DO do not.
+        from psycopg import pq
+        from psycopg.errors import error_from_result
+
+        plain = self._connection.pgconn
+        for result in (plain.prepare(b"", sql.encode()), plain.describe_prepared(b"")):
+            if result.status != pq.ExecStatus.COMMAND_OK:
+                raise error_from_result(result, encoding="utf-8")
+        if not result.nfields:
+            raise no_rows()
         cursor = self._connection.cursor()
         rows = cursor.stream(sql, parameters or None)
         first = next(rows, None)
@@ -113,18 +129,6 @@ class PostgresDatabase:
                 yield from rows
 
         return Rows(columns, each())
-
-    def _require_rows(self, sql: str) -> None:
-        """Have the server compile it: one statement, and one that gives rows. COPY, SET, DO and the like give none."""
-        from psycopg import pq
-        from psycopg.errors import error_from_result
-
-        plain = self._connection.pgconn
-        for result in (plain.prepare(b"", sql.encode()), plain.describe_prepared(b"")):
-            if result.status != pq.ExecStatus.COMMAND_OK:
-                raise error_from_result(result, encoding="utf-8")
-        if not result.nfields:
-            raise no_rows()
 
     def change(self, sql: str, parameters: list[Any]) -> tuple[int | None, Rows]:
         cursor = self._connection.execute(sql, parameters or None, prepare=True)
@@ -185,17 +189,6 @@ class PostgresDatabase:
         self._connection.close()
 
 
-def _exact_text(connection: Any) -> None:
-    """Have values as the server writes them: a date after the year 9999, or infinity, has no form in Python."""
-    from psycopg.types.string import TextLoader
-
-    for kind in list(connection.adapters.types):
-        if kind.name not in _OWN_VALUES:
-            connection.adapters.register_loader(kind.oid, TextLoader)
-        if kind.array_oid:
-            connection.adapters.register_loader(kind.array_oid, TextLoader)
-
-
 def problem(error: Exception, order: Order) -> ToolError:
     """What an error of the driver means; its own text may hold the address and the user."""
     import psycopg
@@ -204,7 +197,16 @@ def problem(error: Exception, order: Order) -> ToolError:
         return failed(phrase("its answer cannot be read").because(type(error).__name__))
     words = error.diag.message_primary
     if words is None and isinstance(error, psycopg.OperationalError):
-        return _not_connected(str(error), order)
+        said, host = str(error), order.get("host") or ""
+        if host and not host.startswith("/") and (why := host_problem(order)):
+            return unreachable(why, order, "")
+        if "password" in said or "authentication" in said or "no pg_hba.conf entry" in said:
+            why = phrase("the server refused the login")
+        elif "database" in said and "does not exist" in said:
+            why = phrase("the server has no such database")
+        else:
+            why = phrase("the connection failed")
+        return unreachable(why, order, said.strip().splitlines()[-1])
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
         return only_read()
     if isinstance(error, psycopg.errors.QueryCanceled):
@@ -216,16 +218,3 @@ def problem(error: Exception, order: Order) -> ToolError:
         )
     more = "; ".join(one for one in (error.diag.message_detail, error.diag.message_hint) if one)
     return failed(f"{words or error}{f' ({more})' if more else ''}")
-
-
-def _not_connected(words: str, order: Order) -> ToolError:
-    host = order.get("host") or ""
-    if host and not host.startswith("/") and (why := host_problem(order)):
-        return unreachable(why, order, "")
-    if "password" in words or "authentication" in words or "no pg_hba.conf entry" in words:
-        why = phrase("the server refused the login")
-    elif "database" in words and "does not exist" in words:
-        why = phrase("the server has no such database")
-    else:
-        why = phrase("the connection failed")
-    return unreachable(why, order, words.strip().splitlines()[-1])

@@ -9,8 +9,8 @@ from time import monotonic
 from typing import Any
 from urllib.parse import quote
 
-from ferrule.core.errors import ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ToolError
+from ferrule.extension import phrase
 from ferrule.toolbox.databases.statements import (
     LOCK_SECONDS,
     STOPPING,
@@ -171,7 +171,8 @@ class SqliteDatabase:
 
     def _count(self, name: str) -> int | None:
         try:
-            return self._connection.execute(f"SELECT count(*) FROM {_quoted(name)}").fetchone()[0]  # noqa: S608
+            quoted = name.replace('"', '""')
+            return self._connection.execute(f'SELECT count(*) FROM "{quoted}"').fetchone()[0]  # noqa: S608
         except sqlite3.Error:
             if STOPPING.told:
                 raise
@@ -239,10 +240,6 @@ def _at_rest(path: str) -> tuple[int, int] | None:
 
 def _decoded(held: bytes) -> str:
     return held.decode("utf-8", "backslashreplace")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def problem(error: Exception, order: Order) -> ToolError:

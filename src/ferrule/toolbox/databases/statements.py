@@ -12,13 +12,12 @@ import json
 import math
 import os
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import joined, phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import cut, cut_counted, joined, nearest, phrase, visible
 from ferrule.toolbox.child import ChildAnswer
 
 CONNECT_SECONDS = 10
@@ -28,7 +27,6 @@ LOCK_SECONDS = 5
 _MOST_CELL, _SHORTEST_CUT, _MOST_SHOWN = 1000, 60, 60_000
 _MOST_SAVED = 60_000_000
 _MOST_BYTES_SHOWN = 32
-_CUT = ("characters]", "bytes]")
 _MOST_DESCRIBED = 40
 _MOST_TABLES = 500
 _MOST_COMPLAINT = 600
@@ -110,7 +108,13 @@ def work(order: Order) -> Any:
         raise _not_installed() from None
     opened: list[SqlEngine] = []
     try:
-        _require_same(order["files"])
+        for path, device, inode in order["files"]:
+            found = os.stat(path)  # noqa: PTH116 - thousands of them
+            if (found.st_dev, found.st_ino) != (device, inode):
+                raise ToolError(
+                    phrase("`{name}` was replaced at this moment.", name=os.path.basename(path)),  # noqa: PTH119
+                    suggestion=phrase("Make the call again."),
+                )
         opened.append(getattr(home, name)(order))
         return _ACTIONS[order["action"]](opened[0], order)
     except ModuleNotFoundError:
@@ -161,21 +165,20 @@ def only_read() -> ToolError:
     )
 
 
-def complaint(words: object) -> str:
-    """What an engine said of a statement, bounded."""
-    text = str(words).strip()
-    return text if len(text) <= _MOST_COMPLAINT else text[:_MOST_COMPLAINT] + "…"
-
-
 def failed(words: object, suggestion: str | None = None) -> ToolError:
     """The engine's own words about a statement."""
-    return ToolError(phrase("The database said: {words}", words=complaint(words)), suggestion=suggestion)
+    return ToolError(
+        phrase("The database said: {words}", words=visible(cut(str(words).strip(), _MOST_COMPLAINT))),
+        suggestion=suggestion,
+    )
 
 
 def unreachable(why: str, order: Order, words: object) -> ToolError:
     """A connection that cannot be made. Addresses are for whoever wrote them, so a model does not read the details."""
     if order["action"] == "check":
-        return ToolError(phrase("{why}: {words}", why=why, words=complaint(words)) if words else why)
+        return ToolError(
+            phrase("{why}: {words}", why=why, words=visible(cut(str(words).strip(), _MOST_COMPLAINT))) if words else why
+        )
     return ToolError(
         phrase("The database cannot be used: {why}.", why=why),
         suggestion=phrase("Ask the user to run `ferrule toolbox check`."),
@@ -199,17 +202,6 @@ def host_problem(order: Order) -> str:
     return ""
 
 
-def _require_same(files: Iterable[Sequence[Any]]) -> None:
-    """Refuse a path that leads to another file by now than the one which was allowed."""
-    for path, device, number in files:
-        found = os.stat(path)  # noqa: PTH116 - thousands of them
-        if (found.st_dev, found.st_ino) != (device, number):
-            raise ToolError(
-                phrase("`{name}` was replaced at this moment.", name=os.path.basename(path)),  # noqa: PTH119
-                suggestion=phrase("Make the call again."),
-            )
-
-
 # The actions
 
 
@@ -226,7 +218,9 @@ def _change(engine: SqlEngine, order: Order) -> Any:
     found = _shown(rows, order["limit"])
     if expected is not None and count != expected:
         remains = engine.rollback()
-        changed = phrase("an unknown number of rows") if count is None else _rows_in_words(count)
+        changed = phrase("1 row") if count == 1 else phrase("{count} rows", count=f"{count or 0:,}")
+        if count is None:
+            changed = phrase("an unknown number of rows")
         message = phrase(
             "The statement changed {count}, not {expected} as expected.",
             count=changed,
@@ -253,7 +247,11 @@ def _describe(engine: SqlEngine, order: Order) -> Any:
     wanted: str = order["object"]
     if wanted:
         names = [one["name"] for one in tables]
-        exact = [one for one in tables if wanted.casefold() in (one["name"].casefold(), _bare(one["name"]))]
+        exact = [
+            one
+            for one in tables
+            if wanted.casefold() in (one["name"].casefold(), one["name"].rpartition(".")[2].casefold())
+        ]
         if not exact:
             close = nearest(wanted, names)
             raise ToolError(
@@ -272,10 +270,6 @@ def _describe(engine: SqlEngine, order: Order) -> Any:
     return {"about": engine.about(), "objects": objects, "total": 1 if wanted else len(tables)}
 
 
-def _bare(name: str) -> str:
-    return name.rpartition(".")[2].casefold()
-
-
 def _check(engine: SqlEngine, _order: Order) -> Any:
     return {"about": engine.about(), "tables": len(engine.tables())}
 
@@ -284,10 +278,6 @@ _ACTIONS = {"query": _query, "change": _change, "foresee": _foresee, "describe":
 
 
 # Values in bounds
-
-
-def _rows_in_words(count: int) -> str:
-    return phrase("1 row") if count == 1 else phrase("{count} rows", count=f"{count:,}")
 
 
 def _shown(rows: Rows, limit: int) -> dict[str, Any]:
@@ -305,8 +295,8 @@ def _shown(rows: Rows, limit: int) -> dict[str, Any]:
             break
         values = [_plain(value) for value in row]
         short = [_shortened(value, most) for value in values]
-        cut += sum(isinstance(one, str) and one.endswith(_CUT) and one is not whole
-                   for one, whole in zip(short, values, strict=True))  # fmt: skip
+        cut += sum(isinstance(one, str) and len(one) > most for one in values)
+        cut += sum(isinstance(one, bytes) and len(one) > _MOST_BYTES_SHOWN for one in values)
         size += sum(len(value) if isinstance(value, str) else 8 for value in short)
         taken.append(short)
     return {"columns": rows.columns, "rows": taken, "more": more, "cut": cut}
@@ -329,9 +319,7 @@ def _shortened(value: Any, most: int) -> Any:
     if isinstance(value, bytes):
         rest = f"… [{len(value):,} bytes]" if len(value) > _MOST_BYTES_SHOWN else ""
         return f"\\x{value[:_MOST_BYTES_SHOWN].hex()}{rest}"
-    if isinstance(value, str) and len(value) > most:
-        return f"{value[:most]}… [{len(value):,} characters]"
-    return value
+    return cut_counted(value, most) if isinstance(value, str) else value
 
 
 def _saved(rows: Rows, form: str) -> ChildAnswer:

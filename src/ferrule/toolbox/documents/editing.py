@@ -13,10 +13,10 @@ import zipfile
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import cut, phrase
 from ferrule.toolbox.child import ChildAnswer
-from ferrule.toolbox.documents.formats import Package, library, no_such_part, recognise
+from ferrule.toolbox.documents.formats import NOT_IN_XML, Package, library, no_such_part, recognise
 from ferrule.toolbox.documents.sheets import (
     CellArea,
     area_of,
@@ -34,7 +34,6 @@ _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _WORD_PARTS = ("header", "footer", "footnotes", "endnotes", "comments")
 _CELL = re.compile(r"(?:(?:'((?:[^']|'')+)'|([^'!]+))!)?\$?([A-Za-z]{1,3})\$?([0-9]{1,7})")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?")
-_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _DELETED = frozenset({"del", "moveFrom", "Fallback"})
 _LONGEST_CELL = 32_767
 
@@ -52,7 +51,7 @@ def edit(order: dict[str, Any], data: bytes) -> ChildAnswer:
     editor = SheetEditor(package) if kind == "xlsx" else TextEditor(package, kind)
     for number, one in enumerate(order["edits"], 1):
         try:
-            if bad := _FORBIDDEN.search(
+            if bad := NOT_IN_XML.search(
                 f"{one.get('replace') or ''}{one.get('value') or ''}{one.get('formula') or ''}"
             ):
                 raise _wrong(phrase("The new text holds U+{code}, which no document can.", code=f"{ord(bad[0]):04X}"))
@@ -239,15 +238,12 @@ def _replace_once(found: list[Any], start: int, end: int, new: str) -> None:
                 piece.getparent().remove(piece)
             continue
         piece.text = old[:low] + (new if is_first else "") + old[high:]
-        piece.set(_SPACE, "preserve") if _keeps_space(piece) else None
+        # Word and Excel drop spaces at the ends without being told to keep them; PowerPoint never does.
+        if "drawingml" not in piece.tag and piece.text != piece.text.strip():
+            piece.set(_SPACE, "preserve")
         if is_first:
             _spread_lines(piece)
         is_first = False
-
-
-def _keeps_space(piece: Any) -> bool:
-    """Word and Excel drop spaces at the ends without being told to keep them; PowerPoint never does."""
-    return "drawingml" not in piece.tag and piece.text != (piece.text or "").strip()
 
 
 def _text_beside(piece: Any) -> Any:
@@ -298,22 +294,22 @@ def _spread_lines(piece: Any) -> None:
 
 
 def _not_found(find: str, texts: list[str]) -> ToolError:
-    short = find if len(find) <= 80 else f"{find[:77]}…"
     flat = " ".join(find.split()).casefold()
     close = next((one for one in texts if flat and flat in " ".join(one.split()).casefold()), None)
     if close is not None:
-        hint = phrase("There is `{text}`, which differs in spaces or case.", text=close[:200])
+        hint = phrase("There is `{text}`, which differs in spaces or case.", text=cut(close, 200))
     elif "\n" in find:
         hint = phrase("An edit works inside one paragraph: make one for each.")
     else:
         hint = phrase("Read the document again, and give the text as it stands in one paragraph or cell.")
-    return ToolError(phrase("`{find}` is not in the document.", find=short), kind=ErrorKind.NOT_FOUND, suggestion=hint)
+    return ToolError(
+        phrase("`{find}` is not in the document.", find=cut(find, 80)), kind=ErrorKind.NOT_FOUND, suggestion=hint
+    )
 
 
 def _ambiguous(find: str, count: int) -> ToolError:
-    short = find if len(find) <= 80 else f"{find[:77]}…"
     return _wrong(
-        phrase("`{find}` is in the document {count} times.", find=short, count=count),
+        phrase("`{find}` is in the document {count} times.", find=cut(find, 80), count=count),
         phrase("Give more of the text around it, or set `all` to replace every one."),
     )
 
@@ -355,7 +351,11 @@ class SheetEditor:
         before = self._shown(found)
         self._free_formula(sheet, found, order["cell"])
         if order.get("formula") is not None:
-            _set_formula(found, order["formula"].removeprefix("="))
+            formula = order["formula"].removeprefix("=")
+            if not formula.strip():
+                raise _wrong(phrase("The formula is empty."), phrase("To clear a cell, set its value to null."))
+            _clear(found)
+            library("lxml.etree").SubElement(found, f"{_space(found)}f").text = formula
         else:
             self._set_value(found, order.get("value"))
         self.changed.add(sheet)
@@ -454,7 +454,11 @@ class SheetEditor:
         etree = library("lxml.etree")
         space = _space(found)
         if isinstance(value, str) and _DATE.fullmatch(value) and self._is_date(found):
-            value = self._serial(dt.datetime.fromisoformat(value))
+            # A date is stored as a number of days since the workbook's first year, which is 1904 on old Macs.
+            dates = library("openpyxl.utils.datetime")
+            mac = any(one.get("date1904") in ("1", "true") for one in self.book if _name(one) == "workbookPr")
+            epoch = dates.MAC_EPOCH if mac else dates.WINDOWS_EPOCH
+            value = float(dates.to_excel(dt.datetime.fromisoformat(value), epoch))
         _clear(found)
         if value is None or value == "":
             return
@@ -484,12 +488,6 @@ class SheetEditor:
         number = formats[index].get("numFmtId", "0") if index < len(formats) else "0"
         return numbers.is_date_format(own.get(number) or numbers.BUILTIN_FORMATS.get(int(number)) or "")
 
-    def _serial(self, moment: dt.datetime) -> float:
-        """The number that stands for a date, by the year from which this workbook counts."""
-        dates = library("openpyxl.utils.datetime")
-        mac = any(one.get("date1904") in ("1", "true") for one in self.book if _name(one) == "workbookPr")
-        return float(dates.to_excel(moment, dates.MAC_EPOCH if mac else dates.WINDOWS_EPOCH))
-
     # Text in cells
 
     def _replace(self, find: str, new: str, *, every: bool) -> list[dict[str, str]]:
@@ -513,7 +511,12 @@ class SheetEditor:
         changes: list[dict[str, str]] = []
         for sheet, one, _ in hits:
             before = self._text(one)
-            self._inline(one)
+            if one.get("t") == "s":
+                # Give the cell a text of its own, with the same runs: other cells keep the shared one.
+                shared = self.strings[int(_value(one))]
+                _clear(one)
+                one.set("t", "inlineStr")
+                library("lxml.etree").SubElement(one, f"{_space(one)}is").extend([deepcopy(run) for run in shared])
             replace_in(one, find, new)
             self.changed.add(sheet)
             changes.append({"where": f"{sheet}!{one.get('r')}", "before": before, "after": self._text(one)})
@@ -534,17 +537,6 @@ class SheetEditor:
             members = self.package.related(self.main, "sharedStrings")
             self._strings = [one for one in self.package.root(members[0]) if _name(one) == "si"] if members else []
         return self._strings
-
-    def _inline(self, found: Any) -> None:
-        """A text of its own for a cell, with the same runs: the shared one stays for the others."""
-        etree = library("lxml.etree")
-        if found.get("t") != "s":
-            return
-        shared = self.strings[int(_value(found))]
-        _clear(found)
-        found.set("t", "inlineStr")
-        inner = etree.SubElement(found, f"{_space(found)}is")
-        inner.extend([deepcopy(one) for one in shared])
 
     def _shown(self, found: Any) -> str:
         formula = found.find(f"{_space(found)}f")
@@ -596,11 +588,3 @@ def _clear(found: Any) -> None:
         found.attrib.pop(key, None)
     for one in list(found):
         found.remove(one)
-
-
-def _set_formula(found: Any, formula: str) -> None:
-    etree = library("lxml.etree")
-    if not formula.strip():
-        raise _wrong(phrase("The formula is empty."), phrase("To clear a cell, set its value to null."))
-    _clear(found)
-    etree.SubElement(found, f"{_space(found)}f").text = formula

@@ -116,16 +116,11 @@ class WordDocument(Counted):
             yield heading(text, level)
         elif text:
             indent = self._list_level(element)
-            yield DocumentBlock(
-                "text", text if indent is None else f"{'  ' * indent}- {text}", follows=self._in_list(indent)
-            )
+            follows = self._was_item and indent is not None
+            self._was_item = indent is not None
+            yield DocumentBlock("text", text if indent is None else f"{'  ' * indent}- {text}", follows=follows)
         for box in boxes:
             yield from self._inside(box)
-
-    def _in_list(self, indent: int | None) -> bool:
-        """Whether this is a further item of a list."""
-        before, self._was_item = self._was_item, indent is not None
-        return before and self._was_item
 
     def _text(self, element: Any, boxes: list[Any]) -> str:
         pieces: list[str] = []

@@ -10,10 +10,10 @@ import subprocess
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import phrase
 from ferrule.toolbox.child import ChildAnswer
-from ferrule.toolbox.documents.formats import library, recognise
+from ferrule.toolbox.documents.formats import NOT_IN_XML, library, recognise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +22,6 @@ WRITTEN = ("docx", "pdf", "xlsx", "pptx")
 CONVERTED = (*WRITTEN, "md", "txt", "html", "csv")
 _CODE_FONT = "Courier New"
 _LINES_ON_SLIDE = 14
-_NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _SHEET_NAME = re.compile(r"[\[\]:*?/\\]")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?")
 
@@ -40,7 +39,7 @@ def write(order: dict[str, Any], template: BinaryIO | None = None) -> ChildAnswe
 
 def made(suffix: str, content: str | list[list[Any]], template: BinaryIO | None = None) -> ChildAnswer:
     if isinstance(content, str):
-        content = _NOT_IN_XML.sub("", content)
+        content = NOT_IN_XML.sub("", content)
     makers = {"docx": _docx, "pdf": _pdf, "xlsx": _xlsx, "pptx": _pptx}
     outline, data = makers[suffix](content, template)
     return ChildAnswer({"outline": outline[:200]}, data)
@@ -220,7 +219,15 @@ def _docx(content: Any, template: BinaryIO | None) -> tuple[list[str], bytes]:
     outline: list[str] = []
     for piece in parsed(content):
         if piece.kind == "table":
-            _docx_table(document, piece, styles)
+            width = max((len(line) for line in piece.rows), default=0)
+            if width:
+                table = document.add_table(rows=len(piece.rows), cols=width)
+                table.style = "Table Grid" if "Table Grid" in styles else None
+                for position, (line, cells) in enumerate(zip(piece.rows, table.rows, strict=True)):
+                    for runs, cell in zip(line, cells.cells, strict=False):
+                        _docx_runs(cell.paragraphs[0], runs)
+                        for cell_run in cell.paragraphs[0].runs if position == 0 else ():
+                            cell_run.bold = True
         elif piece.kind == "heading":
             outline.append(f"{'  ' * (piece.level - 1)}{piece.text}")
             level = f"Heading {piece.level}"
@@ -229,7 +236,11 @@ def _docx(content: Any, template: BinaryIO | None) -> tuple[list[str], bytes]:
         elif piece.kind == "rule":
             document.add_paragraph("―" * 20)
         else:
-            paragraph = document.add_paragraph(style=_docx_style(piece, styles))
+            name = {"item": "List Number" if piece.ordered else "List Bullet", "quote": "Quote"}.get(piece.kind)
+            if name and piece.kind == "item" and piece.level:
+                deeper = f"{name} {min(piece.level + 1, 3)}"
+                name = deeper if deeper in styles else name
+            paragraph = document.add_paragraph(style=name if name in styles else None)
             if piece.kind == "code":
                 run = paragraph.add_run(piece.text)
                 run.font.name = _CODE_FONT
@@ -240,14 +251,6 @@ def _docx(content: Any, template: BinaryIO | None) -> tuple[list[str], bytes]:
     return outline, out.getvalue()
 
 
-def _docx_style(piece: WrittenPiece, styles: set[str]) -> str | None:
-    name = {"item": "List Number" if piece.ordered else "List Bullet", "quote": "Quote"}.get(piece.kind)
-    if name and piece.kind == "item" and piece.level:
-        deeper = f"{name} {min(piece.level + 1, 3)}"
-        name = deeper if deeper in styles else name
-    return name if name in styles else None
-
-
 def _docx_runs(paragraph: Any, runs: Sequence[Run]) -> None:
     for one in runs:
         run = paragraph.add_run(one.text)
@@ -255,32 +258,15 @@ def _docx_runs(paragraph: Any, runs: Sequence[Run]) -> None:
         if one.code:
             run.font.name = _CODE_FONT
         if one.link:
-            _docx_link(paragraph, run, one.link)
+            from docx.opc.constants import RELATIONSHIP_TYPE
+            from docx.oxml.ns import qn
+            from docx.shared import RGBColor
 
-
-def _docx_link(paragraph: Any, run: Any, address: str) -> None:
-    from docx.opc.constants import RELATIONSHIP_TYPE
-    from docx.oxml.ns import qn
-    from docx.shared import RGBColor
-
-    link = library("docx.oxml").OxmlElement("w:hyperlink")
-    link.set(qn("r:id"), paragraph.part.relate_to(address, RELATIONSHIP_TYPE.HYPERLINK, is_external=True))
-    run.font.underline, run.font.color.rgb = True, RGBColor(0x05, 0x63, 0xC1)
-    paragraph._p.append(link)  # noqa: SLF001 - python-docx reads links and does not make them
-    link.append(run._r)  # noqa: SLF001
-
-
-def _docx_table(document: Any, piece: WrittenPiece, styles: set[str]) -> None:
-    width = max((len(line) for line in piece.rows), default=0)
-    if not width:
-        return
-    table = document.add_table(rows=len(piece.rows), cols=width)
-    table.style = "Table Grid" if "Table Grid" in styles else None
-    for position, (line, cells) in enumerate(zip(piece.rows, table.rows, strict=True)):
-        for runs, cell in zip(line, cells.cells, strict=False):
-            _docx_runs(cell.paragraphs[0], runs)
-            for run in cell.paragraphs[0].runs if position == 0 else ():
-                run.bold = True
+            link = library("docx.oxml").OxmlElement("w:hyperlink")
+            link.set(qn("r:id"), paragraph.part.relate_to(one.link, RELATIONSHIP_TYPE.HYPERLINK, is_external=True))
+            run.font.underline, run.font.color.rgb = True, RGBColor(0x05, 0x63, 0xC1)
+            paragraph._p.append(link)  # noqa: SLF001 - python-docx reads links and does not make them
+            link.append(run._r)  # noqa: SLF001
 
 
 # PDF
@@ -305,12 +291,9 @@ def _pdf(content: Any, template: BinaryIO | None) -> tuple[list[str], bytes]:
         for level, size in sizes.items()
     }
     code = fpdf.FontFace(family=family if family == "text" else "courier")
-    pdf.write_html(html, font_family=family, tag_styles={**styles, "code": code, "pre": _pre(code.family)})
+    pre = fpdf.TextStyle(font_family=code.family, font_size_pt=9, t_margin=2, b_margin=2)
+    pdf.write_html(html, font_family=family, tag_styles={**styles, "code": code, "pre": pre})
     return [f"{'  ' * (one.level - 1)}{one.text}" for one in pieces if one.kind == "heading"], bytes(pdf.output())
-
-
-def _pre(family: str | None) -> Any:
-    return library("fpdf").TextStyle(font_family=family, font_size_pt=9, t_margin=2, b_margin=2)
 
 
 def _pdf_html(content: Any, pieces: list[WrittenPiece]) -> str:
@@ -344,7 +327,9 @@ def _with_font(pdf: Any, text: str) -> str:
         if missing is None or missing:
             lacking = min(lacking, missing or lacking, key=len)
             continue
-        bold = _bold_of(regular)
+        endings = (("-Regular", "-Bold"), ("Sans.ttf", "Sans-Bold.ttf"), ("-regular", "-bold"))
+        bolds = [regular.replace(old, new) for old, new in endings if old in regular]
+        bold = next((one for one in bolds if Path(one).exists()), regular)
         pdf.add_font("text", "", regular)
         for style, file in (("B", bold), ("I", regular), ("BI", bold)):
             pdf.add_font("text", style, file)
@@ -377,13 +362,6 @@ def _missing(file: str, needed: Sequence[str]) -> list[str] | None:
     except (fonts.TTLibError, OSError):
         return None
     return [one for one in needed if ord(one) not in known]
-
-
-def _bold_of(regular: str) -> str:
-    for old, new in (("-Regular", "-Bold"), ("Sans.ttf", "Sans-Bold.ttf"), ("-regular", "-bold")):
-        if old in regular and Path(regular.replace(old, new)).exists():
-            return regular.replace(old, new)
-    return regular
 
 
 # Excel
@@ -429,7 +407,7 @@ def _workbook(sheets: dict[str, list[list[Any]]]) -> bytes:
         for line in rows:
             cells: list[Any] = []
             for value in line:
-                made = write_only_cell(sheet, _NOT_IN_XML.sub("", value)[:32_767] if isinstance(value, str) else value)
+                made = write_only_cell(sheet, NOT_IN_XML.sub("", value)[:32_767] if isinstance(value, str) else value)
                 if isinstance(value, str):
                     made.data_type = "s"  # never a formula: who wants one sets it with EditDocument
                 cells.append(None if value is None or value == "" else made)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import joined, phrase
+from ferrule.core.shown_text import cut_counted
 from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,14 +59,14 @@ _DIFFERENCES = {
 """What two texts may differ in and yet be found, by the name of the rung."""
 
 
-class EditProblem(PathProblem):
+class EditError(PathError):
     """An edit that was not made. `code` is a stable word: `identical`, `empty`, `nul`, `missing`, `several`, `misfit`,
     `notebook`.
     """
 
 
-def identical() -> EditProblem:
-    return EditProblem(
+def identical() -> EditError:
+    return EditError(
         "identical",
         phrase("The old and the new text are the same, so there is nothing to change."),
         kind=ErrorKind.VALIDATION,
@@ -73,8 +74,8 @@ def identical() -> EditProblem:
     )
 
 
-def empty() -> EditProblem:
-    return EditProblem(
+def empty() -> EditError:
+    return EditError(
         "empty",
         phrase("The old text is empty, so there is no place to change."),
         kind=ErrorKind.VALIDATION,
@@ -82,8 +83,8 @@ def empty() -> EditProblem:
     )
 
 
-def nul() -> EditProblem:
-    return EditProblem(
+def nul() -> EditError:
+    return EditError(
         "nul",
         phrase("The new text contains a NUL character, and text files have none. Nothing was changed."),
         kind=ErrorKind.VALIDATION,
@@ -91,7 +92,7 @@ def nul() -> EditProblem:
     )
 
 
-def several(lines: Sequence[int], rung: str, *, every: bool = False) -> EditProblem:
+def several(lines: Sequence[int], rung: str, *, every: bool = False) -> EditError:
     """More than one place fits; `lines` are the numbers of their first lines. `every`: `replace_all` takes them all."""
     how = phrase(", differences in {what} aside", what=_DIFFERENCES.get(rung, rung))
     if rung == "exact":
@@ -110,7 +111,7 @@ def several(lines: Sequence[int], rung: str, *, every: bool = False) -> EditProb
         way = phrase("Add lines before or after it until it is found once, or set `replace_all` to change every one.")
     else:
         way = phrase("Add lines before or after it until it is found once.")
-    return EditProblem(
+    return EditError(
         "several",
         message,
         suggestion=way,
@@ -118,9 +119,9 @@ def several(lines: Sequence[int], rung: str, *, every: bool = False) -> EditProb
     )
 
 
-def misfit(line: int, reason: str, shown: str, suggestion: str) -> EditProblem:
+def misfit(line: int, reason: str, shown: str, suggestion: str) -> EditError:
     """One place fits, and yet what should stand there is not certain."""
-    return EditProblem(
+    return EditError(
         "misfit",
         phrase(
             "The old text fits on line {line}, but {reason}. Nothing was changed.\n\n{shown}",
@@ -133,9 +134,9 @@ def misfit(line: int, reason: str, shown: str, suggestion: str) -> EditProblem:
     )
 
 
-def in_edit(number: int, count: int, problem: EditProblem) -> EditProblem:
+def in_edit(number: int, count: int, problem: EditError) -> EditError:
     """The same problem, told as that of one edit among several."""
-    return EditProblem(
+    return EditError(
         problem.code,
         joined(
             " ", [phrase("Edit {n} of {count} failed, so no edit was made.", n=number, count=count), problem.message]
@@ -160,13 +161,13 @@ _MARKS = ("·␣▪", "→⇥↦", "␍↵␤", "⍽␢◦")
 _WORD = re.compile(r"\w{3,}")
 
 
-def missing(lines: TextLines, old: list[str]) -> EditProblem:
+def missing(lines: TextLines, old: list[str]) -> EditError:
     """The problem of a text that is nowhere, with the place that is nearest."""
     ends = len(old) - (len(old) > 1 and not old[-1])
     empty = next((offset for offset, line in enumerate(old[:ends]) if line.strip(BLANKS)), 0)
     first = _nearest(lines, old[empty:ends])
     if first is None:
-        return EditProblem(
+        return EditError(
             "missing",
             phrase("The old text is not in the file, nor anything like it."),
             kind=ErrorKind.NOT_FOUND,
@@ -187,7 +188,7 @@ def missing(lines: TextLines, old: list[str]) -> EditProblem:
         said = phrase("The empty lines at its start are not in the file.")
     nearest = phrase("The old text is not in the file. The nearest is on {where}.", where=where)
     shown = excerpt(lines, first, last - first, around=difference[0] if difference else first)
-    return EditProblem(
+    return EditError(
         "missing",
         joined("\n\n", [joined(" ", [nearest, said]), shown]),
         kind=ErrorKind.NOT_FOUND,
@@ -207,7 +208,7 @@ def excerpt(lines: TextLines, first: int, count: int, *, around: int) -> str:
         next((mark for mark in some if not any(mark in line for line in shown)), some[0]) for some in _MARKS
     )
     whole = sum(map(len, shown)) <= _MOST_SHOWN and max(map(len, shown)) <= _LONGEST_WHOLE
-    rows = [visible(line, marks) if whole else _clipped(visible(line, marks)) for line in shown]
+    rows = [visible(line, marks) if whole else cut_counted(visible(line, marks), _MOST_WIDTH) for line in shown]
     legend = phrase(
         "({space} is a space, {tab} a tab, {carriage_return} a carriage return, {no_break} a no-break space)",
         space=marks[0], tab=marks[1], carriage_return=marks[2], no_break=marks[3],
@@ -232,10 +233,6 @@ def _count(lines: TextLines) -> int:
     return len(lines) - (not lines.contents[-1])
 
 
-def _clipped(line: str) -> str:
-    return line if len(line) <= _MOST_WIDTH else f"{line[:_MOST_WIDTH]}… ({len(line) - _MOST_WIDTH:,} more characters)"
-
-
 def _nearest(lines: TextLines, old: Sequence[str]) -> int | None:
     """The line where a place like the old text begins: voted for by equal lines, then by rare words, then by words of
     another case.
@@ -249,7 +246,10 @@ def _nearest(lines: TextLines, old: Sequence[str]) -> int | None:
         if line in wanted:
             for offset in wanted[line][:_MOST_HITS]:
                 votes[index - offset] += min(len(line), 60) * 4
-    words = _rare_words(old)
+    places = {
+        word: offset for offset, line in reversed(list(enumerate(old[:_MOST_WANTED]))) for word in _WORD.findall(line)
+    }
+    words = [(places[word], word) for word in sorted(places, key=len, reverse=True)[:_MOST_WORDS]]
     for offset, word in words:
         for index in _hits(lines, word):
             votes[index - offset] += len(word)
@@ -275,13 +275,6 @@ def _extent(lines: TextLines, first: int, wanted: Sequence[str]) -> tuple[int, i
     if blocks and blocks[-1].a + blocks[-1].size == len(mine) and mine[-1]:
         last = max(last, start + blocks[-1].b + blocks[-1].size)
     return first, last
-
-
-def _rare_words(old: Sequence[str]) -> list[tuple[int, str]]:
-    words = {
-        word: offset for offset, line in reversed(list(enumerate(old[:_MOST_WANTED]))) for word in _WORD.findall(line)
-    }
-    return [(words[word], word) for word in sorted(words, key=len, reverse=True)[:_MOST_WORDS]]
 
 
 def _hits(lines: TextLines, word: str, *, any_case: bool = False) -> list[int]:

@@ -223,18 +223,16 @@ def _whole(lines: TextLines, first: int, old: list[str]) -> MatchPlace:
 def _placed(lines: TextLines, first: int, column: int, old: list[str], keys: list[str]) -> MatchPlace | None:
     last = first + len(old) - 1
     from_column = column if len(old) == 1 else 0
-    end = _end_column(lines, last, from_column, from_column + len(keys[-1]), old)
-    return None if end is None else MatchPlace(lines, first, column, old, end)
-
-
-def _end_column(lines: TextLines, last: int, from_column: int, end: int, old: list[str]) -> int | None:
-    """Where the place ends: with the whole line, or exactly where the last line of the old text does."""
+    # The place ends with the whole line, or exactly where the last line of the old text does.
     if len(old) > 1 and not old[-1]:
-        return 0
-    content = lines.contents[last]
-    if end == len(lines.trimmed[last]):
-        return len(content)
-    return from_column + len(old[-1]) if content.startswith(old[-1], from_column) else None
+        end = 0
+    elif from_column + len(keys[-1]) == len(lines.trimmed[last]):
+        end = len(lines.contents[last])
+    elif lines.contents[last].startswith(old[-1], from_column):
+        end = from_column + len(old[-1])
+    else:
+        return None
+    return MatchPlace(lines, first, column, old, end)
 
 
 def _walked(lines: TextLines, first: int, column: int, old: list[str]) -> MatchPlace | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
 from ferrule.workspace.edits.edit_problems import (
-    EditProblem,
+    EditError,
     FoundText,
     Rung,
     empty,
@@ -238,7 +238,8 @@ def lost_line_ending(old: list[str], new: list[str], *, before: str, follows: st
             _check_old_without_ending(old, new)
         return False
     if not new[-1]:
-        if ends_line and _gains_empty_line(old, new):
+        # Whether the new text ends with an empty line as the file does there, and the old one may have lost it.
+        if ends_line and (_empty_at_end(new) == _empty_at_end(old) + 1 and new[:-1] != old):
             raise Unclear(
                 phrase(
                     "an empty line follows it, and the new text ends with one more: whether there "
@@ -277,11 +278,6 @@ def _check_old_without_ending(old: list[str], new: list[str]) -> None:
             phrase("only the new text ends with a line ending, so whether an empty line should follow is not clear"),
             _BOTH_OR_NEITHER,
         )
-
-
-def _gains_empty_line(old: list[str], new: list[str]) -> bool:
-    """Whether the new text ends with an empty line as the file does there, and the old one may have lost it."""
-    return _empty_at_end(new) == _empty_at_end(old) + 1 and new[:-1] != old
 
 
 def _empty_at_end(lines: list[str]) -> int:
@@ -334,7 +330,7 @@ _WHOLE_LINES = phrase("Give the old and the new text as whole lines, exactly as 
 
 
 def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> FoundText:
-    """Where `old` stands in `text` and what takes its place; raises `EditProblem` when that is not certain."""
+    """Where `old` stands in `text` and what takes its place; raises `EditError` when that is not certain."""
     if old[:1] == new[:1] == _MARK and old not in text:
         old, new = old[1:], new[1:]  # the byte order mark, which stands before the text
     if old.endswith("\r") and new.endswith("\r") and _is_half_an_ending(text, old):
@@ -345,7 +341,8 @@ def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> Fo
         raise empty()
     if old == new:
         raise identical()
-    lines = TextLines(text, _own_style(new))
+    # The line ending that a new text brings to a file without any.
+    lines = TextLines(text, "\r\n" if new.count("\r\n") == new.count("\n") > 0 else "\n")
     if replace_all:
         return _every(lines, old, new)
     exact = _exact(lines, old, new)
@@ -377,7 +374,7 @@ def _exact(lines: TextLines, old: str, new: str) -> FoundText | None:
     start = text.find(old)
     if start >= 0:
         if text.find(old, start + 1) >= 0:
-            starts = _starts(text, old)
+            starts = [one.start() for one in re.finditer(f"(?={re.escape(old)})", text)]  # also where they overlap
             apart = all(after - before >= len(old) for before, after in pairwise(starts))
             raise several(lines.numbers_at(starts), Rung.EXACT, every=apart)
         end = start + len(old)
@@ -429,16 +426,6 @@ def _to_check(lines: TextLines, span: Edit, old: str, new: str) -> str:
     return ""
 
 
-def _starts(text: str, old: str) -> list[int]:
-    """Where the old text stands, overlapping places too."""
-    found: list[int] = []
-    at = text.find(old)
-    while at >= 0:
-        found.append(at)
-        at = text.find(old, at + 1)
-    return found
-
-
 def _every(lines: TextLines, old: str, new: str) -> FoundText:
     """Every place, exactly or but for line endings."""
     text = lines.text
@@ -481,7 +468,10 @@ def _climb(lines: TextLines, old: str, new: str) -> tuple[Edit, Rung] | None:
         if len(places) == 1 and looser is not None:
             only = next(iter(places.values()))
             if _lacks_its_margin(only, as_lines(new)):
-                _check_alone(only, looser(lines, wanted))
+                # A place after mere blanks may also be a copy, without its margin, of another one: then there are two.
+                found = {other.first + 1 for other in looser(lines, wanted)} | {only.first + 1}
+                if len(found) > 1:
+                    raise several(sorted(found), Rung.INDENTATION)
             places.update({(other.start, other.end): other for other in _likewise(lines, wanted, only, looser)})
         if len(places) > 1:
             raise several(sorted({place.first + 1 for place in places.values()}), rung)
@@ -517,13 +507,6 @@ def _require_lost_by_both(place: MatchPlace, new: list[str]) -> None:
     following = lines.next_with_words(place.end)
     if not as_deep or not (shown or shows_lost_margin(place.before, place.old[0], new, following)):
         raise _unclear(lines, place.first, place.old, Unclear(_LEFT_OUT))
-
-
-def _check_alone(place: MatchPlace, others: Iterator[MatchPlace]) -> None:
-    """A place that starts after mere blanks may be a copy without margin of another one, too: then there are two."""
-    found = {other.first + 1 for other in others} | {place.first + 1}
-    if len(found) > 1:
-        raise several(sorted(found), Rung.INDENTATION)
 
 
 def _likewise(lines: TextLines, wanted: list[str], place: MatchPlace, looser: Search) -> Iterator[MatchPlace]:
@@ -570,7 +553,7 @@ def _span(place: MatchPlace, new: list[str]) -> Edit:
     return Edit(place.start, place.end, replacement)
 
 
-def _unclear(lines: TextLines, first: int, old: list[str], unclear: Unclear) -> EditProblem:
+def _unclear(lines: TextLines, first: int, old: list[str], unclear: Unclear) -> EditError:
     shown = excerpt(lines, first, len(old) - (len(old) > 1 and not old[-1]), around=first)
     return misfit(first + 1, unclear.reason, shown, unclear.suggestion or _WHOLE_LINES)
 
@@ -621,8 +604,3 @@ def _without_escapes(lines: TextLines, old: str, new: str) -> tuple[Edit, Rung] 
 
 def _style_of(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n" if "\n" in text else "\r"
-
-
-def _own_style(new: str) -> str:
-    """The line ending that a new text brings to a file without any."""
-    return "\r\n" if new.count("\r\n") == new.count("\n") > 0 else "\n"

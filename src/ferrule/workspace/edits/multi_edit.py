@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ferrule.core.phrases import joined, phrase
-from ferrule.workspace.edits.edit_problems import EditProblem, FoundText, in_edit, nul
+from ferrule.workspace.edits.edit_problems import EditError, FoundText, in_edit, nul
 from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.media import notebook_cells
 from ferrule.workspace.texts.text import Edit, apply_edits, require_sure_encoding, splice
@@ -30,9 +30,9 @@ def is_notebook(name: str, text: str) -> bool:
     return name.endswith(".ipynb") and notebook_cells(text) is not None
 
 
-def told_as_json(problem: EditProblem) -> EditProblem:
+def told_as_json(problem: EditError) -> EditError:
     """The same problem, with a word on what the text of a notebook is."""
-    return EditProblem(
+    return EditError(
         problem.code,
         joined("\n\n", [problem.message, _AS_JSON]),
         kind=problem.kind,
@@ -44,7 +44,7 @@ def told_as_json(problem: EditProblem) -> EditProblem:
 def require_notebook(after: str) -> None:
     """Refuse a change after which the file would be no notebook any more."""
     if notebook_cells(after) is None:
-        raise EditProblem(
+        raise EditError(
             "notebook",
             joined(
                 "\n\n",
@@ -70,7 +70,7 @@ def edited_bytes(name: str, data: bytes, text: Text, find: Callable[[str], F]) -
     notebook = is_notebook(name, text.text)
     try:
         found = find(text.text)
-    except EditProblem as problem:
+    except EditError as problem:
         raise (told_as_json(problem) if notebook else problem) from None
     if notebook:
         require_notebook(apply_edits(text.text, found.spans))
@@ -104,12 +104,22 @@ def find_edits(text: str, edits: Sequence[tuple[str, str, bool]]) -> FoundAll:
     for number, (old, new, replace_all) in enumerate(edits, 1):
         try:
             found = find_edit(now, old, new, replace_all=replace_all)
-        except EditProblem as problem:
+        except EditError as problem:
             raise in_edit(number, len(edits), problem) from None
         steps.append(found)
         pieces = _replaced(pieces, found.spans)
         now = apply_edits(now, found.spans)
-    return FoundAll(_spans(pieces, len(text)), now, steps)
+    # What stands between the pieces of the original that are left.
+    spans: list[Edit] = []
+    at, made = 0, ""
+    for piece in [*pieces, _EditPiece("", len(text))]:
+        if piece.start is None:
+            made += piece.text
+            continue
+        if made or piece.start > at:
+            spans.append(Edit(at, piece.start, made))
+        at, made = piece.start + len(piece.text), ""
+    return FoundAll(spans, now, steps)
 
 
 def _replaced(pieces: list[_EditPiece], spans: list[Edit]) -> list[_EditPiece]:
@@ -138,17 +148,3 @@ def _replaced(pieces: list[_EditPiece], spans: list[Edit]) -> list[_EditPiece]:
 
 def _part(piece: _EditPiece, start: int, end: int) -> _EditPiece:
     return _EditPiece(piece.text[start:end], None if piece.start is None else piece.start + start)
-
-
-def _spans(pieces: list[_EditPiece], length: int) -> list[Edit]:
-    """What stands between the pieces of the original that are left."""
-    spans: list[Edit] = []
-    at, new = 0, ""
-    for piece in [*pieces, _EditPiece("", length)]:
-        if piece.start is None:
-            new += piece.text
-            continue
-        if new or piece.start > at:
-            spans.append(Edit(at, piece.start, new))
-        at, new = piece.start + len(piece.text), ""
-    return spans

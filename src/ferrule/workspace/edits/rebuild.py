@@ -60,11 +60,13 @@ def is_as_the_file(place: MatchPlace, file: Sequence[str], new: Sequence[str]) -
 def _as_the_file(writing: Adapted, place: MatchPlace, file: Sequence[str], new: Sequence[str]) -> bool:
     if writing.indentation is not None and not _converted(place.old, file):
         return _indented_as_the_file(place, file, new)
-    alike = _count_shared(place.old, new, unlike=file)
-    as_file = _count_shared(file, new, unlike=place.old)
+    alike = sum(1 for _ in _shared(place.old, new, unlike=file))
+    as_file = sum(1 for _ in _shared(file, new, unlike=place.old))
     if as_file > 2 * alike:
         if writing.indentation is not None:
-            _check_kept(file, new)
+            theirs, ours = ([line.rstrip(BLANKS) for line in lines if line.strip(BLANKS)] for lines in (file, new))
+            if not ours or (theirs[0], theirs[-1]) != (ours[0], ours[-1]):
+                raise Unclear(phrase("whether the new text is indented like it or like the file is not clear"))
         return True
     if as_file and alike <= 2 * as_file:
         raise Unclear(phrase("the new text shares lines both with it and with the file where the two differ"))
@@ -72,7 +74,9 @@ def _as_the_file(writing: Adapted, place: MatchPlace, file: Sequence[str], new: 
         raise Unclear(phrase("the new text has both plain and typographic characters where it has one kind only"))
     if alike or writing.indentation is None:
         return False
-    as_file = _with_the_files_blanks(file, new)
+    if _with_tabs(new) and _with_spaces(new):
+        raise Unclear(phrase("the new text is indented with tabs and with spaces, and it is not"))
+    as_file = (_with_tabs(new) or _with_spaces(new)) and _with_tabs(new) == _with_tabs(file)
     if as_file and writing.indentation.moves and _first_indentation(file) != _first_indentation(new):
         raise Unclear(phrase("the new text is indented neither like it nor clearly like the file"))
     if not as_file and not writing.indentation.only_expands and not _share_words(place.old, new):
@@ -114,7 +118,9 @@ def _indented_as_the_file(place: MatchPlace, file: Sequence[str], new: Sequence[
         if as_file or _looks_like(file, new):
             if any(line.strip(BLANKS) for line in _shared(old, new, unlike=file)):
                 raise Unclear(phrase("the new text shares lines both with it and with the file where the two differ"))
-            if 2 * as_file < _count_kept(old, new) or ours == mine:
+            # How many lines of the new text are in the old one, at whatever depth.
+            there = {line.strip(BLANKS) for line in old if tells(line)}
+            if 2 * as_file < sum(1 for line in new if line.strip(BLANKS) in there) or ours == mine:
                 raise Unclear(phrase("the new text shares lines with the file, and is otherwise not indented like it"))
             _check_not_moved(place, file, new)
             return True
@@ -204,16 +210,6 @@ def _looks_like(lines: Sequence[str], new: Sequence[str]) -> bool:
 def _shared(base: Sequence[str], new: Sequence[str], *, unlike: Sequence[str]) -> Iterator[str]:
     """The lines that the new text shares with `base` where `unlike` has another line."""
     return (base[k] for j, k in partners_of(base, new).items() if base[k] == new[j] and base[k] != unlike[k])
-
-
-def _count_shared(base: Sequence[str], new: Sequence[str], *, unlike: Sequence[str]) -> int:
-    return sum(1 for _ in _shared(base, new, unlike=unlike))
-
-
-def _count_kept(old: Sequence[str], new: Sequence[str]) -> int:
-    """How many lines of the new text are in the old one, at whatever depth."""
-    there = {line.strip(BLANKS) for line in old if tells(line)}
-    return sum(1 for line in new if line.strip(BLANKS) in there)
 
 
 def tells(line: str) -> bool:
@@ -325,19 +321,6 @@ def _alike(one: str, other: str) -> bool:
 
 
 # Tabs for spaces, or spaces for tabs
-
-
-def _with_the_files_blanks(file: Sequence[str], new: Sequence[str]) -> bool:
-    if _with_tabs(new) and _with_spaces(new):
-        raise Unclear(phrase("the new text is indented with tabs and with spaces, and it is not"))
-    return (_with_tabs(new) or _with_spaces(new)) and _with_tabs(new) == _with_tabs(file)
-
-
-def _check_kept(file: Sequence[str], new: Sequence[str]) -> None:
-    """Raises `Unclear` unless the new text starts and ends as the file does."""
-    theirs, ours = ([line.rstrip(BLANKS) for line in lines if line.strip(BLANKS)] for lines in (file, new))
-    if not ours or (theirs[0], theirs[-1]) != (ours[0], ours[-1]):
-        raise Unclear(phrase("whether the new text is indented like it or like the file is not clear"))
 
 
 def _converted(old: Sequence[str], file: Sequence[str]) -> bool:

@@ -14,7 +14,7 @@ from ferrule.core.phrases import phrase
 from ferrule.workspace.git import UnreadableIndex, parse_index
 from ferrule.workspace.git_changes import git_changes
 from ferrule.workspace.git_folders import loose_kind
-from ferrule.workspace.git_state import INVALID, ref_value, state_files, state_of, tells_state
+from ferrule.workspace.git_state import INVALID, names_in, ref_value, state_files, state_of, tells_state
 from ferrule.workspace.layers.reading import opened_after, opened_before, pieces
 from ferrule.workspace.names import one_line
 from ferrule.workspace.snapshots.changes import Node
@@ -72,7 +72,11 @@ def _by_repository(changes: Sequence[LayerChange]) -> Mapping[tuple[Layer, str],
         key = (layer, folder)
         if key not in known:
             above = folder.rpartition("/")[0]
-            is_one = bool(folder) and _is_git_folder(layer, folder)
+            # Whether git takes it for a repository, before or after.
+            is_one = bool(folder) and all(
+                any(os.path.lexists(f"{place}/{folder}/{name}") for place in (layer.root, layer.upper))
+                for name in ("HEAD", "objects", "refs")
+            )
             known[key] = folder if is_one else repository(layer, above) if folder else None
         return known[key]
 
@@ -81,14 +85,6 @@ def _by_repository(changes: Sequence[LayerChange]) -> Mapping[tuple[Layer, str],
         if folder is not None:
             found.setdefault((one.layer, folder), {})[one.inner[len(folder) + 1 :]] = one
     return found
-
-
-def _is_git_folder(layer: Layer, folder: str) -> bool:
-    """Whether git takes it for a repository, before or after."""
-    return all(
-        any(os.path.lexists(f"{place}/{folder}/{name}") for place in (layer.root, layer.upper))
-        for name in ("HEAD", "objects", "refs")
-    )
 
 
 class _ChangedRepository:
@@ -108,7 +104,17 @@ class _ChangedRepository:
 
     def tell(self) -> list[str]:
         before = state_files(self._root)
-        old, new = state_of(before), state_of(self._after(before))
+        found = dict(before)  # the files that say the state, as they are with the layer
+        for name, one in self._changes.items():
+            if not tells_state(name):
+                continue
+            if one.after is None:
+                found.pop(name, None)
+            elif one.after.node is Node.FILE and not one.special:
+                found[name] = _bytes(one, one.after) or b""
+            elif not name.startswith("refs/") and "/refs/" not in name:
+                found[name] = b""
+        old, new = state_of(before), state_of(found)
         self._refs_after = new.refs
         lost = self._lost_objects()
         inert = [name for name, one in self._changes.items() if self._is_inert(name, one, lost)]
@@ -132,20 +138,6 @@ class _ChangedRepository:
             self.explained = {self._changes[name].path for name in inert}
         return lines
 
-    def _after(self, before: Mapping[str, bytes]) -> dict[str, bytes]:
-        """The files that tell the state, as they are with the layer."""
-        found = dict(before)
-        for name, one in self._changes.items():
-            if not tells_state(name):
-                continue
-            if one.after is None:
-                found.pop(name, None)
-            elif one.after.node is Node.FILE and not one.special:
-                found[name] = _bytes(one, one.after) or b""
-            elif not name.startswith("refs/") and "/refs/" not in name:
-                found[name] = b""
-        return found
-
     # Objects
 
     def _lost_objects(self) -> set[str]:
@@ -158,7 +150,7 @@ class _ChangedRepository:
         if not gone:
             return gone
         for place in (self._upper, self._root):
-            for name in _names(f"{place}/objects/pack"):
+            for name in names_in(f"{place}/objects/pack"):
                 one = self._changes.get(f"objects/pack/{name}")
                 if name.endswith(".idx") and (place == self._root if one is None else one.after is not None):
                     gone -= _listed(f"{place}/objects/pack/{name}") or set()
@@ -261,13 +253,6 @@ def _bytes(change: LayerChange, side: Seen) -> bytes | None:
 
 def _id(loose: str) -> str:
     return loose.removeprefix("objects/").replace("/", "")
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)  # noqa: PTH208
-    except OSError:
-        return []
 
 
 def _listed(pack_index: str) -> set[str] | None:

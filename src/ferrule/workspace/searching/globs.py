@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
+from ferrule.core.shown_text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -59,7 +60,7 @@ def glob_below(glob: str, place: Place) -> str:
     body = glob[1:] if negated else glob
     if len(body) > _LONGEST:
         raise _refused(
-            glob[:60] + "…",
+            cut(glob, 60),
             phrase("is {count} characters long", count=f"{len(glob):,}"),
             phrase("Use at most {most}.", most=f"{_LONGEST:,}"),
         )
@@ -69,7 +70,21 @@ def glob_below(glob: str, place: Place) -> str:
         raise _refused(glob, phrase("leads out with `..`"), phrase("Give the folder as `path`, and the glob below it."))
     body = body.removeprefix("./")
     if body.startswith(("/", "~")):
-        body = _relative(glob, body, place)
+        # An absolute glob that lies in the searched folder, from there on.
+        start = PurePosixPath(body)
+        fixed: list[str] = []
+        for part in start.parts:
+            if any(character in part for character in "*?[{\\"):
+                break
+            fixed.append(part)
+        folder = PurePosixPath(*fixed) if fixed else start
+        if not folder.is_relative_to(place.path):
+            raise _refused(
+                glob,
+                phrase("is not in `{folder}`", folder=place.name),
+                phrase("Write it from the folder given as `path`."),
+            )
+        body = "/".join(start.parts[len(place.path.parts) :]) or "**"
     if body.endswith("/"):
         body += "**"
     if not body:
@@ -78,24 +93,6 @@ def glob_below(glob: str, place: Place) -> str:
         inner = "" if place.inner == "." else escape_glob(place.inner) + "/"
         body = f"/{inner}{body}"
     return f"!{body}" if negated else body
-
-
-def _relative(glob: str, body: str, place: Place) -> str:
-    """An absolute glob that lies in the searched folder, from there on."""
-    start = PurePosixPath(body)
-    fixed: list[str] = []
-    for part in start.parts:
-        if any(character in part for character in "*?[{\\"):
-            break
-        fixed.append(part)
-    folder = PurePosixPath(*fixed) if fixed else start
-    if not folder.is_relative_to(place.path):
-        raise _refused(
-            glob,
-            phrase("is not in `{folder}`", folder=place.name),
-            phrase("Write it from the folder given as `path`."),
-        )
-    return "/".join(start.parts[len(place.path.parts) :]) or "**"
 
 
 def escape_glob(text: str) -> str:

@@ -12,9 +12,10 @@ import json
 import re
 from base64 import b64decode
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.json_lines import LineSplitter
 from ferrule.core.phrases import phrase
 from ferrule.workspace.searching.globs import both, select
 from ferrule.workspace.searching.ripgrep import (
@@ -323,24 +324,22 @@ class _Events:
     def __init__(self, fit: Fit | None, replacement: bytes = b"") -> None:
         self._fit = fit
         self._replacement = replacement
-        self._rest: list[bytes] = []
+        self._lines = LineSplitter()
         self._open: dict[bytes, FileOccurrences] = {}
         self._matches = 0
         self.files: list[FileOccurrences] = []
 
     def feed(self, piece: bytes) -> None:
-        self._rest.append(piece)
-        if b"\n" not in piece:
-            return
-        *lines, rest = b"".join(self._rest).split(b"\n")
-        self._rest = [rest]
-        for line in lines:
-            event: dict[str, Any] = json.loads(line)
+        for line in self._lines.feed(piece):
+            event: dict[str, Any] = json.loads(cast("bytes", line))  # of any length: it is our own search
             data = event["data"]
             if event["type"] == "match":
                 self._match(data)
             elif event["type"] == "end":
-                self._end(data)
+                file = self._open.pop(_bytes(data["path"]), None)
+                if file is not None:
+                    file.binary = data["binary_offset"] is not None
+                    self.files.append(file)
 
     def _match(self, data: dict[str, Any]) -> None:
         name = _bytes(data["path"])
@@ -371,12 +370,6 @@ class _Events:
         if ended:
             raise _unplaced(file.name, line)
         file.matches.append(Occurrence(end, end, self._replacement))
-
-    def _end(self, data: dict[str, Any]) -> None:
-        file = self._open.pop(_bytes(data["path"]), None)
-        if file is not None:
-            file.binary = data["binary_offset"] is not None
-            self.files.append(file)
 
 
 def _bytes(value: dict[str, str]) -> bytes:

@@ -17,7 +17,7 @@ from ferrule.core.result import Output
 from ferrule.workspace.files import MOST_EDITABLE
 from ferrule.workspace.names import about_names, amount, decoded, one_line
 from ferrule.workspace.paths import Place
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.searching.search import FileMatches  # noqa: TC001 - the schema of a result
 from ferrule.workspace.snapshots.changes import Write
 from ferrule.workspace.texts.diff import diff_file
@@ -122,7 +122,7 @@ def _read(paths: Paths, place: Place, file: FileOccurrences) -> bytes:
         if status.st_nlink > 1:
             raise Unfit("other hard links to it")
         data = paths.read(place)
-    except PathProblem as problem:
+    except PathError as problem:
         raise Unfit("outside the workspace" if problem.code == "outside" else "cannot be read") from None
     except OSError as error:
         raise Unfit((error.strerror or "cannot be read").lower()) from None
@@ -178,8 +178,8 @@ def apply(
     steps = [Write(file.place, file.after, expect=digest(file.before)) for file in changes]
     try:
         group = files.history.apply(steps, origin, before_each=before_each)
-    except PathProblem as problem:
-        raise PathProblem(
+    except PathError as problem:
+        raise PathError(
             problem.code,
             joined(
                 " ",
@@ -196,8 +196,8 @@ def apply(
     return group
 
 
-def _changed_meanwhile(name: str) -> PathProblem:
-    return PathProblem(
+def _changed_meanwhile(name: str) -> PathError:
+    return PathError(
         "changed",
         phrase("`{name}` changed while it was searched. Nothing was changed here.", name=name),
         suggestion=phrase("Try again. If another program keeps changing it, leave it out with `exclude`."),
@@ -242,7 +242,7 @@ def _half_an_ending(name: str, body: bytes, one: Occurrence) -> ToolError:
     )
 
 
-# What a session was shown of a replacement before it made it: whoever saw a preview gets what it showed.
+# What a session was shown of a replacement before it made it: what a preview showed is what happens.
 
 
 _MOST = 8
@@ -279,7 +279,7 @@ class Previews:
         if changed:
             listed = ", ".join(f"`{name}`" for name in changed[:_MOST_NAMED])
             rest = ", …" if len(changed) > _MOST_NAMED else ""
-            raise PathProblem(
+            raise PathError(
                 "changed",
                 phrase("1 file changed since the preview: {listed}. Nothing was replaced.", listed=listed)
                 if len(changed) == 1
@@ -417,19 +417,16 @@ def _diffs(files: Sequence[ReplacedFile], most: int, *, context: int) -> tuple[l
     diffs: list[str] = []
     room = most
     for file in files:
-        diff = _diff(file, context)
+        if max(len(file.before), len(file.after)) > _LARGEST_COMPARED:
+            name = one_line(file.place.name)
+            diff = f"--- a/{name}\n+++ b/{name}\n(too large for a diff: {file.count:,} to replace)\n"
+        else:
+            diff = diff_file(decode(file.before), decode(file.after), file.place.name, context, _MOST_LINES).text
         room -= len(diff)
         if room < 0 and diffs:
             return diffs, True
         diffs.append(diff)
     return diffs, False
-
-
-def _diff(file: ReplacedFile, context: int) -> str:
-    if max(len(file.before), len(file.after)) > _LARGEST_COMPARED:
-        name = one_line(file.place.name)
-        return f"--- a/{name}\n+++ b/{name}\n(too large for a diff: {file.count:,} to replace)\n"
-    return diff_file(decode(file.before), decode(file.after), file.place.name, context, _MOST_LINES).text
 
 
 def _skipped(skipped: list[tuple[str, str]]) -> list[str]:

@@ -20,7 +20,7 @@ from ferrule.core.phrases import phrase
 from ferrule.workspace.ignore_files import FERRULE_IGNORE, NEVER, enclosing_ignore_files
 from ferrule.workspace.names import decoded
 from ferrule.workspace.paths import Place
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -119,7 +119,7 @@ async def ripgrep(
 
 
 class _PipeWatch:
-    """Lets ripgrep go on where it opened a named pipe: it would wait there until somebody writes to that.
+    """Lets ripgrep go on where it opened a named pipe: it would wait there until another program writes to it.
 
     It passes over pipes that it sees, but not over one that took the place of a file meanwhile, nor over an ignore file
     that is one. A pipe that has a writer for a moment is at its end for whoever reads it. One that is gone from its
@@ -163,7 +163,7 @@ class _PipeWatch:
         return []
 
     def _release(self, path: bytes) -> bool:
-        """Whether a pipe stands at a path; whoever waits for it has not to any more."""
+        """Whether a path is a pipe; whatever waited to open it goes on."""
         with suppress(OSError):
             found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._root)
             try:
@@ -434,7 +434,7 @@ def _tell_encodings(found: OlderFiles, paths: Paths, place: Place, names: Sequen
         inner = decoded(name.removeprefix(b"./"))
         try:
             data = paths.read(Place(place.root, place.root.path / inner, inner), _LARGEST + 1)
-        except (OSError, PathProblem):
+        except (OSError, PathError):
             continue  # the search itself says what cannot be read
         if len(data) > _LARGEST:
             found.passed_over += 1

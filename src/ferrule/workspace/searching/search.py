@@ -14,7 +14,7 @@ from ferrule.core.errors import ToolError
 from ferrule.core.phrases import phrase
 from ferrule.workspace.names import decoded, one_line
 from ferrule.workspace.paths import Place
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.restrictions import held_back_note
 from ferrule.workspace.searching.globs import both, select
 from ferrule.workspace.searching.ripgrep import FilesNotRead, UnsupportedByDefault, find_ripgrep, ripgrep, understand
@@ -114,10 +114,6 @@ class Query:
     crlf: bool = False
     r"""Whether `\r\n` ends a line as `\n` does, so that `$` stands before it and `.` stops there."""
 
-    @property
-    def has_context(self) -> bool:
-        return self.mode == "content" and bool(self.before or self.after)
-
 
 @dataclass(slots=True)
 class Findings:
@@ -136,7 +132,7 @@ class FirstInOrder:
     def __init__(self, most: int, query: Query) -> None:
         self._most = most
         self._counts_lines = query.mode == "content"
-        self._context = query.has_context
+        self._context = query.mode == "content" and bool(query.before or query.after)
         self._width = 1 + query.before + query.after + 1 if self._context else 1
         self._kept: list[bytes] = []
         self._kept_weight = 0
@@ -213,7 +209,14 @@ class Hits:
             self.files += len(hits)
             return [hit + b"\0" for hit in hits]
         if self._mode == "count":
-            return self._counted(data)
+            found = list(_COUNTED.finditer(data))
+            self._rest = data[found[-1].end() :] if found else data
+            if self._fit is not None:
+                found = list(compress(found, self._fit([one[1] for one in found])))
+            self.matches += sum(int(one[2]) for one in found)
+            hits = [one[0][:-1] for one in found]
+            self.files += len(hits)
+            return hits
         return self._blocks(data, last=False)
 
     def end(self) -> list[bytes]:
@@ -221,16 +224,6 @@ class Hits:
         if self._mode == "content" and data:
             return self._blocks(data.removesuffix(b"\n") + b"\n\n", last=True)
         return []
-
-    def _counted(self, data: bytes) -> list[bytes]:
-        found = list(_COUNTED.finditer(data))
-        self._rest = data[found[-1].end() :] if found else data
-        if self._fit is not None:
-            found = list(compress(found, self._fit([one[1] for one in found])))
-        self.matches += sum(int(one[2]) for one in found)
-        hits = [one[0][:-1] for one in found]
-        self.files += len(hits)
-        return hits
 
     def _blocks(self, data: bytes, *, last: bool) -> list[bytes]:
         """Blocks end with an empty line. Lines of text have numbers before them, so none of those is empty."""
@@ -335,7 +328,7 @@ async def stop_task(task: asyncio.Task[Any]) -> None:
     task.cancel()
     await asyncio.wait([task])
     if not task.cancelled():
-        task.exception()  # looked at, so that nobody complains of it later: the search itself has failed by then
+        task.exception()  # retrieved, so that asyncio does not warn: the search itself has failed by then
 
 
 def _chosen(paths: Paths, query: Query) -> tuple[list[str], Fit | None]:
@@ -394,7 +387,8 @@ async def _search(
     findings.hits = kept.first()
     findings.notes += skipped.notes()
     if binary:
-        findings.notes.append(f"{binary_files(binary)} with a match {'was' if binary == 1 else 'were'} skipped.")
+        files = "1 binary file" if binary == 1 else f"{binary:,} binary files"
+        findings.notes.append(f"{files} with a match {'was' if binary == 1 else 'were'} skipped.")
     if not findings.complete:
         findings.notes.append(f"The search was stopped after {SECONDS:g} s; there may be more. Narrow it.")
     return findings
@@ -413,10 +407,6 @@ async def count_searched(paths: Paths, query: Query) -> int | None:
         except TimeoutError:
             return None
         return count if await running.ended() in (0, 1, 2) else None
-
-
-def binary_files(count: int) -> str:
-    return "1 binary file" if count == 1 else f"{count:,} binary files"
 
 
 def _flags(query: Query) -> list[str]:
@@ -521,7 +511,7 @@ class Names:
         shown = decoded(name.removeprefix(b"./"))
         try:
             data = self._paths.read(Place(self._root, self._root.path / shown, shown), _LARGEST_TOLD + 1)
-        except (OSError, PathProblem):
+        except (OSError, PathError):
             return "utf-8"
         text = decode(data) if len(data) <= _LARGEST_TOLD else None
         return "utf-8" if text is None else text.encoding

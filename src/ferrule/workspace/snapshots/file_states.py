@@ -8,20 +8,19 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.files import UNFINISHED, take_place, unfinished_name
 from ferrule.core.phrases import phrase
 from ferrule.workspace.atomic import (
-    UNFINISHED,
     drop_staged,
     put_staged,
     remove_file,
     set_attributes,
     stage_whole,
     sync,
-    unfinished_name,
     write_whole,
 )
 from ferrule.workspace.paths import Paths, Place
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Change, Node, Operation, Side, State
 from ferrule.workspace.tracker import digest, digest_of
 
@@ -44,7 +43,7 @@ class Nodes:
         self._paths = paths
 
     def look(self, path: Path) -> State | None:
-        """What stands there; a file without its digest, and a pipe or a device as one."""
+        """What is there; files have no digest, and pipes and devices count as files."""
         try:
             with self.above(path) as (above, name):
                 found = os.stat(name, dir_fd=above, follow_symlinks=False)
@@ -56,17 +55,17 @@ class Nodes:
         return State.folder(mode) if stat.S_ISDIR(found.st_mode) else State("", mode)
 
     def is_at(self, path: Path, wanted: State) -> bool:
-        """Whether a link or a folder stands there as it should; folders are not compared by what is in them."""
+        """Whether the wanted link or folder is there; the contents of folders are not compared."""
         try:
             now = self.look(path)
-        except (PathProblem, OSError):
+        except (PathError, OSError):
             return False
         if now is None or now.node is not wanted.node:
             return False
         return now.node is Node.FOLDER or now.target == wanted.target
 
     def allows_folder(self, path: Path) -> bool:
-        """Whether a folder can be made or removed there: nothing, or a folder, stands there."""
+        """Whether a folder can be made or removed there: there is nothing, or a folder."""
         if not self.stands(path):
             return True
         now = self.look(path)
@@ -79,10 +78,10 @@ class Nodes:
         return not any(one.is_symlink() for one in on_the_way) and os.path.lexists(path)
 
     def describe(self, path: Path) -> str:
-        """What stands there, in words."""
+        """What is there, in words."""
         try:
             now = self.look(path)
-        except (PathProblem, OSError):
+        except (PathError, OSError):
             return "out of reach"
         if now is None:
             return "gone"
@@ -124,7 +123,7 @@ class Nodes:
             try:
                 at = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
             except OSError:
-                return  # not there, or a link now: whoever looks finds that too
+                return  # missing, or a link now: the caller will find the same
             closing.callback(os.close, at)
             _open_up(at, closing)
 
@@ -136,7 +135,7 @@ class Nodes:
             return
         place = self._paths.locate(str(path.parent))
         if place.path != path.parent:
-            raise PathProblem(
+            raise PathError(
                 "changed", phrase("`{path}` is reached through a link now.", path=self._paths.show(path.parent))
             )
         opened = self._open(place, make=make)
@@ -190,12 +189,9 @@ def _put_link(shown: str, name: str, above: int, target: str) -> None:
     temporary = unfinished_name()
     os.symlink(target, temporary, dir_fd=above)
     try:
-        os.rename(temporary, name, src_dir_fd=above, dst_dir_fd=above)
-    except BaseException as error:
-        os.unlink(temporary, dir_fd=above)
-        if isinstance(error, IsADirectoryError):
-            raise PathProblem("folder", phrase("`{shown}` is a folder, and was left as it is.", shown=shown)) from None
-        raise
+        take_place(temporary, name, folder=above, durable=False)
+    except IsADirectoryError:
+        raise PathError("folder", phrase("`{shown}` is a folder, and was left as it is.", shown=shown)) from None
 
 
 Staged: TypeAlias = dict["Path", tuple[Place, str]]
@@ -219,7 +215,7 @@ class FileStates:
         """A path from the journal; refused where it is not inside, or a link leads elsewhere now."""
         place = self._paths.locate(str(path))
         if place.path != path:
-            raise PathProblem("changed", phrase("`{path}` is reached through a link now.", path=self._paths.show(path)))
+            raise PathError("changed", phrase("`{path}` is reached through a link now.", path=self._paths.show(path)))
         return place
 
     def _in_place(self, path: Path) -> Place:
@@ -262,7 +258,7 @@ class FileStates:
                 return change.after is None and self.look(place) is None
             with os.fdopen(self._paths.open_file(place), "rb") as file:
                 return digest_of(file) == change.after.digest
-        except PathProblem:
+        except PathError:
             return False
 
     def missing_folders(self, place: Place) -> int:
@@ -295,7 +291,7 @@ class FileStates:
                 now = self.look(place)
                 return now is not None and now.mode == wanted.mode
             now, _ = self.read(place)
-        except PathProblem:
+        except PathError:
             return False
         if now is None or not now.digest or now.digest != wanted.digest:
             return False
@@ -391,7 +387,7 @@ class FileStates:
     def clear_unfinished(self, paths: Iterable[Path]) -> None:
         """Remove what killed writes left beside their files."""
         for path in {one.parent: one for one in paths}.values():
-            with suppress(OSError, PathProblem):
+            with suppress(OSError, PathError):
                 folder = self._open_folder(self._in_place(path))
                 try:
                     for name in filter(UNFINISHED.fullmatch, os.listdir(folder)):  # noqa: PTH208
@@ -432,7 +428,7 @@ class FileStates:
                     sync(target)
                     sync(source)
                 else:
-                    raise PathProblem(
+                    raise PathError(
                         "exists", phrase("`{place}` was not moved: there is something at `{to}`.", place=place, to=to)
                     )
             finally:
@@ -472,10 +468,10 @@ class FileStates:
         return Place(place.root, folder, self._paths.show(folder))
 
 
-def _failed(place: str, error: OSError) -> PathProblem:
+def _failed(place: str, error: OSError) -> PathError:
     why = (error.strerror or type(error).__name__).lower()
     kind = ErrorKind.PERMISSION if isinstance(error, PermissionError) else ErrorKind.EXECUTION
-    return PathProblem(
+    return PathError(
         "failed",
         phrase("`{place}` could not be changed: {why}. It is as it was before.", place=place, why=why),
         kind=kind,

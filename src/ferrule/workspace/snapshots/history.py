@@ -13,9 +13,9 @@ from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
 from ferrule.workspace.atomic import synced_together, writing
 from ferrule.workspace.names import one_line
-from ferrule.workspace.problems import PathProblem, only_read
+from ferrule.workspace.problems import PathError, only_read
 from ferrule.workspace.snapshots.changes import (
-    NOTHING,
+    NO_FILE,
     Caps,
     Change,
     Delete,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 _MOST_NAMED = 5
 
 
-class ChangedMeanwhile(PathProblem):
+class ChangedMeanwhileError(PathError):
     """A file is not what the step expected."""
 
     def __init__(self, place: Place, now: State | None) -> None:
@@ -68,7 +68,7 @@ class ChangedMeanwhile(PathProblem):
         )
 
 
-class NotAsBefore(PathProblem):
+class NotAsBeforeError(PathError):
     """Something is not as it was when a command began that ran aside from the workspace."""
 
     def __init__(self, *shown: str) -> None:
@@ -159,7 +159,7 @@ class _Planner:
         if state is None:
             raise _missing(step.place)
         if self._files.look(step.to) is not None:
-            raise PathProblem(
+            raise PathError(
                 "exists",
                 phrase("`{place}` was not moved: there is a file at `{to}`.", place=step.place, to=step.to),
                 kind=ErrorKind.VALIDATION,
@@ -206,12 +206,12 @@ def plan(steps: Sequence[Step], store: SnapshotStore, files: FileStates) -> Plan
 
 
 def _check(place: Place, now: State | None, expect: str | None) -> None:
-    if expect is not None and (now.digest if now else NOTHING) != expect:
-        raise ChangedMeanwhile(place, now)
+    if expect is not None and (now.digest if now else NO_FILE) != expect:
+        raise ChangedMeanwhileError(place, now)
 
 
-def _missing(place: Place) -> PathProblem:
-    return PathProblem("missing", phrase("There is no file at `{given}`.", given=place), kind=ErrorKind.NOT_FOUND)
+def _missing(place: Place) -> PathError:
+    return PathError("missing", phrase("There is no file at `{given}`.", given=place), kind=ErrorKind.NOT_FOUND)
 
 
 # The history
@@ -297,9 +297,9 @@ class History:
                 now = self._paths.read(place)
                 try:
                     return self.write(place, change(now), origin, expect=digest(now), holds=now)
-                except ChangedMeanwhile:
+                except ChangedMeanwhileError:
                     continue  # another process was quicker
-        raise PathProblem(
+        raise PathError(
             "busy", phrase("`{place}` was not edited, because another program keeps changing it.", place=place)
         )
 
@@ -354,7 +354,7 @@ class History:
             # The plan of many files is no longer fresh when the last of them has its turn.
             if (position or many) and change.covered and not self._files.is_at(change, Side.BEFORE):
                 place = self._files.place(change.path)
-                raise ChangedMeanwhile(place, self._files.look(place))
+                raise ChangedMeanwhileError(place, self._files.look(place))
             self._files.put(
                 change,
                 Side.AFTER,
@@ -409,7 +409,7 @@ class History:
                     for change in (*by_safety(git), *group.changes):
                         before = held.is_as_before if change.repository else self._is_as_before
                         if not before(change):
-                            raise NotAsBefore(one_line(self.show(change.path)))
+                            raise NotAsBeforeError(one_line(self.show(change.path)))
                         self._files.put(change, Side.AFTER, lambda _, change=change: content(change, Side.AFTER))
                     self._require_record(group, at_hand)
                     if git:
@@ -443,7 +443,7 @@ class History:
             with content(change, side) as file:
                 data = file.read(self._store.caps.file + 1)
             if len(data) <= self._store.caps.file and digest(data) != state.content:
-                raise NotAsBefore(one_line(self.show(change.path)))
+                raise NotAsBeforeError(one_line(self.show(change.path)))
             needed.add(state.content)
             at_hand.add(state.content, data)
             last = durable and side is Side.BEFORE
@@ -570,7 +570,13 @@ class History:
             journal.mark(group, under_way, durable=True)
             begun[group.number] = PutBack()
             changes = [one for one in group.changes if one.covered]
-            at_hand = self._at_hand(changes)
+            # What the group needs to be brought to either end, as much as fits.
+            at_hand = ContentsAtHand()
+            for name in (state.content for one in changes for state in (one.before, one.after) if state):
+                if name and name not in at_hand and at_hand.left:
+                    with suppress(ContentLost):  # reported when it is needed
+                        at_hand.add(name, self._store.contents.get(name))
+
             content = partial(self._store.contents.get, at_hand=at_hand)
             try:
                 with synced_together() if len(changes) > _MANY else nullcontext():
@@ -578,9 +584,9 @@ class History:
                         self._files.put(change, side, content)
                     if side is Side.BEFORE:
                         begun[group.number] = self._recovery.put_back(group)
-            except (PathProblem, ContentLost, OSError) as error:
+            except (PathError, ContentLost, OSError) as error:
                 self._recovery.return_to(group, side.opposite, at_hand)
-                text = error.message if isinstance(error, PathProblem) else str(error)
+                text = error.message if isinstance(error, PathError) else str(error)
                 return Refusal(group, (Conflict(Why.FAILED, str(group), text),))
             if not self._store.is_current():
                 self._store.note(f"The history of changes was removed meanwhile: change {group.number} is off record.")
@@ -588,22 +594,13 @@ class History:
             journal.mark(group, over)
             return journal.group(group.number)
 
-    def _at_hand(self, changes: Sequence[Change]) -> ContentsAtHand:
-        """What a group needs to be brought to either end, as much as fits."""
-        at_hand = ContentsAtHand()
-        for name in (state.content for one in changes for state in (one.before, one.after) if state):
-            if name and name not in at_hand and at_hand.left:
-                with suppress(ContentLost):  # whoever needs it is told then
-                    at_hand.add(name, self._store.contents.get(name))
-        return at_hand
-
     # Looking
 
     def recent(self, limit: int = 50, *, path: Path | None = None, session: str | None = None) -> list[Group]:
         """The newest groups first; with `path`, those of one file or of all below a folder."""
         try:
             self.shell_changes.settle()
-        except PathProblem as problem:  # the list is shown all the same, and what it lacks is said
+        except PathError as problem:  # the list is shown all the same, and what it lacks is said
             self._store.note(problem.message)
 
         def find() -> list[Group]:
@@ -627,7 +624,7 @@ class History:
 
         parts = again_if_broken(compare)
         if not parts:
-            raise PathProblem(
+            raise PathError(
                 "missing",
                 phrase("There is no change {n} in the history.", n=first)
                 if last is None
@@ -657,7 +654,7 @@ class History:
                     for one in changes
                 ]
                 group = again_if_broken(partial(self._record, noted, made))
-            except PathProblem as problem:
+            except PathError as problem:
                 self._store.note(f"{_counted(changes)} changed but not on record, and cannot be undone: {problem}")
                 return made.group
             if lost := group.uncovered[len(made.group.uncovered) :]:

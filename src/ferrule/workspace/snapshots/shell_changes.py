@@ -1,4 +1,4 @@
-"""What shell commands do to the files of a workspace, so that each can be undone, whoever else works there.
+"""What shell commands do to the files of a workspace, so that each can be undone, whatever else works there.
 
 A command that changes the workspace directly is known in the journal from its begin to its end. What it changed is the
 difference between two looks, less what the history itself did meanwhile. Before the history changes a path, what such a
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ferrule.core.phrases import phrase
 from ferrule.records.reserve import free_bytes, is_full
 from ferrule.workspace.names import one_line
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Change, Group, Operation, Origin, Running, Side, Watch
 from ferrule.workspace.snapshots.content_store import ContentLost
 from ferrule.workspace.snapshots.git_record import kept_of_git, uncovered_in_git
@@ -26,7 +26,7 @@ from ferrule.workspace.snapshots.snapshot_store import again_if_broken
 from ferrule.workspace.snapshots.tree_store import TreeDamaged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ferrule.workspace.paths import Paths
     from ferrule.workspace.snapshots.journal import Journal
@@ -112,15 +112,15 @@ class ShellChanges:
     def settle(self) -> None:
         """Take up what a command changed whose program could not do so: it was killed, or the disk was full.
 
-        Raises `PathProblem` where that cannot be now: what the history lists is then not what was changed last.
+        Raises `PathError` where that cannot be now: what the history lists is then not what was changed last.
         """
         waiting = [one for one in again_if_broken(self._all) if not self._is_under_way(one)]
         if not waiting:
             return
         try:
             self._look()
-        except (PathProblem, OSError) as problem:
-            raise PathProblem(
+        except (PathError, OSError) as problem:
+            raise PathError(
                 "waiting",
                 phrase(
                     "What the call `{call}` changed is not in the history yet, because {why}.",
@@ -181,12 +181,8 @@ class ShellChanges:
         """A file that is there where a command is over and the journal, on a full disk, cannot say so."""
         return self._place / f"over-{command.number}-{command.process.replace(':', '-')}"
 
-    def _mark_over(self, number: int, origin: Origin) -> None:
-        with suppress(OSError):  # then it counts as under way until its process has ended
-            self._over_mark(Running(number, _this_process(), origin, Watch.WATCHED)).touch(mode=0o600)
-
     def _owners(self, journal: Journal, ended: int = 0) -> list[Running]:
-        """Whose doing a change is that nobody accounts for: that of the first; that of the others too, perhaps."""
+        """The commands that may have made an unexplained change, the most likely one first."""
         watched = [one for one in journal.commands() if one.watch is Watch.WATCHED]
         return sorted(watched, key=lambda one: (one.number != ended, self._is_under_way(one), one.number))
 
@@ -200,10 +196,21 @@ class ShellChanges:
             del _UNDER_WAY[self._folder, number]  # should the look fail, the next one takes it up
         try:
             recorded = self._look(ended=number)
-        except (PathProblem, OSError) as problem:
+        except (PathError, OSError) as problem:
             if over:
-                self._mark_over(number, origin)
-            return self._not_yet(problem)
+                with suppress(OSError):  # then it counts as under way until its process has ended
+                    self._over_mark(Running(number, _this_process(), origin, Watch.WATCHED)).touch(mode=0o600)
+            changed = self._tree.changed_since()
+            said = [
+                f"{verb} {_some(sorted(self._paths.show(Path(path)) for path, one in changed.items() if one is done))}"
+                for done, verb in _DONE.items()
+                if done in changed.values()
+            ]
+            return RecordedChanges(
+                note=f"It {'; '.join(said) or 'may have changed files'}. That is not in the history yet, because "
+                f"{self._why(problem)}. It will be added once that is fixed; until then undo refuses.",
+                waiting=len(changed),
+            )
         untold, self._untold = self._untold, ""
         return recorded if recorded.note == _LOST else replace(recorded, note=f"{recorded.note} {untold}".strip())
 
@@ -236,23 +243,6 @@ class ShellChanges:
         again_if_broken(work)
         return look()
 
-    def _not_yet(self, problem: Exception) -> RecordedChanges:
-        """What a command changed, where that could not be put in the history."""
-        changed = self._tree.changed_since()
-        said = [
-            f"{verb} {self._named([path for path, one in changed.items() if one is operation])}"
-            for operation, verb in _DONE.items()
-            if operation in changed.values()
-        ]
-        return RecordedChanges(
-            note=f"It {'; '.join(said) or 'may have changed files'}. That is not in the history yet, because "
-            f"{self._why(problem)}. It will be added once that is fixed; until then undo refuses.",
-            waiting=len(changed),
-        )
-
-    def _named(self, paths: Sequence[str]) -> str:
-        return _some(sorted(self._paths.show(Path(one)) for one in paths))
-
     def _why(self, problem: Exception) -> str:
         if is_full(problem, self._place):
             return phrase("the disk is full")
@@ -278,7 +268,7 @@ class ShellChanges:
             return RecordedChanges(group, self._note_on(commands.get(ended), look, group) if ended else "")
 
     def _compare(self, journal: Journal, look: Look, ended: int) -> Group | None:
-        """Put in the list what nobody accounts for, and go on from this look."""
+        """Record unexplained changes, and make this look the new baseline."""
         owners = self._owners(journal, ended)
         position = self._known_since(journal) if owners else self._tree.position()
         transitions = journal.transitions(position or 0)
@@ -344,34 +334,29 @@ class ShellChanges:
             return _UNSEEN
         if ended.watch is Watch.LOST:
             return _LOST
-        return " ".join(filter(None, (_uncovered(group, look.no_room, self._paths), _shared(group))))
-
-
-def _uncovered(group: Group | None, no_room: Collection[str], paths: Paths) -> str:
-    if group is None:
-        return ""
-    said = [f"{one}." for one in uncovered_in_git(group, paths.show)]
-    crowded = [paths.show(one.path) for one in group.uncovered if str(one.path) in no_room]
-    others = [paths.show(one.path) for one in group.uncovered if str(one.path) not in no_room]
-    said += [f"Undo does not cover {_some(crowded)}: the disk is full."] if crowded else []
-    if others:
-        said.append(f"Undo does not cover {_some(others)}: too large to keep, or in a folder the history leaves out.")
-    return " ".join(said)
+        if group is None:
+            return ""
+        show = self._paths.show
+        said = [f"{one}." for one in uncovered_in_git(group, show)]
+        crowded = [show(one.path) for one in group.uncovered if str(one.path) in look.no_room]
+        others = [show(one.path) for one in group.uncovered if str(one.path) not in look.no_room]
+        if crowded:
+            said.append(f"Undo does not cover {_some(crowded)}: the disk is full.")
+        if others:
+            why = "too large to keep, or in a folder the history leaves out"
+            said.append(f"Undo does not cover {_some(others)}: {why}.")
+        if group.others:
+            calls = ", ".join(f"`{one_line(one.call)}`" for one in group.others)
+            said.append(
+                f"Another command ran at the same time ({calls}) and may have made some of its changes; "
+                "undo reverts all of them."
+            )
+        return " ".join(said)
 
 
 def _some(names: Sequence[str]) -> str:
     shown = ", ".join(f"`{one_line(name)}`" for name in names[:_MOST_NAMED])
     return shown + (f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else "")
-
-
-def _shared(group: Group | None) -> str:
-    if group is None or not group.others:
-        return ""
-    calls = ", ".join(f"`{one_line(one.call)}`" for one in group.others)
-    return (
-        f"Another command ran at the same time ({calls}) and may have made some of its changes; "
-        "undo reverts all of them."
-    )
 
 
 def _this_process() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import shutil
@@ -14,11 +13,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from ferrule.core.files import lock, unlock
 from ferrule.core.phrases import phrase
 from ferrule.pipeline.threads import seen_through
 from ferrule.records.reserve import RESERVE, Reserve, is_full
 from ferrule.workspace.data_folder import data_folder
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Change, Group, Node, Operation, Phase, Side
 from ferrule.workspace.snapshots.content_store import (
     SHARDS,
@@ -79,7 +79,7 @@ class StoreLock:
             try:
                 yield opened
             finally:
-                fcntl.flock(opened, fcntl.LOCK_UN)
+                unlock(opened)
         finally:
             self._threads.release()
 
@@ -105,7 +105,8 @@ class StoreLock:
         while True:
             if self._opened is None:
                 self._opened = self._open()
-            self._wait(self._opened, deadline)
+            if not lock(self._opened, deadline - time.monotonic()):
+                raise self._busy()
             if self.is_current():
                 return self._opened
             self._drop()
@@ -125,21 +126,8 @@ class StoreLock:
             os.close(self._opened)
             self._opened = None
 
-    def _wait(self, opened: int, deadline: float) -> None:
-        pause = 0.0005
-        while True:
-            try:
-                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise self._busy() from None
-                time.sleep(pause)
-                pause = min(pause * 1.5, 0.01)
-            else:
-                return
-
-    def _busy(self) -> PathProblem:
-        return PathProblem(
+    def _busy(self) -> PathError:
+        return PathError(
             "busy",
             phrase(
                 "The history of changes has been in use by another program for {seconds} seconds, "
@@ -268,8 +256,10 @@ class SnapshotStore:
         if known is not None and self.contents.has(name, known, durable=durable):
             return True
         packed = pack(data)
-        if not self._make_room(room(len(packed)) + pending.room, keep):
-            return False
+        needed = room(len(packed)) + pending.room
+        while self.journal.totals()[0] + self._reserve.held + needed + _MARGIN > self.caps.total:
+            if not self._drop_oldest(keep):
+                return False
         self.contents.put(name, packed, durable=durable)
         pending.add(name, len(packed))
         return True
@@ -318,21 +308,18 @@ class SnapshotStore:
         """
         with suppress(OSError, Broken):  # the change itself is made; what could not be removed goes another time
             self.require_current()
-            self._forget_what_is_over(newest)
+            now = time.time()
+            for _ in range(_AGED_AT_ONCE):
+                oldest = self.journal.oldest()
+                if oldest is None or oldest.number == newest:
+                    break
+                too_many = self.journal.totals()[1] > self.caps.changes
+                if not too_many and oldest.time >= now - self.caps.age:
+                    break
+                self._drop_oldest(())
             if self._turns % _SWEEP_EVERY == 0:
                 self._sweep(self.contents.shard(secrets.randbelow(SHARDS)))
             self._turns += 1
-
-    def _forget_what_is_over(self, newest: int) -> None:
-        now = time.time()
-        for _ in range(_AGED_AT_ONCE):
-            oldest = self.journal.oldest()
-            if oldest is None or oldest.number == newest:
-                break
-            too_many = self.journal.totals()[1] > self.caps.changes
-            if not too_many and oldest.time >= now - self.caps.age:
-                break
-            self._drop_oldest(())
 
     def forget(self, group: Group, changes: Iterable[Change], keep: Collection[str] = ()) -> None:
         """Drop changes of a group, and the contents that nobody needs any more."""
@@ -355,12 +342,6 @@ class SnapshotStore:
     def journal(self) -> Journal:
         assert self._journal is not None  # noqa: S101 - only used inside the lock
         return self._journal
-
-    def _make_room(self, needed: int, keep: Collection[str]) -> bool:
-        while self.journal.totals()[0] + self._reserve.held + needed + _MARGIN > self.caps.total:
-            if not self._drop_oldest(keep):
-                return False
-        return True
 
     def _drop_oldest(self, keep: Collection[str]) -> bool:
         oldest = self.journal.oldest()
@@ -446,10 +427,10 @@ def _is_damage(error: sqlite3.DatabaseError) -> bool:
     return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
-def unusable(error: Exception) -> PathProblem:
+def unusable(error: Exception) -> PathError:
     """Why nothing can be changed: the store does not work."""
     why = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-    return PathProblem(
+    return PathError(
         "history",
         phrase("The history of changes cannot be kept: {why}. Without it no file is changed.", why=why.lower()),
         suggestion=phrase("The user can free disk space, or make the history's folder writable."),
@@ -557,7 +538,7 @@ class Recovery:
             return not self._files.got_there(change)
         try:
             done = self._files.finish(change, side, partial(self._store.contents.get, at_hand=at_hand))
-        except (PathProblem, ContentLost, OSError):
+        except (PathError, ContentLost, OSError):
             return False
         return done or self._is_past(group, change, side)
 

@@ -12,6 +12,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from ferrule.core.shown_text import cut_counted, one_line, quoted
 from ferrule.workspace.texts.text import lines_of
 
 if TYPE_CHECKING:
@@ -241,7 +242,7 @@ def diff_file(
         return FileDiff()
     part = differing(before.text if before else "", after.text if after else "", context)
     changes = line_changes(part.old, part.new)
-    shown = name if name.isprintable() else repr(name)
+    shown = name if one_line(name) == name else quoted(name)
     head = [
         *_attributes(before, after),
         f"--- a/{shown}" if before else "--- /dev/null",
@@ -249,7 +250,8 @@ def diff_file(
     ]
     body: list[str] = []
     left_out = 0
-    marked = _endings_matter(before, after)
+    used = {text.newline for text in (before, after) if text and text.newline}
+    marked = len(used) > 1 or "mixed" in used
     for hunk in _hunks(changes, context):
         for line in _hunk_lines(hunk, part, marked=marked, context=context):
             if len(body) < most_lines:
@@ -278,11 +280,6 @@ def _attributes(before: Text | None, after: Text | None) -> Iterator[str]:
 
 def _encoding(text: Text) -> str:
     return f"{text.encoding} with byte order mark" if text.bom else text.encoding
-
-
-def _endings_matter(before: Text | None, after: Text | None) -> bool:
-    used = {text.newline for text in (before, after) if text and text.newline}
-    return len(used) > 1 or "mixed" in used
 
 
 def _hunks(changes: Sequence[LineChange], context: int) -> Iterator[list[LineChange]]:
@@ -326,8 +323,7 @@ def _show(sign: str, lines: Sequence[str], *, marked: bool) -> Iterator[str]:
     for line in lines:
         content = line.rstrip("\r\n")
         ending = line[len(content) :]
-        if len(content) > _LONGEST_LINE:
-            content = f"{content[:_LONGEST_LINE]}… ({len(content) - _LONGEST_LINE:,} more characters)"
+        content = cut_counted(content, _LONGEST_LINE)
         mark = {"\r\n": "␍␊", "\r": "␍"}.get(ending, "") if marked else ""
         yield f"{sign}{content}{mark}"
         if not ending:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.texts.encodings import likely
 from ferrule.workspace.texts.text import decode, lines_of
 
@@ -216,7 +216,7 @@ _indexes = LineIndexes()
 class Page:
     """Lines of a file, without their endings.
 
-    `first` is the number of the first one, from 1. `total` is None while nobody has counted to the end. `cut` has the
+    `first` is the number of the first one, from 1. `total` is None while they are not all counted. `cut` has the
     lines that were too long to show whole, by number, and how many bytes each has.
     """
 
@@ -244,7 +244,7 @@ def read_lines(
         if all(decode(head[: _HEAD - less]) is None for less in (0, 2)):
             return None
         if size > WHOLE_IF_WIDE:
-            raise PathProblem(
+            raise PathError(
                 "too_large",
                 phrase(
                     "The file is in UTF-16 or UTF-32 and has {size} bytes; pages of such files are "
@@ -255,7 +255,8 @@ def read_lines(
                 suggestion=phrase("Convert it to UTF-8 first, with `iconv` for example."),
             )
         return _from_whole(_read(descriptor, size), offset, limit, longest)
-    encoding = _encoding(head)
+    # What a file is written in, to judge by its first lines; None when it is binary.
+    encoding = "utf-8" if _starts_like_utf8(head) else next(likely(head), None)
     if encoding is None:
         return None
     for _ in range(_MOST_TRIES):
@@ -264,7 +265,7 @@ def read_lines(
                 return _from_index(descriptor, index, offset, limit, longest, encoding)
         except FileChanged:
             continue
-    raise PathProblem(
+    raise PathError(
         "changed", phrase("The file keeps changing while it is read."), suggestion=phrase("Try again in a moment.")
     )
 
@@ -333,11 +334,6 @@ def _lines_at(
             lines.append((bare[:enough], len(bare)))
             start += len(line)
     return lines, start
-
-
-def _encoding(head: bytes) -> str | None:
-    """What a file is written in, to judge by its first lines; None when it is binary."""
-    return "utf-8" if _starts_like_utf8(head) else next(likely(head), None)
 
 
 def _encoding_of_page(raw: list[bytes], encoding: str) -> str:
