@@ -285,19 +285,15 @@ def test_redacting_twice_is_redacting_once(parts: list[str]) -> None:
     "piece",
     ["a", "a=b ", "-----BEGIN ", "-----BEGIN PRIVATE KEY-----", "://", "://a:", "eyJaaaaaa.", '"token": "',
      '"token": [', "password:", "password ", "sk-", "--", "-u a:", "key", "\\", "token=\\\"", "bearer ",
-     "AKIA", "token   ", "Cookie: ", "mysql ", "login -u x ", "curl -u ", "7z ", "config set a ", "echo a | "],
+     "AKIA", "token   ", "Cookie: ", "mysql ", "login -u x ", "curl -u ", "7z ", "config set a ", "echo a | ",
+     "7z -p", "7z -p ", "7z -p'", "login -p "],
 )  # fmt: skip
 def test_time_grows_with_length_and_no_faster(piece: str) -> None:
     """No pattern may be made to run for ever by what a model sends."""
-
-    def seconds(length: int) -> float:
-        text = piece * (length // len(piece))
-        start = time.process_time()
-        redact_text(text)
-        return time.process_time() - start
-
-    # Five times the length takes five times as long; 25 times where a pattern starts again at every character.
-    assert seconds(250_000) < 12 * min(seconds(50_000) for _ in range(3)) + 0.1
+    text = piece * (400_000 // len(piece))
+    start = time.process_time()
+    redact_text(text)
+    assert time.process_time() - start < 2.0
 
 
 def test_importing_it_compiles_next_to_nothing() -> None:

@@ -80,28 +80,31 @@ _TOKENS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("SG.",), r"SG\.[A-Za-z0-9_\-]{16,}+\.[A-Za-z0-9_\-]{16,}+"),
     (("eyJ",), r"eyJ[A-Za-z0-9_\-]{6,}+\.[A-Za-z0-9_\-]{4,}+(?:\.[A-Za-z0-9_\-]*+)?"),
 )
-# Programs that are given a password where nothing but the program's name says so: the words before the value, with at
-# most a few others between.
 _GIVEN = r"(?!\[redacted\])(?:'[^']*+'?|\"[^\"]*+\"?|[^\s'\";&|]++)"
-_BETWEEN = r"(?:\s[^\n;&|]{0,150}?)?"
 _PRINTED = r"((?:echo|printf)\s+(?:-n\s+)?"
-_OF_PROGRAMS: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("mysql", "mariadb"), rf"(?:mysql|mariadb)[\w-]{{0,20}}+{_BETWEEN}\s-p"),
-    (("7z",), rf"7z\w?{_BETWEEN}\s-p"),
-    (("login",), rf"login{_BETWEEN}\s-p[ =]{{0,2}}(?![\s-])"),
-    (("sshpass", "twine"), rf"(?:sshpass|twine){_BETWEEN}\s-p[ =]{{0,2}}(?![\s-])"),
-    (("mongo",), rf"mongo\w{{0,10}}+{_BETWEEN}\s-p[ =]{{0,2}}(?![\s-])"),
-    (("zip",), rf"(?:un)?zip{_BETWEEN}\s-P\s{{0,2}}(?![\s-])"),
-    (("redis-cli",), rf"redis-cli{_BETWEEN}\s-a\s{{0,2}}(?![\s-])"),
-    (("ldap",), rf"ldap\w{{1,10}}+{_BETWEEN}\s-w\s{{0,2}}(?![\s-])"),
-    (("smbclient", "rpcclient"), rf"(?:smb|rpc)client{_BETWEEN}\s-U\s{{0,2}}[^\s%]{{1,128}}+%"),
-    (("curl",), rf"curl{_BETWEEN}\s-b\s{{0,2}}(?![\s-])"),
+# Words after which a password stands.
+_BEFORE_PASSWORD: tuple[tuple[tuple[str, ...], str], ...] = (
     (("htpasswd",), r"htpasswd\s+-\w*b\w*\s+\S{1,256}+\s+\S{1,128}+\s+"),
     (("vault",), r"vault\s+login\s+(?!-)"),
-    (("secret",), rf"secrets?\s+set{_BETWEEN}\s(?:-b|--body|--value)[ =]{{1,2}}"),
     (("from-literal",), r"--from-literal[ =][^\s=]{1,128}+="),
     (("pass:",), r"pass:(?=\S)"),
 )
+# Programs that are given a password after a flag that means something else to other programs: the program, the flag.
+_OF_PROGRAMS: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    (("mysql", "mariadb"), r"(?:mysql|mariadb)[\w-]{0,20}+", r"-p"),
+    (("7z",), r"7z\w?", r"-p"),
+    (("login",), r"login", r"-p[ =]{0,2}(?![\s-])"),
+    (("sshpass", "twine"), r"(?:sshpass|twine)", r"-p[ =]{0,2}(?![\s-])"),
+    (("mongo",), r"mongo\w{0,10}+", r"-p[ =]{0,2}(?![\s-])"),
+    (("zip",), r"(?:un)?zip", r"-P\s{0,2}(?![\s-])"),
+    (("redis-cli",), r"redis-cli", r"-a\s{0,2}(?![\s-])"),
+    (("ldap",), r"ldap\w{1,10}+", r"-w\s{0,2}(?![\s-])"),
+    (("smbclient", "rpcclient"), r"(?:smb|rpc)client", r"-U\s{0,2}[^\s%]{1,128}+%"),
+    (("curl",), r"curl", r"-b\s{0,2}(?![\s-])"),
+    (("secret",), r"secrets?\s+set", r"(?:-b|--body|--value)[ =]{1,2}"),
+)
+_MOST_BETWEEN = 151
+"""Characters between a program and its flag."""
 _SHAPES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     # Not `\b`: in Chinese no space comes before a token, and what comes is a letter to `\b`.
     *((hints, f"(?<![A-Za-z0-9])(?:{pattern})", REDACTED) for hints, pattern in _TOKENS),
@@ -128,7 +131,7 @@ _SHAPES: tuple[tuple[tuple[str, ...], str, str], ...] = (
         rf"{_PRINTED}){_GIVEN}(?=\s{{0,4}}\|[^\n|]{{0,200}}?(?:-stdin|--with-token|passphrase-fd|sudo\s-S))",
         rf"\1{REDACTED}",
     ),
-    *((hints, rf"(?<![\w.-])({before}){_GIVEN}", rf"\1{REDACTED}") for hints, before in _OF_PROGRAMS),
+    *((hints, rf"(?<![\w.-])({before}){_GIVEN}", rf"\1{REDACTED}") for hints, before in _BEFORE_PASSWORD),
     (
         ("-u", "--user"),
         r"(?<!\S)((?:-u|--user)[ =]{0,3}[\"']?[^\s:\"'\[]{1,128}+:)(?!\[redacted\])[^\s\"']{1,512}+",
@@ -143,9 +146,12 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
+_SHAPE_HINTS = tuple(hint for shape in (*_SHAPES, *_OF_PROGRAMS) for hint in shape[0])
+
+
 @lru_cache(maxsize=1)
 def _any_hint() -> re.Pattern[str]:
-    return re.compile("|".join(re.escape(hint) for hints, _, _ in _SHAPES for hint in hints))
+    return re.compile("|".join(map(re.escape, _SHAPE_HINTS)))
 
 
 def _redact_shapes(text: str) -> str:
@@ -155,12 +161,31 @@ def _redact_shapes(text: str) -> str:
     for hints, pattern, replacement in _SHAPES:
         for hint in hints:
             if hint in text:
-                shape = _compiled(pattern)
-                # Again until nothing is left: of two passwords of one program the first match takes the first alone.
-                while (redacted := shape.sub(replacement, text)) != text:
-                    text = redacted
+                text = _compiled(pattern).sub(replacement, text)
+                break
+    for hints, program, flag in _OF_PROGRAMS:
+        for hint in hints:
+            if hint in text:
+                text = _redact_given(
+                    text, _compiled(rf"(?<![\w.-])(?P<program>{program})(?=\s)|\s(?P<flag>{flag})|[\n;&|]")
+                )
                 break
     return text
+
+
+def _redact_given(text: str, part: re.Pattern[str]) -> str:
+    """Take out what each flag of a program is given. The text is looked at once, however often the program is named."""
+    out, copied, position, reach = list[str](), 0, 0, -1
+    while found := part.search(text, position):
+        position = found.end()
+        if found["program"] is not None:
+            reach = position + _MOST_BETWEEN
+        elif found["flag"] is None:
+            reach = -1
+        elif found.start() <= reach and (given := _compiled(_GIVEN).match(text, position)):
+            out += (text[copied:position], REDACTED)
+            copied = position = given.end()
+    return "".join((*out, text[copied:])) if out else text
 
 
 # Names in text: `"password": "…"`, `password=…`, `--token …`, `Authorization: …`, also when JSON is broken.
@@ -206,7 +231,7 @@ _WORD_HINTS = (
 
 
 def _has_shape_hint(text: str) -> bool:
-    return any(hint in text for hints, _, _ in _SHAPES for hint in hints)
+    return any(hint in text for hint in _SHAPE_HINTS)
 
 
 def redact_text(text: str) -> str:
