@@ -14,8 +14,6 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.mcp_client.bounds import START_SECONDS
-from ferrule.process.arguments import wrong_text, wrong_variable
-from ferrule.process.references import Template
 from ferrule.workspace.confined import read_given
 
 if TYPE_CHECKING:
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ferrule.core.elicitation import Elicitor
+    from ferrule.process.references import Template
 
 
 HANDSHAKE = "2025-11-25"
@@ -53,7 +52,7 @@ class ServerConfig:
 
     name: str
     command: tuple[str | Template, ...] = ()
-    env: Mapping[str, str | Template] = field(default_factory=dict[str, str | Template])
+    env: Mapping[str, str | Template] = field(default_factory=dict[str, "str | Template"])
     folder: str | Template = ""
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -74,6 +73,8 @@ class ServerConfig:
     """For a program that is not trusted with all that the user can reach, as a plugin."""
 
     def __post_init__(self) -> None:
+        from ferrule.process.arguments import wrong_text, wrong_variable
+
         if not self.name.strip():
             raise ConfigProblem("a server needs a name")
         if bool(self.command) == bool(self.url):
