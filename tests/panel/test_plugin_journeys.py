@@ -108,23 +108,29 @@ async def test_from_a_search_to_a_used_tool_and_out_again(tmp_path: Path, langua
         assert me.faults == []
 
 
-def hostile(folder: Path) -> Path:
+def hostile(folder: Path, name: str = "nasty", *needs: str) -> Path:
     """A plugin with a script in all that it says of itself."""
     said = json.dumps(ALL[:1_900])
     tools = ", ".join(f'{{ name = {json.dumps(one[:200])}, kind = "readonly", summary = {said} }}' for one in PAYLOADS)
     lines = [
-        "[tool.ferrule.plugin]", 'name = "nasty"', 'version = "1.0"', f"publisher = {said}", f"summary = {said}",
-        'entry = "nasty"', f"tools = [{tools}]", "[tool.ferrule.plugin.needs]",
-        f"folders = {json.dumps(PAYLOADS)}",
+        "[tool.ferrule.plugin]", f'name = "{name}"', 'version = "1.0"', f"publisher = {said}", f"summary = {said}",
+        f'entry = "{name}"', f"tools = [{tools}]", "[tool.ferrule.plugin.needs]",
+        f"folders = {json.dumps(PAYLOADS)}", *needs,
         "[tool.ferrule.plugin.settings.colour]", f"summary = {said}", f"default = {json.dumps(PAYLOADS[10])}",
     ]  # fmt: skip
-    return make_wheel(folder, "nasty", COUNT, project="\n".join(lines) + "\n")
+    return make_wheel(folder, name, COUNT, project="\n".join(lines) + "\n")
+
+
+def rude(folder: Path) -> Path:
+    return hostile(folder, "rude")
 
 
 async def test_a_script_in_what_a_plugin_says_never_runs(tmp_path: Path) -> None:
     async with (
-        market_with(tmp_path, hostile, wordy) as market, shown(tmp_path, tools=None) as service, chromium() as browser,
-    ):  # fmt: skip
+        market_with(tmp_path, hostile, rude, wordy) as market,
+        shown(tmp_path, tools=None) as service,
+        chromium() as browser,
+    ):
         me = await visitor(browser, service.url)
         await me.sign_in(service.key)
 
@@ -164,3 +170,11 @@ async def test_a_script_in_what_a_plugin_says_never_runs(tmp_path: Path) -> None
         await me.page.click("#agree")
         await me.page.wait_for_selector(".diff")
         await harmless("difference")
+        # The name of a program has no place for a script, so a wheel with such names is refused, and the page says why.
+        forged = hostile(tmp_path / "forged", "rude", f"programs = {json.dumps(PAYLOADS)}")
+        market.put_unchecked(forged, "rude")
+        await me.open("/plugins?q=rude")
+        await me.page.click("#offers button")
+        await me.page.wait_for_selector("[role=alert]")
+        assert "programs" in await me.page.inner_text("[role=alert]")
+        await harmless("programs")
