@@ -329,7 +329,8 @@ class Bench:
         if not (self.history / file).exists():
             return set()
         with closing(sqlite3.connect(f"file:{self.history / file}?mode=ro", uri=True)) as database:
-            return {row[0] for row in database.execute(query)}
+            made = database.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()[0]
+            return {row[0] for row in database.execute(query)} if made else set()
 
     # The end
 
