@@ -25,7 +25,7 @@ from ferrule import (
     ToolError,
     tool,
 )
-from ferrule.core.context import ANYONE, Cancellation, SandboxChoice, limit_time
+from ferrule.core.context import ANYONE, Cancellation, SandboxChoice
 
 
 class Model:
@@ -136,28 +136,6 @@ def test_a_session_has_its_workspace_and_the_folders_added_to_it(tmp_path: Path)
     assert Session(workspace=tmp_path).folders == (tmp_path,)
     session = Session(workspace=tmp_path, environment=Environment(roots=["/a", Path("/b")]))
     assert session.folders == (tmp_path, Path("/a"), Path("/b"))
-
-
-def test_a_clock_stands_still_while_the_person_is_asked_however_often() -> None:
-    heard: list[str] = []
-
-    class Clock:
-        def pause(self) -> None:
-            heard.append("pause")
-
-        def resume(self) -> None:
-            heard.append("resume")
-
-    context = ToolContext(Session(), "c", "t")
-    limit_time(context, Clock())
-    with context.asking_person(), context.asking_person():
-        assert heard == ["pause"]
-    assert heard == ["pause", "resume"]
-    late = ToolContext(Session(), "c", "t")
-    with late.asking_person():
-        limit_time(late, Clock())
-        assert heard[2:] == ["pause"]
-    assert heard[2:] == ["pause", "resume"]
 
 
 @pytest.mark.parametrize(

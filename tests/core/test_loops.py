@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 
@@ -148,3 +149,39 @@ def test_what_is_posted_to_a_closed_loop_is_dropped() -> None:
     loop = asyncio.new_event_loop()
     loop.close()
     LoopInbox(loop).post(print, "nobody hears this")
+
+
+async def test_the_loops_thread_may_wait_for_what_is_posted() -> None:
+    inbox, called = LoopInbox(asyncio.get_running_loop()), list[str]()
+    thread = threading.Thread(target=inbox.post, args=(called.append, "here"))
+    thread.start()
+    while not called:
+        inbox.wait(20)
+    assert called == ["here"]
+    inbox.wait(0.001)  # nothing comes
+    inbox.post(called.append, "later")
+    await asyncio.sleep(0)
+    assert called == ["here", "later"]
+
+
+async def test_what_is_posted_just_as_the_wait_ends_is_called_exactly_once() -> None:
+    """The race between a post and the end of the wait for it, many times over."""
+    inbox, called = LoopInbox(asyncio.get_running_loop()), list[int]()
+    go_on = threading.Semaphore(0)
+
+    def post() -> None:
+        for turn in range(400):
+            go_on.acquire()
+            time.sleep((turn % 5) * 0.0001)
+            inbox.post(called.append, turn)
+
+    thread = threading.Thread(target=post)
+    thread.start()
+    for turn in range(400):
+        go_on.release()
+        inbox.wait((turn % 7) * 0.0001)
+        async with asyncio.timeout(20):
+            while len(called) <= turn:
+                await asyncio.sleep(0.0001)
+    thread.join()
+    assert called == list(range(400))

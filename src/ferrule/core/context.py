@@ -290,21 +290,12 @@ class CallPort(Protocol):
     ) -> ToolResult: ...
 
 
-class CallClock(Protocol):
-    """What counts the time that a call may take."""
-
-    def pause(self) -> None: ...
-
-    def resume(self) -> None: ...
-
-
 class ToolContext:
     """Annotate a parameter with this type and Ferrule passes it in; it never shows in the schema."""
 
     __slots__ = (
         "_approve",
         "_asked_at",
-        "_clock",
         "_emit",
         "_loop",
         "_parent",
@@ -347,7 +338,6 @@ class ToolContext:
         self._port = port
         self._loop = loop
         self._parent = parent
-        self._clock: CallClock | None = None
         self._pauses = 0
         self._asked_at = self._waited = 0.0
 
@@ -417,8 +407,6 @@ class ToolContext:
         self._pauses += 1
         if self._pauses == 1:
             self._asked_at = perf_counter()
-            if self._clock is not None:
-                self._clock.pause()
         try:
             with self._parent.asking_person() if self._parent is not None else nullcontext():
                 yield
@@ -426,8 +414,6 @@ class ToolContext:
             self._pauses -= 1
             if self._pauses == 0:
                 self._waited += perf_counter() - self._asked_at
-                if self._clock is not None:
-                    self._clock.resume()
 
     @property
     def waited(self) -> float:
@@ -479,13 +465,6 @@ class ToolContext:
         if self._port is None:
             raise ToolError(phrase("This context has no runtime, so it cannot call other tools."))
         return self._port
-
-
-def limit_time(context: ToolContext, clock: CallClock) -> None:
-    """Have this clock stand still whenever the call asks the person; they may be asked already."""
-    context._clock = clock  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - for the pipeline, not for tools
-    if context._pauses:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        clock.pause()
 
 
 def try_first(context: ToolContext, approve: Callable[[Effects], Coroutine[Any, Any, Approval]]) -> None:

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -151,7 +152,7 @@ if sys.version_info >= (3, 12):
 
 else:
     from asyncio import tasks
-    from contextvars import copy_context
+    from contextvars import Context, copy_context
 
     _current: dict[Any, Any] = tasks._current_tasks  # noqa: SLF001
 
@@ -210,6 +211,9 @@ else:
                     _current[loop] = outer
             if not self.done():
                 tasks._register_task(self)  # noqa: SLF001
+
+        def get_context(self) -> Context:
+            return self._context
 
         def __del__(self) -> None:
             if self._state != "FINISHED" or self._exception is not None:
@@ -295,14 +299,39 @@ class LoopInbox:
         self.timers = LateTimers()
         self._posted: deque[tuple[Callable[..., object], Any]] = deque()
         self._woken = False
+        self._waits = False
+        self._bell: SimpleQueue[None] = SimpleQueue()
 
-    def post(self, then: Callable[[T], object], given: T) -> None:
-        """Have `then(given)` called in the loop, after what was posted before. Safe from any thread."""
+    def post(self, then: Callable[[T], object], given: T, *, wake: bool = True) -> None:
+        """Have `then(given)` called in the loop, after what was posted before. Safe from any thread.
+
+        Without `wake`, the caller sees to it that `wake` is called soon.
+        """
         self._posted.append((then, given))
-        if not self._woken:
-            self._woken = True
+        if wake:
+            self.wake()
+
+    def wake(self) -> None:
+        """Have the loop look. Safe from any thread."""
+        if self._woken:
+            return
+        self._woken = True
+        if self._waits:
+            self._bell.put(None)
+        else:
             with suppress(RuntimeError):  # the loop is closed, so nothing waits any more
                 self.loop.call_soon_threadsafe(self._deliver)
+
+    def wait(self, seconds: float) -> None:
+        """Block the loop's own thread until something is posted, and call it: a turn of the loop takes longer."""
+        self._waits = True
+        try:
+            self._bell.get(timeout=seconds)
+        except Empty:
+            pass
+        finally:
+            self._waits = False  # first: from now on the loop is woken
+            self._deliver()
 
     def _deliver(self) -> None:
         self._woken = False  # first: what is posted from now on wakes the loop again

@@ -1,8 +1,8 @@
 """Notices when an event loop no longer answers, and which call blocks it.
 
-One thread asks every loop with calls in flight for a sign of life, ten times a second. It counts the questions that
-were not answered rather than the time that has passed: on a machine that gives this process no time it asks less often
-too, and no call is blamed for that.
+One thread asks every loop with calls in flight for a sign of life, ten times a second, and ends when no call waits. It
+counts the time between two questions only up to twice what it should be: on a machine that gives this process no time
+it asks less often too, and no call is blamed for that.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from time import monotonic, sleep
@@ -33,12 +33,16 @@ STALL = 0.25
 """Seconds without an answer from which a loop counts as blocked."""
 NOTED = 1.0
 """Seconds from which that is worth a line in the log, and a word in the call's result."""
-_IDLE_SECONDS = 10.0
 _OURS = str(Path(__file__).parent.parent) + os.sep
 _NOT_THEIRS = (str(Path(threading.__file__).parent) + os.sep, "<frozen ", _OURS)
 
 inside: ContextVar[tuple[Invocation, ToolContext | None] | None] = ContextVar("ferrule.call", default=None)
 """The call that the running code works for; also set in the tasks and threads that a tool starts."""
+
+_lock = threading.Lock()  # for all watches
+_watches: dict[asyncio.AbstractEventLoop, LoopWatch] = {}
+_watched: list[LoopWatch] = []
+"""Those with calls in flight. A thread looks at them as long as there are any."""
 
 
 class LoopWatch:
@@ -50,43 +54,43 @@ class LoopWatch:
         """The call that blocks it now, if that is known."""
         self.on_silence: Callable[[], None] | None = None
         """Called again and again, in the watching thread, while the loop is blocked."""
-        self.watched = False
         self.on_purpose = False
         """Whether the program itself blocks it."""
-        self._lock = threading.Lock()
         self._calls: dict[object, float] = {}  # for how many seconds each call in flight has blocked the loop
         self._lost = 0.0
         self._first_steps: list[tuple[float, float]] = []
-        self._answered = True
-        self._unanswered = 0
+        self._asked: float | None = None
+        self._unanswered = 0.0
         self._reported = False
         self._thread = 0
 
     @property
     def silent(self) -> float:
         """For how many seconds the loop has not answered; 0 if it does."""
-        seconds = self._unanswered * _LOOK
+        seconds = self._unanswered
         return seconds if seconds > STALL else 0.0
 
     # Calls
 
     def enter(self, call: object) -> None:
         """A call is in flight on this loop from now on. Safe from any thread."""
-        with self._lock:
+        with _lock:
             self._calls[call] = 0.0
-            if self.watched:
+            if self in _watched:
                 return
-            self.watched = True
-        _watcher.add(self)
+            with suppress(RuntimeError):  # the system gives no thread: this loop is not watched for now
+                if not _watched:
+                    threading.Thread(target=_watch, name="ferrule-watch", daemon=True).start()
+                _watched.append(self)
 
     def leave(self, call: object) -> float:
         """The call is over; returns for how many seconds it blocked the loop."""
-        with self._lock:
+        with _lock:
             return self._calls.pop(call, 0.0) + self._own_silence(call)
 
     def lost(self, call: object) -> float:
         """Seconds for which the loop has been blocked so far, except by this call."""
-        with self._lock:
+        with _lock:
             return self._lost + self.silent - self._calls.get(call, 0.0) - self._own_silence(call)
 
     def _own_silence(self, call: object) -> float:
@@ -102,54 +106,52 @@ class LoopWatch:
         if seconds < STALL:
             return 0.0
         self._first_steps.append((now, seconds))
-        with self._lock:
+        with _lock:
             self._lost += seconds
-            self._unanswered = 0  # the watching thread may have counted the same time
+            self._unanswered = 0.0  # the watching thread may have counted the same time
             self.culprit, reported, self._reported = None, self._reported, False
         if seconds >= NOTED and not reported:
             _warn(call, seconds)
         return seconds
 
-    # In the watching thread
-
-    def look(self) -> bool:
-        """Count one more question without an answer, or ask again; False when there is nothing left to watch."""
-        with self._lock:
-            self.watched = bool(self._calls) and not self.loop.is_closed()
-            if not self.watched:
-                return False
-            if self._answered:
-                self._answered = False
-                self.loop.call_soon_threadsafe(self.answer)
-                return True
-            if self.loop.is_running():
-                self._unanswered += 1
-        if self.silent:
-            if self.culprit is None and not self.on_purpose:
-                self.culprit = self.running_call()
-            if self.silent >= NOTED:
-                self.report()
-            if self.on_silence is not None:
-                self.on_silence()
-        return True
-
     def answer(self) -> None:
         """In the loop's own thread: it moves."""
-        with self._lock:
+        with _lock:
             if self.silent:
                 self._lost += self.silent
                 if self.culprit in self._calls:
                     self._calls[self.culprit] += self.silent
-            self._answered, self._unanswered, self._thread = True, 0, threading.get_ident()
+            self._asked, self._unanswered, self._thread = None, 0.0, threading.get_ident()
             self.culprit, self._reported = None, False
+
+    # In the watching thread
+
+    def ask(self) -> bool:
+        """Ask for a sign of life, or count the time since the last question; False when no call is in flight."""
+        now = monotonic()
+        if not self._calls or self.loop.is_closed():
+            return False
+        if self._asked is None:
+            with suppress(RuntimeError):  # it has just been closed
+                self.loop.call_soon_threadsafe(self.answer)
+        elif self.loop.is_running():
+            self._unanswered += min(now - self._asked, 2 * _LOOK)
+        self._asked = now
+        return True
+
+    def blame(self) -> None:
+        """Find out which call blocks the loop."""
+        if self.culprit is None and not self.on_purpose:
+            self.culprit = self.running_call()
+        if self.silent >= NOTED:
+            self.report()
+        if self.on_silence is not None:
+            self.on_silence()
 
     def running_call(self) -> Invocation | None:
         """The call whose code the loop runs at this moment."""
-        task = asyncio.current_task(self.loop)
-        if task is None:
-            return None
-        context = task.get_context() if sys.version_info >= (3, 12) else getattr(task, "_context", None)
-        found = context.get(inside) if context is not None else None
+        get_context = getattr(asyncio.current_task(self.loop), "get_context", None)  # Python 3.11 has it on our loops
+        found = get_context().get(inside) if get_context is not None else None
         return found[0] if found is not None else None
 
     def report(self) -> None:
@@ -185,48 +187,19 @@ def _warn(call: Invocation | None, seconds: float, place: str = "") -> None:
         )
 
 
-class _Watcher:
-    """The thread that looks at the loops. It sleeps while there is nothing to watch, and ends after a while."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._watches: list[LoopWatch] = []
-        self._wake = threading.Event()
-        self._runs = False
-
-    def add(self, watch: LoopWatch) -> None:
-        with self._lock:
-            self._watches.append(watch)
-            if not self._runs:
-                self._runs = True
-                threading.Thread(target=self._work, name="ferrule-watch", daemon=True).start()
-        self._wake.set()
-
-    def _work(self) -> None:
-        while True:
-            self._wake.clear()
-            with self._lock:
-                watches, self._watches = self._watches, []
-            for watch in watches:
-                try:
-                    goes_on = watch.look()
-                except Exception:
-                    logger.exception("A loop could not be watched")
-                    goes_on = watch.watched
-                if goes_on:
-                    with self._lock:
-                        self._watches.append(watch)
-            if self._watches:
-                sleep(_LOOK)
-            elif not self._wake.wait(_IDLE_SECONDS):
-                with self._lock:
-                    if not self._watches:
-                        self._runs = False
-                        return
-
-
-_watcher = _Watcher()
-_watches: dict[asyncio.AbstractEventLoop, LoopWatch] = {}
+def _watch() -> None:
+    while True:
+        with _lock:
+            _watched[:] = [one for one in _watched if one.ask()]
+            if not _watched:
+                return
+            silent = [one for one in _watched if one.silent]
+        for one in silent:
+            try:
+                one.blame()
+            except Exception:
+                logger.exception("A loop could not be watched")
+        sleep(_LOOK)
 
 
 def watch_of(loop: asyncio.AbstractEventLoop) -> LoopWatch:
@@ -259,8 +232,9 @@ def blocked_on_purpose() -> Generator[None]:
 
 def _start_afresh() -> None:
     """After a fork: the watching thread is not here."""
-    global _watcher
-    _watcher = _Watcher()
+    global _lock
+    _lock = threading.Lock()
+    _watched.clear()
     _watches.clear()
 
 

@@ -86,81 +86,45 @@ def lent() -> Generator[None]:
         pool.take_back(job)
 
 
-_ALONE: deque[Any] = deque()
-
-
 class Job:
-    """One function to run in a thread, and the event loop that waits for its outcome.
-
-    Hearing of the outcome through the loop takes longer than most tools do. If the function is likely to be over
-    `soon`, the loop's own thread may `wait` for it for a moment.
-    """
+    """One function to run in a thread, and the event loop that waits for its outcome."""
 
     __slots__ = (
-        "_context", "_inbox", "_outcome", "_over", "_settle", "_taken", "abandoned", "finished", "function", "left",
-        "lent", "seconds", "seen_through", "thread", "together",
+        "_context", "_function", "abandoned", "finished", "inbox", "left", "lent", "seconds", "seen_through", "settle",
+        "thread",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        function: Callable[[], Any],
-        inbox: LoopInbox,
-        settle: Callable[[Outcome], None],
-        *,
-        soon: bool = False,
-    ) -> None:
-        self.function = function
+    def __init__(self, function: Callable[[], Any], inbox: LoopInbox, settle: Callable[[Outcome], None]) -> None:
+        self._function = function
+        self._context = copy_context()
+        self.inbox = inbox
+        self.settle = settle
         self.seconds = 0.0
         """How long the function took, once it has returned."""
         self.thread: int | None = None
-        self.together: deque[Job] = _ALONE
-        """Those that were submitted with it and have not started."""
         self.finished = False
         self.abandoned = False
         self.left = False
         self.lent = False
         self.seen_through = False
-        self._inbox = inbox
-        self._settle = settle
-        self._context = copy_context()
-        self._outcome: Outcome | None = None
-        self._over = self._taken = None
-        if soon:
-            self._over, self._taken = threading.Lock(), threading.Lock()
-            self._over.acquire()
 
     def work(self) -> Outcome:
         began = perf_counter()
         try:
-            return True, self._context.run(self.function)
+            return True, self._context.run(self._function)
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its outcome
             return False, error
         finally:
             self.seconds = perf_counter() - began
 
-    def wait(self, seconds: float) -> Outcome | None:
-        """Block this thread until the outcome is there. None if it takes longer: then `settle` is called with it."""
-        if self._over is None or self._taken is None:
-            return None
-        # Whichever thread gets the second lock decides how the outcome is delivered, so that exactly one of them does.
-        if self._over.acquire(timeout=seconds) or not self._taken.acquire(blocking=False):
-            return self._outcome
-        return None
-
-    def deliver(self, outcome: Outcome) -> None:
-        if self._over is not None and self._taken is not None:
-            self._outcome = outcome
-            if self._taken.acquire(blocking=False):
-                self._over.release()
-                return
-        self._inbox.post(self._settle, outcome)
-
 
 class WorkerPool:
-    """Daemon threads that take jobs. An abandoned job keeps its thread, and the pool starts another in its place.
+    """Daemon threads that take jobs from one queue. An abandoned job keeps its thread, and another takes its place.
 
-    Jobs that are submitted together run one after the other in one thread: to wake a thread for each would cost more
-    than most tools do. `spread` gives those that have to wait for long a thread each.
+    To wake a thread costs more than most tools do, so one is woken at a time: a thread that takes a job has the next
+    one come if more jobs wait. While jobs are quick, the first thread is done with all of them before the second gets
+    the interpreter's lock, and the loop hears of their outcomes at once. As soon as a job blocks, the second thread
+    goes on with those behind it, and wakes the loop for those before it.
     """
 
     def __init__(self, size: int, stuck_limit: int) -> None:
@@ -172,45 +136,25 @@ class WorkerPool:
     def start_afresh(self) -> None:
         """Begin without threads: after a fork, those of the parent process are not here."""
         self.lock = threading.Lock()
-        self._queue: SimpleQueue[deque[Job]] = SimpleQueue()
-        self._waiting = 0  # entries of the queue that no thread has taken yet
-        self._idle = 0  # threads that wait for an entry, or are about to
+        self._jobs: deque[Job] = deque()
+        self._bell: SimpleQueue[None] = SimpleQueue()  # an entry for each thread that is woken
+        self._idle = 0  # threads that wait for the bell
+        self._coming = False  # whether a thread was woken or started and has not looked at the queue yet
+        self._held_back: list[LoopInbox] = []  # with outcomes that their loops were not woken for
         self._threads = 0
         self.stuck = 0
         """Abandoned jobs that have not returned yet."""
 
-    def check_room(self) -> None:
-        """Raise `TooManyStuck` if no further job is taken."""
+    def submit(self, job: Job) -> None:
+        """Run a job as soon as a thread is free."""
         if self.stuck >= self._stuck_limit:
             raise TooManyStuck(phrase("{count} abandoned calls of sync tools still hang", count=self.stuck))
-
-    def submit(self, *jobs: Job) -> deque[Job]:
-        """Run jobs one after the other, as soon as a thread is free; returns those that have not started."""
-        together = deque(jobs)
         with self.lock:
-            for job in jobs:
-                job.together = together
-            self._enqueue(together)
+            self._jobs.append(job)
+            self._have_one_come()
             if not self._threads:
-                for job in jobs:
-                    job.abandoned = True
+                self._jobs.clear()
                 raise RuntimeError("The system gives no thread.")
-        return together
-
-    def spread(self, together: deque[Job]) -> None:
-        """Give jobs that were submitted together, and have not started yet, a thread each."""
-        with self.lock:
-            self._spread(together)
-
-    def _spread(self, together: deque[Job]) -> None:
-        while together:
-            self._enqueue(deque([together.popleft()]))
-
-    def _enqueue(self, jobs: deque[Job]) -> None:
-        """The lock is held."""
-        self._waiting += 1
-        self._queue.put(jobs)
-        self._hire()
 
     def abandon(self, job: Job) -> bool:
         """Leave a job behind: interrupt it, and never wait for it. False if it had finished."""
@@ -225,8 +169,7 @@ class WorkerPool:
             self.stuck += 1
             if not job.seen_through:
                 interrupt(job.thread)
-            self._spread(job.together)
-            self._hire()
+            self._have_one_come()
         return True
 
     def lend(self, job: Job) -> None:
@@ -234,8 +177,7 @@ class WorkerPool:
             if not job.abandoned:
                 job.lent = True
                 self._threads -= 1
-                self._spread(job.together)
-                self._hire()
+                self._have_one_come()
 
     def take_back(self, job: Job) -> None:
         """There may be more threads than places for a moment, because this one works on at once."""
@@ -244,39 +186,50 @@ class WorkerPool:
                 self._threads += 1
             job.lent = False
 
-    def _hire(self) -> None:
-        """Start a thread if an entry needs one and there is room. If the system gives none, it waits for the threads
-        there are. The lock is held.
+    def _have_one_come(self) -> None:
+        """Wake or start a thread if jobs wait and none is on its way. If the system gives none, the jobs wait for the
+        threads there are. The lock is held.
         """
-        if self._waiting > self._idle and self._threads < self._size:
+        if self._coming or not self._jobs:
+            return
+        if self._idle:
+            self._idle -= 1
+            self._bell.put(None)
+        elif self._threads < self._size:
             try:
                 threading.Thread(target=self._serve, name="ferrule-tool", daemon=True).start()
             except RuntimeError:
                 return
             self._threads += 1
-            self._idle += 1
+        else:
+            return
+        self._coming = True
 
     def _serve(self) -> None:
         job: Job | None = None
-        following: Job | None = None
+        comes = True
         _here.pool, me = self, threading.get_ident()
         try:
             while True:
-                taken = None
-                if following is None and (taken := self._next()) is None:
-                    return
+                held_back: list[LoopInbox] = []
                 with self.lock:
-                    if taken is not None:
-                        self._waiting -= 1
-                        following = _first(taken)
-                        self._idle -= following is not None
-                    elif following is not None and following.abandoned:
-                        following = _first(following.together)
-                        self._idle += following is None
-                    if following is None:
-                        continue
-                    job, following = following, None
-                    job.thread = me
+                    if comes:
+                        self._coming = False
+                    job = self._take()
+                    if job is not None:
+                        job.thread = me
+                        self._have_one_come()
+                    else:
+                        self._idle += 1
+                    if comes or job is None:
+                        held_back, self._held_back = self._held_back, held_back
+                for inbox in held_back:
+                    inbox.wake()
+                if job is None:
+                    if not self._rest():
+                        return
+                    comes = True
+                    continue
                 _here.job = job
                 outcome = job.work()
                 with self.lock:
@@ -284,9 +237,12 @@ class WorkerPool:
                     _here.job = None
                     if job.abandoned:
                         return
-                    following = _first(job.together)
-                    self._idle += following is None
-                job.deliver(outcome)  # nothing interrupts this: the next job is not this thread's yet
+                    comes = not self._coming  # this thread looks next, or another does and wakes the loop
+                    if comes:
+                        self._coming = True
+                    else:
+                        self._held_back.append(job.inbox)
+                job.inbox.post(job.settle, outcome, wake=comes)  # nothing interrupts this: no job is this thread's
                 del outcome
         except Abandoned:
             return  # it arrived after the tool itself had returned
@@ -297,32 +253,33 @@ class WorkerPool:
                 except Abandoned:  # it may arrive as late as here, and comes only once
                     self._leave(job)
 
-    def _next(self) -> deque[Job] | None:
-        """The next entry; None when this thread is not needed any more."""
+    def _take(self) -> Job | None:
+        """The first job that was not abandoned."""
+        while self._jobs:
+            job = self._jobs.popleft()
+            if not job.abandoned:
+                return job
+        return None
+
+    def _rest(self) -> bool:
+        """Wait for the bell; False when this thread is not needed any more."""
         while True:
             try:
-                return self._queue.get(timeout=_IDLE_SECONDS)
+                self._bell.get(timeout=_IDLE_SECONDS)
             except Empty:
                 with self.lock:
-                    if not self._waiting:
+                    if self._idle:
                         self._idle -= 1
                         self._threads -= 1
-                        return None
+                        return False
+            else:
+                return True
 
     def _leave(self, job: Job) -> None:
         with self.lock:
             if not job.left:
                 job.left = True
                 self.stuck -= 1
-
-
-def _first(jobs: deque[Job]) -> Job | None:
-    """Take the first job that was not abandoned."""
-    while jobs:
-        job = jobs.popleft()
-        if not job.abandoned:
-            return job
-    return None
 
 
 _pools: WeakSet[WorkerPool] = WeakSet()
@@ -339,4 +296,4 @@ if hasattr(os, "register_at_fork"):
 
 def awaits_call(frame: FrameType) -> bool:
     """Whether a thread that is here belongs to a pool and has nothing to run."""
-    return frame.f_code is WorkerPool._next.__code__  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    return frame.f_code is WorkerPool._rest.__code__  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]

@@ -1,9 +1,9 @@
 """The event loop that async tools run on, in a thread of its own, and the one for programs that have no loop.
 
 An async tool that blocks its event loop stops everything else on it. A program that serves others therefore runs tools
-on another loop than its own: whatever a tool does, the program can leave it behind and answer. All tools share one
-loop, because a lock or a client belongs to the loop that it was first used on. Only while that loop does not answer do
-calls start on a fresh one.
+on another loop than its own: whatever a tool does, the program can abandon it and answer. All tools share one loop,
+because a lock or a client belongs to the loop that it was first used on. While that loop does not answer, a fresh one
+takes its place, as a fresh thread takes that of a sync tool that hangs.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ import asyncio
 import atexit
 import logging
 import os
-import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
-from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ferrule.core.context import running_loop
 from ferrule.core.loops import (
@@ -27,18 +25,17 @@ from ferrule.core.loops import (
     SyncCaller,
     elsewhere,
     loops_for_sync,
-    start_task,
     sync_caller,
     wait_for,
 )
 from ferrule.pipeline.loop_watch import inside, watch_of
-from ferrule.pipeline.threads import Abandoned, Job, Outcome, TooManyStuck, WorkerPool, interrupt, lent
+from ferrule.pipeline.threads import Abandoned, Job, TooManyStuck, WorkerPool, lent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
+    from contextvars import Context
 
     from ferrule.core.context import ToolContext
-    from ferrule.core.tool import Invocation
 
 T = TypeVar("T")
 
@@ -59,11 +56,11 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
         self.loop.set_default_executor(_DaemonThreads(self.loop))
-        if sys.version_info < (3, 12):
+        if not hasattr(asyncio.Task, "get_context"):
             self.loop.set_task_factory(_TaskWithContext)
         self.watch = watch_of(self.loop)
-        self.queue: set[LoopJob] = set()
-        """Jobs that have not started yet."""
+        self.queue: set[WaitingForLoop] = set()
+        """Calls that have not started yet."""
         self._over = False
         self.thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self.thread.start()
@@ -108,6 +105,9 @@ class _TaskWithContext(asyncio.Task[Any]):
         self._context = options["context"] = options.get("context") or copy_context()
         super().__init__(work, loop=loop, **options)
 
+    def get_context(self) -> Context:
+        return self._context
+
 
 class _DaemonThreads(ThreadPoolExecutor):
     """What `asyncio.to_thread` uses on these loops. Python would wait for its own threads when the program ends."""
@@ -132,112 +132,16 @@ class _DaemonThreads(ThreadPoolExecutor):
         return future
 
 
-class LoopJob:
-    """One async tool at work on the tools' loop, and the event loop that waits for its outcome.
-
-    `start` makes the coroutine; `settle` is called with the outcome, or with None if the tool's task was cancelled.
-    """
-
-    def __init__(
-        self,
-        invocation: Invocation,
-        start: Callable[[], Coroutine[Any, Any, Outcome]],
-        inbox: LoopInbox,
-        settle: Callable[[Outcome | None], None],
-    ) -> None:
-        self.invocation = invocation
-        self.begun = False
-        self.over = False
-        """Whether it has ended, or will never begin."""
-        self.blocked = 0.0
-        """For how many seconds it blocked its loop, once it has ended or was abandoned."""
-        self._start, self._inbox, self._settle = start, inbox, settle
-        self._context = copy_context()
-        self._lock = threading.Lock()
-        self._place: LoopThread | None = None
-        self._task: asyncio.Task[Outcome] | None = None
-        self._made = monotonic()
-        self._uncounted = 0.0
+class WaitingForLoop(Protocol):
+    """A call for the tools' loop."""
 
     def put(self, place: LoopThread) -> None:
-        """Start it on this loop, and on no other, unless it has started already."""
-        with self._lock:
-            if self.begun or self.over:
-                return
-            self._leave()
-            self._place = place
-            place.watch.enter(self.invocation)
-            place.queue.add(self)
-        place.loop.call_soon_threadsafe(self._begin, place, context=self._context)
-
-    def _leave(self) -> float:
-        if self._place is None:
-            return 0.0
-        self._place.queue.discard(self)
-        return self._place.watch.leave(self.invocation)
-
-    def _begin(self, place: LoopThread) -> None:
-        with self._lock:
-            if self._place is not place or self.over or self.begun:
-                return
-            self.begun = True
-            place.queue.discard(self)
-            self._uncounted = monotonic() - self._made - place.watch.lost(self.invocation)
-        self._task = start_task(self._start(), place.loop)
-        if self._task.done():
-            self._end(self._task)
-        else:
-            self._task.add_done_callback(self._end)
-
-    def _end(self, task: asyncio.Task[Outcome]) -> None:
-        self.over = True
-        if self._place is not None and self._place.watch.silent:
-            self._place.watch.answer()  # the call that comes next must find the loop free
-        self.blocked = self._leave()
-        self._inbox.post(self._settle, None if task.cancelled() else task.result())
-
-    @property
-    def silent(self) -> float:
-        """For how many seconds its loop has not answered; 0 if it does."""
-        return self._place.watch.silent if self._place is not None else 0.0
-
-    @property
-    def culprit(self) -> Invocation | None:
-        """The call that blocks its loop now."""
-        return self._place.watch.culprit if self._place is not None else None
-
-    def excused(self) -> float:
-        """Seconds in which it could not go on, because it had not started or another call blocked its loop."""
-        if self._place is None or not self.begun:
-            return monotonic() - self._made
-        return self._uncounted + self._place.watch.lost(self.invocation)
-
-    def cancel(self) -> None:
-        """Cancel its task as soon as its loop moves."""
-        if self._place is not None:
-            self._place.loop.call_soon_threadsafe(lambda: self._task is not None and self._task.cancel())
-
-    def abandon(self, put_down: Callable[[asyncio.Task[Outcome]], None]) -> bool:
-        """Never wait for it: interrupt it if it blocks its loop, otherwise have it `put_down` there. False if it had
-        not even started, and now never will.
-        """
-        with self._lock:
-            place = self._place
-            if not self.begun or place is None:
-                self.over = True
-                self._leave()
-                return False
-            if place.watch.silent and place.watch.running_call() is self.invocation and place.thread.ident is not None:
-                self.blocked = place.watch.silent
-                place.watch.report()
-                interrupt(place.thread.ident)
-                return True
-        place.loop.call_soon_threadsafe(lambda: self._task is None or self._task.done() or put_down(self._task))
-        return True
+        """Start there, and nowhere else, unless it has started already."""
+        ...
 
 
 class ToolLoops:
-    """The loops that a program's async tools run on: one, and fresh ones for as long as it is blocked."""
+    """The loop that a program's async tools run on. While it is blocked, a fresh one takes its place."""
 
     def __init__(self) -> None:
         self.start_afresh()
@@ -253,44 +157,39 @@ class ToolLoops:
         with self._lock:
             return list(self._places)
 
-    @property
-    def home(self) -> LoopThread:
-        """The loop that tools run on unless it is blocked, and on which plugins are started and ended."""
-        with self._lock:
-            return self._places[0] if self._places else self._open()
-
     def _open(self) -> LoopThread:
+        if len(self._places) >= _MOST_LOOPS:
+            raise TooManyStuck(f"{_MOST_LOOPS} event loops are blocked by other calls")
         place = LoopThread(f"ferrule-tools-{len(self._places) + 1}")
         place.watch.on_silence = lambda: self._move_queue_of(place)
         self._places.append(place)
         return place
 
-    def submit(self, job: LoopJob) -> None:
-        """Start a job on the first loop that is not blocked."""
+    def submit(self, call: WaitingForLoop) -> None:
+        """Start a call on the first loop that is not blocked."""
         with self._lock:
-            for place in self._places:
-                if place.watch.silent < PATIENCE:
-                    break
-            else:
-                if len(self._places) >= _MOST_LOOPS:
-                    raise TooManyStuck(f"{_MOST_LOOPS} event loops are blocked by other calls")
-                place = self._open()
-        job.put(place)
+            free = (place for place in self._places if place.watch.silent < PATIENCE)
+            place = next(free, None) or self._open()
+        call.put(place)
 
     def _move_queue_of(self, place: LoopThread) -> None:
-        """Abandon a loop that has not answered for too long: what has not started there starts elsewhere."""
+        """Have what has not started on a blocked loop start on another."""
         if place.watch.silent >= PATIENCE:
             with suppress(TooManyStuck):
-                for job in list(place.queue):
-                    self.submit(job)
+                for call in list(place.queue):
+                    self.submit(call)
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Await something on the home loop that is not a call, such as a plugin's start."""
+        """Await something that is not a call, such as a plugin's start, on the loop that tools use unless it is
+        blocked.
+        """
 
         async def there() -> T:
             return await work()
 
-        place, key = self.home, object()
+        with self._lock:
+            place = self._places[0] if self._places else self._open()
+        key = object()
         place.watch.enter(key)
         try:
             return await elsewhere(there(), place.loop, wait_when_cancelled=False)
