@@ -354,15 +354,18 @@ class Executor:
 
     # Where a tool runs
 
-    async def _in_task(self, call: Call, begin: Callable[[], Any]) -> Any:
-        loop = asyncio.get_running_loop()
-        if call.invocation.tool.may_block and (self.own_loop or loop in loops_for_sync):
-            run = _LoopRun(call, self._inbox_of(loop), lambda: self._guarded(call, begin))
-            try:
-                return await self._wait(run, call.seconds)
-            finally:
-                _note_blocked(call, run.blocked, NOTED if run.over else STALL)
-        return await self._on_this_loop(call, begin, call.seconds)
+    def _in_task(self, call: Call, begin: Callable[[], Any]) -> Coroutine[Any, Any, Any]:
+        if call.invocation.tool.may_block and (self.own_loop or asyncio.get_running_loop() in loops_for_sync):
+            return self._on_tools_loop(call, begin)
+        return self._on_this_loop(call, begin, call.seconds)
+
+    async def _on_tools_loop(self, call: Call, begin: Callable[[], Any]) -> Any:
+        inbox = self._inbox_of(asyncio.get_running_loop())
+        run = _LoopRun(call, inbox, lambda: self._guarded(call, begin))
+        try:
+            return await self._wait(run, call.seconds)
+        finally:
+            _note_blocked(call, run.blocked, NOTED if run.over else STALL)
 
     async def _on_this_loop(self, call: Call, begin: Callable[[], Any], seconds: float) -> Any:
         loop = asyncio.get_running_loop()
@@ -529,10 +532,10 @@ def _note_blocked(call: Call, seconds: float, least: float = NOTED) -> None:
 
 
 def _outcome_of(task: asyncio.Task[Outcome]) -> Outcome:
-    if task.cancelled():
-        return False, asyncio.CancelledError()
-    error = task.exception()
-    return task.result() if error is None else (False, error)
+    try:
+        return task.result()
+    except BaseException as error:  # noqa: BLE001 - it was cancelled, or closed from outside
+        return False, error
 
 
 def _value_of(outcome: Outcome) -> Any:
