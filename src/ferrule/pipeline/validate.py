@@ -6,7 +6,7 @@ import copy
 import json
 import logging
 import re
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError
@@ -77,18 +77,13 @@ def _quoted(name: Any) -> str:
     return f"`{name}`" if isinstance(name, str) and len(name) <= 80 and one_line(name) == name else show(name)
 
 
-# Mends what models often get wrong, only where there is one reading, and says what was done.
-
-
 # What JSON parsers let pass and a tool must not see: doubled keys, deep nesting, endless numbers.
 
 
 _DIGITS = "0123456789"
 _DIGIT = re.compile("[0-9]")
-# An exponent of three digits: it may mean more than a float can hold.
-# Two patterns, because one that begins with a letter is searched for at twice the speed of one with a choice.
-_HUGE: tuple[Any, Any] = (re.compile(r"e\+?[0-9]{3}"), re.compile(r"E\+?[0-9]{3}"))
-_HUGE_BYTES: tuple[Any, Any] = (re.compile(rb"e\+?[0-9]{3}"), re.compile(rb"E\+?[0-9]{3}"))
+_HUGE = (re.compile(r"e\+?[0-9]{3}"), re.compile(r"E\+?[0-9]{3}"))
+"""An exponent of three digits: it may mean more than a float can hold. One pattern with a choice is half as fast."""
 
 
 def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, duplicates: bool) -> None:
@@ -97,38 +92,61 @@ def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, dupl
     Counting characters first spares almost every call a second parse: each key needs a colon and each level an
     opening bracket, so where the counts are small nothing can be wrong.
     """
-    is_text = isinstance(text, str)
-    colons = text.count(":") if is_text else text.count(b":")
-    if flat_size is not None and (colons == flat_size or _most_keys(text) == flat_size):
-        # Every key was read into a place that the schema knows: none is doubled or too deep, and no number is infinite.
-        if len(text) > limits.number_digits:
-            _check_numbers(text, limits.number_digits)
+    plain = text if isinstance(text, str) else text.decode("utf-8", "replace")
+    colons, digits = plain.count(":"), limits.number_digits
+    objects: list[list[tuple[str, Any]]] = []
+    hooks: dict[str, Any] = {}
+    if len(plain) > digits and _may_have_run(plain, digits + 1):
+        hooks["parse_int"] = hooks["parse_float"] = partial(_check_digits, digits)
+    # Where every key was read into a place that the schema knows, none is doubled or too deep, and no number infinite.
+    if flat_size is None or (colons != flat_size and _most_keys(plain) != flat_size):
+        openers = plain.count("{") + plain.count("[")
+        if openers > limits.argument_depth and (depth := _depth(plain)) > limits.argument_depth:
+            most = limits.argument_depth
+            said = phrase("they are nested {depth} deep, where at most {most} is allowed", depth=depth, most=most)
+            raise InvalidParamsError([Problem((), "limit", said)])
+        if "NaN" in plain or "Infinity" in plain:
+            hooks["parse_constant"] = _refuse_constant
+        if any(one.search(plain) for one in _HUGE):
+            hooks["parse_float"] = partial(_check_size, hooks.get("parse_float", float))
+        if duplicates and colons > 1:
+            hooks["object_pairs_hook"] = objects.append
+    if not hooks:
         return
-    openers = text.count("{") + text.count("[") if is_text else text.count(b"{") + text.count(b"[")
-    if openers > limits.argument_depth and (depth := _depth(text)) > limits.argument_depth:
-        said = phrase(
-            "they are nested {depth} deep, where at most {most} is allowed", depth=depth, most=limits.argument_depth
-        )
+    try:
+        json.loads(plain, **hooks)
+    except (ValueError, RecursionError):
+        return  # not JSON: the parser that reads it for real says so
+    if sum(map(len, objects)) > sum(map(len, map(dict, objects))):
+        keys = next(keys for pairs in objects if len(set(keys := [key for key, _ in pairs])) < len(keys))
+        doubled = next(key for place, key in enumerate(keys) if key in keys[:place])
+        said = phrase("the key `{key}` appears twice in one object; give it once", key=doubled[:200])
+        raise InvalidParamsError([Problem((), "json", said)])
+
+
+def _check_digits(most: int, number: str) -> None:
+    if len(number.lstrip("-")) > most:
+        size = f"{len(number):,}"
+        said = phrase("a number has {size} digits, where at most {most} are allowed", size=size, most=most)
         raise InvalidParamsError([Problem((), "limit", said)])
-    if len(text) > limits.number_digits:
-        _check_numbers(text, limits.number_digits)
-    if ("NaN" in text or "Infinity" in text) if is_text else (b"NaN" in text or b"Infinity" in text):
-        _check_constants(text)
-    small, large = _HUGE if is_text else _HUGE_BYTES
-    if small.search(text) or large.search(text):
-        _check_floats(text)
-    if duplicates and colons > 1:
-        _check_keys(text)
 
 
-def _most_keys(text: str | bytes) -> int:
+def _check_size(first: Callable[[str], object], number: str) -> None:
+    first(number)
+    if abs(float(number)) == float("inf"):
+        raise InvalidParamsError([Problem((), "limit", phrase("the number {number} is too large", number=number[:20]))])
+
+
+def _refuse_constant(name: str) -> None:
+    raise InvalidParamsError([Problem((), "json", phrase("`{name}` is not JSON; numbers must be finite", name=name))])
+
+
+def _most_keys(text: str) -> int:
     """How many keys there are at most: the colons behind a quote, or behind a blank, which may stand between the two.
 
     Most colons inside a string stand behind neither, so that an address or a time of day costs no second parse.
     """
-    if isinstance(text, str):
-        return sum(text.count(end) for end in ('":', " :", "\n:", "\t:", "\r:"))
-    return sum(text.count(end) for end in (b'":', b" :", b"\n:", b"\t:", b"\r:"))
+    return sum(text.count(end) for end in ('":', " :", "\n:", "\t:", "\r:"))
 
 
 def plain_problem(arguments: Any, error: Exception) -> Problem:
@@ -141,59 +159,17 @@ def plain_problem(arguments: Any, error: Exception) -> Problem:
     return Problem((), "json", said)
 
 
-def _depth(text: str | bytes) -> int:
+def _depth(text: str) -> int:
     """How deep the brackets nest, not counting those inside strings."""
-    plain = text if isinstance(text, str) else text.decode("utf-8", "replace")
     deepest = level = 0
-    for token in re.finditer(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', plain, re.DOTALL):
-        character = plain[token.start()]
+    for token in re.finditer(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', text, re.DOTALL):
+        character = text[token.start()]
         if character in "[{":
             level += 1
             deepest = max(deepest, level)
         elif character in "]}":
             level -= 1
     return deepest
-
-
-def _check_numbers(text: str | bytes, digits: int) -> None:
-    plain = text if isinstance(text, str) else text.decode("utf-8", "replace")
-    if not _may_have_run(plain, digits + 1):
-        return
-
-    def measure(number: str) -> None:
-        if len(number.lstrip("-")) > digits:
-            size = f"{len(number):,}"
-            said = phrase("a number has {size} digits, where at most {most} are allowed", size=size, most=digits)
-            raise InvalidParamsError([Problem((), "limit", said)])
-
-    try:
-        json.loads(plain, parse_int=measure, parse_float=measure)
-    except (ValueError, RecursionError):
-        return  # not JSON: the parser that reads it for real says so
-
-
-def _check_constants(text: str | bytes) -> None:
-    def refuse(name: str) -> None:
-        raise InvalidParamsError(
-            [Problem((), "json", phrase("`{name}` is not JSON; numbers must be finite", name=name))]
-        )
-
-    try:
-        json.loads(text, parse_constant=refuse)
-    except (ValueError, RecursionError):
-        return
-
-
-def _check_floats(text: str | bytes) -> None:
-    def refuse(number: str) -> None:
-        if float(number) in (float("inf"), float("-inf")):
-            said = phrase("the number {number} is too large", number=number[:20])
-            raise InvalidParamsError([Problem((), "limit", said)])
-
-    try:
-        json.loads(text, parse_float=refuse)
-    except (ValueError, RecursionError):
-        return
 
 
 def _may_have_run(text: str, length: int) -> bool:
@@ -208,21 +184,7 @@ def _may_have_run(text: str, length: int) -> bool:
     return False
 
 
-def _check_keys(text: str | bytes) -> None:
-    objects: list[list[tuple[str, Any]]] = []
-    try:
-        json.loads(text, object_pairs_hook=objects.append)
-    except (ValueError, RecursionError):
-        return
-    if sum(map(len, objects)) == sum(map(len, map(dict, objects))):
-        return
-    for pairs in objects:
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                said = phrase("the key `{key}` appears twice in one object; give it once", key=key[:200])
-                raise InvalidParamsError([Problem((), "json", said)])
-            seen.add(key)
+# Mends what models often get wrong, only where there is one reading, and says what was done.
 
 
 _ROUNDS = 6  # every text repair once, then the values, then the values inside mended ones
@@ -281,12 +243,6 @@ def readable(text: str | bytes) -> Any:
     return None
 
 
-def mend_around(invalid: InvalidParamsError, schema: Any) -> Any:
-    """The value with what can be mended mended, or None when nothing could be."""
-    value = _mend_value(invalid, schema, [])
-    return None if value is _NOTHING else value
-
-
 def _mend_text(text: str | bytes, notes: list[str]) -> str | None:
     """Text that is not JSON, made JSON; None when nothing here is sure to be meant."""
     if isinstance(text, bytes):
@@ -337,13 +293,16 @@ def _mend_value(invalid: InvalidParamsError, schema: Any, notes: list[str]) -> A
             continue
         if found is None and problem.path and _is_optional(problem.path, schema):
             value = copy.deepcopy(invalid.value) if value is _NOTHING else value
-            _drop(value, problem.path)
+            del _value_at(value, problem.path[:-1])[problem.path[-1]]
             notes.append(f"`{problem.where}`: null for an optional field read as not given")
             continue
         reading = _only_reading(found, problem)
         if reading is not _NOTHING:
             value = copy.deepcopy(invalid.value) if value is _NOTHING else value
-            value = _put(value, problem.path, reading)
+            if problem.path:
+                _value_at(value, problem.path[:-1])[problem.path[-1]] = reading
+            else:
+                value = reading
             secret = any(isinstance(part, str) and is_secret_name(part) for part in problem.path)
             notes.append(f"`{problem.where}`: {'read as another type' if secret else _story(found, reading)}")
     return value
@@ -425,17 +384,6 @@ def _value_at(value: Any, path: tuple[PathPart, ...]) -> Any:
     return value
 
 
-def _put(value: Any, path: tuple[PathPart, ...], new: Any) -> Any:
-    if not path:
-        return new
-    _value_at(value, path[:-1])[path[-1]] = new
-    return value
-
-
-def _drop(value: Any, path: tuple[PathPart, ...]) -> None:
-    del _value_at(value, path[:-1])[path[-1]]
-
-
 _SHOWN_PROBLEMS = 20
 
 logger = logging.getLogger("ferrule.calls")
@@ -493,8 +441,8 @@ def validate_around(tool: Tool[Any], arguments: Any, places: list[tuple[PathPart
             rest = [p for p in invalid.problems if not any(p.path[: len(place)] == place for place in places)]
             if not rest:
                 return arguments
-            mended = mend_around(InvalidParamsError(rest, invalid.value), tool.input_schema)
-            if mended is None:
+            mended = _mend_value(InvalidParamsError(rest, invalid.value), tool.input_schema, [])
+            if mended is _NOTHING:
                 raise _invalid(tool, rest) from None
             arguments = mended
         except DefinitionError:
