@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from ferrule.agent.agent_events import AgentNotice
-from ferrule.agent.calling import EventQueue
 from ferrule.core.events import PartialOutput, Progress
+from ferrule.pipeline.record import EventQueue
 
 
 async def test_events_come_in_order_and_end_with_none() -> None:
-    queue = EventQueue()
+    queue = EventQueue[Any]()
     reading = asyncio.ensure_future(queue.next())
     await asyncio.sleep(0)
     queue.put(AgentNotice("a"))
@@ -20,7 +21,7 @@ async def test_events_come_in_order_and_end_with_none() -> None:
 
 
 async def test_output_that_nobody_reads_gives_way_and_says_how_much() -> None:
-    queue = EventQueue()
+    queue = EventQueue[Any]()
     queue.put(AgentNotice("stays"))
     queue.put(Progress("c", "t", 1))
     for number in range(3000):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ferrule import Done, Limits, PartialOutput, Pending, Progress, RawCall, Runtime, ToolContext, ToolError, tool
-from ferrule.pipeline.record import Backlog
+from ferrule.pipeline.record import EventQueue
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -240,17 +240,17 @@ def test_a_call_whose_caller_was_cancelled_is_done_too() -> None:
     assert heard[-1].result.error.kind == "cancelled_error"
 
 
-def test_a_backlog_never_drops_a_beginning_or_an_end() -> None:
+def test_a_queue_never_drops_a_beginning_or_an_end() -> None:
     async def main() -> list[CallEvent]:
-        backlog = Backlog({"a", "b"})
-        backlog.add(Pending("a", "t"))
+        queue = EventQueue[Any]({"a", "b"})
+        queue.put(Pending("a", "t"))
         for number in range(3000):
-            backlog.add(Progress("a", "t", number))
-        backlog.add(Pending("b", "t"))
-        backlog.add(Pending("other", "t"))
-        backlog.close()
+            queue.put(Progress("a", "t", number))
+        queue.put(Pending("b", "t"))
+        queue.put(Pending("other", "t"))
+        queue.close()
         seen: list[CallEvent] = []
-        while (event := await backlog.next()) is not None:
+        while (event := await queue.next()) is not None:
             seen.append(event)
         return seen
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, fields, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from ferrule.agent.agent_events import AgentNotice, Answered, Ending, Steered, TurnEnded, TurnStarted
-from ferrule.agent.calling import ENDED, NOTED, Calling, EventQueue, Repeats, TurnModel, bounded, note
+from ferrule.agent.agent_events import AgentEvent, AgentNotice, Answered, Ending, Steered, TurnEnded, TurnStarted
+from ferrule.agent.calling import ENDED, NOTED, Calling, Repeats, TurnModel, bounded, note
 from ferrule.agent.conversation import GO_ON, SAY_SOMETHING, Conversation, Hearing, Room
 from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.model import (
@@ -28,13 +28,14 @@ from ferrule.core.model import (
     UserMessage,
 )
 from ferrule.core.phrases import phrase
+from ferrule.pipeline.record import EventQueue
 from ferrule.pipeline.run import Runtime
 from ferrule.registry.registry import Registry, ToolSource
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 
-    from ferrule.agent.agent_events import AgentEvent, Compacted
+    from ferrule.agent.agent_events import Compacted
     from ferrule.agent.conversation import MessageJournal
     from ferrule.core.context import ModelAdapter, Session, ToolContext
     from ferrule.core.model import Effort, Model
@@ -142,7 +143,7 @@ class Turn:
         self._text = text
         self._attachments = tuple(attachments)
         self._typed = typed
-        self._queue = EventQueue()
+        self._queue = EventQueue[AgentEvent]()
         self._hearing = Hearing(self._queue.put)
         self._repeats = Repeats()
         self._effort: Effort | None = agent.effort  # some providers refuse a change while calls are answered

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.agent.agent_events import CALLING, CallAsked
 from ferrule.agent.conversation import Hearing, cancelled
 from ferrule.core.errors import ErrorKind, StoppedError, ToolError
-from ferrule.core.events import Done, PartialOutput, Pending, Progress
+from ferrule.core.events import Done, Pending
 from ferrule.core.model import (
     ModelError,
     ModelRequest,
@@ -116,52 +114,6 @@ class TurnModel:
             ) from None
         self._count(finished.usage)
         return finished.message.text
-
-
-# Events on their way to whoever reads the stream; what nobody reads in time does not fill the memory.
-
-
-_MOST = 1000
-
-
-class EventQueue:
-    """First in, first out. Of a slow reader's events the oldest progress and partial output give way, and say so."""
-
-    def __init__(self) -> None:
-        self._events: deque[AgentEvent] = deque()
-        self._dropped: dict[str, int] = {}
-        self._ready = asyncio.Event()
-        self._closed = False
-
-    def put(self, event: AgentEvent) -> None:
-        if len(self._events) >= _MOST and isinstance(event, (Progress, PartialOutput)):
-            self._make_room()
-        self._events.append(event)
-        self._ready.set()
-
-    def close(self) -> None:
-        self._closed = True
-        self._ready.set()
-
-    async def next(self) -> AgentEvent | None:
-        """The oldest event; None when closed and empty."""
-        while not self._events:
-            if self._closed:
-                return None
-            self._ready.clear()
-            await self._ready.wait()
-        event = self._events.popleft()
-        if isinstance(event, PartialOutput) and (dropped := self._dropped.pop(event.call_id, 0)):
-            return replace(event, dropped=event.dropped + dropped)
-        return event
-
-    def _make_room(self) -> None:
-        for position, event in enumerate(self._events):
-            if isinstance(event, (Progress, PartialOutput)):
-                if isinstance(event, PartialOutput):
-                    self._dropped[event.call_id] = self._dropped.get(event.call_id, 0) + 1 + event.dropped
-                del self._events[position]
-                return
 
 
 # The calls of one answer: through the runtime as one batch, each event shown, exactly one result for each call.

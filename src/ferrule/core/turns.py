@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ferrule.core.loops import sync_caller
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from collections.abc import AsyncGenerator
 
 
 class Turns:
@@ -18,96 +19,58 @@ class Turns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._holders: dict[str, asyncio.AbstractEventLoop] = {}
-        self._waiting: dict[str, deque[_Waiting]] = {}
+        self._holders: dict[str, asyncio.Future[None]] = {}
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     def is_taken(self, name: str) -> bool:
-        """Whether whoever comes now has to wait."""
+        """Whether a caller that comes now has to wait."""
         with self._lock:
             return name in self._holders
 
-    def of(self, name: str) -> TurnLock:
-        return TurnLock(self, name)
+    @asynccontextmanager
+    async def of(self, name: str) -> AsyncGenerator[bool]:
+        """`async with turns.of(name)`: nobody else has this name's turn inside. Says whether others had it first."""
+        waited = await self.take(name)
+        try:
+            yield waited
+        finally:
+            self.leave(name)
 
     async def take(self, name: str) -> bool:
         """Take the turn; says whether others had it first."""
-        loop = asyncio.get_running_loop()
+        mine = asyncio.get_running_loop().create_future()
         with self._lock:
             holder = self._holders.get(name)
-            if holder is None or holder.is_closed():  # whoever held it then has ended with its loop
-                self._holders[name] = loop
+            if holder is None or holder.get_loop().is_closed():  # its holder has ended with its loop
+                self._holders[name] = mine
                 return False
             caller = sync_caller.get()
-            if caller is not None and caller.loop is holder:
+            if caller is not None and caller.loop is holder.get_loop():
                 raise RuntimeError(
                     "Another call must end first, and it runs on the event loop that `run_sync` blocks, so this would "
                     "wait forever. Write `await runtime.run(...)` instead."
                 )
-            waiting = _Waiting(loop)
-            self._waiting.setdefault(name, deque()).append(waiting)
+            self._waiting.setdefault(name, deque()).append(mine)
         try:
-            await waiting.turn
+            await mine
         except asyncio.CancelledError:
             with self._lock:
-                if not waiting.has_it:
-                    self._waiting[name].remove(waiting)
+                if self._holders.get(name) is not mine:
+                    self._waiting[name].remove(mine)
                     raise
-            self.leave(name)
+            self.leave(name)  # it was handed over meanwhile
             raise
         return True
 
     def leave(self, name: str) -> None:
-        """Give the turn to whoever waited longest."""
+        """Give the turn to the caller that waited longest."""
         with self._lock:
             line = self._waiting.get(name, deque())
             while line:
-                next_one = line.popleft()
-                if next_one.wake():
-                    self._holders[name] = next_one.loop
+                first = line.popleft()
+                with suppress(RuntimeError):  # its loop has ended
+                    first.get_loop().call_soon_threadsafe(lambda one=first: one.done() or one.set_result(None))
+                    self._holders[name] = first
                     return
             self._waiting.pop(name, None)
             self._holders.pop(name, None)
-
-
-class TurnLock:
-    """`async with turns.of(name)`: nobody else has this name's turn inside."""
-
-    __slots__ = ("_name", "_turns")
-
-    def __init__(self, turns: Turns, name: str) -> None:
-        self._turns = turns
-        self._name = name
-
-    @property
-    def is_taken(self) -> bool:
-        return self._turns.is_taken(self._name)
-
-    async def __aenter__(self) -> bool:
-        return await self._turns.take(self._name)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._turns.leave(self._name)
-
-
-class _Waiting:
-    __slots__ = ("has_it", "loop", "turn")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.turn: asyncio.Future[None] = loop.create_future()
-        self.has_it = False
-
-    def wake(self) -> bool:
-        """Hand the turn over; False where its loop has ended. One that is cancelled before it hears passes it on."""
-        try:
-            self.loop.call_soon_threadsafe(self._take)
-        except RuntimeError:
-            return False
-        self.has_it = True
-        return True
-
-    def _take(self) -> None:
-        if not self.turn.done():
-            self.turn.set_result(None)

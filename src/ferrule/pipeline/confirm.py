@@ -19,10 +19,11 @@ from ferrule.pipeline.authorise import JudgesEffects, tried_or_asked
 from ferrule.pipeline.stages import Decision, Verdict
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from ferrule.core.call import Effects
     from ferrule.core.context import Session
     from ferrule.core.tool import Invocation
-    from ferrule.core.turns import TurnLock
     from ferrule.pipeline.authorise import Policy
     from ferrule.pipeline.stages import Call
 
@@ -106,7 +107,7 @@ class Asking:
         self.asker = asker
         self._turns = Turns()
 
-    def turn(self) -> TurnLock:
+    def turn(self) -> AbstractAsyncContextManager[bool]:
         """`async with` it to ask; says whether others had to be answered first."""
         return self._turns.of("the user")
 

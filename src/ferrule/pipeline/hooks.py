@@ -17,10 +17,12 @@ from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.phrases import glued, phrase, said_by
 from ferrule.core.shown_text import cut_counted
+from ferrule.pipeline.validate import validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from ferrule.core.call import Limits
     from ferrule.core.context import Session
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Invocation
@@ -73,7 +75,7 @@ class Hooks:
         """Whether a call's input may become another before it runs, so that nothing can be planned by it."""
         return any(hook.is_for(tool) for hook in self._before)
 
-    async def before(self, call: Call, validated: Callable[[RawCall], Invocation | StoppedError]) -> list[str]:
+    async def before(self, call: Call, limits: Limits) -> list[str]:
         """Ask before a call, which then has the input that it shall run with. Gives words for the model; raises
         `StoppedError` where a hook refuses.
         """
@@ -87,7 +89,7 @@ class Hooks:
                 raise _refused(invocation, hook, said.deny or _NO_REASON)
             words += _bounded(said.context)
             if said.arguments is not None:
-                call.invocation = _changed(call, hook, said.arguments, validated)
+                call.invocation = _changed(call, hook, said.arguments, limits)
         return words
 
     async def after(self, call: Call, result: ToolResult, words: list[str]) -> ToolResult:
@@ -141,15 +143,15 @@ class Hooks:
         return said
 
 
-def _changed(
-    call: Call, hook: Hook, arguments: Mapping[str, Any], validated: Callable[[RawCall], Invocation | StoppedError]
-) -> Invocation:
+def _changed(call: Call, hook: Hook, arguments: Mapping[str, Any], limits: Limits) -> Invocation:
     before = call.invocation
     tool = before.tool
-    changed = validated(RawCall(tool.name, dict(arguments), id=before.call_id, version=tool.version))
-    if isinstance(changed, StoppedError):
-        why = phrase("changed the input to one that is not valid: {why}", why=changed.message)
-        raise _broken(before, hook, why)
+    raw = RawCall(tool.name, dict(arguments), id=before.call_id, version=tool.version)
+    try:
+        changed = validate(tool, raw, limits)
+    except StoppedError as stopped:
+        why = phrase("changed the input to one that is not valid: {why}", why=stopped.message)
+        raise _broken(before, hook, why) from None
     changed.session = call.session
     return changed
 

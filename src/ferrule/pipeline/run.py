@@ -25,7 +25,7 @@ from ferrule.pipeline.execute import Executor, ToolFailed
 from ferrule.pipeline.format import ResultCache, format_stopped, format_value, unformattable, with_notes
 from ferrule.pipeline.hooks import Hook, Hooks
 from ferrule.pipeline.record import Emitter, Listeners, Recorder, Recording, Tracer
-from ferrule.pipeline.stages import Call, CallRecord, Verdict, attempt
+from ferrule.pipeline.stages import Call, CallRecord, Verdict
 from ferrule.pipeline.validate import lookup, validate
 from ferrule.registry.registry import Registry, ToolSource
 
@@ -350,11 +350,7 @@ class Runtime:
     async def _between_hooks(self, call: Call) -> ToolResult:
         """Stages three to six of the call as the hooks leave it; what the record says of the input is what ran."""
         asked = call.invocation
-
-        def validated(changed: RawCall) -> Invocation | StoppedError:
-            return attempt(validate, asked.tool, changed, self.limits)
-
-        words = await self.hooks.before(call, validated)
+        words = await self.hooks.before(call, self.limits)
         invocation = call.invocation
         if invocation is not asked:
             call.record.arguments = invocation.tool.params.dump(invocation.params)
@@ -373,7 +369,7 @@ class Runtime:
                 record.cached = True
                 return kept
         context = None
-        emitter = self._listeners.emitter() if self._listeners.all else None
+        emitter = Emitter(self._listeners) if self._listeners.all else None
         executor = self._executor
         is_remote = executor.remote is not None and executor.pool_of(tool) is not None
         if call.parent is not None or tool.wants_context or emitter is not None or is_remote:
@@ -446,9 +442,9 @@ class Runtime:
             if not tool.concurrency_safe and (parent is None or tool.name not in parent.lineage):
                 if (caller := sync_caller.get()) is not None and tool.name in caller.tools:
                     raise _inside_itself(tool)
-                queued, waits = perf_counter(), (turn := self._alone.of(tool.name)).is_taken
+                queued, waits = perf_counter(), self._alone.is_taken(tool.name)
                 try:
-                    await around.enter_async_context(turn)
+                    await around.enter_async_context(self._alone.of(tool.name))
                 finally:
                     record.queued += perf_counter() - queued if waits else 0.0
             tracer = self._tracer

@@ -4,28 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
-
-from ferrule.core.errors import StoppedError
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ferrule.core.call import RawCall
     from ferrule.core.context import Caller, Session, ToolContext
     from ferrule.core.tool import Invocation
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def attempt(stage: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | StoppedError:
-    """What a stage returns, or why it stops: for code that looks ahead of a call instead of running it."""
-    try:
-        return stage(*args, **kwargs)
-    except StoppedError as stopped:
-        return stopped
 
 
 class Verdict(StrEnum):

@@ -18,7 +18,7 @@ from ferrule.core.events import PartialOutput, Progress
 from ferrule.core.loops import start_task
 from ferrule.core.phrases import phrase
 from ferrule.pipeline.format import format_stopped
-from ferrule.pipeline.record import Backlog
+from ferrule.pipeline.record import EventQueue
 from ferrule.pipeline.stages import Decision, Verdict
 from ferrule.remote.link import CLAIM_SECONDS, DONE, NotReachedError
 from ferrule.remote.wire import (
@@ -142,8 +142,8 @@ class RemoteJob:
         raw = RawCall(call.tool, arguments, id=call.call_id, version=call.version)
         events, listener = None, None
         if call.watched:
-            backlog = Backlog({call.call_id})
-            events, listener = asyncio.create_task(self._send_events(backlog)), backlog.add
+            queue = EventQueue["CallEvent"]({call.call_id})
+            events, listener = asyncio.create_task(self._send_events(queue)), queue.put
         runtime = self.sessions.runtime
         view = runtime.for_remote_call(_CallersWord(runtime.policy, call), _CallsBack(self), self._approve, listener)
         set_elicitor(self)
@@ -152,7 +152,7 @@ class RemoteJob:
                 return await view.run(raw, session=session, timeout=call.seconds)
         finally:
             if events is not None:
-                backlog.close()  # pyright: ignore[reportPossiblyUnboundVariable]
+                queue.close()  # pyright: ignore[reportPossiblyUnboundVariable]
                 with suppress(asyncio.CancelledError):
                     await events
 
@@ -320,8 +320,8 @@ class RemoteJob:
         """The person at the caller is asked."""
         return Elicited(**await self.ask("elicit", {"message": message, "schema": dict(schema), "url": url}))
 
-    async def _send_events(self, backlog: Backlog) -> None:
-        while (event := await backlog.next()) is not None:
+    async def _send_events(self, queue: EventQueue[CallEvent]) -> None:
+        while (event := await queue.next()) is not None:
             await self._send_event(event)
 
     async def _send_event(self, event: CallEvent) -> None:

@@ -8,6 +8,7 @@ import json
 import sys
 import threading
 import warnings
+from dataclasses import asdict
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -24,7 +25,6 @@ from ferrule.core.secrets import redact_value
 from ferrule.core.tool import OPTIONS, Invocation, Style, Tool
 from ferrule.pipeline.cleaning import stopped_by
 from ferrule.pipeline.format import format_value
-from ferrule.pipeline.stages import attempt
 from ferrule.pipeline.streaming import Collected
 from ferrule.registry.registry import Registry, RegistryEntry, ToolSource, View
 
@@ -111,7 +111,7 @@ class TapedResult(_Part):
             display_content=result.display_content,
             data=plain(result.data),
             metadata=plain(result.metadata),
-            attachments=[TapedAttachment.model_validate(plain(vars_of(one))) for one in result.attachments],
+            attachments=[TapedAttachment.model_validate(plain(asdict(one))) for one in result.attachments],
         )
 
     def result(self, call_id: str, tool: str) -> ToolResult:
@@ -129,17 +129,11 @@ class TapedResult(_Part):
     def _attachments(self) -> list[Attachment]:
         from base64 import urlsafe_b64decode
 
-        return [
-            Attachment(
-                one.media_type,
-                None if one.data is None else urlsafe_b64decode(one.data),
-                one.uri,
-                one.name,
-                one.details,
-                one.after,
-            )
-            for one in self.attachments
-        ]
+        found: list[Attachment] = []
+        for one in self.attachments:
+            data = None if one.data is None else urlsafe_b64decode(one.data)
+            found.append(Attachment(**one.model_dump(exclude={"data"}), data=data))
+        return found
 
 
 class TapedError(_Part):
@@ -226,17 +220,6 @@ def plain(value: Any) -> Any:
 def canonical(value: Any) -> str:
     """JSON text that is equal for equal values."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
-
-
-def vars_of(attachment: Attachment) -> dict[str, Any]:
-    return {
-        "media_type": attachment.media_type,
-        "data": attachment.data,
-        "uri": attachment.uri,
-        "name": attachment.name,
-        "details": attachment.details,
-        "after": attachment.after,
-    }
 
 
 # The calls of a cassette in memory: added while recording, looked up while replaying. Safe under threads.
@@ -402,9 +385,10 @@ class _Take:
     def gave(self, value: Any) -> Any:
         """Keep a value, and pass on the result made of it: replaying passes on the same."""
         call_id = self._context.call_id if self._context is not None else ""
-        result = attempt(format_value, Invocation(self._tool, self._params, call_id), value, DEFAULT_LIMITS)
-        if isinstance(result, StoppedError):
-            self._keep(error=TapedError.of(result))
+        try:
+            result = format_value(Invocation(self._tool, self._params, call_id), value, DEFAULT_LIMITS)
+        except StoppedError as stopped:
+            self._keep(error=TapedError.of(stopped))
             return value  # the pipeline will find the same fault with it
         if result.error is not None:
             error = result.error

@@ -230,7 +230,7 @@ class ShellSession:
         self._terminal_size = terminal_size
         self._spills = spills
         self._kept = kept
-        self._turn = Turns().of("the shell")
+        self._turns = Turns()
         self._fronts: set[RunningCommand] = set()
         self._waiting: RunningCommand | None = None
         self._endings: set[asyncio.Task[Any]] = set()
@@ -261,7 +261,7 @@ class ShellSession:
         With `may_move` it goes on in the background when its time is up, instead of being ended.
         """
         encoded(command)  # refused before anything is waited for
-        async with self._turn:
+        async with self._turns.of("the shell"):
             self.check_open()
             if terminal and self._waiting is not None:
                 raise ToolError(
@@ -278,7 +278,7 @@ class ShellSession:
         self, text: str, *, timeout: float = DEFAULT_SECONDS, on_output: Callable[[Piece], None] | None = None
     ) -> Ended:
         r"""Give a command that waits for input an answer, as if typed: `yes\n`, `\x03` for Ctrl-C."""
-        async with self._turn:
+        async with self._turns.of("the shell"):
             front = self._waiting
             if front is None:
                 raise ToolError(
@@ -332,7 +332,7 @@ class ShellSession:
         here = asyncio.get_running_loop()
         await asyncio.gather(*(finished(one.end(0)) for one in self._fronts if one.loop is here))
         await self.background.end_all()
-        async with self._turn:  # its caller has the result by then
+        async with self._turns.of("the shell"):  # its caller has the result by then
             while unended := {one for one in self._endings if one.get_loop() is here}:
                 await asyncio.wait(unended)
             self.close_now()
