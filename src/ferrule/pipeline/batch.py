@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from posixpath import normpath
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
 
 from ferrule.core.access import NOTHING, READS_ANYTHING, WRITES_ANYTHING, Touch, Touches
 from ferrule.core.call import RawCall, new_call_id
@@ -23,15 +23,17 @@ from ferrule.pipeline.cleaning import clean_exception
 from ferrule.pipeline.validate import as_json, lookup, readable, validate, validate_around
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Coroutine, Iterable, Mapping, Sequence
 
     from pydantic import BaseModel
 
+    from ferrule.core.call import Limits
     from ferrule.core.context import Session, ToolContext
     from ferrule.core.params import Params
     from ferrule.core.problems import PathPart
     from ferrule.core.result import ToolResult
-    from ferrule.pipeline.run import Runtime
+    from ferrule.pipeline.hooks import Hooks
+    from ferrule.registry.registry import ToolSource
 
 
 # Chains (P8): an argument may be another call's result, `{"$ref": "call_1.path[0]"}`.
@@ -278,8 +280,30 @@ class _Planned:
     touches: Touches = NOTHING
 
 
+class CallRunner(Protocol):
+    """What runs the single calls of a batch: a runtime."""
+
+    tools: ToolSource
+    limits: Limits
+    hooks: Hooks
+
+    def build(self, call: RawCall) -> Invocation: ...
+
+    def run(
+        self, call: RawCall, *, session: Session, parent: ToolContext | None
+    ) -> Coroutine[Any, Any, ToolResult]: ...
+
+    def execute(
+        self, invocation: Invocation, *, call: RawCall, session: Session, parent: ToolContext | None
+    ) -> Coroutine[Any, Any, ToolResult]: ...
+
+    def refuse(
+        self, call: RawCall, why: StoppedError, *, session: Session, parent: ToolContext | None
+    ) -> Coroutine[Any, Any, ToolResult]: ...
+
+
 async def run_batch(
-    runtime: Runtime,
+    runtime: CallRunner,
     calls: Sequence[RawCall],
     session: Session,
     parent: ToolContext | None,
@@ -316,7 +340,7 @@ class _Batch:
     """The calls of one batch: planned in order, then run, each once those that it waits for have ended."""
 
     def __init__(
-        self, runtime: Runtime, session: Session, parent: ToolContext | None, given: Mapping[str, Any], limit: int
+        self, runtime: CallRunner, session: Session, parent: ToolContext | None, given: Mapping[str, Any], limit: int
     ) -> None:
         self._runtime = runtime
         self._session = session
