@@ -155,25 +155,30 @@ def to_form(event: AgentEvent) -> dict[str, Any]:
     if isinstance(event, Done):
         return head | {"call_id": event.call_id, "tool": event.tool, "result": event.result.to_dict()}
     if isinstance(event, PartialOutput):
-        content = _plain(event.content)
+        content = plain(event.content)
         return head | {"call_id": event.call_id, "tool": event.tool, "content": content, "dropped": event.dropped}
     return head | asdict(event)
 
 
 def call_form(call: RawCall) -> dict[str, Any]:
-    """A call as the model asked for it; arguments that are no JSON object stay the text that came."""
-    arguments = call.arguments
-    if isinstance(arguments, (str, bytes)):
-        from pydantic_core import from_json
-
-        try:
-            arguments = from_json(arguments)
-        except ValueError:
-            arguments = arguments.decode("utf-8", "replace") if isinstance(arguments, bytes) else arguments
-    return {"call_id": call.id, "tool": call.name, "arguments": _plain(arguments)}
+    """A call as the model asked for it."""
+    return {"call_id": call.id, "tool": call.name, "arguments": plain(parsed(call.arguments))}
 
 
-def _plain(value: Any) -> Any:
+def parsed(arguments: Any) -> Any:
+    """Arguments as values; those that are no JSON stay the text that came."""
+    if not isinstance(arguments, (str, bytes)):
+        return arguments
+    from pydantic_core import from_json
+
+    try:
+        return from_json(arguments)
+    except ValueError:
+        return arguments.decode("utf-8", "replace") if isinstance(arguments, bytes) else arguments
+
+
+def plain(value: Any) -> Any:
+    """Plain JSON values."""
     from pydantic_core import to_jsonable_python
 
     return to_jsonable_python(value, fallback=str, bytes_mode="base64")

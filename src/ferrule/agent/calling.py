@@ -8,7 +8,7 @@ from dataclasses import replace
 from string import Formatter
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.agent.agent_events import CALLING, CallAsked
+from ferrule.agent.agent_events import CALLING, CallAsked, parsed
 from ferrule.agent.conversation import Hearing, cancelled
 from ferrule.core.errors import ErrorKind, StoppedError, ToolError
 from ferrule.core.events import Done, Pending
@@ -193,26 +193,14 @@ def doing(tool: Tool[Any] | None, call: RawCall) -> tuple[str, str, Mapping[str,
     values = {"tool": flattened(call.name, _MOST_SHOWN)}
     if tool is not None and (pattern := tool.doing):
         named = [name for _, name, _, _ in Formatter().parse(pattern) if name]
-        given = _arguments(call)
+        read = parsed(call.arguments)  # this is shown, never run
+        given: Mapping[str, Any] = cast("Mapping[str, Any]", read) if isinstance(read, Mapping) else {}
         if not given.keys() >= set(named):
             given = {**_defaults(tool), **given}
         if given.keys() >= set(named):
             values |= {name: flattened(str(given[name]), _MOST_SHOWN) for name in named}
             return pattern.format(**values), pattern, values
     return CALLING.format(**values), CALLING, values
-
-
-def _arguments(call: RawCall) -> Mapping[str, Any]:
-    """What the model wrote, if it can be read: this is shown, never run."""
-    given = call.arguments
-    if isinstance(given, (str, bytes)):
-        from pydantic_core import from_json
-
-        try:
-            given = from_json(given)
-        except ValueError:
-            return {}
-    return cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
 
 
 def _defaults(tool: Tool[Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ferrule.agent.agent_events import Compacted
+from ferrule.agent.agent_events import Compacted, parsed
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind
 from ferrule.core.model import (
@@ -387,13 +387,7 @@ def files_in(messages: Sequence[Message]) -> list[str]:
 
 
 def _file_of(arguments: Any) -> str | None:
-    if isinstance(arguments, (str, bytes)):
-        from pydantic_core import from_json
-
-        try:
-            arguments = from_json(arguments)
-        except ValueError:
-            return None
+    arguments = parsed(arguments)
     if not isinstance(arguments, Mapping):
         return None
     named: Any = arguments.get("file_path")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]

@@ -18,6 +18,7 @@ from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any
 
+from ferrule.agent.agent_events import plain
 from ferrule.agent.conversation import Conversation, said_by_user, well_formed
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind
@@ -46,7 +47,7 @@ def to_form(message: Message) -> dict[str, Any]:
     if isinstance(message, AssistantMessage):
         form = {"type": "assistant", "text": redact_text(message.text)}
         calls = [_call_form(call) for call in message.calls]
-        return _with(form, calls=calls, thinking=redact_text(message.thinking), kept=_plain(dict(message.kept)))
+        return _with(form, calls=calls, thinking=redact_text(message.thinking), kept=plain(dict(message.kept)))
     return {"type": "results", "results": [_result_form(one) for one in message.results]}
 
 
@@ -74,7 +75,7 @@ def _with(form: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def _call_form(call: RawCall) -> dict[str, Any]:
-    form = {"id": call.id, "name": call.name, "arguments": _plain(redact_value(call.arguments))}
+    form = {"id": call.id, "name": call.name, "arguments": plain(redact_value(call.arguments))}
     return _with(form, version=call.version)
 
 
@@ -112,12 +113,6 @@ def _attachment_form(one: Attachment) -> dict[str, Any]:
 def _attachment(form: Mapping[str, Any]) -> Attachment:
     data = b64decode(form["data"]) if "data" in form else None
     return Attachment(str(form["media_type"]), data, form.get("uri"), form.get("name"), after=form.get("after"))
-
-
-def _plain(value: Any) -> Any:
-    from pydantic_core import to_jsonable_python
-
-    return to_jsonable_python(value, fallback=str, bytes_mode="base64")
 
 
 logger = logging.getLogger("ferrule.agent")

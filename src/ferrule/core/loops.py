@@ -93,17 +93,9 @@ async def elsewhere(
         raise RuntimeError(
             "This needs the event loop that `run_sync` blocks while it waits. Write `await runtime.run(...)` instead."
         )
-    here = asyncio.get_running_loop()
-    over: asyncio.Future[None] = here.create_future()
-
-    def wake(_ended: Future[T]) -> None:
-        try:
-            here.call_soon_threadsafe(lambda: over.done() or over.set_result(None))
-        except RuntimeError:
-            return  # this loop is closed: nobody waits any more
-
     posted = Posted(work, loop)
-    posted.ended.add_done_callback(wake)
+    over = asyncio.wrap_future(posted.ended)
+    over.add_done_callback(lambda over: over.exception())  # asyncio reports one that nobody looks at as lost
     again: asyncio.CancelledError | None = None
     while not over.done():
         try:
@@ -116,7 +108,7 @@ async def elsewhere(
             again = error
     if again is not None:
         raise again
-    return posted.ended.result()
+    return over.result()
 
 
 def wait_for(posted: Posted[T]) -> T:
