@@ -611,8 +611,4 @@ def _cancelled(tool: Tool[Any], why: str, details: dict[str, Any] | None = None)
 
 
 def _shower(call: Call) -> Callable[[Any], None]:
-    return call.context.partial if call.context is not None else _show_nobody
-
-
-def _show_nobody(piece: Any) -> None:
-    """Nobody watches this call."""
+    return call.context.partial if call.context is not None else lambda piece: None

@@ -153,7 +153,7 @@ class WorkerPool:
             self._jobs.append(job)
             self._have_one_come()
             if not self._threads:
-                self._jobs.clear()
+                self._jobs.pop()
                 raise RuntimeError("The system gives no thread.")
 
     def abandon(self, job: Job) -> bool:
@@ -207,28 +207,30 @@ class WorkerPool:
 
     def _serve(self) -> None:
         job: Job | None = None
-        comes = True
+        comes, rests = True, False
         _here.pool, me = self, threading.get_ident()
         try:
             while True:
+                if rests:
+                    if not self._rest():
+                        return
+                    comes = True
                 held_back: list[LoopInbox] = []
                 with self.lock:
                     if comes:
                         self._coming = False
                     job = self._take()
+                    rests = job is None
                     if job is not None:
                         job.thread = me
                         self._have_one_come()
                     else:
                         self._idle += 1
-                    if comes or job is None:
+                    if comes or rests:
                         held_back, self._held_back = self._held_back, held_back
                 for inbox in held_back:
                     inbox.wake()
                 if job is None:
-                    if not self._rest():
-                        return
-                    comes = True
                     continue
                 _here.job = job
                 outcome = job.work()
@@ -237,9 +239,12 @@ class WorkerPool:
                     _here.job = None
                     if job.abandoned:
                         return
-                    comes = not self._coming  # this thread looks next, or another does and wakes the loop
-                    if comes:
-                        self._coming = True
+                    rests = not self._jobs and not self._held_back
+                    comes = rests or not self._coming  # if another thread comes, it wakes the loop
+                    if rests:
+                        self._idle += 1
+                    elif comes:
+                        self._coming = True  # this one looks next
                     else:
                         self._held_back.append(job.inbox)
                 job.inbox.post(job.settle, outcome, wake=comes)  # nothing interrupts this: no job is this thread's
