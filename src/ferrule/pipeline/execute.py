@@ -155,9 +155,9 @@ class _Run:
 class _ThreadRun(_Run):
     """A sync tool at work in a thread."""
 
-    def __init__(self, call: Call, inbox: LoopInbox, pool: WorkerPool, collected: Callable[[], Collected]) -> None:
+    def __init__(self, call: Call, inbox: LoopInbox, pool: WorkerPool, limits: Limits) -> None:
         super().__init__(call, inbox)
-        self._pool, self._collected = pool, collected
+        self._pool, self._limits = pool, limits
         self.job = Job(self._work, inbox, self.settle)
 
     def _work(self) -> Any:
@@ -166,7 +166,7 @@ class _ThreadRun(_Run):
         tool = call.invocation.tool
         value = tool.start(call.invocation.params, call.context)
         if is_iterator(value):
-            return drain_sync(value, _shower(call), self._collected(), self.waiter.done)
+            return drain_sync(value, _shower(call), _collected(call, self._limits), self.waiter.done)
         return settled(value)
 
     def start(self) -> None:
@@ -350,25 +350,27 @@ class Executor:
             return self._remotely(call, pool)
         if tool.style is _SYNC or tool.style is _SYNC_STREAM:
             return self._in_thread(call)
-        return self._in_task(call, partial(tool.start, invocation.params, call.context))
+        return self._in_task(call)
 
     # Where a tool runs
 
-    def _in_task(self, call: Call, begin: Callable[[], Any]) -> Coroutine[Any, Any, Any]:
-        if call.invocation.tool.may_block and (self.own_loop or asyncio.get_running_loop() in loops_for_sync):
-            return self._on_tools_loop(call, begin)
-        return self._on_this_loop(call, begin, call.seconds)
+    def _in_task(self, call: Call, begin: Callable[[], Any] | None = None) -> Coroutine[Any, Any, Any]:
+        """Run an async tool, or something else that `begin` gives."""
+        loop = asyncio.get_running_loop()
+        if call.invocation.tool.may_block and (self.own_loop or loop in loops_for_sync):
+            return self._on_tools_loop(call, loop, begin)
+        return self._on_this_loop(call, loop, call.seconds, begin)
 
-    async def _on_tools_loop(self, call: Call, begin: Callable[[], Any]) -> Any:
-        inbox = self._inbox_of(asyncio.get_running_loop())
-        run = _LoopRun(call, inbox, lambda: self._guarded(call, begin))
+    async def _on_tools_loop(self, call: Call, loop: asyncio.AbstractEventLoop, begin: Callable[[], Any] | None) -> Any:
+        run = _LoopRun(call, self._inbox_of(loop), lambda: self._guarded(call, begin))
         try:
             return await self._wait(run, call.seconds)
         finally:
             _note_blocked(call, run.blocked, NOTED if run.over else STALL)
 
-    async def _on_this_loop(self, call: Call, begin: Callable[[], Any], seconds: float) -> Any:
-        loop = asyncio.get_running_loop()
+    async def _on_this_loop(
+        self, call: Call, loop: asyncio.AbstractEventLoop, seconds: float, begin: Callable[[], Any] | None
+    ) -> Any:
         began = monotonic()
         task = start_task(self._guarded(call, begin), loop)
         if (spent := monotonic() - began) >= STALL:
@@ -387,9 +389,9 @@ class Executor:
         """Run a call on another machine, and wait for it here."""
         if self.remote is None:
             raise _not_connected(call.invocation.tool, pool)
-        begin = partial(self.remote.perform, call, pool)
+        loop, seconds = asyncio.get_running_loop(), call.seconds + self.remote.longest_wait
         try:
-            return await self._on_this_loop(call, begin, call.seconds + self.remote.longest_wait)
+            return await self._on_this_loop(call, loop, seconds, partial(self.remote.perform, call, pool))
         except ToolFailed as failed:
             if isinstance(failed.cause, StoppedError):
                 raise failed.cause from None
@@ -398,34 +400,35 @@ class Executor:
     async def _in_thread(self, call: Call) -> Any:
         loop, name = asyncio.get_running_loop(), call.invocation.tool.name
         inbox = self._inbox_of(loop)
-        run = _ThreadRun(call, inbox, self._pool, partial(self._collected, call))
+        run = _ThreadRun(call, inbox, self._pool, self._limits)
         # A busy loop has better to do than to wait.
         soon = name not in self._slow and not has_callbacks(loop, unknown=False)
         value = await self._wait(run, call.seconds, moment=min(_A_MOMENT, call.seconds) if soon else 0.0)
-        (self._slow.discard if run.job.seconds < _A_MOMENT else self._slow.add)(name)
+        if run.job.seconds >= _A_MOMENT:
+            self._slow.add(name)
+        elif not soon:
+            self._slow.discard(name)
         return await self._in_task(call, lambda: value) if is_unfinished(value) else value
 
-    async def _guarded(self, call: Call, begin: Callable[[], Any]) -> Outcome:
+    async def _guarded(self, call: Call, begin: Callable[[], Any] | None) -> Outcome:
         """Run an async tool. Whatever it raises is its outcome; only the user's Ctrl-C goes through.
 
         A function may hand on a coroutine or a generator instead of a result, as decorators do.
         """
-        inside.set((call.invocation, call.context))
+        invocation, context = call.invocation, call.context
+        tool = invocation.tool
+        inside.set((invocation, context))
         try:
-            value: Any = begin()
+            value: Any = tool.start(invocation.params, context) if begin is None else begin()
             if type(value) is CoroutineType:
                 value = await cast("Any", value)
             if is_unfinished(value):
-                value = await finish(value, _shower(call), self._collected(call))
+                value = await finish(value, _shower(call), _collected(call, self._limits))
             return True, settled(value)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 raise
             return False, error
-
-    def _collected(self, call: Call) -> Collected:
-        tool = call.invocation.tool
-        return Collected(self._limits, tool.max_result, tool.nothing_yielded)
 
     # Waiting, and stopping
 
@@ -608,6 +611,11 @@ def _not_connected(tool: Tool[Any], pool: str) -> StoppedError:
 def _cancelled(tool: Tool[Any], why: str, details: dict[str, Any] | None = None) -> StoppedError:
     message = joined(" ", [phrase("`{name}` did not finish.", name=tool.name), why])
     return StoppedError(Stage.EXECUTE, ErrorKind.CANCELLED, message, None, details)
+
+
+def _collected(call: Call, limits: Limits) -> Collected:
+    tool = call.invocation.tool
+    return Collected(limits, tool.max_result, tool.nothing_yielded)
 
 
 def _shower(call: Call) -> Callable[[Any], None]:

@@ -215,7 +215,6 @@ class WorkerPool:
                     if not self._rest():
                         return
                     comes = True
-                held_back: list[LoopInbox] = []
                 with self.lock:
                     if comes:
                         self._coming = False
@@ -226,8 +225,9 @@ class WorkerPool:
                         self._have_one_come()
                     else:
                         self._idle += 1
-                    if comes or rests:
-                        held_back, self._held_back = self._held_back, held_back
+                    held_back = self._held_back if comes or rests else ()
+                    if held_back:
+                        self._held_back = []
                 for inbox in held_back:
                     inbox.wake()
                 if job is None:
