@@ -287,7 +287,7 @@ class WorkerPool:
                     following = _first(job.together)
                     self._idle += following is None
                 job.deliver(outcome)  # nothing interrupts this: the next job is not this thread's yet
-                del outcome
+                job = outcome = None  # a thread that waits must not keep what the last tool used
         except Abandoned:
             return  # it arrived after the tool itself had returned
         finally:
