@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +16,7 @@ from ferrule.policy.rule_file import SettingsDocument
 from ferrule.workspace.confined import read_given
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
 _SERVERS, _TRUSTED = "mcp_servers", "trusted_mcp_servers"
 
@@ -160,10 +161,9 @@ def _with_key_first(document: Any, listed: Any) -> Any:
     return tomlkit.parse(f"{head.as_string()}\n{text}" if text else head.as_string())
 
 
-class _as_settings_error:  # noqa: N801 - reads as what it does
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, RuleError):
-            raise SettingsError(said_by(error)) from None
+@contextmanager
+def _as_settings_error() -> Generator[None]:
+    try:
+        yield
+    except RuleError as error:
+        raise SettingsError(said_by(error)) from None

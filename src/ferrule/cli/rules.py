@@ -71,7 +71,17 @@ def list_rules(as_json: bool = False, workspace: Path = Path()) -> None:
     built = build_policy(settings, workspace, tools)
     rules = list(written_rules(settings))
     if as_json:
-        document = [_document(rule) for rule in rules]
+        document = [
+            {
+                "list": rule.verdict.value,
+                "rule": rule.text,
+                "source": rule.source.kind.value,
+                "file": str(rule.source.file) if rule.source.file else None,
+                "match": list(rule.match),
+                "no_match": list(rule.no_match),
+            }
+            for rule in rules
+        ]
         write_json({"mode": settings.permissions.mode, "rules": document})
         return
     for note in built.notes:
@@ -81,17 +91,6 @@ def list_rules(as_json: bool = False, workspace: Path = Path()) -> None:
         return
     rows = [[rule.verdict.value, rule.text, rule.source.place] for rule in rules]
     print_table([_("LIST"), _("RULE"), _("SOURCE")], rows)
-
-
-def _document(rule: Written) -> dict[str, object]:
-    return {
-        "list": rule.verdict.value,
-        "rule": rule.text,
-        "source": rule.source.kind.value,
-        "file": str(rule.source.file) if rule.source.file else None,
-        "match": list(rule.match),
-        "no_match": list(rule.no_match),
-    }
 
 
 @rules_command.command("add", help=_("Add RULE to your settings: `Tool`, or `Tool(specifier)`."))
