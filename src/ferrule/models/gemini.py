@@ -117,7 +117,7 @@ class GeminiReader(AnswerReader):
     """Reads the chunks of a stream, or all of them at once."""
 
     def __init__(self, *about: Any) -> None:
-        super().__init__(*about, lambda: "made_" + new_call_id())
+        super().__init__(*about, new_id=lambda: "made_" + new_call_id())
         self._parts: list[dict[str, Any]] = []
 
     def read(self, frame: Frame) -> list[ModelEvent]:

@@ -47,7 +47,7 @@ class Command(NamedTuple):
     about: str
     takes: str
     run: Callable[[Chat, str], Awaitable[None]]
-    choices: Callable[[Chat], Sequence[str]] | None = None
+    choices: Callable[[Chat], Sequence[str]] | Sequence[str] = ()
     stops_turn: bool = False
     """Whether a turn that runs is stopped first, because it would work on with what the command changes."""
     for_model: bool = False
@@ -62,7 +62,7 @@ def commands() -> Mapping[str, Command]:
             _("Undo what the last turn changed, or the last N turns; `call` undoes only the last change."),
             "[N|call]",
             _undo,
-            lambda _chat: ("call",),
+            ("call",),
             stops_turn=True,
         ),
         "redo": Command(_("Redo what was undone last."), "", _redo, stops_turn=True),
@@ -73,11 +73,11 @@ def commands() -> Mapping[str, Command]:
         ),
         "mode": Command(
             _("Show how much runs without asking, or change it."), "[MODE]", _mode,
-            lambda _chat: list(modes()),
+            tuple(modes()),
         ),
         "effort": Command(
             _("Show how much the model thinks before it answers, or change it."), "[EFFORT]", _effort,
-            lambda _chat: list(_efforts()),
+            tuple(_efforts()),
         ),
         "todos": Command(_("Show the model's list of steps."), "", todos_command),
         "init": Command(_("Have the model write an AGENTS.md for this project."), "", init_command, for_model=True),
@@ -87,7 +87,7 @@ def commands() -> Mapping[str, Command]:
         "sessions": Command(_("List the saved conversations in this folder."), "", _sessions),
         "resume": Command(
             _("Continue a saved conversation; without ID, choose one from a list."), "[ID]", resume_command,
-            lambda chat: [one.id[:8] for one in chat.assistant.sessions()[:_LISTED]], stops_turn=True,
+            _session_choices, stops_turn=True,
         ),
         "rewind": Command(
             _("Go back to before a message, or N turns; `files` undoes their changes too."), "[N] [files|keep]",
@@ -343,3 +343,7 @@ async def _sessions(chat: Chat, _rest: str) -> None:
     for one in listed:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.changed))
         chat.say(f"{one.id[:8]}  {when}  {one_line(one.request)}")
+
+
+def _session_choices(chat: Chat) -> Sequence[str]:
+    return [one.id[:8] for one in chat.assistant.sessions()[:_LISTED]]
