@@ -28,7 +28,7 @@ class ServerFile(SettingsDocument):
         """Put a server in, in place of one that has its name; whether there was one."""
         import tomlkit
 
-        with _as_settings_error():
+        with as_settings_error():
             document = self.document()
             servers: Any = document.setdefault(section, tomlkit.table(is_super_table=True))
             replaced = name in servers
@@ -41,7 +41,7 @@ class ServerFile(SettingsDocument):
 
     def remove(self, name: str, section: str = _SERVERS) -> bool:
         """Take a server out; False when it was not there."""
-        with _as_settings_error():
+        with as_settings_error():
             document = self.document()
             servers: Any = cast("Any", document).get(section)
             if servers is None or name not in servers:
@@ -56,7 +56,7 @@ class ServerFile(SettingsDocument):
         """Remember the person's word for a workspace's server as it is now."""
         import tomlkit
 
-        with _as_settings_error():
+        with as_settings_error():
             document = self.document()
             listed: Any = cast("Any", document).get(_TRUSTED)
             if listed is None:
@@ -80,7 +80,7 @@ class ServerFile(SettingsDocument):
 
     def distrust(self, fingerprints: set[str]) -> bool:
         """Take the person's word back; whether any of it stood here."""
-        with _as_settings_error():
+        with as_settings_error():
             document = self.document()
             listed: Any = cast("Any", document).get(_TRUSTED, ())
             places = [at for at, one in enumerate(listed) if one in fingerprints]
@@ -162,7 +162,8 @@ def _with_key_first(document: Any, listed: Any) -> Any:
 
 
 @contextmanager
-def _as_settings_error() -> Generator[None]:
+def as_settings_error() -> Generator[None]:
+    """A file whose rules or servers cannot be read or changed is a wrong setting."""
     try:
         yield
     except RuleError as error:
