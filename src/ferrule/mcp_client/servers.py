@@ -171,6 +171,11 @@ class Servers:
             self._join_agreed(one)
         await asyncio.gather(*(one.close() for one in ended), return_exceptions=True)
 
+    def forget(self, config: ServerConfig) -> None:
+        """Whatever was kept of a server."""
+        self._store.forget(config)
+        self.approvals.forget(config.identity)
+
     async def _start(self, server: RemoteServer) -> None:
         from ferrule.mcp_client.failures import Failed
 

@@ -45,11 +45,12 @@ class Provider:
     @property
     def is_local(self) -> bool:
         """Whether it runs on this machine."""
-        return self.endpoint(None).is_local
+        return _endpoint(self, None).is_local
 
-    def endpoint(self, key: Key | None) -> Endpoint:
-        secret, found_in = (key.secret, key.found_in) if key else ("", "")
-        return Endpoint(self.name, self.label, self.base_url, secret, found_in, self.headers)
+
+def _endpoint(provider: Provider, key: Key | None) -> Endpoint:
+    secret, found_in = (key.secret, key.found_in) if key else ("", "")
+    return Endpoint(provider.name, provider.label, provider.base_url, secret, found_in, provider.headers)
 
 
 def _hosted(name: str, label: str, form: Form, base_url: str, *keys: str) -> Provider:
@@ -181,7 +182,7 @@ def open_model(
             suggestion=how_to_give_a_key(provider),
         )
     require_http()
-    return HttpModel(form_of(provider), provider.endpoint(key), bare, context_tokens=provider.context_tokens)
+    return HttpModel(form_of(provider), _endpoint(provider, key), bare, context_tokens=provider.context_tokens)
 
 
 def form_of(provider: Provider) -> WireForm:
@@ -343,7 +344,7 @@ async def _look_at(provider: Provider, environment: Mapping[str, str], seconds: 
     from ferrule.models.http_model import TimeLimits, Transport
 
     key = await asyncio.to_thread(find_key, provider.name, provider.key_variables, environment)
-    endpoint = provider.endpoint(key)
+    endpoint = _endpoint(provider, key)
 
     def found(state: Availability, models: tuple[str, ...] = ()) -> FoundProvider:
         return FoundProvider(provider.name, provider.label, state, models, endpoint.key_from, provider.key_variables)
