@@ -70,6 +70,10 @@ def test_a_tenant_with_a_role_a_user_and_a_key_is_made_from_the_shell(ferrule: C
         (("users", "create", "ann", "--tenant", "nowhere"), "Error: There is no tenant `nowhere`.\n"),
         (("tenants", "create", "No Good"), "Error: `name` cannot be `No Good`: it must be 1 to 63 lower-case"),
         (("keys", "create", "ghost"), "Error: There is no tenant `default`.\n"),
+        (
+            ("tenants", "create", "acme", "--display-name", "x" * 201),
+            f"Error: `display_name` cannot be `{'x' * 201}`: it must have at most 200 characters.\n",
+        ),
         (("roles", "set", "odd", "--allow", "Grep(x)"), "Error: There is no tenant `default`.\n"),
         (("keys", "revoke", "x", "--tenant", "nowhere"), "Error: There is no tenant `nowhere`.\n"),
     ],

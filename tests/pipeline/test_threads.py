@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -53,6 +55,19 @@ def test_one_thread_serves_jobs_that_come_one_after_the_other() -> None:
         return {(await submit(pool, threading.get_ident)[1])[1] for _ in range(50)}
 
     assert len(asyncio.run(main())) == 1
+
+
+def test_a_thread_that_waits_keeps_nothing_of_its_last_job() -> None:
+    class Held:
+        def use(self) -> None: ...
+
+    async def main() -> weakref.ref[Held]:
+        held = Held()
+        await submit(WorkerPool(1, 8), held.use)[1]
+        return weakref.ref(held)
+
+    kept = asyncio.run(main())
+    assert eventually(lambda: gc.collect() >= 0 and kept() is None)
 
 
 def test_no_more_threads_than_the_pool_is_large_and_every_job_runs() -> None:

@@ -13,7 +13,7 @@ import re
 import uuid
 from base64 import b64decode
 from binascii import Error as Base64Error
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -82,7 +82,7 @@ from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.workspace.files import files_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from acp.interfaces import Client
 
@@ -392,7 +392,7 @@ class EditorAgent:
 
     async def authenticate(self, method_id: str, **_more: Any) -> None:
         """Keys of models are in the environment or the settings; there is nobody to sign in with here."""
-        raise RequestError(_INVALID, self._say(phrase("There is no way to sign in called `{name}`.", name=method_id)))
+        raise self._refused(phrase("There is no way to sign in called `{name}`.", name=method_id))
 
     # Sessions
 
@@ -444,8 +444,8 @@ class EditorAgent:
     async def set_session_mode(self, session_id: str, mode_id: str, **_more: Any) -> None:
         policy: Any = self._session(session_id).app.runtime.policy
         if mode_id not in self._modes:
-            words = phrase("There is no mode `{name}`. Modes are {modes}.", name=mode_id, modes=", ".join(self._modes))
-            raise RequestError(_INVALID, self._say(words))
+            modes = ", ".join(self._modes)
+            raise self._refused(phrase("There is no mode `{name}`. Modes are {modes}.", name=mode_id, modes=modes))
         policy.mode = Mode(mode_id)
 
     # Turns
@@ -478,14 +478,12 @@ class EditorAgent:
                 try:
                     attachments.append(Attachment(block.mime_type, b64decode(block.data, validate=True)))
                 except Base64Error:
-                    raise RequestError(_INVALID, self._say(phrase("The image is not base64."))) from None
+                    raise self._refused(phrase("The image is not base64.")) from None
             else:
-                raise RequestError(
-                    _INVALID, self._say(phrase("Content of type `{kind}` is not supported.", kind=block.type))
-                )
+                raise self._refused(phrase("Content of type `{kind}` is not supported.", kind=block.type))
         text = "".join(parts)
         if not text.strip() and not attachments:
-            raise RequestError(_INVALID, self._say(phrase("The message is empty.")))
+            raise self._refused(phrase("The message is empty."))
         return text, attachments
 
     # What these share
@@ -493,15 +491,13 @@ class EditorAgent:
     def _session(self, session_id: str) -> EditorSession:
         session = self._sessions.get(session_id)
         if session is None:
-            raise RequestError(_INVALID, self._say(phrase("There is no open session `{id}`.", id=session_id)))
+            raise self._refused(phrase("There is no open session `{id}`.", id=session_id))
         return session
 
     def _folder(self, cwd: str) -> Path:
         folder = Path(cwd)
         if not folder.is_absolute() or not folder.is_dir():
-            raise RequestError(
-                _INVALID, self._say(phrase("`cwd` must be the absolute path of a folder, not `{cwd}`.", cwd=cwd))
-            )
+            raise self._refused(phrase("`cwd` must be the absolute path of a folder, not `{cwd}`.", cwd=cwd))
         return folder.resolve()
 
     def _saved(self, folder: Path, session_id: str) -> Path:
@@ -560,26 +556,20 @@ class EditorAgent:
         modes = [SessionMode(id=name, name=name, description=about) for name, about in self._modes.items()]
         return SessionModeState(current_mode_id=str(policy.mode), available_modes=modes)
 
-    def _as_request_errors(self) -> _AsRequestErrors:
-        return _AsRequestErrors(self._say)
+    def _refused(self, words: str) -> RequestError:
+        return RequestError(_INVALID, self._say(words))
 
-
-class _AsRequestErrors:
-    """What a user can mend, as an error that their editor shows."""
-
-    def __init__(self, say: Callable[[str], str]) -> None:
-        self._say = say
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, ModelError | ToolError):
+    @contextmanager
+    def _as_request_errors(self) -> Generator[None]:
+        """What a user can mend, as an error that their editor shows."""
+        try:
+            yield
+        except (ModelError, ToolError) as error:
             words = self._say(joined(" ", [error.message, error.suggestion or ""]))
             raise RequestError(_FAILED, words.strip()) from None
-        if isinstance(error, SavedConversationError | ValueError | OSError) and not isinstance(
-            error, RequestError | ConnectionError
-        ):
+        except (RequestError, ConnectionError):
+            raise
+        except (SavedConversationError, ValueError, OSError) as error:
             raise RequestError(_FAILED, self._say(said_by(error))) from None
 
 

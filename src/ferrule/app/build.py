@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable, Iterator, Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from ferrule.app.settings import HookSettings, Settings
     from ferrule.mcp_client.server_config import Ports
@@ -180,28 +179,24 @@ def sandbox_choice(settings: Settings, workspace: Path) -> SandboxChoice:
     """What a session must know of the sandbox."""
     chosen = settings.sandbox
     if chosen.hosts:
-        _require_hosts(chosen.hosts)
+        from ferrule.process.sandbox.proxy import AllowedHosts, BadHost
+
+        try:
+            AllowedHosts(chosen.hosts)
+        except BadHost as error:
+            raise SettingsError(
+                phrase(
+                    "`sandbox.hosts`: {error}. Write a host as `example.org`, `*.example.org` or `*`, "
+                    "optionally with a port: `example.org:443`.",
+                    error=error,
+                )
+            ) from None
     return SandboxChoice(
         enabled=chosen.enabled,
         hosts=tuple(chosen.hosts or ()) or None,
         writable=tuple(writable_folders(settings, workspace)),
         ignored=settings.shell.look.ignored,
     )
-
-
-def _require_hosts(hosts: Sequence[str]) -> None:
-    from ferrule.process.sandbox.proxy import AllowedHosts, BadHost
-
-    try:
-        AllowedHosts(hosts)
-    except BadHost as error:
-        raise SettingsError(
-            phrase(
-                "`sandbox.hosts`: {error}. Write a host as `example.org`, `*.example.org` or `*`, optionally with a "
-                "port: `example.org:443`.",
-                error=error,
-            )
-        ) from None
 
 
 def writable_folders(settings: Settings, workspace: Path) -> list[Path]:
@@ -381,16 +376,16 @@ class App:
         if self.tools.servers is not None and not self._single_call:
             try:
                 await self.tools.servers.start_unlisted(wait=_SERVERS_SECONDS)
-            except BaseException as error:  # whoever did not want to wait; what was started is ended all the same
-                await self.__aexit__(type(error), error, None)
+            except BaseException:  # whoever did not want to wait; what was started is ended all the same
+                await self.__aexit__()
                 raise
         if self.remote is not None and self.remote.pools:
             from ferrule.remote.offers import follow
 
             try:
                 await follow(self.remote, self.tools.registry, _WORKERS_SECONDS)
-            except BaseException as error:
-                await self.__aexit__(type(error), error, None)
+            except BaseException:
+                await self.__aexit__()
                 raise
         return self
 
@@ -407,9 +402,7 @@ class App:
                 logger.warning("%s", note)
             await self.tools.servers.follow(plugins)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         if self.tools.folders is not None:
             self.tools.folders.close()
         await self.runtime.session.close()

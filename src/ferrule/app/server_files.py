@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +16,7 @@ from ferrule.policy.rule_file import SettingsDocument
 from ferrule.workspace.confined import read_given
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
 _SERVERS, _TRUSTED = "mcp_servers", "trusted_mcp_servers"
 
@@ -27,7 +28,7 @@ class ServerFile(SettingsDocument):
         """Put a server in, in place of one that has its name; whether there was one."""
         import tomlkit
 
-        with _as_settings_error():
+        with as_settings_error():
             document = self.document()
             servers: Any = document.setdefault(section, tomlkit.table(is_super_table=True))
             replaced = name in servers
@@ -40,7 +41,7 @@ class ServerFile(SettingsDocument):
 
     def remove(self, name: str, section: str = _SERVERS) -> bool:
         """Take a server out; False when it was not there."""
-        with _as_settings_error():
+        with as_settings_error():
             document = self.document()
             servers: Any = cast("Any", document).get(section)
             if servers is None or name not in servers:
@@ -55,7 +56,7 @@ class ServerFile(SettingsDocument):
         """Remember the person's word for a workspace's server as it is now."""
         import tomlkit
 
-        with _as_settings_error():
+        with as_settings_error():
             document = self.document()
             listed: Any = cast("Any", document).get(_TRUSTED)
             if listed is None:
@@ -79,7 +80,7 @@ class ServerFile(SettingsDocument):
 
     def distrust(self, fingerprints: set[str]) -> bool:
         """Take the person's word back; whether any of it stood here."""
-        with _as_settings_error():
+        with as_settings_error():
             document = self.document()
             listed: Any = cast("Any", document).get(_TRUSTED, ())
             places = [at for at, one in enumerate(listed) if one in fingerprints]
@@ -160,10 +161,10 @@ def _with_key_first(document: Any, listed: Any) -> Any:
     return tomlkit.parse(f"{head.as_string()}\n{text}" if text else head.as_string())
 
 
-class _as_settings_error:  # noqa: N801 - reads as what it does
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, RuleError):
-            raise SettingsError(said_by(error)) from None
+@contextmanager
+def as_settings_error() -> Generator[None]:
+    """A file whose rules or servers cannot be read or changed is a wrong setting."""
+    try:
+        yield
+    except RuleError as error:
+        raise SettingsError(said_by(error)) from None

@@ -25,9 +25,7 @@ _SECTION = "apis"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,29}")
 
 
-@click.group("api", help=_("Make tools of the operations of an HTTP API."))
-def api_command() -> None:
-    """Only holds the commands below."""
+api_command = click.Group("api", help=_("Make tools of the operations of an HTTP API."))
 
 
 @api_command.command(
@@ -61,7 +59,12 @@ def add_command(
     client = HttpClient(settings.web)
     try:
         document = parse_document(_read(spec, client), spec)
-        name = name or _name_from(OpenApi(document).title)
+        name = name or (
+            re.sub(r"[^a-z0-9]+", "-", (OpenApi(document).title).lower().removesuffix(" api"))
+            .strip("-")[:30]
+            .strip("-")
+            or "api"
+        )
         if not _NAME.fullmatch(name):
             raise PlainError(
                 _("`{name}` cannot name an API: use small letters, digits, `-` and `_`.").format(name=name)
@@ -114,10 +117,6 @@ def _read(spec: str, client: Any) -> bytes:
     if reply.status != 200:
         raise PlainError(_("{url} answered with {status}.").format(url=spec, status=reply.status))
     return reply.body
-
-
-def _name_from(title: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", title.lower().removesuffix(" api")).strip("-")[:30].strip("-") or "api"
 
 
 def _unusable(operations: list[Any]) -> list[str]:

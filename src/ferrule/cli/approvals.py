@@ -25,13 +25,11 @@ KEY_VARIABLE = "FERRULE_API_KEY"
 _SHOWN = ("id", "summary", "warning", "reason", "tool", "user", "call", "status", "decided_by", "decision_reason")
 
 
-@click.group(
+approvals_command = click.Group(
     "approvals",
     help=_("List, show and decide the approvals that calls of `ferrule serve` wait for."),
     epilog=_("Works on the service's database, or with --url on a running service, as the key in FERRULE_API_KEY."),
 )
-def approvals_command() -> None:
-    pass
 
 
 def _place_options(command: Any) -> Any:

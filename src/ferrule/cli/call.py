@@ -147,7 +147,11 @@ async def _run(app: App, call: RawCall, timeout: float | None) -> ToolResult:
 
         await app.tools.servers.start_for(call.name)
         say_problems(app.tools.servers)
-    _warm_up(app, call)
+    # Compile the tool first, so that the record shows how long the call took and not the start of the program.
+    tool = app.runtime.tools.get(call.name)
+    if tool is not None:
+        with suppress(TypeError):  # a wrong definition is the call's own error, and is worded there
+            _compiled = tool.params
     try:
         return await app.runtime.run(call, timeout=timeout)
     except asyncio.CancelledError:  # Ctrl-C: the tool has been stopped, and the call recorded
@@ -156,14 +160,6 @@ async def _run(app: App, call: RawCall, timeout: float | None) -> ToolResult:
             task.uncancel()
         stopped = StoppedError(Stage.EXECUTE, ErrorKind.CANCELLED, phrase("`{name}` was interrupted.", name=call.name))
         return format_stopped(call.id, call.name, stopped)
-
-
-def _warm_up(app: App, call: RawCall) -> None:
-    """Compile the tool first, so that the record shows how long the call took and not the start of the program."""
-    tool = app.runtime.tools.get(call.name)
-    if tool is not None:
-        with suppress(TypeError):  # a wrong definition is the call's own error, and is worded there
-            _compiled = tool.params
 
 
 def _show(result: ToolResult, as_json: bool) -> None:

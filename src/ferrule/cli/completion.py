@@ -70,9 +70,7 @@ _MARK = "# ferrule completion"
 _COMPINIT = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n"
 
 
-@click.group("completion", help=_("Set up completion of this command in your shell."))
-def completion_command() -> None:
-    """The group alone does nothing."""
+completion_command = click.Group("completion", help=_("Set up completion of this command in your shell."))
 
 
 def _shell_argument(command: Any) -> Any:

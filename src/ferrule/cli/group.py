@@ -101,7 +101,10 @@ def run(commands: Mapping[str, tuple[str, str]]) -> None:
             click.echo(context.get_help())
 
     ferrule.params.append(_language_option())
-    _teach_click()
+    # Let click say what it says in the language that was chosen: it looks words up by the environment alone.
+    for module in (click.core, click.decorators, click.exceptions, click.formatting, click.parser, click.types):
+        vars(module).update(_=_, ngettext=_counted)
+    click.Context.formatter_class = _Formatter
     if "_FERRULE_COMPLETE" in os.environ:  # a shell asks for completions
         ferrule(prog_name="ferrule")
     try:
@@ -131,13 +134,6 @@ class _Formatter(click.HelpFormatter):
     def write_heading(self, heading: str) -> None:
         words = _("{what}:").format(what=heading)
         self.write(f"{'':>{self.current_indent}}{words}\n")
-
-
-def _teach_click() -> None:
-    """Let click say what it says in the language that was chosen: it looks words up by the environment alone."""
-    for module in (click.core, click.decorators, click.exceptions, click.formatting, click.parser, click.types):
-        vars(module).update(_=_, ngettext=_counted)
-    click.Context.formatter_class = _Formatter
 
 
 def _counted(one: str, many: str, number: int) -> str:

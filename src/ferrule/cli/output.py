@@ -243,7 +243,7 @@ def show_log_lines() -> None:
                 _held.append(self.format(record))
                 return
             with suppress(OSError, ValueError):  # standard error is closed
-                write(self.format(record), err=True)
+                write(self.format(record), err=True, exact=True)
 
     logging.lastResort = LogLines(logging.WARNING)
 
@@ -263,7 +263,7 @@ def log_lines_held() -> Generator[None]:
         _held = None
         for line in held:
             with suppress(OSError, ValueError):
-                write(line, err=True)
+                write(line, err=True, exact=True)
 
 
 # What a result holds besides its text, one line for each: an image, a sound, a file, or a link to one.

@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 _MOST_OF_DESCRIPTION = 100
 
 
-@click.group("plugin", help=_("Install, judge, use and remove plugins: the tools of others, each in a box of its own."))
-def plugin_command() -> None:
-    """Only holds the commands below."""
+plugin_command = click.Group(
+    "plugin", help=_("Install, judge, use and remove plugins: the tools of others, each in a box of its own.")
+)
 
 
 @contextmanager

@@ -123,7 +123,16 @@ def worker_command(
         replicas=replicas,
         **named,
     )
-    _show_lines()
+    # What a worker has to say, where nobody has set up logging.
+    if not logging.getLogger().handlers:
+        from ferrule.cli.serve import LogWriter, ServiceLines
+
+        handler = ServiceLines(LogWriter())
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        logger = logging.getLogger("ferrule.remote")
+        logger.addHandler(handler)
+        logger.setLevel(logging.WARNING)
+        logger.propagate = False
     _run(_work(settings, folder, options))
     write(_("Stopped."), err=True)
 
@@ -192,25 +201,10 @@ async def _open(settings: Settings, name: str, reconnected: Any = None) -> NatsL
     return link
 
 
-def _show_lines() -> None:
-    """What a worker has to say, where nobody has set up logging."""
-    if not logging.getLogger().handlers:
-        from ferrule.cli.serve import LogWriter, ServiceLines
-
-        handler = ServiceLines(LogWriter())
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-        logger = logging.getLogger("ferrule.remote")
-        logger.addHandler(handler)
-        logger.setLevel(logging.WARNING)
-        logger.propagate = False
-
-
 # `ferrule remote`
 
 
-@click.group("remote", help=_("Tools on other machines: the server between callers and workers."))
-def remote_command() -> None:
-    pass
+remote_command = click.Group("remote", help=_("Tools on other machines: the server between callers and workers."))
 
 
 @remote_command.command("dev", help=_("Run a NATS server on this machine, for trying things out."))

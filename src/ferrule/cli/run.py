@@ -181,13 +181,9 @@ async def _run(
             await assistant.close()
         if assistant.saved is not None and assistant.saved.problem:
             warn(_("The session could not be saved: {why}").format(why=assistant.saved.problem))
-    return _exit_code(ended, last.refused)
-
-
-def _exit_code(ended: TurnEnded | None, refused: bool) -> int:
     if ended is None:
         return 1
-    return EXIT_REFUSED if refused and ended.ending == "done" else EXIT_CODES[ended.ending]
+    return EXIT_REFUSED if last.refused and ended.ending == "done" else EXIT_CODES[ended.ending]
 
 
 class _Stopping(SignalExit):

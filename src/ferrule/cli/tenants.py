@@ -18,12 +18,11 @@ from ferrule.core.access import Mode
 from ferrule.service.vocabulary import SCOPES
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from sqlalchemy import Connection
 
     from ferrule.service.database import Database
-    from ferrule.service.vocabulary import Scope
 
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
@@ -84,12 +83,28 @@ def in_store(
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         words = _("`{field}` cannot be `{value}`: it {why}.")
-        why = first["msg"].removeprefix("Value error, ")
+        # Ours begin with "must", and pydantic's with "Input should" or "String should".
+        why = re.sub(r"^\w+ should ", "must ", first["msg"].removeprefix("Value error, "))
         raise PlainError(words.format(field=first["loc"][0], value=first["input"], why=why)) from None
     except (DatabaseProblem, DirectoryProblem) as error:
         raise PlainError(said_of(error)) from None
     except DBAPIError as error:
         raise PlainError(said_by_driver(error)) from None
+
+
+def _in_directory(
+    database: str | None,
+    tenant: str | None,
+    work: Callable[[Connection, Any, Any], Any],
+    *,
+    writes: bool = True,
+    is_new: bool = False,
+) -> Any:
+    """What `work` gives in a transaction, called with `directory` and `messages` of the service, which is an extra."""
+    with in_store(database, tenant, writes=writes, is_new=is_new) as (connection, _store):
+        from ferrule.service import directory, messages
+
+        return work(connection, directory, messages)
 
 
 def show(document: dict[str, Any], as_json: bool) -> None:
@@ -121,9 +136,7 @@ def _cell(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-@click.group("tenants", help=_("Create, list and change the tenants of `ferrule serve`."))
-def tenants_command() -> None:
-    pass
+tenants_command = click.Group("tenants", help=_("Create, list and change the tenants of `ferrule serve`."))
 
 
 def _limit_options(function: Any) -> Any:
@@ -139,10 +152,7 @@ def _limit_options(function: Any) -> Any:
 @json_option
 @database_option
 def list_tenants(database: str | None, as_json: bool = False) -> None:
-    with in_store(database, None) as (connection, _store):
-        from ferrule.service.directory import list_tenants
-
-        found = list_tenants(connection)
+    found = _in_directory(database, None, lambda c, d, m: d.list_tenants(c), writes=False)
     columns = ("name", "display_name", "operator", "enabled", "created_at")
     show_all(found, columns, as_json, _("There are no tenants."))
 
@@ -156,13 +166,10 @@ def list_tenants(database: str | None, as_json: bool = False) -> None:
 def create_tenant(
     database: str | None, name: str, display_name: str, as_json: bool = False, **limits: float | None
 ) -> None:
-    with in_store(database, name, writes=True, is_new=True) as (connection, _store):
-        from ferrule.service.directory import create_tenant
-        from ferrule.service.messages import LimitValues, TenantRequest
-
-        said = TenantRequest(name=name, display_name=display_name, limits=LimitValues.model_validate(limits))
-        document = create_tenant(connection, said)
-    show(document, as_json)
+    said = {"name": name, "display_name": display_name, "limits": limits}
+    show(
+        _in_directory(database, name, lambda c, d, m: d.create_tenant(c, m.TenantRequest(**said)), is_new=True), as_json
+    )
 
 
 @tenants_command.command("change", help=_("Change a tenant's limits, or switch it off or on."))
@@ -179,36 +186,29 @@ def change_tenant(
     database: str | None, name: str, enabled: bool | None, audit_days: float | None, tool: str | None,
     as_json: bool = False, **limits: float | None,
 ) -> None:  # fmt: skip
-    with in_store(database, name, writes=True) as (connection, _store):
-        from ferrule.service.directory import change_tenant, show_tenant
-        from ferrule.service.messages import LimitValues, TenantChange
-
-        before = show_tenant(connection, name)["limits"]
+    def change(connection: Connection, directory: Any, messages: Any) -> dict[str, Any]:
+        before = directory.show_tenant(connection, name)["limits"]
         given = {limit: value for limit, value in limits.items() if value is not None}
         if tool is not None:
             tools = before.get("tools", {})
             given = {"tools": {**tools, tool: {**tools.get(tool, {}), **given}}}
-        merged = LimitValues.model_validate({**before, **given})
-        document = change_tenant(connection, name, TenantChange(enabled=enabled, limits=merged, audit_days=audit_days))
-    show(document, as_json)
+        said = messages.TenantChange(enabled=enabled, limits={**before, **given}, audit_days=audit_days)
+        return directory.change_tenant(connection, name, said)
+
+    show(_in_directory(database, name, change), as_json)
 
 
 # `ferrule users`: who may use the service, and in which roles.
 
 
-@click.group("users", help=_("Create, list, change and remove the users of `ferrule serve`."))
-def users_command() -> None:
-    pass
+users_command = click.Group("users", help=_("Create, list, change and remove the users of `ferrule serve`."))
 
 
 @users_command.command("list", help=_("List the users of a tenant."))
 @json_option
 @store_options
 def list_users(database: str | None, tenant: str, as_json: bool = False) -> None:
-    with in_store(database, tenant) as (connection, _store):
-        from ferrule.service.directory import list_users
-
-        found = list_users(connection, tenant)
+    found = _in_directory(database, tenant, lambda c, d, m: d.list_users(c, tenant), writes=False)
     columns = ("name", "roles", "enabled", "created_at")
     show_all(found, columns, as_json, _("There are no users."))
 
@@ -219,13 +219,8 @@ def list_users(database: str | None, tenant: str, as_json: bool = False) -> None
 @json_option
 @store_options
 def create_user(database: str | None, tenant: str, name: str, roles: tuple[str, ...], as_json: bool = False) -> None:
-    with in_store(database, tenant, writes=True) as (connection, _store):
-        from ferrule.service.directory import create_user
-        from ferrule.service.messages import UserRequest
-
-        said = UserRequest(name=name, roles=list(roles)) if roles else UserRequest(name=name)
-        document = create_user(connection, tenant, said)
-    show(document, as_json)
+    said = {"name": name, **({"roles": list(roles)} if roles else {})}
+    show(_in_directory(database, tenant, lambda c, d, m: d.create_user(c, tenant, m.UserRequest(**said))), as_json)
 
 
 @users_command.command("change", help=_("Give a user other roles, or switch them off or on."))
@@ -237,41 +232,29 @@ def create_user(database: str | None, tenant: str, name: str, roles: tuple[str, 
 def change_user(
     database: str | None, tenant: str, name: str, roles: tuple[str, ...], enabled: bool | None, as_json: bool = False
 ) -> None:
-    with in_store(database, tenant, writes=True) as (connection, _store):
-        from ferrule.service.directory import change_user
-        from ferrule.service.messages import UserChange
-
-        document = change_user(connection, tenant, name, UserChange(roles=list(roles) or None, enabled=enabled))
-    show(document, as_json)
+    said = {"roles": list(roles) or None, "enabled": enabled}
+    show(_in_directory(database, tenant, lambda c, d, m: d.change_user(c, tenant, name, m.UserChange(**said))), as_json)
 
 
 @users_command.command("remove", help=_("Remove a user and their keys. Their calls and audit rows stay."))
 @click.argument("name")
 @store_options
 def remove_user(database: str | None, tenant: str, name: str) -> None:
-    with in_store(database, tenant, writes=True) as (connection, _store):
-        from ferrule.service.directory import delete_user
-
-        delete_user(connection, tenant, name)
+    _in_directory(database, tenant, lambda c, d, m: d.delete_user(c, tenant, name))
     write(_("Removed {name}.").format(name=name))
 
 
 # `ferrule roles`: rules that the service's users have, over tools and over administration.
 
 
-@click.group("roles", help=_("Set, list and remove the roles of `ferrule serve`."))
-def roles_command() -> None:
-    pass
+roles_command = click.Group("roles", help=_("Set, list and remove the roles of `ferrule serve`."))
 
 
 @roles_command.command("list", help=_("List the roles of a tenant and their rules."))
 @json_option
 @store_options
 def list_roles(database: str | None, tenant: str, as_json: bool = False) -> None:
-    with in_store(database, tenant) as (connection, _store):
-        from ferrule.service.directory import list_roles
-
-        found = list_roles(connection, tenant)
+    found = _in_directory(database, tenant, lambda c, d, m: d.list_roles(c, tenant), writes=False)
     columns = ("name", "mode", "allow", "ask", "deny")
     show_all(found, columns, as_json, _("There are no roles."))
 
@@ -289,45 +272,31 @@ def list_roles(database: str | None, tenant: str, as_json: bool = False) -> None
 @json_option
 @store_options
 def set_role(
-    database: str | None, tenant: str, name: str, mode: str | None, allow: tuple[str, ...], ask: tuple[str, ...],
-    deny: tuple[str, ...], as_json: bool = False,
-) -> None:  # fmt: skip
-    with in_store(database, tenant, writes=True) as (connection, _store):
-        from ferrule.service.directory import put_role
-        from ferrule.service.messages import RoleBody
-
-        said = RoleBody(mode=Mode(mode) if mode else None, allow=list(allow), ask=list(ask), deny=list(deny))
-        document = put_role(connection, tenant, name, said)
-    show(document, as_json)
+    database: str | None, tenant: str, name: str, mode: str | None, as_json: bool = False, **rules: tuple[str, ...]
+) -> None:
+    said = {"mode": Mode(mode) if mode else None, **{listed: list(given) for listed, given in rules.items()}}
+    show(_in_directory(database, tenant, lambda c, d, m: d.put_role(c, tenant, name, m.RoleBody(**said))), as_json)
 
 
 @roles_command.command("remove", help=_("Remove a role that nobody has."))
 @click.argument("name")
 @store_options
 def remove_role(database: str | None, tenant: str, name: str) -> None:
-    with in_store(database, tenant, writes=True) as (connection, _store):
-        from ferrule.service.directory import delete_role
-
-        delete_role(connection, tenant, name)
+    _in_directory(database, tenant, lambda c, d, m: d.delete_role(c, tenant, name))
     write(_("Removed {name}.").format(name=name))
 
 
 # `ferrule keys`: the API keys of the service's users.
 
 
-@click.group("keys", help=_("Create, list, rotate and revoke the API keys of `ferrule serve`."))
-def keys_command() -> None:
-    pass
+keys_command = click.Group("keys", help=_("Create, list, rotate and revoke the API keys of `ferrule serve`."))
 
 
 @keys_command.command("list", help=_("List the keys of a tenant. Secrets are not kept, so none is shown."))
 @json_option
 @store_options
 def list_keys(database: str | None, tenant: str, as_json: bool = False) -> None:
-    with in_store(database, tenant) as (connection, _store):
-        from ferrule.service.directory import list_keys
-
-        found = list_keys(connection, tenant)
+    found = _in_directory(database, tenant, lambda c, d, m: d.list_keys(c, tenant), writes=False)
     columns = ("id", "user", "name", "scopes", "hint", "expires_at", "revoked")
     show_all(found, columns, as_json, _("There are no keys."))
 
@@ -342,15 +311,11 @@ def list_keys(database: str | None, tenant: str, as_json: bool = False) -> None:
 @json_option
 @store_options
 def create_key(
-    database: str | None, tenant: str, user: str, name: str, scopes: tuple[Scope, ...], expires: float | None,
+    database: str | None, tenant: str, user: str, name: str, scopes: tuple[str, ...], expires: float | None,
     as_json: bool = False,
 ) -> None:  # fmt: skip
-    with in_store(database, tenant, writes=True) as (connection, _store):
-        from ferrule.service.directory import create_key
-        from ferrule.service.messages import KeyRequest
-
-        said = KeyRequest(user=user, name=name, scopes=list(scopes or SCOPES), expires_in=expires)
-        document = create_key(connection, tenant, said)
+    said = {"user": user, "name": name, "scopes": list(scopes or SCOPES), "expires_in": expires}
+    document = _in_directory(database, tenant, lambda c, d, m: d.create_key(c, tenant, m.KeyRequest(**said)))
     _show_secret(document, as_json)
 
 
@@ -362,11 +327,8 @@ def create_key(
 @json_option
 @store_options
 def rotate_key(database: str | None, tenant: str, key: str, overlap: float, as_json: bool = False) -> None:
-    with in_store(database, tenant, writes=True) as (connection, _store):
-        from ferrule.service.directory import rotate_key
-        from ferrule.service.messages import RotateRequest
-
-        document = rotate_key(connection, tenant, key, RotateRequest(overlap=overlap))
+    said = {"overlap": overlap}
+    document = _in_directory(database, tenant, lambda c, d, m: d.rotate_key(c, tenant, key, m.RotateRequest(**said)))
     _show_secret(document, as_json)
 
 
@@ -375,10 +337,7 @@ def rotate_key(database: str | None, tenant: str, key: str, overlap: float, as_j
 @json_option
 @store_options
 def revoke_key(database: str | None, tenant: str, key: str, as_json: bool = False) -> None:
-    with in_store(database, tenant, writes=True) as (connection, _store):
-        from ferrule.service.directory import revoke_key
-
-        document = revoke_key(connection, tenant, key)
+    document = _in_directory(database, tenant, lambda c, d, m: d.revoke_key(c, tenant, key))
     if as_json:
         show(document, as_json)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import zlib
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -54,6 +53,8 @@ async def fetch(
     So many `redirects` are followed; `onward` is asked about each, and gives the address or raises. Without any, a
     redirect is the answer. If only one `status` is of use, the body of any other is not read.
     """
+    import asyncio  # listing tools does without
+
     sent = {"Accept-Encoding": "gzip, deflate" if packed else "identity", **(headers or {})}
     async with asyncio.timeout(seconds):
         for _ in range(redirects + 1):

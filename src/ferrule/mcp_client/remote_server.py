@@ -333,7 +333,17 @@ class RemoteServer:
             raise self._failed(reason_of(error), trouble_of(error)) from None
         try:
             left = self.config.start_timeout if self._signs_in else ends - loop.time()
-            await self._list_within(left, connection)
+            listing = asyncio.create_task(self._list(connection))
+            listing.add_done_callback(
+                lambda task: task.cancelled() or task.exception()
+            )  # nobody may be left to hear it
+            try:
+                done, _ = await asyncio.wait({listing}, timeout=left)
+            finally:
+                listing.cancel()
+            if not done:
+                raise TimeoutError
+            listing.result()
         except BaseException as error:
             if isinstance(error, TimeoutError):
                 # Close it in the background: the caller has waited long enough.
@@ -354,18 +364,6 @@ class RemoteServer:
 
     def _failed(self, reason: str, trouble: Trouble = Trouble.OTHER) -> Failed:
         return Failed(with_garbage(self.log.clean(reason), self.log), trouble)
-
-    async def _list_within(self, seconds: float, connection: Connection) -> None:
-        """List its tools, or raise `TimeoutError` at once: taking a question back from a mute server takes seconds."""
-        listing = asyncio.create_task(self._list(connection))
-        listing.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may be left to hear it
-        try:
-            done, _ = await asyncio.wait({listing}, timeout=seconds)
-        finally:
-            listing.cancel()
-        if not done:
-            raise TimeoutError
-        listing.result()
 
     @property
     def _signs_in(self) -> bool:

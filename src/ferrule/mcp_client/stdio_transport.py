@@ -49,7 +49,6 @@ from ferrule.workspace.data_folder import own_places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-    from types import TracebackType
 
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.shared.dispatcher import ProgressFnT
@@ -386,9 +385,7 @@ class StdioTransport:
         self._tasks = (self._hearing, self._reading, *others)
         return read, write
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         for task in self._tasks:
             task.cancel()
         self.direct.end()

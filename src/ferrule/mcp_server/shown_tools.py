@@ -280,7 +280,7 @@ class Definitions:
         more = start + self._page_size < len(self._names)
         shown = [self._shown[name] for name in names]
         tools = [one.definition if structured else one.source for one in shown]
-        return DefinitionPage(tools, _cursor(names[-1]) if more else None)
+        return DefinitionPage(tools, base64.urlsafe_b64encode(names[-1].encode()).decode() if more else None)
 
     def get(self, name: str) -> Shown | None:
         """The tool that clients know under a name."""
@@ -313,10 +313,6 @@ class Definitions:
                 continue
             shown[one.name] = one
         self._names, self._shown, self._revision = sorted(shown), shown, revision
-
-
-def _cursor(name: str) -> str:
-    return base64.urlsafe_b64encode(name.encode()).decode()
 
 
 def _read_cursor(cursor: str) -> str:

@@ -143,7 +143,6 @@ def _from_body(body: bytes) -> float | None:
 
 
 _MAY_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
-_OVERLOAD = frozenset({409, 429, 503, 529})
 _MOST_WORDS = 400
 
 _NO_MONEY = re.compile(
@@ -307,42 +306,55 @@ class Faults:
     def _judge(self, status: int, said: str, code: str, after: float | None, retry: str) -> ModelError | TryAgain:
         label, text = self._endpoint.label, f"{said} {code}"
         quoted = phrase(": {said}", said=said) if said else phrase(".")
+        about = {"label": label, "model": self._model, "status": status, "quoted": quoted}
         if status == 402 or (_NO_MONEY.search(text) and not (status == 429 and _PASSES.search(said))):
             return self._error(
                 ModelFault.MONEY,
-                phrase(
-                    "{label} says that there is no credit left ({status}){quoted}",
-                    label=label,
-                    status=status,
-                    quoted=quoted,
-                ),
+                phrase("{label} says that there is no credit left ({status}){quoted}", **about),
                 phrase(
                     "Add credit to your account at {label}, or choose another model: `ferrule models`.", label=label
                 ),
                 status,
             )
         if status == 401 or (status in (400, 403) and _BAD_KEY.search(text)):
-            return self._key_refused(status, quoted)
+            where = self._endpoint.key_from
+            which = phrase("the key from {where}", where=where) if where else phrase("a request without a key")
+            suggestion = phrase("Check {where}: it may be mistyped, expired or for another service.", where=where)
+            if not where:
+                suggestion = phrase(
+                    "Give a key for {label}; `ferrule models` says where it is looked for.", label=label
+                )
+            message = phrase("{label} did not accept {which} ({status}){quoted}", which=which, **about)
+            return self._error(ModelFault.KEY, message, suggestion, status)
         if status == 413 or (status in (400, 422, 500) and _TOO_LONG.search(text)):
             return self._error(
                 ModelFault.TOO_LONG,
-                phrase(
-                    "The conversation is too long for {model} ({status}){quoted}",
-                    model=self._model,
-                    status=status,
-                    quoted=quoted,
-                ),
+                phrase("The conversation is too long for {model} ({status}){quoted}", **about),
                 phrase("Make it shorter (/compact or /clear in a chat), or choose a model with a larger context."),
                 status,
             )
         if status in (400, 404, 422) and (_NO_MODEL.search(text) or status == 404):
-            return self._not_found(status, quoted)
+            suggestion = phrase("`ferrule models` lists what {label} offers.", label=label)
+            if not said:
+                suggestion = joined(" ", [suggestion, phrase("If you set its address yourself, check that, too.")])
+            elif self._endpoint.provider == "ollama":
+                suggestion = phrase("Fetch it first: ollama pull {model}", model=self._model)
+            message = phrase("{label} has no model `{model}` ({status}){quoted}", **about)
+            return self._error(ModelFault.NOT_FOUND, message, suggestion, status)
         if status in _MAY_PASS or status >= 500 or retry == "true":
-            return self._may_pass(status, quoted, after, retry)
+            fault, what = ModelFault.BUSY, phrase("{label} is overloaded", label=label)
+            suggestion = phrase("Wait a little and try again, or choose another model: `ferrule models`.")
+            if status in (409, 429):
+                what = phrase("{label} is getting too many requests", label=label)
+            elif status not in (503, 529):
+                fault, what = ModelFault.UNREACHABLE, phrase("{label} failed to answer", label=label)
+                suggestion = phrase("Try again later; the problem is on the side of {label}.", label=label)
+            error = self._error(fault, phrase("{what} ({status}){quoted}", what=what, **about), suggestion, status)
+            return error if retry == "false" else TryAgain(error, after)
         if status == 403:
             return self._error(
                 ModelFault.REFUSED,
-                phrase("{label} does not allow this request (403){quoted}", label=label, quoted=quoted),
+                phrase("{label} does not allow this request (403){quoted}", **about),
                 phrase("The key may lack access to this model, or the model is not offered where you are."),
                 status,
             )
@@ -351,8 +363,7 @@ class Faults:
                 ModelFault.REFUSED,
                 phrase(
                     "{label} redirects the request ({status}), which is not followed: the key would be sent along.",
-                    label=label,
-                    status=status,
+                    **about,
                 ),
                 phrase("Set the right `base_url` for {label}.", label=label),
                 status,
@@ -364,64 +375,7 @@ class Faults:
             )
         return self._error(
             ModelFault.REFUSED,
-            phrase("{label} does not accept the request ({status}){quoted}", label=label, status=status, quoted=quoted),
-            suggestion,
-            status,
-        )
-
-    def _may_pass(self, status: int, quoted: str, after: float | None, retry: str) -> ModelError | TryAgain:
-        label = self._endpoint.label
-        if status in _OVERLOAD:
-            what = phrase("{label} is overloaded", label=label)
-            if status in (409, 429):
-                what = phrase("{label} is getting too many requests", label=label)
-            error = self._error(
-                ModelFault.BUSY,
-                phrase("{what} ({status}){quoted}", what=what, status=status, quoted=quoted),
-                phrase("Wait a little and try again, or choose another model: `ferrule models`."),
-                status,
-            )
-        else:
-            error = self._error(
-                ModelFault.UNREACHABLE,
-                phrase("{label} failed to answer ({status}){quoted}", label=label, status=status, quoted=quoted),
-                phrase("Try again later; the problem is on the side of {label}.", label=label),
-                status,
-            )
-        return error if retry == "false" else TryAgain(error, after)
-
-    def _key_refused(self, status: int, quoted: str) -> ModelError:
-        where = self._endpoint.key_from
-        which = phrase("the key from {where}", where=where) if where else phrase("a request without a key")
-        suggestion = phrase("Check {where}: it may be mistyped, expired or for another service.", where=where)
-        if not where:
-            suggestion = phrase(
-                "Give a key for {label}; `ferrule models` says where it is looked for.", label=self._endpoint.label
-            )
-        message = phrase(
-            "{label} did not accept {which} ({status}){quoted}",
-            label=self._endpoint.label,
-            which=which,
-            status=status,
-            quoted=quoted,
-        )
-        return self._error(ModelFault.KEY, message, suggestion, status)
-
-    def _not_found(self, status: int, quoted: str) -> ModelError:
-        suggestion = phrase("`ferrule models` lists what {label} offers.", label=self._endpoint.label)
-        if quoted == ".":
-            suggestion = joined(" ", [suggestion, phrase("If you set its address yourself, check that, too.")])
-        elif self._endpoint.provider == "ollama":
-            suggestion = phrase("Fetch it first: ollama pull {model}", model=self._model)
-        return self._error(
-            ModelFault.NOT_FOUND,
-            phrase(
-                "{label} has no model `{model}` ({status}){quoted}",
-                label=self._endpoint.label,
-                model=self._model,
-                status=status,
-                quoted=quoted,
-            ),
+            phrase("{label} does not accept the request ({status}){quoted}", **about),
             suggestion,
             status,
         )

@@ -367,8 +367,10 @@ class HttpModel:
             try:
                 async with aclosing(self._attempt(request)) as events:
                     async for event in events:
-                        if isinstance(event, Finished):
-                            await self._learn_context()
+                        loaded = isinstance(event, Finished) and self._context is None and not self._asked_context
+                        if loaded and self._endpoint.is_local:  # ask this machine's server how much the model may read
+                            self._asked_context = True
+                            self._context = await served_context(self._endpoint, self._model, self._ask_server)
                         shown = True
                         yield event
                 return  # noqa: TRY300 - the loop goes on after a failure alone
@@ -416,7 +418,7 @@ class HttpModel:
     async def list_models(self, seconds: float = _LIST_SECONDS) -> list[str] | None:
         """The names that its provider offers; None when it does not say in time."""
         headers = self._form.headers(self._endpoint)
-        status, found = await self._transport.get(self._form.models_path(), headers, seconds)
+        status, found = await self._transport.get(self._form.models_path, headers, seconds)
         return self._form.model_names(found) if status == 200 else None
 
     async def close(self) -> None:
@@ -451,12 +453,6 @@ class HttpModel:
         return ModelError(
             error.fault, error.message, suggestion=phrase("Did you mean {names}?", names=listed), status=error.status
         )
-
-    async def _learn_context(self) -> None:
-        """Ask a server on this machine how much it lets a model read, once the model is loaded."""
-        if self._context is None and not self._asked_context and self._endpoint.is_local:
-            self._asked_context = True
-            self._context = await served_context(self._endpoint, self._model, self._ask_server)
 
     async def _ask_server(self, path: str) -> Any:
         status, found = await self._transport.get(path, self._form.headers(self._endpoint), _LIST_SECONDS)

@@ -45,7 +45,12 @@ class Provider:
     @property
     def is_local(self) -> bool:
         """Whether it runs on this machine."""
-        return Endpoint(self.name, self.label, self.base_url).is_local
+        return _endpoint(self, None).is_local
+
+
+def _endpoint(provider: Provider, key: Key | None) -> Endpoint:
+    secret, found_in = (key.secret, key.found_in) if key else ("", "")
+    return Endpoint(provider.name, provider.label, provider.base_url, secret, found_in, provider.headers)
 
 
 def _hosted(name: str, label: str, form: Form, base_url: str, *keys: str) -> Provider:
@@ -177,15 +182,7 @@ def open_model(
             suggestion=how_to_give_a_key(provider),
         )
     require_http()
-    endpoint = Endpoint(
-        provider.name,
-        provider.label,
-        provider.base_url,
-        key.secret if key else "",
-        key.found_in if key else "",
-        provider.headers,
-    )
-    return HttpModel(form_of(provider), endpoint, bare, context_tokens=provider.context_tokens)
+    return HttpModel(form_of(provider), _endpoint(provider, key), bare, context_tokens=provider.context_tokens)
 
 
 def form_of(provider: Provider) -> WireForm:
@@ -252,20 +249,14 @@ def how_to_give_a_key(provider: Provider) -> str:
 
 
 def _unknown(model: str, provider: str, bare: str, known: Mapping[str, Provider]) -> ModelError:
+    message = phrase("There is no provider `{provider}`.", provider=provider)
     if not provider:
         message = phrase("`{model}` does not name a provider.", model=model)
-        return ModelError(
-            ModelFault.NOT_FOUND,
-            message,
-            suggestion=phrase("Write it as provider/name, such as `openai/{model}`.", model=model),
-        )
-    if provider in known:
+        suggestion = phrase("Write it as provider/name, such as `openai/{model}`.", model=model)
+    elif provider in known:
+        message = phrase("`{model}` does not name a model.", model=model)
         suggestion = phrase("Write it as `{provider}/NAME`; `ferrule models` lists what there is.", provider=provider)
-        return ModelError(
-            ModelFault.NOT_FOUND, phrase("`{model}` does not name a model.", model=model), suggestion=suggestion
-        )
-    close = nearest(provider, [*known, *_OTHER_NAMES], most=1)
-    if close:
+    elif close := nearest(provider, [*known, *_OTHER_NAMES], most=1):
         suggestion = phrase("Did you mean `{name}`?", name=f"{_OTHER_NAMES.get(close[0], close[0])}/{bare}")
     else:
         suggestion = phrase(
@@ -273,9 +264,7 @@ def _unknown(model: str, provider: str, bare: str, known: Mapping[str, Provider]
             names=", ".join(known),
             provider=provider,
         )
-    return ModelError(
-        ModelFault.NOT_FOUND, phrase("There is no provider `{provider}`.", provider=provider), suggestion=suggestion
-    )
+    return ModelError(ModelFault.NOT_FOUND, message, suggestion=suggestion)
 
 
 def _at_home(provider: Provider, environment: Mapping[str, str]) -> Provider:
@@ -355,20 +344,18 @@ async def _look_at(provider: Provider, environment: Mapping[str, str], seconds: 
     from ferrule.models.http_model import TimeLimits, Transport
 
     key = await asyncio.to_thread(find_key, provider.name, provider.key_variables, environment)
-    found_in = key.found_in if key else ""
+    endpoint = _endpoint(provider, key)
 
     def found(state: Availability, models: tuple[str, ...] = ()) -> FoundProvider:
-        return FoundProvider(provider.name, provider.label, state, models, found_in, provider.key_variables)
+        return FoundProvider(provider.name, provider.label, state, models, endpoint.key_from, provider.key_variables)
 
     if key is None and provider.needs_key:
         return found(Availability.NO_KEY)
-    secret = key.secret if key else ""
-    endpoint = Endpoint(provider.name, provider.label, provider.base_url, secret, found_in, provider.headers)
     seconds = min(seconds, _LOCAL_SECONDS) if endpoint.is_local else seconds
     form = form_of(provider)
     transport = Transport(endpoint, TimeLimits(connect=seconds))
     try:
-        status, listed = await transport.get(form.models_path(), form.headers(endpoint), seconds)
+        status, listed = await transport.get(form.models_path, form.headers(endpoint), seconds)
     finally:
         await transport.close()
     names = tuple(form.model_names(listed)) if status == 200 else ()

@@ -248,7 +248,7 @@ class WorkerPool:
                     else:
                         self._held_back.append(job.inbox)
                 job.inbox.post(job.settle, outcome, wake=comes)  # nothing interrupts this: no job is this thread's
-                del outcome
+                job = outcome = None  # a thread that rests must not keep what the last tool used
         except Abandoned:
             return  # it arrived after the tool itself had returned
         finally:

@@ -7,7 +7,6 @@ fill one in: it splits the text once, and never looks at what was filled in agai
 
 from __future__ import annotations
 
-import asyncio
 import re
 import subprocess
 import threading
@@ -90,9 +89,8 @@ class Variables:
         places = [place[2:-1] for place in places_in(texts) if place.startswith("${" + _KEYRING)]
         if not places:
             return
-        asking = _in_its_own_thread(lambda: {place: _looked_up(place) for place in places})
         try:
-            self._known |= await asyncio.wait_for(asking, seconds)
+            self._known |= await _in_its_own_thread(lambda: {place: _looked_up(place) for place in places}, seconds)
         except TimeoutError:
             raise MissingValueError(
                 phrase(
@@ -167,7 +165,7 @@ async def read_reference(text: str, environment: Mapping[str, str], seconds: flo
     """What a user's reference stands for, read in a thread so that nothing else waits; raises `MissingValueError`."""
     variables = Variables(environment, of_the_user=True)
     try:
-        return await asyncio.wait_for(_in_its_own_thread(lambda: variables.fill(text)), seconds)
+        return await _in_its_own_thread(lambda: variables.fill(text), seconds)
     except TimeoutError:
         named = text[2:-1].partition(" ")[0]  # what follows may be a secret
         raise MissingValueError(
@@ -187,8 +185,10 @@ def _looked_up(place: str) -> str:
     return from_keyring(service, user)
 
 
-def _in_its_own_thread(function: Callable[[], T]) -> asyncio.Future[T]:
+async def _in_its_own_thread(function: Callable[[], T], seconds: float) -> T:
     """What a function gives. Its thread does not keep the program from ending, as asyncio's own would."""
+    import asyncio  # listing tools does without
+
     given: futures.Future[T] = futures.Future()
     given.set_running_or_notify_cancel()
 
@@ -199,7 +199,7 @@ def _in_its_own_thread(function: Callable[[], T]) -> asyncio.Future[T]:
             given.set_exception(error)
 
     threading.Thread(target=work, name="ferrule-keyring", daemon=True).start()
-    return asyncio.wrap_future(given)
+    return await asyncio.wait_for(asyncio.wrap_future(given), seconds)
 
 
 def from_keyring(service: str, user: str) -> str:

@@ -27,7 +27,6 @@ from ferrule.records.statistics import BOUNDS, UNKNOWN, was_refused, was_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from types import TracebackType
 
     from ferrule.core.call import RawCall
     from ferrule.core.context import Caller, Session
@@ -120,38 +119,18 @@ class LogRecorder:
             fields["waited"] = round(record.waited, 6)
         if record.queued:
             fields["queued"] = round(record.queued, 6)
-        milliseconds = record.duration * 1000
+        if succeeded:
+            fields["result_length"] = record.result_length
+            words, ended = "success %s %s in %.1f ms, %d characters", (record.result_length,)
+        else:
+            fields["error"] = _word(record.error or record.reason, 1_000)
+            words, ended = "failure %s %s in %.1f ms: %s: %s", (record.outcome, fields["error"])
         if self._names:
-            if succeeded:
-                fields["result_length"] = record.result_length
-            else:
-                fields["error"] = _word(record.error or record.reason, 1_000)
             line = LineRecord(_calls.name, level, _NAMES_LINE, _names_of(record))
             line.__dict__.update(fields)
             _calls.handle(line)
-        elif succeeded:
-            fields["result_length"] = record.result_length
-            _calls.log(
-                level,
-                "success %s %s in %.1f ms, %d characters",
-                fields["tool"],
-                fields["call_id"],
-                milliseconds,
-                record.result_length,
-                extra=fields,
-            )
         else:
-            fields["error"] = _word(record.error or record.reason, 1_000)
-            _calls.log(
-                level,
-                "failure %s %s in %.1f ms: %s: %s",
-                fields["tool"],
-                fields["call_id"],
-                milliseconds,
-                record.outcome,
-                fields["error"],
-                extra=fields,
-            )
+            _calls.log(level, words, fields["tool"], fields["call_id"], record.duration * 1000, *ended, extra=fields)
 
 
 _NAMES_LINE = "toolName=%s, toolCallId=%s, tenant=%s, userId=%s, duration=%.1f ms, %s=%s"
@@ -169,19 +148,13 @@ def _names_of(record: CallRecord) -> tuple[Any, ...]:
 
 def log_registry(event: RegistryEvent) -> None:
     """A registry listener: one line when a tool comes, goes, or is switched."""
-    _registry.info(
-        "%s %s %s from %s",
-        event.change,
-        _word(event.name),
-        event.version,
-        event.origin,
-        extra={
-            "change": event.change,
-            "tool": _word(event.name),
-            "version": event.version,
-            "origin": event.origin,
-        },
-    )
+    fields = {
+        "change": event.change,
+        "tool": _word(event.name),
+        "version": event.version,
+        "origin": event.origin,
+    }
+    _registry.info("%s %s %s from %s", *fields.values(), extra=fields)
 
 
 class JsonFormatter(logging.Formatter):
@@ -363,9 +336,7 @@ class ToolSpan:
         if turn:
             self._span.set_attribute("ferrule.queue.duration", turn)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         if error is not None:
             self._span.set_attribute("error.type", _error_type(error))
             self._span.set_status(self._trace.Status(self._trace.StatusCode.ERROR))

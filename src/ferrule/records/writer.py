@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.phrases import phrase
-from ferrule.records.database import AuditError, is_damage, open_for_writing
+from ferrule.records.database import AuditError, is_damage, open_for_writing, transaction
 from ferrule.records.reserve import Reserve, is_full
 from ferrule.records.row import INSERT, content_of, gap_content, retention_content, seal, unreadable_content
 from ferrule.records.statistics import BLOCK, BLOCKS_A_TURN, add_missing_blocks
@@ -57,27 +57,14 @@ def remove_old_rows(connection: sqlite3.Connection, retention: Retention) -> int
     """
     if retention == KEEP_ALL:
         return 0
-    removed = 0
-    while True:
-        gone = _pass(connection, retention)
+    removed, gone = 0, _ROWS_A_PASS
+    while gone >= _ROWS_A_PASS:
+        with transaction(connection):
+            gone = _remove(connection, retention)
         removed += gone
-        if gone < _ROWS_A_PASS:
-            break
     if removed:
         connection.execute("PRAGMA incremental_vacuum").fetchall()
     return removed
-
-
-def _pass(connection: sqlite3.Connection, retention: Retention) -> int:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        gone = _remove(connection, retention)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    return gone
 
 
 def _remove(connection: sqlite3.Connection, retention: Retention) -> int:
@@ -116,8 +103,6 @@ def _only_our_own_note(connection: sqlite3.Connection, last: int, rows: int) -> 
 def _one(connection: sqlite3.Connection, query: str, *values: Any) -> tuple[Any, ...]:
     row: tuple[Any, ...] | None = connection.execute(query, values).fetchone()
     if row is None:
-        from ferrule.records.database import AuditError
-
         raise AuditError(phrase("The audit log is missing a row that it must have; `verify` says where."))
     return row
 
@@ -303,9 +288,7 @@ class Writer:
         if self._connection is not None and not self._is_current():
             self._drop_connection()
         connection = self._connection or self._open(min(self._patience, _LONGEST_PAUSE))
-        # IMMEDIATE: other processes write this file too, so the head is read under the lock that writes it.
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(connection):
             head = _head(connection)
             if head is None:
                 raise AuditError(
@@ -323,11 +306,6 @@ class Writer:
                 rows.append(row)
             connection.executemany(INSERT, rows)
             connection.execute("UPDATE head SET seq = ?, hash = ?", (seq, last_hash))
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
         self._known = (seq, last_hash)
         if lost is not None:
             said = (

@@ -369,7 +369,9 @@ class Chat:
         before anything is typed.
         """
         self._task = asyncio.current_task()
-        self._watch_signals()
+        on_signal("SIGINT", self.interrupted)
+        for name, code in _LEFT_BY_SIGNAL.items():
+            on_signal(name, self._leave, code)
         opening.add_done_callback(self._opened)
         try:
             if first:
@@ -389,7 +391,11 @@ class Chat:
                 raise
             if self._task is not None:
                 self._task.uncancel()
-        self._say_goodbye()
+        saved = self._assistant.saved if self._assistant is not None else None
+        if saved is not None and saved.problem:
+            self.say(_("The conversation could not be saved: {why}").format(why=saved.problem), "warned")
+        elif saved is not None and self.assistant.agent.conversation.messages:
+            self.say(_("To continue later: ferrule chat --resume {id}").format(id=saved.id[:8]), "faint")
         return self.exit_code
 
     def _opened(self, opening: asyncio.Task[ChatAssistant]) -> None:
@@ -421,7 +427,10 @@ class Chat:
             self._say_broken()
             for note in self.assistant.app.notes:
                 self.say(note, "warned")
-            self._say_server_problems()
+            servers = self.assistant.app.tools.servers
+            for name, one in servers.joined.items() if servers is not None else ():
+                if name not in self.questions.waiting_to_sign_in:
+                    self._say_server_problem(name, one.made)
 
     def _say_broken(self) -> None:
         """What could not be loaded, once for each; the files of a folder may change between turns."""
@@ -431,33 +440,11 @@ class Chat:
                 self.say(_("{source} was skipped: {reason}").format(source=one.source, reason=one.reason), "warned")
         self._said_broken = broken
 
-    def _say_server_problems(self) -> None:
-        servers = self.assistant.app.tools.servers
-        for name, one in servers.joined.items() if servers is not None else ():
-            if name not in self.questions.waiting_to_sign_in:
-                self._say_server_problem(name, one.made)
-
     def _say_server_problem(self, name: str, server: RemoteServer | None) -> None:
         from ferrule.cli.mcp_servers import problem_line
 
         if line := problem_line(name, server):
             self.say(line, "warned")
-
-    async def _sign_in(self) -> None:
-        """Servers that want the person to sign in are offered it before a turn, so that it has their tools."""
-        servers = self.assistant.app.tools.servers
-        while self.questions.waiting_to_sign_in and servers is not None:
-            name, _none = self.questions.waiting_to_sign_in.popitem()
-            server = servers.joined[name].server
-            self.screen.write([""])
-            self._working = True
-            self._signing_in = asyncio.create_task(_started(server))
-            try:
-                await asyncio.wait({self._signing_in})
-            finally:
-                self._signing_in.cancel()
-                self._working, self._signing_in = False, None
-            self._say_server_problem(name, server)
 
     async def _once(self, opening: asyncio.Task[ChatAssistant]) -> None:
         self.screen.write([""])
@@ -486,7 +473,20 @@ class Chat:
         elif await self._run_command(self, said):
             self._measure_context()  # it may have made the conversation another one
         else:
-            await self._sign_in()
+            # Servers that want the person to sign in are offered it before a turn, so that it has their tools.
+            servers = self.assistant.app.tools.servers
+            while self.questions.waiting_to_sign_in and servers is not None:
+                name, _none = self.questions.waiting_to_sign_in.popitem()
+                server = servers.joined[name].server
+                self.screen.write([""])
+                self._working = True
+                self._signing_in = asyncio.create_task(_started(server))
+                try:
+                    await asyncio.wait({self._signing_in})
+                finally:
+                    self._signing_in.cancel()
+                    self._working, self._signing_in = False, None
+                self._say_server_problem(name, server)
             self._say_broken()
             await self._turn(said)
 
@@ -584,13 +584,6 @@ class Chat:
         self.notes_for_model.append(ran.note)
         if during_turn and self._working:
             self.queue.append(f"!{command}")
-
-    def _say_goodbye(self) -> None:
-        saved = self._assistant.saved if self._assistant is not None else None
-        if saved is not None and saved.problem:
-            self.say(_("The conversation could not be saved: {why}").format(why=saved.problem), "warned")
-        elif saved is not None and self.assistant.agent.conversation.messages:
-            self.say(_("To continue later: ferrule chat --resume {id}").format(id=saved.id[:8]), "faint")
 
     async def _turn(self, said: str) -> None:
         agent = self.assistant.agent
@@ -691,11 +684,6 @@ class Chat:
         self.leaving, self.exit_code = True, code
         if self._task is not None:
             self._task.cancel()
-
-    def _watch_signals(self) -> None:
-        on_signal("SIGINT", self.interrupted)
-        for name, code in _LEFT_BY_SIGNAL.items():
-            on_signal(name, self._leave, code)
 
 
 async def _started(server: RemoteServer) -> None:

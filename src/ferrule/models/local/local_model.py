@@ -68,7 +68,8 @@ class Engine:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
-                env=_environment(),
+                # Threads that wait shall sleep: on a busy machine spinning makes each token several times slower.
+                env={**os.environ, "OMP_WAIT_POLICY": "passive"},
                 start_new_session=True,
             )
             assert self._process.stdout is not None  # noqa: S101 - a pipe was asked for
@@ -102,25 +103,24 @@ class Engine:
                         yield heard["chunk"]
             finally:
                 if not is_over:
-                    await self._stop(number)
+                    # Have a request end, and read away what it had written; a process that does not listen is ended.
+                    try:
+                        async with asyncio.timeout(_SECONDS_TO_END):
+                            await self._send({"cancel": number})
+                            while "end" not in await self._hear():
+                                pass
+                    except (TimeoutError, ModelError):
+                        await self._end()
+                    except (
+                        asyncio.CancelledError
+                    ):  # whoever left early is told to stop altogether, which must not be lost
+                        await self._end()
+                        raise
 
     async def close(self) -> None:
         """End the process; nothing of it is left."""
         async with self._starting:
             await self._end()
-
-    async def _stop(self, number: int) -> None:
-        """Have a request end, and read away what it had written; a process that does not listen is ended."""
-        try:
-            async with asyncio.timeout(_SECONDS_TO_END):
-                await self._send({"cancel": number})
-                while "end" not in await self._hear():
-                    pass
-        except (TimeoutError, ModelError):
-            await self._end()
-        except asyncio.CancelledError:  # whoever left early is told to stop altogether, which must not be lost
-            await self._end()
-            raise
 
     async def _send(self, message: Mapping[str, Any]) -> None:
         if self._process is None or self._process.stdin is None:
@@ -193,11 +193,6 @@ def refused(error: Mapping[str, Any]) -> ModelError:
     return ModelError(
         ModelFault.REFUSED, phrase("The model on this machine did not accept the request: {message}", message=message)
     )
-
-
-def _environment() -> dict[str, str]:
-    """Ours, but threads that wait shall sleep: on a busy machine spinning makes each token several times slower."""
-    return {**os.environ, "OMP_WAIT_POLICY": "passive"}
 
 
 def _cores() -> int:
