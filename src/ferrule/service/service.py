@@ -148,7 +148,7 @@ class Service:
                     "Another `ferrule serve` uses this database. Stop it, or give this one another with --database. "
                     "Several instances share a PostgreSQL database."
                 )
-            if self.database.revision() != HEAD and not self.database.create_in_new_file():
+            if self.database.revision() != HEAD:
                 self.database.migrate()
         await self._app.__aenter__()
         self._subscriptions = [self.tools.subscribe(log_registry)]
