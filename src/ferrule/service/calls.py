@@ -138,13 +138,12 @@ class Calls:
         if isinstance(taken, Started):
             return taken
         live, running = taken
-        self.live[live.id] = live
-        live.task = asyncio.get_running_loop().create_task(running)
+        self._begin(live, asyncio.get_running_loop().create_task(running))
         return Started((live.id,))
 
     async def run(
         self, principal: Principal, request: CallRequest, *, request_id: str = "", key: str | None = None,
-        wait: float, late: Callable[[dict[str, Any]], None], task: asyncio.Task[None] | None,
+        wait: float, late: Callable[[dict[str, Any]], None],
     ) -> Started:  # fmt: skip
         """Take a call and run it to its end in the task that asks, which is cheaper than a task of its own. Where it
         takes longer than `wait`, `late` hears of it meanwhile.
@@ -153,8 +152,7 @@ class Calls:
         if isinstance(taken, Started):
             return taken
         live, running = taken
-        self.live[live.id] = live
-        live.task = task
+        self._begin(live, cast("asyncio.Task[None]", asyncio.current_task()))
         live.attached = 1
 
         def wait_no_longer() -> None:
@@ -169,17 +167,14 @@ class Calls:
             timer.cancel()
         return Started((live.id,), row=live.row)
 
+    def _begin(self, live: LiveCall, task: asyncio.Task[None]) -> None:
+        self.live[live.id] = live
+        live.task = task
+
     async def _take(
-        self,
-        principal: Principal,
-        request: CallRequest,
-        request_id: str,
-        key: str | None,
-        *,
-        told: bool,
-        sent: CallRequest | None = None,
-        along: Along = (),
-    ) -> Started | tuple[LiveCall, Coroutine[Any, Any, None]]:
+        self, principal: Principal, request: CallRequest, request_id: str, key: str | None, *, told: bool,
+        sent: CallRequest | None = None, along: Along = (),
+    ) -> Started | tuple[LiveCall, Coroutine[Any, Any, None]]:  # fmt: skip
         """Let a call in, and store it where that must come first; gives what is left to do, or what there was."""
         self._check_open()
         generation = self.directory.generation
@@ -199,28 +194,19 @@ class Calls:
         live = LiveCall(row, self.writer, bounds.result_bytes)
         fingerprint = _fingerprint(sent or request) if key is not None else ""
         try:
-            admitted = self.limits.admit_now(principal)
-            live.subjects = admitted if admitted is not None else await self.limits.admit(principal, {row["tool"]: 1})
+            live.subjects = await self.limits.admit(principal, {row["tool"]: 1})
         except LimitReached:
             if (used := await self._used(principal, key)) is None:
                 raise
             return self._replay(used, fingerprint)
         try:
-            turn = self.gate.turn_now(principal.tenant)
-            at_once = admitted is not None and turn is not None and request.session is None
-            live.turn = turn or await self.gate.turn(principal.tenant)
-            if self._may_be_another(principal, generation):
-                at_once, now = False, await self._now(principal, row)
-                if now is not None:
-                    self.limits.take_back(live.subjects)
-                    live.leave()
-                    live.subjects = ()
-                    return await self._take(now, request, request_id, key, told=told, sent=sent, along=along)
-            role = allowed.role_for(tool)
-            if request.session is None:
-                seat = self.sessions.own_seat(principal, allowed, live.id, role)
-            else:
-                seat = await self.sessions.seat(principal, allowed, request.session, live.id, role)
+            live.turn = await self.gate.turn(principal.tenant)
+            if (now := await self._now(principal, generation, row)) is not principal:
+                self.limits.take_back(live.subjects)
+                live.leave()
+                live.subjects = ()
+                return await self._take(now, request, request_id, key, told=told, sent=sent, along=along)
+            seat = await self.sessions.seat(principal, allowed, request.session, live.id, allowed.role_for(tool))
         except BaseException:
             self.limits.take_back(live.subjects)
             live.leave()
@@ -228,8 +214,7 @@ class Calls:
         begun = stored = False
         try:
             self._check_open()  # it may have waited for its turn
-            is_on = at_once and entry is not None and entry.enabled  # else the tool may have gone meanwhile
-            call, prepared = self._prepare(live, allowed, seat, tool, is_on=is_on)
+            call, prepared = self._prepare(live, allowed, seat, tool)
             approval = decision = None
             if isinstance(prepared, Invocation):
                 # The pipeline meets what goes wrong here again, and words it.
@@ -264,21 +249,17 @@ class Calls:
                 live.leave()
                 await seat.leave()
 
-    def _may_be_another(self, principal: Principal, generation: int) -> bool:
-        """Whether what is known of a caller may have changed while their call waited for its turn."""
-        directory, expires = self.directory, principal.expires
-        directory.look_for_changes()
-        return generation != directory.generation or (expires is not None and expires <= time())
-
-    async def _now(self, principal: Principal, row: Mapping[str, Any]) -> Principal | None:
-        """The caller of such a call, where they are another by now; raises `CallProblem` where their credential is none
-        any more.
+    async def _now(self, principal: Principal, generation: int, row: Mapping[str, Any]) -> Principal:
+        """The caller of such a call as they are by now: it may have waited for its turn. Raises `CallProblem` where
+        their credential is none any more.
         """
+        if not self.directory.is_outdated(principal, generation):
+            return principal
         expires = principal.expires
         found = await self.directory.of_call(row) if expires is None or expires > time() else None
         if found is None:
             raise CallProblem("bad_key", "This credential was revoked or has expired while the call waited.")
-        return found if found != principal else None
+        return found if found != principal else principal
 
     def close(self) -> None:
         """Take no new calls, and keep nobody waiting for what this instance does not run."""
@@ -292,11 +273,9 @@ class Calls:
             raise CallProblem("draining", "This instance is about to stop and takes no new calls.")
 
     def _prepare(
-        self, live: LiveCall, allowed: Allowed, seat: Seat, tool: Tool[Any] | None, *, is_on: bool = False
+        self, live: LiveCall, allowed: Allowed, seat: Seat, tool: Tool[Any] | None
     ) -> tuple[RawCall, Invocation | StoppedError | None]:
-        """The first two stages, so that what asks can be stored before anything runs. `is_on`: the tool was looked up
-        just now, among those that the call sees.
-        """
+        """The first two stages, so that what asks can be stored before anything runs."""
         row = live.row
         if live.answer is None and tool is not None and not self.sessions.has_hooks and not can_speak(tool):
             live.runtime = seat.view  # it says nothing and asks nothing while it runs
@@ -306,7 +285,7 @@ class Calls:
             )
         call = raw_call(row)
         try:
-            prepared = live.runtime.build(call, tool if is_on else None)
+            prepared = live.runtime.build(call)
         except StoppedError as stopped:
             return call, stopped
         except Exception:  # noqa: BLE001 - a tool's own fault, which the pipeline meets again and words
@@ -389,8 +368,7 @@ class Calls:
         finally:
             live.ending = True
             self.limits.release(live.subjects)
-            if not seat.leave_now():
-                await seat.leave()
+            await seat.leave()
         try:
             await self.finish(live, status, text)
         finally:
@@ -457,13 +435,11 @@ class Calls:
         turn: GateTurn | None = None
         try:
             turn = await self.gate.turn(principal.tenant)
-            if self._may_be_another(principal, generation):
-                now = await self._now(principal, rows[0])
-                if now is not None:
-                    self.limits.take_back(subjects)
-                    turn.release()
-                    subjects, turn = (), None
-                    return await self.start_batch(now, request, request_id=request_id, key=key)
+            if (now := await self._now(principal, generation, rows[0])) is not principal:
+                self.limits.take_back(subjects)
+                turn.release()
+                subjects, turn = (), None
+                return await self.start_batch(now, request, request_id=request_id, key=key)
             _name_references(request.calls, rows)
             seat = await self.sessions.seat(principal, allowed, request.session, batch, allowed.role_for(None))
         except BaseException:
@@ -596,9 +572,9 @@ class Calls:
             self.limits.release(admitted)  # another instance has it by now
             await seat.leave()
             return
-        self.live[live.id] = live
         with self.telemetry.resumed(row["trace"]) if self.telemetry is not None else nullcontext():
-            live.task = asyncio.get_running_loop().create_task(self._run(live, seat, call, prepared, final=final))
+            running = self._run(live, seat, call, prepared, final=final)
+            self._begin(live, asyncio.get_running_loop().create_task(running))
 
     async def _store_start(self, live: LiveCall) -> bool:
         """Have it on disk that a call begins, where it is still ours: nobody who takes it over begins it again."""

@@ -111,8 +111,7 @@ class Directory:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: dict[str, Principal | None] = {}
-        self._by_header: dict[bytes, Principal] = {}
+        self._known: dict[bytes, Principal | None] = {}
         self._by_user: dict[tuple[str, str, str, str | None], Principal | None] = {}
         self.generation = 0
         """Grows with every change that was heard of; what was derived from a principal is good until then."""
@@ -133,7 +132,6 @@ class Directory:
     def forget(self) -> None:
         """Read everything anew: something changed."""
         self._known.clear()
-        self._by_header.clear()
         self._by_user.clear()
         self.generation += 1
         self.on_change()
@@ -153,36 +151,31 @@ class Directory:
             self._seen = count
             self.forget()
 
-    def known(self, secret: str, header: bytes) -> Principal | None:
-        """Who a secret speaks for, where it was read already and nothing has changed since. The header that brought it
-        is remembered, but not the secret in it.
-        """
+    def is_outdated(self, principal: Principal, generation: int) -> bool:
+        """Whether what was known of somebody at that generation may not hold any more."""
         self.look_for_changes()
-        found = self._known.get(hash_secret(secret))
-        if found is not None:
-            if len(self._by_header) >= _MOST_CACHED:
-                self._by_header.clear()
-            self._by_header[_mark_of(header)] = found
-        return found if found is not None and (found.expires is None or found.expires > time()) else None
+        return generation != self.generation or (principal.expires is not None and principal.expires <= time())
 
-    def known_by_header(self, header: bytes | None) -> Principal | None:
-        """Whom the very header speaks for that came before; None where that has to be worked out."""
+    def known(self, header: bytes | None) -> Principal | None:
+        """Whom the secret in a header speaks for, where it was read already and nothing has changed since."""
         self.look_for_changes()
-        found = self._by_header.get(_mark_of(header)) if header is not None else None
+        if header is None or header[:7].lower() != b"bearer ":
+            return None
+        found = self._known.get(_mark_of(header[7:]))
         return found if found is not None and (found.expires is None or found.expires > time()) else None
 
     async def principal(self, secret: str) -> Principal | None:
         """Who this secret speaks for; None when nobody, or no longer."""
         self.look_for_changes()
-        hashed = hash_secret(secret)
-        found = self._known.get(hashed, _UNREAD)
+        hashed, mark = hash_secret(secret), _mark_of(secret.encode())
+        found = self._known.get(mark, _UNREAD)
         if found is _UNREAD:
             generation = self.generation
             found = await self._database.read(None, lambda connection: self._by_secret(connection, hashed))
             if generation == self.generation:
                 if len(self._known) >= _MOST_CACHED:  # keys that nobody has must not keep good ones out
                     self._known.clear()
-                found = self._known.setdefault(hashed, found)  # others may have read it meanwhile; one is everybody's
+                found = self._known.setdefault(mark, found)  # others may have read it meanwhile; one is everybody's
         assert found is None or isinstance(found, Principal)  # noqa: S101 - the mark is gone by now
         if found is not None and found.expires is not None and found.expires <= time():
             return None
@@ -300,9 +293,9 @@ def role_rules(row: Row[Any]) -> RoleRules:
     )
 
 
-def _mark_of(header: bytes) -> bytes:
-    """What a header is remembered by; quicker than what the database knows a secret by."""
-    return hashlib.blake2s(header, key=_MARKS).digest()
+def _mark_of(secret: bytes) -> bytes:
+    """What a secret is remembered by; quicker than what the database knows it by."""
+    return hashlib.blake2s(secret, key=_MARKS).digest()
 
 
 def hash_secret(secret: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from functools import cache
@@ -22,7 +21,6 @@ from ferrule.service.feed import POSITION
 from ferrule.service.http import (
     RESOURCE_METADATA,
     ApiRoute,
-    JsonResponse,
     Parameter,
     RequestProblem,
     event_stream,
@@ -54,7 +52,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from ferrule.core.tool import Tool
-    from ferrule.service.calls import Started
     from ferrule.service.directory import Principal
     from ferrule.service.http import ServiceRequest
 
@@ -150,30 +147,25 @@ def _with_tag(request: ServiceRequest, document: Any) -> Response:
 
 
 async def create_call(request: ServiceRequest) -> Response:
-    service, principal, request_id = request.service, request.principal, request.request_id
-    calls, wait, streams, key = service.calls, service.settings.wait, False, None
-    if not request.is_plain:
-        wait, streams, key = request.wait, request.wants_events, request.idempotency_key
+    calls, principal, key = request.service.calls, request.principal, request.idempotency_key
+    streams, wait = request.wants_events, request.wait
+
+    def answer_late(row: dict[str, Any]) -> None:
+        request.answer_now(_call_response(row))
+
     if streams or wait <= 0:
-        started = await calls.start(principal, request.body, request_id=request_id, key=key)
+        started = await calls.start(principal, request.body, request_id=request.request_id, key=key)
     else:
-
-        def answer_late(row: dict[str, Any]) -> None:
-            request.answer_now(_call_response(row, at=f"/v1/calls/{row['id']}"))
-
-        task = request.exchange.task if request.exchange is not None else asyncio.current_task()
         started = await calls.run(
-            principal, request.body, request_id=request_id, key=key, wait=wait, late=answer_late, task=task
+            principal, request.body, request_id=request.request_id, key=key, wait=wait, late=answer_late
         )
-        if started.row is not None:
-            return _call_response(started.row, at=f"/v1/calls/{started.row['id']}")
     if started.batch is not None:
         raise RequestProblem(422, "key_reused", "This Idempotency-Key was used for a batch.")
-    call = started.ids[0]
+    [call] = started.ids
+    replayed = {"Idempotent-Replayed": "true"} if started.replayed else {}
     if streams:
-        return event_stream(request.call_events(call, 0), _of_started(started, call))
-    row = await calls.find(principal, call, wait)
-    return _call_response(row, _of_started(started, call))
+        return event_stream(request.call_events(call, 0), {"Location": f"/v1/calls/{call}", **replayed})
+    return _call_response(started.row or await calls.find(principal, call, wait), replayed)
 
 
 async def create_batch(request: ServiceRequest) -> Response:
@@ -248,13 +240,9 @@ def _wait_of(request: ServiceRequest) -> float:
     return float(request.number("wait", 0, int(LONGEST_WAIT)))
 
 
-def _of_started(started: Started, call: str) -> dict[str, str]:
-    location = {"Location": f"/v1/calls/{call}"}
-    return {**location, "Idempotent-Replayed": "true"} if started.replayed else location
-
-
-def _call_response(row: Mapping[str, Any], headers: Mapping[str, str] | None = None, *, at: str = "") -> Response:
-    return JsonResponse(call_json(row), 200 if row["status"] in FINISHED else 202, headers, at=at)
+def _call_response(row: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
+    headers = {"Location": f"/v1/calls/{row['id']}", **(headers or {})}
+    return json_response(call_json(row), 200 if row["status"] in FINISHED else 202, headers)
 
 
 def _batch_response(batch: str, rows: list[dict[str, Any]], headers: Mapping[str, str] | None = None) -> Response:

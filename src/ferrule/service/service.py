@@ -124,7 +124,7 @@ class Service:
         for made in own:
             if made.name not in self.tools:
                 self.tools.register(made, origin="builtin")
-        self.requests: dict[tuple[str, int], int] = {}
+        self.requests: Counter[tuple[str, int]] = Counter()
         """HTTP requests by endpoint and status."""
 
     @property

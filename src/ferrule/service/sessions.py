@@ -94,16 +94,11 @@ class Seat:
 
     async def leave(self) -> None:
         """A session without a name ends with its call."""
-        if not self.leave_now():
-            await close_quietly(self.session)
-
-    def leave_now(self) -> bool:
-        """The same where that takes no time; says whether."""
         if self._held is not None:
             self._held.using -= 1
             self._held.last = monotonic()
-            return True
-        return not self.session.has_something_open
+        elif self.session.has_something_open:
+            await close_quietly(self.session)
 
 
 class UserSessions:
