@@ -53,17 +53,7 @@ _MOST_SEQ = 2**62
 
 
 async def _changed(request: ServiceRequest, change: Callable[[Connection], Any], tenant: str | None = None) -> Any:
-    """Make a change, and have every instance read anew before this one answers."""
-    service, whose = request.service, tenant or request.principal.tenant
-
-    def make(connection: Connection) -> Any:
-        result = change(connection)
-        directory.note_change(connection, service.database)
-        return result
-
-    result = await service.writer.change(whose, make)
-    service.directory.forget()
-    return result
+    return await request.service.change(tenant or request.principal.tenant, change)
 
 
 async def _read(request: ServiceRequest, query: Callable[[Connection], Any]) -> Any:

@@ -172,9 +172,16 @@ class Calls:
         live.task = task
 
     async def _take(
-        self, principal: Principal, request: CallRequest, request_id: str, key: str | None, *, told: bool,
-        sent: CallRequest | None = None, along: Along = (),
-    ) -> Started | tuple[LiveCall, Coroutine[Any, Any, None]]:  # fmt: skip
+        self,
+        principal: Principal,
+        request: CallRequest,
+        request_id: str,
+        key: str | None,
+        *,
+        told: bool,
+        sent: CallRequest | None = None,
+        along: Along = (),
+    ) -> Started | tuple[LiveCall, Coroutine[Any, Any, None]]:
         """Let a call in, and store it where that must come first; gives what is left to do, or what there was."""
         self._check_open()
         generation = self.directory.generation
@@ -239,7 +246,9 @@ class Calls:
             if self.feed.rings:
                 self.feed.tell(row, "call.created")
             if approval is not None:
-                self._say_awaiting(live, approval)
+                summary = self.approvals.announce(row, approval)
+                row["last_seq"] = 1
+                live.say("call.awaiting_approval", {"approval": approval["id"], "summary": summary})
                 return Started((live.id,))
             begun = True
             return live, self._run(live, seat, call, prepared, decision)
@@ -308,11 +317,6 @@ class Calls:
         except (DefinitionError, StoppedError):  # the pipeline meets it again and words it: nobody is asked in vain
             return None
         return self.approvals.new_row(live.row, prepared, question)
-
-    def _say_awaiting(self, live: LiveCall, approval: Mapping[str, Any]) -> None:
-        summary = self.approvals.announce(live.row, approval)
-        live.row["last_seq"] = 1
-        live.say("call.awaiting_approval", {"approval": approval["id"], "summary": summary})
 
     async def _used(self, principal: Principal, key: str | None) -> UsedKey | None:
         """What a key was used for; a limit that the first request has reached does not keep its answer from anybody."""
@@ -418,10 +422,15 @@ class Calls:
         generation = self.directory.generation
         allowed = self.access.of(principal)
         batch = new_id()
+        tools = [allowed.tools.get(one.tool, one.version) for one in request.calls]
         rows = [
-            self._batch_row(principal, allowed, one, request, batch, at, request_id)
-            for at, one in enumerate(request.calls)
-        ]
+            new_call_row(
+                principal, tool.name if tool else one.tool, one.arguments, request_id,
+                version=tool.version if tool else None, pinned=one.version, session=request.session, batch=batch,
+                position=at, status="queued",
+            )
+            for at, (one, tool) in enumerate(zip(request.calls, tools, strict=True))
+        ]  # fmt: skip
         bounds = [self.limits.bounds(principal, row["tool"]) for row in rows]
         for row, bound in zip(rows, bounds, strict=True):
             _check_size(row, bound.argument_bytes)
@@ -472,17 +481,6 @@ class Calls:
                 self.limits.take_back(subjects)
                 turn.release()
                 await seat.leave()
-
-    def _batch_row(
-        self, principal: Principal, allowed: Allowed, one: BatchCall, request: BatchRequest, batch: str, position: int,
-        request_id: str,
-    ) -> dict[str, Any]:  # fmt: skip
-        tool = allowed.tools.get(one.tool, one.version)
-        return new_call_row(
-            principal, tool.name if tool else one.tool, one.arguments, request_id,
-            version=tool.version if tool else None, pinned=one.version, session=request.session, batch=batch,
-            position=position, status="queued",
-        )  # fmt: skip
 
     async def _run_batch(self, lives: list[LiveCall], allowed: Allowed, seat: Seat, subjects: tuple[Any, ...]) -> None:
         current_call.set(lives[0].row)

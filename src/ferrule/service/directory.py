@@ -13,6 +13,7 @@ import secrets
 import sqlite3
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pydantic import BaseModel
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection, Row, Table
 
     from ferrule.service.database import Database
     from ferrule.service.messages import RotateRequest, TenantChange, UserChange
@@ -351,11 +352,21 @@ def create_tenant(connection: Connection, said: TenantRequest, *, operator: bool
     return show_tenant(connection, tenant)
 
 
-def find_tenant(connection: Connection, tenant: str) -> Row[Any]:
-    found = connection.execute(select(tenants).where(tenants.c.tenant == tenant)).first()
+def _find(table: Table, column: str, what: str, connection: Connection, tenant: str, name: str) -> Row[Any]:
+    mine = (table.c.tenant == tenant) & (table.c[column] == name)
+    found = connection.execute(select(table).where(mine)).first()
     if found is None:
-        raise DirectoryProblem("not_found", f"There is no tenant `{tenant}`.")
+        raise DirectoryProblem("not_found", f"There is no {what} `{name}`.")
     return found
+
+
+find_user = partial(_find, users, "name", "user")
+find_role = partial(_find, roles, "name", "role")
+find_key = partial(_find, api_keys, "id", "key")
+
+
+def find_tenant(connection: Connection, tenant: str) -> Row[Any]:
+    return _find(tenants, "tenant", "tenant", connection, tenant, tenant)
 
 
 def show_tenant(connection: Connection, tenant: str) -> Document:
@@ -399,13 +410,6 @@ def create_user(connection: Connection, tenant: str, said: UserRequest) -> Docum
     connection.execute(insert(users).values(tenant=tenant, enabled=True, allow="[]", created=time(), **values))
     grant_roles(connection, tenant, said.name, said.roles)
     return show_user(connection, tenant, said.name)
-
-
-def find_user(connection: Connection, tenant: str, user: str) -> Row[Any]:
-    found = connection.execute(select(users).where(users.c.tenant == tenant, users.c.name == user)).first()
-    if found is None:
-        raise DirectoryProblem("not_found", f"There is no user `{user}`.")
-    return found
 
 
 def show_user(connection: Connection, tenant: str, user: str) -> Document:
@@ -471,13 +475,6 @@ def check_role_rules(allow: Sequence[str], ask: Sequence[str], deny: Sequence[st
         _check_rules(texts, verdict)
 
 
-def find_role(connection: Connection, tenant: str, role: str) -> Row[Any]:
-    found = connection.execute(select(roles).where(roles.c.tenant == tenant, roles.c.name == role)).first()
-    if found is None:
-        raise DirectoryProblem("not_found", f"There is no role `{role}`.")
-    return found
-
-
 def show_role(connection: Connection, tenant: str, role: str) -> Document:
     return asdict(role_rules(find_role(connection, tenant, role)))
 
@@ -510,13 +507,6 @@ def create_key(connection: Connection, tenant: str, said: KeyRequest) -> Documen
     )  # fmt: skip
     connection.execute(insert(key_hashes).values(hash=hash_secret(secret), tenant=tenant, key=key_id, expires=None))
     return {**show_key(connection, tenant, key_id), "secret": secret}
-
-
-def find_key(connection: Connection, tenant: str, key: str) -> Row[Any]:
-    found = connection.execute(select(api_keys).where(api_keys.c.tenant == tenant, api_keys.c.id == key)).first()
-    if found is None:
-        raise DirectoryProblem("not_found", f"There is no key `{key}`.")
-    return found
 
 
 def show_key(connection: Connection, tenant: str, key: str) -> Document:

@@ -37,7 +37,7 @@ from ferrule.service.oidc import TokenRefused, looks_like_token
 from ferrule.service.sessions import TooManySessions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -66,6 +66,17 @@ _TITLES = {
     400: "Bad request", 401: "Unauthorized", 403: "Forbidden", 404: "Not found", 405: "Method not allowed",
     408: "Request timeout", 409: "Conflict", 413: "Content too large", 415: "Unsupported media type",
     422: "Unprocessable content", 429: "Too many requests", 500: "Internal error", 503: "Service unavailable",
+}  # fmt: skip
+
+
+_STATUSES = {
+    "not_found": 404, "conflict": 409, "invalid": 422, "forbidden": 403, "finished": 409, "key_in_flight": 409,
+    "key_reused": 422, "duplicate_id": 422, "draining": 503, "too_large": 413, "bad_key": 401,
+}  # fmt: skip
+"""What became of a request, by the code of a problem."""
+_HEADERS_OF_CALLS = {
+    "draining": {"Retry-After": "1"}, "key_in_flight": {"Retry-After": "1"},
+    "bad_key": {"WWW-Authenticate": 'Bearer error="invalid_token"'},
 }  # fmt: skip
 
 
@@ -167,7 +178,9 @@ class ServiceRequest:
     def refuse_doubled(self) -> None:
         """Several headers of one name are a mistake that nobody guesses about."""
         if len(self._headers) < len(self.scope["headers"]):
-            _refuse_doubled(self.scope["headers"])
+            for name, count_ in Counter(name for name, _ in self.scope["headers"]).items():
+                if count_ > 1 and name in _ONCE:
+                    raise RequestProblem(400, "header", f"The header {name.decode()} was sent more than once.")
 
     def header(self, name: bytes) -> str | None:
         """A header's text."""
@@ -292,12 +305,6 @@ _ONCE = frozenset(
 )
 
 
-def _refuse_doubled(given: Iterable[tuple[bytes, bytes]]) -> None:
-    for name, count_ in Counter(name for name, _ in given).items():
-        if count_ > 1 and name in _ONCE:
-            raise RequestProblem(400, "header", f"The header {name.decode()} was sent more than once.")
-
-
 class JsonResponse(Response):
     """JSON text, with the headers that go with it put together at once."""
 
@@ -417,8 +424,8 @@ class HttpApp:
         forwarded = isinstance(response, Forwarded)
         if not forwarded:
             self._note(request, response)
-        sends = request.exchange is not None and type(response) is JsonResponse
-        if sends and request.exchange.answer(response.status_code, response.raw_headers, response.body):
+        exchange = request.exchange if type(response) is JsonResponse else None
+        if exchange is not None and exchange.answer(response.status_code, response.raw_headers, response.body):
             return
         try:
             await response(request.scope, request.receive, request.send)
@@ -511,15 +518,22 @@ class HttpApp:
             case RequestProblem():
                 return error
             case CallProblem():
-                return _of_call(error)
+                headers = dict(_HEADERS_OF_CALLS.get(error.code, {}))
+                if error.call is not None:
+                    headers["Location"] = f"/v1/calls/{error.call}"
+                return RequestProblem(
+                    _STATUSES[error.code], error.code, error.message, headers=headers, call=error.call
+                )
+            case TooManyAtOnce():
+                return RequestProblem(413, "too_large", str(error))
             case LimitReached():
-                return _of_limit(error)
+                seconds = str(max(1, ceil(error.retry_after)))
+                headers = {"Retry-After": seconds, "RateLimit-Limit": f"{error.most:g}", "RateLimit-Remaining": "0"}
+                return RequestProblem(429, error.limit, str(error), headers={**headers, "RateLimit-Reset": seconds})
             case DirectoryProblem():
-                status = {"not_found": 404, "conflict": 409, "invalid": 422}[error.kind]
-                return RequestProblem(status, error.kind, error.message)
+                return RequestProblem(_STATUSES[error.kind], error.kind, error.message)
             case ApprovalProblem():
-                status = {"not_found": 404, "conflict": 409, "forbidden": 403}[error.kind]
-                return RequestProblem(status, error.code, error.message)
+                return RequestProblem(_STATUSES[error.kind], error.code, error.message)
             case TooManySessions():
                 return RequestProblem(
                     503, "sessions", "Every session is in use. Try again, or call without a session.",
@@ -565,34 +579,6 @@ def _invalid(error: ValidationError) -> RequestProblem:
     first = found[0]
     said = f"The body is not valid: `{first['pointer'] or '/'}`: {first['detail']}."
     return RequestProblem(400, "invalid", said, errors=found)
-
-
-def _of_call(error: CallProblem) -> RequestProblem:
-    status = {
-        "not_found": 404, "finished": 409, "key_in_flight": 409, "key_reused": 422, "duplicate_id": 422,
-        "draining": 503, "too_large": 413, "bad_key": 401,
-    }[error.code]  # fmt: skip
-    headers: dict[str, str] = {}
-    if error.code in ("draining", "key_in_flight"):
-        headers["Retry-After"] = "1"
-    if error.code == "bad_key":
-        headers["WWW-Authenticate"] = 'Bearer error="invalid_token"'
-    if error.call is not None:
-        headers["Location"] = f"/v1/calls/{error.call}"
-    return RequestProblem(status, error.code, error.message, headers=headers, call=error.call)
-
-
-def _of_limit(error: LimitReached) -> RequestProblem:
-    if isinstance(error, TooManyAtOnce):
-        return RequestProblem(413, "too_large", str(error))
-    seconds = str(max(1, ceil(error.retry_after)))
-    headers = {
-        "Retry-After": seconds,
-        "RateLimit-Limit": f"{error.most:g}",
-        "RateLimit-Remaining": "0",
-        "RateLimit-Reset": seconds,
-    }
-    return RequestProblem(429, error.limit, str(error), headers=headers)
 
 
 def _request_id(given: bytes | None) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from starlette.responses import Response
+
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.service.calls import CallProblem
-from ferrule.service.directory import note_change
 from ferrule.service.http import ApiRoute, Parameter, RequestProblem, event_stream, json_response
 from ferrule.service.intents import change_intent, delete_intent, find_intent, intent_document, list_intents, tool_name
 from ferrule.service.messages import (
@@ -25,10 +26,9 @@ from ferrule.service.requests import is_request, request_document, start_request
 from ferrule.service.vocabulary import FINISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from sqlalchemy import Connection, Row
-    from starlette.responses import Response
+    from sqlalchemy import Row
 
     from ferrule.service.http import ServiceRequest
 
@@ -96,18 +96,15 @@ async def put_intent(request: ServiceRequest) -> Response:
 
 async def patch_intent(request: ServiceRequest) -> Response:
     tenant, code, said = request.principal.tenant, _code(request), request.body
-    row = await _changed(
-        request,
-        lambda connection: change_intent(connection, tenant, code, enabled=said.enabled, version=said.version),
+    row = await request.service.change(
+        tenant, lambda connection: change_intent(connection, tenant, code, enabled=said.enabled, version=said.version)
     )
     return json_response(intent_document(row))
 
 
 async def remove_intent(request: ServiceRequest) -> Response:
-    from starlette.responses import Response
-
     tenant, code = request.principal.tenant, _code(request)
-    await _changed(request, lambda connection: delete_intent(connection, tenant, code))
+    await request.service.change(tenant, lambda connection: delete_intent(connection, tenant, code))
     return Response(status_code=204)
 
 
@@ -126,17 +123,6 @@ def _code(request: ServiceRequest) -> str:
 
 def _is_shown(request: ServiceRequest, row: Row[Any]) -> bool:
     return request.allowed.tools.get(tool_name(row.code)) is not None
-
-
-async def _changed(request: ServiceRequest, change: Callable[[Connection], Any]) -> Any:
-    def run(connection: Connection) -> Any:
-        made = change(connection)
-        note_change(connection, request.service.database)
-        return made
-
-    made = await request.service.writer.change(request.principal.tenant, run)
-    request.service.directory.forget()
-    return made
 
 
 # Entities and cached answers

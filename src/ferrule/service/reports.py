@@ -172,7 +172,7 @@ async def show_statistics(request: ServiceRequest) -> Response:
             read = partial(figures_of, tenant=tenant, period=period, by="tool", now=now, user=None)
             by_step, by_tool = await database.read(tenant, read)
             steps.append(by_step)
-            names[tenant] = total_of(by_tool)
+            names[tenant] = total_of(by_tool.values())
         return json_response(statistics_document(period, by, now, merged(steps), names))
     sees_all = request.allowed.may("usage") and "admin" in who.scopes
     read = partial(

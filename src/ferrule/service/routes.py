@@ -15,7 +15,7 @@ from ferrule.dialects import KNOWN, Exporter
 from ferrule.records import CONTENT_TYPE
 from ferrule.service.administration import ADMINISTRATION
 from ferrule.service.database import DatabaseProblem
-from ferrule.service.directory import note_change, switch_tool
+from ferrule.service.directory import switch_tool
 from ferrule.service.documents import approval_document, call_json
 from ferrule.service.feed import POSITION
 from ferrule.service.http import (
@@ -48,8 +48,6 @@ from ferrule.service.vocabulary import APPROVAL_STATUSES, AREAS, FINISHED, SCOPE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from sqlalchemy import Connection
 
     from ferrule.core.tool import Tool
     from ferrule.service.directory import Principal
@@ -98,12 +96,7 @@ async def change_tool(request: ServiceRequest) -> Response:
     if tool is None:
         raise RequestProblem(404, "not_found", f"There is no tool `{name}`.")
 
-    def change(connection: Connection) -> None:
-        switch_tool(connection, tenant, tool.name, enabled=enabled)
-        note_change(connection, request.service.database)
-
-    await request.service.writer.change(tenant, change)
-    request.service.directory.forget()
+    await request.service.change(tenant, lambda connection: switch_tool(connection, tenant, tool.name, enabled=enabled))
     return json_response({**_detail(tool), "enabled": enabled})
 
 
@@ -273,11 +266,8 @@ async def show_approval(request: ServiceRequest) -> Response:
 
 
 async def decide_approval(request: ServiceRequest) -> Response:
-    said: DecisionRequest = request.body
-    row = await request.service.approvals.decide(
-        request.principal, request.allowed, request.path["id"], decision=said.decision, args_hash=said.args_hash,
-        scope=said.scope, reason=said.reason,
-    )  # fmt: skip
+    approval = request.path["id"]
+    row = await request.service.approvals.decide(request.principal, request.allowed, approval, request.body)
     request.service.upkeep.look_now()
     return json_response(approval_document(row))
 
