@@ -45,7 +45,6 @@ from ferrule.remote.wire import (
     RemoteError,
     digest_of,
     hash_of,
-    near_subject,
     require_pool,
     seal,
     subject_token,
@@ -240,7 +239,9 @@ class Desk:
         worker = await self._worker_for(tool, pool, digest, tenant, session, bound=bound)
         uid = os.urandom(16).hex()
         named = subject_token(tool.name)
-        subject = near_subject(pool, tenant, worker, named) if worker else f"call.{pool}.{tenant}.{named}"
+        # A call that needs the workspace of one worker goes there alone.
+        near_worker = f"near.{pool}.{tenant}.{worker}.{named}"
+        subject = near_worker if worker else f"call.{pool}.{tenant}.{named}"
         arguments = tool.params.dump(invocation.params)
         context, state = call.context, small_values(session.state)
         remote = RemoteCall(

@@ -29,6 +29,7 @@ from ferrule.service.approvals import cancel_stored, hash_arguments, question_of
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import current_call
 from ferrule.service.documents import cancelled_text, new_id
+from ferrule.service.intent_handlers import renamed
 from ferrule.service.limits import LimitReached
 from ferrule.service.live import LiveCall, can_be_repeated, can_speak, events_of
 from ferrule.service.stored_calls import StoredCalls, new_call_row
@@ -754,15 +755,5 @@ def _name_references(given: Sequence[BatchCall], rows: list[dict[str, Any]]) -> 
             ids[one.id] = row["id"]
     if not ids:
         return
-
-    def renamed(value: Any) -> Any:
-        if isinstance(value, dict):
-            fields = cast("dict[str, Any]", value)
-            if len(fields) == 1 and isinstance(text := fields.get("$ref"), str):
-                name = text.split(".", 1)[0].split("[", 1)[0]
-                return {"$ref": ids[name] + text[len(name) :]} if name in ids else fields
-            return {key: renamed(item) for key, item in fields.items()}
-        return [renamed(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
-
     for row in rows:
-        row["arguments"] = json.dumps(renamed(json.loads(row["arguments"])))
+        row["arguments"] = json.dumps(renamed(json.loads(row["arguments"]), ids))

@@ -169,18 +169,22 @@ class Directory:
         """Who this secret speaks for; None when nobody, or no longer."""
         self.look_for_changes()
         hashed, mark = hash_secret(secret), _mark_of(secret.encode())
-        found = self._known.get(mark, _UNREAD)
+        return await self._kept(self._known, mark, None, lambda connection: self._by_secret(connection, hashed))
+
+    async def _kept(
+        self, kept: dict[Any, Principal | None], mark: Any, tenant: str | None,
+        read: Callable[[Connection], Principal | None],
+    ) -> Principal | None:  # fmt: skip
+        """Somebody as they were read before, or are now; None once their credential has expired."""
+        found = kept.get(mark, _UNREAD)
         if found is _UNREAD:
             generation = self.generation
-            found = await self._database.read(None, lambda connection: self._by_secret(connection, hashed))
+            found = await self._database.read(tenant, read)
             if generation == self.generation:
-                if len(self._known) >= _MOST_CACHED:  # keys that nobody has must not keep good ones out
-                    self._known.clear()
-                found = self._known.setdefault(mark, found)  # others may have read it meanwhile; one is everybody's
-        assert found is None or isinstance(found, Principal)  # noqa: S101 - the mark is gone by now
-        if found is not None and found.expires is not None and found.expires <= time():
-            return None
-        return found
+                if len(kept) >= _MOST_CACHED:  # keys that nobody has must not keep good ones out
+                    kept.clear()
+                found = kept.setdefault(mark, found)  # others may have read it meanwhile; one is everybody's
+        return None if found is None or (found.expires is not None and found.expires <= time()) else found
 
     async def of_call(self, row: Mapping[str, Any]) -> Principal | None:
         """Who a call speaks for that goes on without its request: its user as they are now, with the scopes and limits
@@ -190,17 +194,12 @@ class Directory:
 
     async def user(self, tenant: str, user: str, key: str = "", scopes: str | None = None) -> Principal | None:
         self.look_for_changes()
-        mark = tenant, user, key, scopes
-        found = self._by_user.get(mark, _UNREAD)
-        if found is _UNREAD:
-            generation = self.generation
-            found = await self._database.read(
-                tenant, lambda connection: _read_with_key(connection, tenant, user, key, scopes)
-            )
-            if generation == self.generation and len(self._by_user) < _MOST_CACHED:
-                self._by_user[mark] = found
-        assert found is None or isinstance(found, Principal)  # noqa: S101 - as above
-        return None if found is not None and found.expires is not None and found.expires <= time() else found
+        return await self._kept(
+            self._by_user,
+            (tenant, user, key, scopes),
+            tenant,
+            lambda connection: _read_with_key(connection, tenant, user, key, scopes),
+        )
 
     async def renewed(self, principal: Principal) -> Principal | None:
         """Who a credential that was good speaks for now, for what outlives its request; None when nobody any more."""

@@ -124,6 +124,12 @@ class Parameter:
     where: Literal["query", "header"] = "query"
 
 
+WAIT = Parameter(
+    "wait", "Seconds to wait for the end.", {"type": "integer", "minimum": 0, "maximum": int(LONGEST_WAIT)}
+)
+PREFER = Parameter("Prefer", "`wait=30` waits that many seconds; `respond-async` does not wait.", where="header")
+
+
 @dataclass(slots=True, frozen=True)
 class ApiRoute:
     """One method on one path, with all that OpenAPI says of it."""
@@ -226,6 +232,11 @@ class ServiceRequest:
         return min(float(found[1]), LONGEST_WAIT) if found else self.service.settings.wait
 
     @property
+    def query_wait(self) -> float:
+        """The same where the query says it."""
+        return float(self.number("wait", 0, int(LONGEST_WAIT)))
+
+    @property
     def wants_events(self) -> bool:
         return b"text/event-stream" in self._headers.get(b"accept", b"")
 
@@ -290,6 +301,11 @@ class ServiceRequest:
             return self.service.settings.public_url
         host = self.header(b"host") or ""
         return f"{self.scope['scheme']}://{host}" if _HOST.fullmatch(host) else ""
+
+    def require_operator(self, what: str) -> None:
+        """Go on only for the operator's tenant."""
+        if not self.principal.operator:
+            raise RequestProblem(403, "forbidden", f"Only administrators of the operator's tenant {what}.")
 
     def require(self, area: str) -> None:
         """Go on only where the user's roles let them administer it."""

@@ -174,18 +174,13 @@ def _language(request: ServiceRequest) -> str:
     return language_in(request.header(b"accept-language"))
 
 
-def _require_operator(request: ServiceRequest) -> None:
-    if not request.principal.operator:
-        raise RequestProblem(403, "forbidden", "Only administrators of the operator's tenant manage plugins.")
-
-
 def _refused(problem: ActionProblem) -> RequestProblem:
     status = 404 if problem.kind == ErrorKind.NOT_FOUND else 422
     return RequestProblem(status, "plugin", problem.message, suggestion=problem.suggestion or None)
 
 
 async def _quickly(request: ServiceRequest, work: Callable[..., Any], *given: Any) -> Any:
-    _require_operator(request)
+    request.require_operator("manage plugins")
     try:
         return await asyncio.to_thread(work, *given)
     except (ToolError, MissingExtraError) as error:
@@ -196,7 +191,7 @@ async def _performed(request: ServiceRequest, action: str, **given: Any) -> Resp
     """Done in a process of its own; a change is there for everyone before the answer is."""
     if "name" in given:
         await _known(request)
-    _require_operator(request)
+    request.require_operator("manage plugins")
     try:
         done = await perform(action, _language(request), **given)
     except ActionProblem as problem:

@@ -240,8 +240,7 @@ async def _verdict(
 
 async def list_servers(request: ServiceRequest) -> Response:
     """The MCP servers and plugins whose tools the service has; they are the operator's."""
-    if not request.principal.operator:
-        raise RequestProblem(403, "forbidden", "Only administrators of the operator's tenant see the MCP servers.")
+    request.require_operator("see the MCP servers")
     return json_response(request.service.servers_document())
 
 

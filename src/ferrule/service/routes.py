@@ -19,7 +19,9 @@ from ferrule.service.directory import switch_tool
 from ferrule.service.documents import approval_document, call_json
 from ferrule.service.feed import POSITION
 from ferrule.service.http import (
+    PREFER,
     RESOURCE_METADATA,
+    WAIT,
     ApiRoute,
     Parameter,
     RequestProblem,
@@ -28,7 +30,6 @@ from ferrule.service.http import (
 )
 from ferrule.service.intent_routes import INTENT_ENDPOINTS
 from ferrule.service.messages import (
-    LONGEST_WAIT,
     ApprovalPage,
     ApprovalRecord,
     Batch,
@@ -177,7 +178,7 @@ async def create_batch(request: ServiceRequest) -> Response:
 
 
 async def show_batch(request: ServiceRequest) -> Response:
-    rows = await request.service.calls.batch(request.principal, request.path["id"], _wait_of(request))
+    rows = await request.service.calls.batch(request.principal, request.path["id"], request.query_wait)
     return _batch_response(request.path["id"], rows)
 
 
@@ -195,7 +196,7 @@ async def list_calls(request: ServiceRequest) -> Response:
 
 
 async def show_call(request: ServiceRequest) -> Response:
-    row = await request.service.calls.find(request.principal, request.path["id"], _wait_of(request))
+    row = await request.service.calls.find(request.principal, request.path["id"], request.query_wait)
     return _call_response(row)
 
 
@@ -227,10 +228,6 @@ async def watch_tenant(request: ServiceRequest) -> Response:
             return None
 
     return event_stream(feed.follow(request.principal, request.service.access, last, identify))
-
-
-def _wait_of(request: ServiceRequest) -> float:
-    return float(request.number("wait", 0, int(LONGEST_WAIT)))
 
 
 def _call_response(row: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
@@ -344,28 +341,26 @@ def _openapi() -> str:
 _WHOLE = {"type": "integer", "minimum": 0}
 _DIALECT = Parameter("dialect", "Give definitions in this provider's form.", {"type": "string", "enum": list(KNOWN)})
 _LIMIT = Parameter("limit", "How many at most.", {**_WHOLE, "maximum": _MOST_PAGE})
-_WAIT = Parameter("wait", "Seconds to wait for the end.", {**_WHOLE, "maximum": int(LONGEST_WAIT)})
 _KEY_HEADER = Parameter(
     "Idempotency-Key", "The same key and body give the same call, for 24 hours.",
     {"type": "string", "pattern": "^[!-~]{1,255}$"}, "header",
 )  # fmt: skip
-_PREFER = Parameter("Prefer", "`wait=30` waits that many seconds; `respond-async` does not wait.", where="header")
 _LAST = Parameter("Last-Event-ID", "Resume after this event.", where="header")
 
 ENDPOINTS: tuple[ApiRoute, ...] = (
     ApiRoute("POST", "/v1/calls", create_call, "Call a tool.", "calls", None, CallRequest,
-             {200: StoredCall, 202: StoredCall}, (_KEY_HEADER, _PREFER), (409, 413, 422, 429), streams=True),
+             {200: StoredCall, 202: StoredCall}, (_KEY_HEADER, PREFER), (409, 413, 422, 429), streams=True),
     ApiRoute("POST", "/v1/calls/batch", create_batch, "Make many calls that may use each other's results.", "calls",
-             None, BatchRequest, {200: Batch, 202: Batch}, (_KEY_HEADER, _PREFER), (409, 413, 422, 429)),
+             None, BatchRequest, {200: Batch, 202: Batch}, (_KEY_HEADER, PREFER), (409, 413, 422, 429)),
     ApiRoute("GET", "/v1/batches/{id}", show_batch, "Show the calls of a batch.", "calls", None, None,
-             {200: Batch, 202: Batch}, (_WAIT,), (404,)),
+             {200: Batch, 202: Batch}, (WAIT,), (404,)),
     ApiRoute("GET", "/v1/calls", list_calls, "List calls, newest first.", "calls", None, None, {200: CallPage},
              (Parameter("status", "Only with this status.", {"type": "string", "enum": list(STATUSES)}),
               Parameter("tool", "Only of this tool."), Parameter("session", "Only of this session."),
               Parameter("user", "Only of this user."), Parameter("batch", "Only of this batch."),
               Parameter("cursor", "Read on from `next`."), _LIMIT)),
     ApiRoute("GET", "/v1/calls/{id}", show_call, "Show a call, or wait for its end.", "calls", None, None,
-             {200: StoredCall, 202: StoredCall}, (_WAIT,), (404,)),
+             {200: StoredCall, 202: StoredCall}, (WAIT,), (404,)),
     ApiRoute("POST", "/v1/calls/{id}/cancel", cancel_call, "Stop a call.", "calls", None, None,
              {200: StoredCall, 202: StoredCall}, (), (404, 409)),
     ApiRoute("GET", "/v1/calls/{id}/events", show_events, "Follow a call.", "calls", None, None,
