@@ -201,7 +201,6 @@ class Database:
         """Call `hear` with what any instance tells, in a thread of its own, for as long as the database is open."""
         if not self.is_sqlite and self._listener is None:
             self._listener = _Listener(self.url.set(drivername="postgresql").render_as_string(False), hear)
-            self._listener.start()
 
     # The schema
 
@@ -327,8 +326,6 @@ class _Listener:
         self._hear = hear
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ferrule-listen", daemon=True)
-
-    def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:

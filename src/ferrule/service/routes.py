@@ -67,26 +67,21 @@ async def list_tools(request: ServiceRequest) -> Response:
         tools = request.allowed.tools.search(words, _MOST_PAGE)
     if category := query.get("category"):
         tools = [tool for tool in tools if tool.category == category]
-    dialect = query.get("dialect")
-    if dialect is None:
+    if (dialect := _dialect(request)) is None:
         document: dict[str, Any] = {"tools": [_summary(tool) for tool in tools]}
         if request.allowed.may("tools"):
             known = request.service.tools
             document["switched_off"] = sorted(one for one in request.principal.disabled_tools if one in known)
-    elif dialect in KNOWN:
-        document = {"dialect": dialect, "tools": Exporter(dialect).definitions(tools)}
     else:
-        raise RequestProblem(400, "query", f"There is no dialect {dialect!r}. There is {', '.join(KNOWN)}.")
+        document = {"dialect": dialect, "tools": Exporter(dialect).definitions(tools)}
     return _with_tag(request, document)
 
 
 async def show_tool(request: ServiceRequest) -> Response:
-    tool, dialect = _tool(request), request.query.get("dialect")
+    tool, dialect = _tool(request), _dialect(request)
     document = _detail(tool)
     document["versions"] = request.service.tools.versions(tool.name) or [tool.version]
     if dialect is not None:
-        if dialect not in KNOWN:
-            raise RequestProblem(400, "query", f"There is no dialect {dialect!r}. There is {', '.join(KNOWN)}.")
         document["definition"] = next(iter(Exporter(dialect).definitions([tool])), None)
     return _with_tag(request, document)
 
@@ -99,6 +94,13 @@ async def change_tool(request: ServiceRequest) -> Response:
 
     await request.service.change(tenant, lambda connection: switch_tool(connection, tenant, tool.name, enabled=enabled))
     return json_response({**_detail(tool), "enabled": enabled})
+
+
+def _dialect(request: ServiceRequest) -> str | None:
+    dialect = request.query.get("dialect")
+    if dialect not in (None, *KNOWN):
+        raise RequestProblem(400, "query", f"There is no dialect {dialect!r}. There is {', '.join(KNOWN)}.")
+    return dialect
 
 
 def _tool(request: ServiceRequest) -> Tool[Any]:
@@ -118,13 +120,8 @@ def _summary(tool: Tool[Any]) -> dict[str, Any]:
 
 
 def _detail(tool: Tool[Any]) -> dict[str, Any]:
-    long = description_of(tool).text
-    return {
-        **_summary(tool),
-        "parameters": tool.input_schema,
-        "long_description": long,
-        "roles": sorted(tool.roles or ()),
-    }
+    more = {"parameters": tool.input_schema, "long_description": description_of(tool).text}
+    return {**_summary(tool), **more, "roles": sorted(tool.roles or ())}
 
 
 def _with_tag(request: ServiceRequest, document: Any) -> Response:

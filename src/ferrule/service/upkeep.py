@@ -207,7 +207,10 @@ class Upkeep:
             admitted = await self._calls.limits.admit_again(principal, row["tool"], begun=True)
             await self._calls.resume(row, principal, None, "", admitted=admitted)
         else:
-            await self._lose(row)
+            # Said once: nobody knows what became of it.
+            logger.warning("toolName=%s, toolCallId=%s, tenant=%s: lost", row["tool"], row["id"], tenant)
+            suggestion = "Look at what it may have changed before you call it again."
+            await self._end(row, "lost", ErrorKind.UNKNOWN, _LOST.format(tool=row["tool"]), suggestion)
 
     async def _go_on(self, row: dict[str, Any], principal: Principal, approval: Row[Any]) -> None:
         """After a decision, or when nobody took one in time."""
@@ -222,7 +225,8 @@ class Upkeep:
         answer, final = answer_of(approval), "expired" if approval.status == "expired" else None
         admitted: Admitted | None = ()
         if approval.status == "approved":
-            if not self._is_same_tool(row, principal, approval):
+            tool = self._calls.access.of(principal).tools.get(row["tool"], row["pinned"])
+            if tool is not None and tool.version != approval.tool_version:
                 answer = Answer(Choice.NO, "the tool is another version than the one that was approved")
             elif (admitted := await self._let_in(row, principal)) is None:
                 return
@@ -252,17 +256,6 @@ class Upkeep:
                 message = f"`{row['tool']}` was approved and did not start. {reached}"
                 await self._end(row, "failed", ErrorKind.PERMISSION, message, "Ask for a higher limit, or try later.")
             return None
-
-    def _is_same_tool(self, row: dict[str, Any], principal: Any, approval: Row[Any]) -> bool:
-        tool = self._calls.access.of(principal).tools.get(row["tool"], row["pinned"])
-        return tool is None or tool.version == approval.tool_version
-
-    async def _lose(self, row: dict[str, Any]) -> None:
-        """Say, once, that nobody knows what became of a call."""
-        message = _LOST.format(tool=row["tool"])
-        logger.warning("toolName=%s, toolCallId=%s, tenant=%s: lost", row["tool"], row["id"], row["tenant"])
-        suggestion = "Look at what it may have changed before you call it again."
-        await self._end(row, "lost", ErrorKind.UNKNOWN, message, suggestion)
 
     async def _end(
         self, row: dict[str, Any], status: str, kind: ErrorKind, message: str, suggestion: str | None = None
