@@ -188,7 +188,7 @@ class Calls:
         generation = self.directory.generation
         allowed = self.access.of(principal)
         entry = allowed.tools.entry(request.tool, request.version)
-        tool = entry.tool if entry is not None else None
+        tool, revision = entry.tool if entry is not None else None, allowed.tools.revision
         repeatable = tool is not None and can_be_repeated(tool)
         row = new_call_row(
             principal, tool.name if tool else request.tool, request.arguments, request_id,
@@ -222,7 +222,8 @@ class Calls:
         begun = stored = False
         try:
             self._check_open()  # it may have waited for its turn
-            call, prepared = self._prepare(live, allowed, seat, tool)
+            is_there = entry is not None and entry.enabled and revision == allowed.tools.revision
+            call, prepared = self._prepare(live, allowed, seat, tool, is_there=is_there)
             approval = decision = None
             if isinstance(prepared, Invocation):
                 # The pipeline meets what goes wrong here again, and words it.
@@ -283,9 +284,11 @@ class Calls:
             raise CallProblem("draining", "This instance is about to stop and takes no new calls.")
 
     def _prepare(
-        self, live: LiveCall, allowed: Allowed, seat: Seat, tool: Tool[Any] | None
+        self, live: LiveCall, allowed: Allowed, seat: Seat, tool: Tool[Any] | None, *, is_there: bool = False
     ) -> tuple[RawCall, Invocation | StoppedError | None]:
-        """The first two stages, so that what asks can be stored before anything runs."""
+        """The first two stages, so that what asks can be stored before anything runs. `is_there`: the tool was looked
+        up just now, among those that the call sees.
+        """
         row = live.row
         if live.answer is None and tool is not None and not self.sessions.has_hooks and not can_speak(tool):
             live.runtime = seat.view  # it says nothing and asks nothing while it runs
@@ -295,7 +298,7 @@ class Calls:
             )
         call = raw_call(row)
         try:
-            prepared = live.runtime.build(call)
+            prepared = live.runtime.build(call, tool if is_there else None)
         except StoppedError as stopped:
             return call, stopped
         except Exception:  # noqa: BLE001 - a tool's own fault, which the pipeline meets again and words

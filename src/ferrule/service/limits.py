@@ -151,6 +151,8 @@ class CallLimits:
         self._subjects: dict[tuple[str, str, str, str], _Subject] = {}
         self._plans: dict[tuple[str, str, str, str], _Plan] = {}
         self._generation = -1
+        self._last: tuple[Principal | None, _Plan | None] = None, None
+        """Who was asked about last, as the same call asks several times."""
 
     async def admit(self, principal: Principal, calls: Mapping[str, int]) -> Admitted:
         """Count new calls, by tool; raises `LimitReached` and counts nothing where one limit would be gone over.
@@ -277,6 +279,9 @@ class CallLimits:
         subject.day = today
 
     def _plan(self, principal: Principal, tool: str = "") -> _Plan:
+        last, plan = self._last
+        if last is principal and plan is not None and self._generation == self._directory.generation and not plan.tools:
+            return plan
         if self._generation != self._directory.generation or len(self._plans) > _MOST_SUBJECTS:
             self._plans.clear()
             self._generation = self._directory.generation
@@ -286,6 +291,7 @@ class CallLimits:
             for other in plan.tools if plan is not None else ():
                 self._plans.pop((*key[:3], other), None)
             plan = self._plans[key] = self._new_plan(principal, "")
+        self._last = principal, plan
         if tool not in plan.tools:
             return plan
         own = self._plans.get((*key[:3], tool))
