@@ -17,13 +17,12 @@ from functools import wraps
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
 
 from ferrule.core.errors import MissingExtraError
 from ferrule.service.messages import (
     LONGEST_WAIT,
     ApiKey,
-    ApprovalPage,
     ApprovalRecord,
     AuditPage,
     AuditVerification,
@@ -31,28 +30,22 @@ from ferrule.service.messages import (
     CallPage,
     DailyUsage,
     DefinitionList,
-    EntityList,
     EntityRecord,
     Event,
     FeedEvent,
     Identity,
-    IntentList,
     IntentRecord,
-    KeyList,
     NewApiKey,
     ProblemDetails,
     Removed,
     RequestAnswer,
-    RoleList,
     StoredCall,
     Tenant,
-    TenantList,
     TenantRole,
     ToolDetail,
     ToolList,
     ToolSummary,
     User,
-    UserList,
 )
 from ferrule.service.vocabulary import FINISHED
 
@@ -99,6 +92,10 @@ class UnreachableError(Exception):
 
 class _NoContent(BaseModel):
     """The body of an answer that has none."""
+
+
+class _Document(RootModel[dict[str, Any]]):
+    """Any object."""
 
 
 class AsyncClient:
@@ -162,6 +159,11 @@ class AsyncClient:
                     raise
                 await self._sleep(min(error.retry_after or 1.0, 5.0))
         raise UnreachableError("The service did not answer.")
+
+    async def _list(self, what: str, item: type[_M], query: Mapping[str, Any] | None = None) -> list[_M]:
+        """Everything of a kind; the answer holds it under the name of the path."""
+        found = await self._send("GET", f"/v1/{what}", _Document, query=query)
+        return [item.model_validate(one) for one in found.root[what]]
 
     async def _send_and_wait(
         self, path: str, answer: type[_Answer], body: Mapping[str, Any], key: str | None, wait: float | None
@@ -321,7 +323,7 @@ class AsyncClient:
         return await self._send("GET", f"/v1/requests/{request}", RequestAnswer, query={"wait": int(wait)})
 
     async def intents(self) -> list[IntentRecord]:
-        return (await self._send("GET", "/v1/intents", IntentList)).intents
+        return await self._list("intents", IntentRecord)
 
     async def intent(self, code: str, *, version: int | None = None) -> IntentRecord:
         return await self._send("GET", f"/v1/intents/{code}", IntentRecord, query={"version": version})
@@ -341,7 +343,7 @@ class AsyncClient:
         await self._send("DELETE", f"/v1/intents/{code}", _NoContent)
 
     async def entities(self) -> list[EntityRecord]:
-        return (await self._send("GET", "/v1/entities", EntityList)).entities
+        return await self._list("entities", EntityRecord)
 
     async def entity(self, name: str) -> EntityRecord:
         return await self._send("GET", f"/v1/entities/{name}", EntityRecord)
@@ -354,7 +356,7 @@ class AsyncClient:
     # Approvals
 
     async def approvals(self, *, status: str = "pending") -> list[ApprovalRecord]:
-        return (await self._send("GET", "/v1/approvals", ApprovalPage, query={"status": status})).approvals
+        return await self._list("approvals", ApprovalRecord, {"status": status})
 
     async def approval(self, approval: str) -> ApprovalRecord:
         return await self._send("GET", f"/v1/approvals/{approval}", ApprovalRecord)
@@ -375,7 +377,7 @@ class AsyncClient:
     # Administration
 
     async def tenants(self) -> list[Tenant]:
-        return (await self._send("GET", "/v1/tenants", TenantList)).tenants
+        return await self._list("tenants", Tenant)
 
     async def create_tenant(
         self, name: str, *, display_name: str = "", limits: Mapping[str, Any] | None = None
@@ -387,7 +389,7 @@ class AsyncClient:
         return await self._send("PATCH", f"/v1/tenants/{name}", Tenant, changes)
 
     async def users(self) -> list[User]:
-        return (await self._send("GET", "/v1/users", UserList)).users
+        return await self._list("users", User)
 
     async def create_user(
         self, name: str, *, roles: Sequence[str] = ("member",), limits: Mapping[str, Any] | None = None
@@ -402,7 +404,7 @@ class AsyncClient:
         await self._send("DELETE", f"/v1/users/{name}", _NoContent)
 
     async def roles(self) -> list[TenantRole]:
-        return (await self._send("GET", "/v1/roles", RoleList)).roles
+        return await self._list("roles", TenantRole)
 
     async def put_role(
         self, name: str, *, mode: str | None = None, allow: Sequence[str] = (), ask: Sequence[str] = (),
@@ -415,7 +417,7 @@ class AsyncClient:
         await self._send("DELETE", f"/v1/roles/{name}", _NoContent)
 
     async def keys(self) -> list[ApiKey]:
-        return (await self._send("GET", "/v1/keys", KeyList)).keys
+        return await self._list("keys", ApiKey)
 
     async def create_key(
         self, user: str, *, name: str = "", scopes: Sequence[str] | None = None, expires_in: float | None = None,

@@ -143,15 +143,26 @@ def _given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+async def _switch_or_delete(request: PanelRequest, section: str) -> bool:
+    """Do what is the same for everything that a form can switch off or on, or remove; says whether it is that."""
+    name = request.field({"keys": "id", "intents": "code"}.get(section, "name"))
+    match request.field("do"):
+        case "switch":
+            enabled = request.field("enabled") == "true"
+            await request.api.ask("PATCH", f"/v1/{section}/{name}", body={"enabled": enabled})
+        case "delete" | "revoke":
+            await request.api.ask("DELETE", f"/v1/{section}/{name}")
+        case _:
+            return False
+    return True
+
+
 async def _change_tenants(request: PanelRequest) -> dict[str, Any]:
     name = request.field("name")
     match request.field("do"):
         case "create":
             body = {"name": name, "display_name": request.field("display_name"), "limits": limits_in(request)}
             await request.api.ask("POST", "/v1/tenants", body=body)
-        case "switch":
-            enabled = request.field("enabled") == "true"
-            await request.api.ask("PATCH", f"/v1/tenants/{name}", body={"enabled": enabled})
         case _:
             days = _number_in(request, "audit_days")
             body = _given(display_name=request.field("display_name"), limits=limits_in(request), audit_days=days)
@@ -165,11 +176,6 @@ async def _change_users(request: PanelRequest) -> dict[str, Any]:
         case "create":
             body = {"name": name, "roles": request.many("roles") or ["member"], "limits": limits_in(request)}
             await request.api.ask("POST", "/v1/users", body=body)
-        case "switch":
-            enabled = request.field("enabled") == "true"
-            await request.api.ask("PATCH", f"/v1/users/{name}", body={"enabled": enabled})
-        case "delete":
-            await request.api.ask("DELETE", f"/v1/users/{name}")
         case _:
             body = {"roles": request.many("roles"), "limits": limits_in(request), "allow": request.many("allow")}
             await request.api.ask("PATCH", f"/v1/users/{name}", body=body)
@@ -181,8 +187,6 @@ async def _change_roles(request: PanelRequest) -> dict[str, Any]:
     rules = {verdict: request.many(verdict) for verdict in ("allow", "ask", "deny")}
     mode = request.field("mode") or None
     match request.field("do"):
-        case "delete":
-            await request.api.ask("DELETE", f"/v1/roles/{name}")
         case "test":
             body = {
                 "tool": request.field("tool"), "arguments": _object_in(request, "arguments"), "mode": mode,
@@ -210,20 +214,11 @@ async def _change_keys(request: PanelRequest) -> dict[str, Any]:
             made = await request.api.ask("POST", f"/v1/keys/{key}/rotate", body={"overlap": hours * 3600})
             return {"made": made}
         case _:
-            await request.api.ask("DELETE", f"/v1/keys/{key}")
-    return {}
+            raise ApiProblem(404, {"code": "not_found"})
 
 
 async def _change_intents(request: PanelRequest) -> dict[str, Any]:
-    code = request.field("code")
-    match request.field("do"):
-        case "delete":
-            await request.api.ask("DELETE", f"/v1/intents/{code}")
-        case "switch":
-            enabled = request.field("enabled") == "true"
-            await request.api.ask("PATCH", f"/v1/intents/{code}", body={"enabled": enabled})
-        case _:
-            await request.api.ask("PUT", f"/v1/intents/{code}", body=_object_in(request, "definition"))
+    await request.api.ask("PUT", f"/v1/intents/{request.field('code')}", body=_object_in(request, "definition"))
     return {}
 
 
@@ -247,7 +242,7 @@ async def change_section(request: PanelRequest) -> Response:
     if change is None:
         raise ApiProblem(404, {"code": "not_found"})
     try:
-        shown = await change(request)
+        shown = {} if await _switch_or_delete(request, section) else await change(request)
     except FormProblem as problem:
         return await _show(request, section, 400, str(problem), tested=dict(request.fields))
     except ApiProblem as refused:

@@ -134,10 +134,9 @@ class LocalRecords:
                     document = await perform("search", language, words=query.get("q", ""))
                 case ["POST", "plugins"]:
                     document = await perform("install", language, **body(PluginInstall), workspace=here)
-                case ["POST", "plugins", name, "enable"]:
-                    document = await perform("enable", language, name=name, **body(PluginEnable), workspace=here)
-                case ["POST", "plugins", name, "update"]:
-                    document = await perform("update", language, name=name, **body(PluginAgreement), workspace=here)
+                case ["POST", "plugins", name, ("enable" | "update") as action]:
+                    form = PluginEnable if action == "enable" else PluginAgreement
+                    document = await perform(action, language, name=name, **body(form), workspace=here)
                 case ["POST", "plugins", name, "disable"]:
                     document = await asyncio.to_thread(plugin_documents.disable, name)
                 case ["POST", "plugins", name, "verify"]:

@@ -8,6 +8,7 @@ import os
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from heapq import nsmallest
+from operator import attrgetter
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -26,7 +27,17 @@ from ferrule.remote.flight import (
     trace_context,
     value_of,
 )
-from ferrule.remote.link import DONE, GIVEN_UP, LONGEST_VALID, LOST, RUNNING, Claim, NatsLink, NotReachedError
+from ferrule.remote.link import (
+    DONE,
+    GIVEN_UP,
+    LONGEST_VALID,
+    LOST,
+    RUNNING,
+    Claim,
+    NatsLink,
+    NotReachedError,
+    RunningTasks,
+)
 from ferrule.remote.roster import Roster, near, pool_counts, real_path
 from ferrule.remote.wire import (
     PIECE,
@@ -34,7 +45,6 @@ from ferrule.remote.wire import (
     RemoteError,
     digest_of,
     hash_of,
-    near_subject,
     require_pool,
     seal,
     subject_token,
@@ -169,7 +179,7 @@ class Desk:
         self._failed: tuple[float, RemoteError] | None = None
         """When the server could not be reached last, and why."""
         self._round: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = RunningTasks("A part of a remote call failed")
         self._unreached_since: float | None = None
         self._hinted: dict[tuple[str, str], float] = {}
         self._pins: dict[tuple[str, str], str] = {}
@@ -212,15 +222,7 @@ class Desk:
         await self.link.close()
 
     def spawn(self, work: Coroutine[Any, Any, Any], around: Context | None = None) -> asyncio.Task[Any]:
-        task = asyncio.create_task(work, context=around)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("A part of a remote call failed", exc_info=error)
+        return self._tasks.keep(asyncio.create_task(work, context=around))
 
     # Handing a call over
 
@@ -237,7 +239,9 @@ class Desk:
         worker = await self._worker_for(tool, pool, digest, tenant, session, bound=bound)
         uid = os.urandom(16).hex()
         named = subject_token(tool.name)
-        subject = near_subject(pool, tenant, worker, named) if worker else f"call.{pool}.{tenant}.{named}"
+        # A call that needs the workspace of one worker goes there alone.
+        near_worker = f"near.{pool}.{tenant}.{worker}.{named}"
+        subject = near_worker if worker else f"call.{pool}.{tenant}.{named}"
         arguments = tool.params.dump(invocation.params)
         context, state = call.context, small_values(session.state)
         remote = RemoteCall(
@@ -603,10 +607,10 @@ class Desk:
             if now - one.heard > quiet and now - one.checked > quiet and one.told is None
         ]
         urgent = [one for one in silent if self._is_urgent(one, now)]
-        chosen = nsmallest(_CHECKS_A_ROUND, urgent, key=_last_checked)
+        chosen = nsmallest(_CHECKS_A_ROUND, urgent, key=attrgetter("checked"))
         if len(chosen) < len(silent):
             waiting = [one for one in silent if not self._is_urgent(one, now)]
-            chosen += nsmallest(_IDLE_CHECKS_A_ROUND, waiting, key=_last_checked)
+            chosen += nsmallest(_IDLE_CHECKS_A_ROUND, waiting, key=attrgetter("checked"))
         for start in range(0, len(chosen), _CHECKS_AT_ONCE):
             checks = (self._check(one) for one in chosen[start : start + _CHECKS_AT_ONCE])
             for problem in await asyncio.gather(*checks, return_exceptions=True):
@@ -686,10 +690,6 @@ class Desk:
             return
         await self._control(flight, {"kind": "cancel"})
         flight.end({"lost": fell_silent(flight)})
-
-
-def _last_checked(flight: Flight) -> float:
-    return flight.checked
 
 
 def _unreachable(owner: RemoteCalls) -> str:

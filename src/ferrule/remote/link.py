@@ -50,6 +50,24 @@ class NotReachedError(RemoteError):
     """The server did not answer in time."""
 
 
+class RunningTasks(set[asyncio.Task[Any]]):
+    """Tasks that are kept until they end; what one of them fails with is logged."""
+
+    def __init__(self, failed: str) -> None:
+        super().__init__()
+        self._failed = failed
+
+    def keep(self, task: asyncio.Task[Any]) -> asyncio.Task[Any]:
+        self.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("%s", self._failed, exc_info=error)
+
+
 @dataclass(slots=True, frozen=True)
 class Claim:
     """What the bucket says of a call."""

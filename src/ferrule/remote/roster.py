@@ -38,21 +38,13 @@ class Announcement:
         return to_json({name: getattr(self, name) for name in self.__slots__})
 
 
-@dataclass(slots=True)
-class Present:
-    """A worker that was heard of lately."""
-
-    said: Announcement
-    heard: float
-
-
 class Roster:
     """The workers of the pools that are watched."""
 
     def __init__(self, link: NatsLink, left: Callable[[Announcement], None] = lambda _: None) -> None:
         self._link = link
         self._left = left
-        self._pools: dict[str, dict[str, Present]] = {}
+        self._pools: dict[str, dict[str, tuple[Announcement, float]]] = {}
         self._subscriptions: list[Any] = []
         self._changed = asyncio.Event()
         self._watched: set[str] = set()
@@ -88,7 +80,7 @@ class Roster:
             if workers.pop(said.worker, None) is not None:
                 self._left(said)
         else:
-            workers[said.worker] = Present(said, monotonic())
+            workers[said.worker] = said, monotonic()
         self.heard(said)
         self._changed.set()
         self._changed = asyncio.Event()
@@ -97,11 +89,11 @@ class Roster:
         """Forget those who have said nothing for two leases."""
         before = monotonic() - 2 * self._link.lease
         for workers in self._pools.values():
-            for name in [name for name, one in workers.items() if one.heard < before]:
-                self._left(workers.pop(name).said)
+            for name in [name for name, (_, heard) in workers.items() if heard < before]:
+                self._left(workers.pop(name)[0])
 
     def workers(self, pool: str) -> list[Announcement]:
-        return [one.said for one in self._pools.get(pool, {}).values()]
+        return [said for said, _ in self._pools.get(pool, {}).values()]
 
     def knows(self, pool: str, worker: str) -> bool:
         return worker in self._pools.get(pool, {})

@@ -80,11 +80,6 @@ def claims_bucket(pool: str) -> str:
     return f"ferrule_claims_{pool}"
 
 
-def near_subject(pool: str, tenant: str, worker: str, tool: str) -> str:
-    """Where a call goes that one worker alone can run, because the workspace is there."""
-    return f"near.{pool}.{tenant}.{worker}.{tool}"
-
-
 # Keys. One ed25519 key both logs in to the server and signs calls.
 
 

@@ -16,7 +16,7 @@ from pydantic_core import to_json
 from ferrule.core.loops import start_task
 from ferrule.core.phrases import phrase
 from ferrule.remote.job import RemoteJob
-from ferrule.remote.link import CLAIM_SECONDS, NOBODY, RUNNING, NotReachedError, no_stream
+from ferrule.remote.link import CLAIM_SECONDS, NOBODY, RUNNING, NotReachedError, RunningTasks, no_stream
 from ferrule.remote.offers import definition_of
 from ferrule.remote.roster import Announcement, holds, real_path
 from ferrule.remote.sessions import WorkerSessions
@@ -126,7 +126,7 @@ class PoolWorker:
         self._inbox = f"_INBOX.{link.key.public}.{uuid.uuid4().hex}"
         self._callers: dict[str, float] = {}
         """When callers were last known to be there."""
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = RunningTasks("A part of a worker failed")
         self._wake = asyncio.Event()
 
     # From the start to the end
@@ -189,15 +189,7 @@ class PoolWorker:
         self._fill()
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("A part of a worker failed", exc_info=error)
+        return self._tasks.keep(asyncio.create_task(work))
 
     # Who we are
 
@@ -362,9 +354,8 @@ class PoolWorker:
         self._count += 1
         taken.source.served = self._count
         self._starting += 1
-        task = start_task(self._handle(taken), asyncio.get_running_loop())  # at once: a turn of the loop takes as long
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        # At once: a turn of the loop takes as long.
+        self._tasks.keep(start_task(self._handle(taken), asyncio.get_running_loop()))
 
     async def _tick(self) -> None:
         """Give back what was held too long, and ask again for what did not come."""

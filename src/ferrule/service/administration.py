@@ -53,17 +53,7 @@ _MOST_SEQ = 2**62
 
 
 async def _changed(request: ServiceRequest, change: Callable[[Connection], Any], tenant: str | None = None) -> Any:
-    """Make a change, and have every instance read anew before this one answers."""
-    service, whose = request.service, tenant or request.principal.tenant
-
-    def make(connection: Connection) -> Any:
-        result = change(connection)
-        directory.note_change(connection, service.database)
-        return result
-
-    result = await service.writer.change(whose, make)
-    service.directory.forget()
-    return result
+    return await request.service.change(tenant or request.principal.tenant, change)
 
 
 async def _read(request: ServiceRequest, query: Callable[[Connection], Any]) -> Any:
@@ -98,18 +88,13 @@ def _route(
 # Tenants
 
 
-def _require_operator(request: ServiceRequest) -> None:
-    if not request.principal.operator:
-        raise RequestProblem(403, "forbidden", "Only administrators of the operator's tenant manage tenants.")
-
-
 async def list_tenants(request: ServiceRequest) -> Response:
-    _require_operator(request)
+    request.require_operator("manage tenants")
     return _answer(await request.service.database.read(None, directory.list_tenants))
 
 
 async def create_tenant(request: ServiceRequest) -> Response:
-    _require_operator(request)
+    request.require_operator("manage tenants")
     said: TenantRequest = request.body
     return _answer(
         await _changed(request, lambda connection: directory.create_tenant(connection, said), said.name), 201
@@ -126,7 +111,7 @@ async def show_tenant(request: ServiceRequest) -> Response:
 
 
 async def change_tenant(request: ServiceRequest) -> Response:
-    _require_operator(request)
+    request.require_operator("manage tenants")
     name, said = request.path["name"], request.body
     return _answer(await _changed(request, lambda connection: directory.change_tenant(connection, name, said), name))
 
@@ -135,7 +120,7 @@ async def create_key(request: ServiceRequest) -> Response:
     said: KeyRequest = request.body
     tenant = said.tenant or request.principal.tenant
     if tenant != request.principal.tenant:
-        _require_operator(request)
+        request.require_operator("manage tenants")
         request.require("tenants")
     return _answer(
         await _changed(request, lambda connection: directory.create_key(connection, tenant, said), tenant), 201

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from ferrule.service.directory import Directory, Principal
     from ferrule.service.feed import EventFeed
     from ferrule.service.live import LiveCall
+    from ferrule.service.messages import DecisionRequest
     from ferrule.service.outgoing import Webhooks
     from ferrule.service.vocabulary import ApprovalDecision, ApprovalScope
     from ferrule.service.writer import GroupWriter
@@ -233,25 +234,14 @@ class CallApprovals:
 
     # Deciding
 
-    async def decide(
-        self,
-        principal: Principal,
-        allowed: Allowed,
-        approval: str,
-        *,
-        decision: ApprovalDecision,
-        args_hash: str,
-        scope: ApprovalScope,
-        reason: str,
-    ) -> Row[Any]:
+    async def decide(self, principal: Principal, allowed: Allowed, approval: str, said: DecisionRequest) -> Row[Any]:
         """Decide a pending approval, once: one update of a pending row, whoever else tries at the same time."""
         decided = await self._writer.change(
             principal.tenant,
             lambda connection: decide_approval(
-                connection, self._database, principal, allowed, approval, decision=decision, args_hash=args_hash,
-                scope=scope, reason=reason,
+                connection, self._database, principal, allowed, approval, **said.model_dump()
             ),
-        )  # fmt: skip
+        )
         self.wake(approval)
         return decided
 
@@ -293,7 +283,17 @@ def decide_approval(
     found = connection.execute(select(approvals).where(mine).with_for_update()).first()
     if found is None or not (found.user == principal.user or _may_see(allowed)):
         raise ApprovalProblem("not_found", "not_found", f"There is no approval `{approval}`.")
-    _check(found, principal, allowed, args_hash)
+    if why := why_not_decide(found, principal, allowed):
+        raise ApprovalProblem("forbidden", "forbidden", why)
+    if found.status == "expired" or (found.status == "pending" and found.expires <= time()):
+        raise ApprovalProblem("conflict", "expired", "Nobody decided in time; the call has expired.")
+    if found.status != "pending":
+        by = f", by {found.decided_by}" if found.decided_by else ""
+        raise ApprovalProblem("conflict", "decided", f"This was {found.status} already{by}.")
+    if args_hash is not None and found.args_hash != args_hash:
+        raise ApprovalProblem(
+            "conflict", "other_arguments", "`args_hash` is not that of this approval's arguments. Read it again."
+        )
     rules = json.loads(found.question)["rules"]
     given = "always" if scope == "always" and rules and decision == "approve" else "once"
     status = "approved" if decision == "approve" else "denied"
@@ -309,20 +309,6 @@ def decide_approval(
         note_change(connection, database)
     _set_going(connection, database, tenant, found.call, approval, decision)
     return connection.execute(select(approvals).where(mine)).one()
-
-
-def _check(found: Row[Any], principal: Principal, allowed: Allowed, args_hash: str | None) -> None:
-    if why := why_not_decide(found, principal, allowed):
-        raise ApprovalProblem("forbidden", "forbidden", why)
-    if found.status == "expired" or (found.status == "pending" and found.expires <= time()):
-        raise ApprovalProblem("conflict", "expired", "Nobody decided in time; the call has expired.")
-    if found.status != "pending":
-        by = f", by {found.decided_by}" if found.decided_by else ""
-        raise ApprovalProblem("conflict", "decided", f"This was {found.status} already{by}.")
-    if args_hash is not None and found.args_hash != args_hash:
-        raise ApprovalProblem(
-            "conflict", "other_arguments", "`args_hash` is not that of this approval's arguments. Read it again."
-        )
 
 
 def why_not_decide(found: Row[Any], principal: Principal, allowed: Allowed) -> str:

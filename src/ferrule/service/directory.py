@@ -13,6 +13,7 @@ import secrets
 import sqlite3
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pydantic import BaseModel
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection, Row, Table
 
     from ferrule.service.database import Database
     from ferrule.service.messages import RotateRequest, TenantChange, UserChange
@@ -111,8 +112,7 @@ class Directory:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: dict[str, Principal | None] = {}
-        self._by_header: dict[bytes, Principal] = {}
+        self._known: dict[bytes, Principal | None] = {}
         self._by_user: dict[tuple[str, str, str, str | None], Principal | None] = {}
         self.generation = 0
         """Grows with every change that was heard of; what was derived from a principal is good until then."""
@@ -133,7 +133,6 @@ class Directory:
     def forget(self) -> None:
         """Read everything anew: something changed."""
         self._known.clear()
-        self._by_header.clear()
         self._by_user.clear()
         self.generation += 1
         self.on_change()
@@ -153,40 +152,39 @@ class Directory:
             self._seen = count
             self.forget()
 
-    def known(self, secret: str, header: bytes) -> Principal | None:
-        """Who a secret speaks for, where it was read already and nothing has changed since. The header that brought it
-        is remembered, but not the secret in it.
-        """
+    def is_outdated(self, principal: Principal, generation: int) -> bool:
+        """Whether what was known of somebody at that generation may not hold any more."""
         self.look_for_changes()
-        found = self._known.get(hash_secret(secret))
-        if found is not None:
-            if len(self._by_header) >= _MOST_CACHED:
-                self._by_header.clear()
-            self._by_header[_mark_of(header)] = found
-        return found if found is not None and (found.expires is None or found.expires > time()) else None
+        return generation != self.generation or (principal.expires is not None and principal.expires <= time())
 
-    def known_by_header(self, header: bytes | None) -> Principal | None:
-        """Whom the very header speaks for that came before; None where that has to be worked out."""
+    def known(self, header: bytes | None) -> Principal | None:
+        """Whom the secret in a header speaks for, where it was read already and nothing has changed since."""
         self.look_for_changes()
-        found = self._by_header.get(_mark_of(header)) if header is not None else None
+        if header is None or header[:7].lower() != b"bearer ":
+            return None
+        found = self._known.get(_mark_of(header[7:]))
         return found if found is not None and (found.expires is None or found.expires > time()) else None
 
     async def principal(self, secret: str) -> Principal | None:
         """Who this secret speaks for; None when nobody, or no longer."""
         self.look_for_changes()
-        hashed = hash_secret(secret)
-        found = self._known.get(hashed, _UNREAD)
+        hashed, mark = hash_secret(secret), _mark_of(secret.encode())
+        return await self._kept(self._known, mark, None, lambda connection: self._by_secret(connection, hashed))
+
+    async def _kept(
+        self, kept: dict[Any, Principal | None], mark: Any, tenant: str | None,
+        read: Callable[[Connection], Principal | None],
+    ) -> Principal | None:  # fmt: skip
+        """Somebody as they were read before, or are now; None once their credential has expired."""
+        found = kept.get(mark, _UNREAD)
         if found is _UNREAD:
             generation = self.generation
-            found = await self._database.read(None, lambda connection: self._by_secret(connection, hashed))
+            found = await self._database.read(tenant, read)
             if generation == self.generation:
-                if len(self._known) >= _MOST_CACHED:  # keys that nobody has must not keep good ones out
-                    self._known.clear()
-                found = self._known.setdefault(hashed, found)  # others may have read it meanwhile; one is everybody's
-        assert found is None or isinstance(found, Principal)  # noqa: S101 - the mark is gone by now
-        if found is not None and found.expires is not None and found.expires <= time():
-            return None
-        return found
+                if len(kept) >= _MOST_CACHED:  # keys that nobody has must not keep good ones out
+                    kept.clear()
+                found = kept.setdefault(mark, found)  # others may have read it meanwhile; one is everybody's
+        return None if found is None or (found.expires is not None and found.expires <= time()) else found
 
     async def of_call(self, row: Mapping[str, Any]) -> Principal | None:
         """Who a call speaks for that goes on without its request: its user as they are now, with the scopes and limits
@@ -196,17 +194,12 @@ class Directory:
 
     async def user(self, tenant: str, user: str, key: str = "", scopes: str | None = None) -> Principal | None:
         self.look_for_changes()
-        mark = tenant, user, key, scopes
-        found = self._by_user.get(mark, _UNREAD)
-        if found is _UNREAD:
-            generation = self.generation
-            found = await self._database.read(
-                tenant, lambda connection: _read_with_key(connection, tenant, user, key, scopes)
-            )
-            if generation == self.generation and len(self._by_user) < _MOST_CACHED:
-                self._by_user[mark] = found
-        assert found is None or isinstance(found, Principal)  # noqa: S101 - as above
-        return None if found is not None and found.expires is not None and found.expires <= time() else found
+        return await self._kept(
+            self._by_user,
+            (tenant, user, key, scopes),
+            tenant,
+            lambda connection: _read_with_key(connection, tenant, user, key, scopes),
+        )
 
     async def renewed(self, principal: Principal) -> Principal | None:
         """Who a credential that was good speaks for now, for what outlives its request; None when nobody any more."""
@@ -300,9 +293,9 @@ def role_rules(row: Row[Any]) -> RoleRules:
     )
 
 
-def _mark_of(header: bytes) -> bytes:
-    """What a header is remembered by; quicker than what the database knows a secret by."""
-    return hashlib.blake2s(header, key=_MARKS).digest()
+def _mark_of(secret: bytes) -> bytes:
+    """What a secret is remembered by; quicker than what the database knows it by."""
+    return hashlib.blake2s(secret, key=_MARKS).digest()
 
 
 def hash_secret(secret: str) -> str:
@@ -358,11 +351,21 @@ def create_tenant(connection: Connection, said: TenantRequest, *, operator: bool
     return show_tenant(connection, tenant)
 
 
-def find_tenant(connection: Connection, tenant: str) -> Row[Any]:
-    found = connection.execute(select(tenants).where(tenants.c.tenant == tenant)).first()
+def _find(table: Table, column: str, what: str, connection: Connection, tenant: str, name: str) -> Row[Any]:
+    mine = (table.c.tenant == tenant) & (table.c[column] == name)
+    found = connection.execute(select(table).where(mine)).first()
     if found is None:
-        raise DirectoryProblem("not_found", f"There is no tenant `{tenant}`.")
+        raise DirectoryProblem("not_found", f"There is no {what} `{name}`.")
     return found
+
+
+find_user = partial(_find, users, "name", "user")
+find_role = partial(_find, roles, "name", "role")
+find_key = partial(_find, api_keys, "id", "key")
+
+
+def find_tenant(connection: Connection, tenant: str) -> Row[Any]:
+    return _find(tenants, "tenant", "tenant", connection, tenant, tenant)
 
 
 def show_tenant(connection: Connection, tenant: str) -> Document:
@@ -406,13 +409,6 @@ def create_user(connection: Connection, tenant: str, said: UserRequest) -> Docum
     connection.execute(insert(users).values(tenant=tenant, enabled=True, allow="[]", created=time(), **values))
     grant_roles(connection, tenant, said.name, said.roles)
     return show_user(connection, tenant, said.name)
-
-
-def find_user(connection: Connection, tenant: str, user: str) -> Row[Any]:
-    found = connection.execute(select(users).where(users.c.tenant == tenant, users.c.name == user)).first()
-    if found is None:
-        raise DirectoryProblem("not_found", f"There is no user `{user}`.")
-    return found
 
 
 def show_user(connection: Connection, tenant: str, user: str) -> Document:
@@ -478,13 +474,6 @@ def check_role_rules(allow: Sequence[str], ask: Sequence[str], deny: Sequence[st
         _check_rules(texts, verdict)
 
 
-def find_role(connection: Connection, tenant: str, role: str) -> Row[Any]:
-    found = connection.execute(select(roles).where(roles.c.tenant == tenant, roles.c.name == role)).first()
-    if found is None:
-        raise DirectoryProblem("not_found", f"There is no role `{role}`.")
-    return found
-
-
 def show_role(connection: Connection, tenant: str, role: str) -> Document:
     return asdict(role_rules(find_role(connection, tenant, role)))
 
@@ -517,13 +506,6 @@ def create_key(connection: Connection, tenant: str, said: KeyRequest) -> Documen
     )  # fmt: skip
     connection.execute(insert(key_hashes).values(hash=hash_secret(secret), tenant=tenant, key=key_id, expires=None))
     return {**show_key(connection, tenant, key_id), "secret": secret}
-
-
-def find_key(connection: Connection, tenant: str, key: str) -> Row[Any]:
-    found = connection.execute(select(api_keys).where(api_keys.c.tenant == tenant, api_keys.c.id == key)).first()
-    if found is None:
-        raise DirectoryProblem("not_found", f"There is no key `{key}`.")
-    return found
 
 
 def show_key(connection: Connection, tenant: str, key: str) -> Document:

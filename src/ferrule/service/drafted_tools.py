@@ -69,9 +69,6 @@ class DraftHandler(IntentHandler[DraftOptions]):
     def check(self, options: DraftOptions, parameters: Mapping[str, Any], known: KnownThings) -> None:
         raise HandlerError(f"A handler of type `draft` is made with `{DRAFT_TOOL}`, which tries it and asks.")
 
-    def describe(self, options: DraftOptions, code: str, inputs: Mapping[str, Any]) -> CallInfo:
-        return CallInfo()
-
     async def run(self, options: DraftOptions, call: IntentCall) -> Any:
         import asyncio
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -57,7 +58,7 @@ from ferrule.service.documents import new_id
 from ferrule.service.tables import entity_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from sqlalchemy import ColumnElement, Connection, Engine
@@ -258,19 +259,9 @@ class Entity(ABC):
             raise ToolError(f"`{field.name}` cannot be compared with null by `{one.op}`.", kind=ErrorKind.VALIDATION)
         if value is None:
             return column.is_(None) if one.op == "eq" else column.is_not(None)
-        match one.op:
-            case "eq":
-                return column == value
-            case "ne":
-                return or_(column != value, column.is_(None))
-            case "lt":
-                return column < value
-            case "le":
-                return column <= value
-            case "gt":
-                return column > value
-            case _:
-                return column >= value
+        if one.op == "ne":
+            return or_(column != value, column.is_(None))
+        return _COMPARE[one.op](column, value)
 
     def value(self, field: EntityField, given: Any) -> Any:
         """A value that came from outside, as the field has it; raises `ToolError`."""
@@ -290,6 +281,11 @@ class Entity(ABC):
                 f"The entity `{self.name}` is read-only.", kind=ErrorKind.PERMISSION,
                 suggestion=f"The operator can set `service.entities.{self.name}.writable`.",
             )  # fmt: skip
+
+
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    name: getattr(operator, name) for name in ("eq", "lt", "le", "gt", "ge")
+}
 
 
 def listed_names(names: Iterable[str]) -> str:

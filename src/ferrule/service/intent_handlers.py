@@ -21,7 +21,7 @@ from ferrule.core.nearest import nearest
 from ferrule.core.result import Output
 from ferrule.core.tool import Kind
 from ferrule.pipeline.batch import INPUT, find_references, resolve
-from ferrule.service.entities import MOST_ROWS, RowFilter, RowQuery
+from ferrule.service.entities import MOST_ROWS, RowFilter, RowQuery, listed_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -202,10 +202,9 @@ class DataHandler(IntentHandler[DataOptions]):
         if options.operation != "create" and options.where is None:
             given: Any = parameters.get("properties", {})
             if not entity.key or not set(entity.key) <= set(given):
-                raise HandlerError(
-                    f"It does not say which rows to {options.operation}. Give `where`, or have {_named(entity.key)} "
-                    "among the parameters."
-                )
+                keys = listed_names(entity.key) or "a key"
+                said = f"Give `where`, or have {keys} among the parameters."
+                raise HandlerError(f"It does not say which rows to {options.operation}. {said}")
         _check_references(options.model_dump(), parameters)
 
     def describe(self, options: DataOptions, code: str, inputs: Mapping[str, Any]) -> CallInfo:
@@ -224,7 +223,9 @@ class DataHandler(IntentHandler[DataOptions]):
         else:
             where = [RowFilter(field=name, value=call.inputs[name]) for name in entity.key if name in call.inputs]
             if options.operation != "create" and len(where) < len(entity.key):
-                raise ToolError(f"Give {_named(entity.key)} to say which row is meant.", kind=ErrorKind.VALIDATION)
+                raise ToolError(
+                    f"Give {listed_names(entity.key) or 'a key'} to say which row is meant.", kind=ErrorKind.VALIDATION
+                )
         if options.values is not None:
             values = cast("dict[str, Any]", call.filled(options.values))
         else:
@@ -261,24 +262,28 @@ class ToolHandlerOptions(HandlerOptions):
     arguments: dict[str, Any] | None = None
 
 
-class ToolHandler(IntentHandler[ToolHandlerOptions]):
+class _CallingHandler(IntentHandler[O]):
+    """Only calls tools, each of which is decided and recorded by itself."""
+
+    def kind(self, options: O) -> Kind:
+        return Kind.READONLY
+
+    def calls_tools(self, options: O) -> bool:
+        return True
+
+    def describe(self, options: O, code: str, inputs: Mapping[str, Any]) -> CallInfo:
+        return CallInfo(NOTHING)
+
+
+class ToolHandler(_CallingHandler[ToolHandlerOptions]):
     """Calls one tool, as the caller would."""
 
     type = "tool"
     options = ToolHandlerOptions
 
-    def kind(self, options: ToolHandlerOptions) -> Kind:
-        return Kind.READONLY
-
-    def calls_tools(self, options: ToolHandlerOptions) -> bool:
-        return True
-
     def check(self, options: ToolHandlerOptions, parameters: Mapping[str, Any], known: KnownThings) -> None:
         _require_tool(known.tools, options.tool)
         _check_references(options.model_dump(), parameters)
-
-    def describe(self, options: ToolHandlerOptions, code: str, inputs: Mapping[str, Any]) -> CallInfo:
-        return CallInfo(NOTHING)
 
     async def run(self, options: ToolHandlerOptions, call: IntentCall) -> Any:
         _require_tool(call.tools, options.tool)
@@ -302,17 +307,11 @@ class ChainOptions(HandlerOptions):
     steps: Annotated[list[ChainStep], Field(min_length=1, max_length=_MOST_STEPS)]
 
 
-class ChainHandler(IntentHandler[ChainOptions]):
+class ChainHandler(_CallingHandler[ChainOptions]):
     """Several calls, each decided and recorded by itself; the last one's result is the intent's."""
 
     type = "chain"
     options = ChainOptions
-
-    def kind(self, options: ChainOptions) -> Kind:
-        return Kind.READONLY
-
-    def calls_tools(self, options: ChainOptions) -> bool:
-        return True
 
     def check(self, options: ChainOptions, parameters: Mapping[str, Any], known: KnownThings) -> None:
         before: list[str] = []
@@ -323,15 +322,12 @@ class ChainHandler(IntentHandler[ChainOptions]):
             _check_references(step.arguments, parameters, before)
             before.append(step.id)
 
-    def describe(self, options: ChainOptions, code: str, inputs: Mapping[str, Any]) -> CallInfo:
-        return CallInfo(NOTHING)
-
     async def run(self, options: ChainOptions, call: IntentCall) -> Any:
         for step in options.steps:
             _require_tool(call.tools, step.tool)
         ids = {step.id: f"{call.context.call_id}_{step.id}" for step in options.steps}
         calls = [
-            RawCall(step.tool, _renamed(without_absent(step.arguments, call.inputs), ids), id=ids[step.id])
+            RawCall(step.tool, renamed(without_absent(step.arguments, call.inputs), ids), id=ids[step.id])
             for step in options.steps
         ]
         results = await call.context.batch(calls, given={INPUT: call.inputs})
@@ -358,15 +354,15 @@ def _failed(message: str, result: ToolResult) -> ToolError:
     return ToolError(message, kind=result.error.kind, suggestion=result.error.suggestion)
 
 
-def _renamed(value: Any, ids: Mapping[str, str]) -> Any:
-    """References to steps, as references to this run's calls."""
+def renamed(value: Any, ids: Mapping[str, str]) -> Any:
+    """References to steps, as references to the calls that they are."""
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
         if (name := referred(fields)) is not None:
             head = name.partition(".")[0].partition("[")[0]
             return {"$ref": ids[head] + name[len(head) :]} if head in ids else fields
-        return {key: _renamed(item, ids) for key, item in fields.items()}
-    return [_renamed(item, ids) for item in cast("list[Any]", value)] if isinstance(value, list) else value
+        return {key: renamed(item, ids) for key, item in fields.items()}
+    return [renamed(item, ids) for item in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 # Forms
@@ -488,10 +484,6 @@ def _check_references(template: Any, parameters: Mapping[str, Any], steps: list[
             raise HandlerError(f"`{name}` refers to nothing that is known there. Write `{INPUT}.NAME`.")
         if wanted not in known:
             raise HandlerError(f"`{name}` refers to the parameter `{wanted}`, which the intent does not have.")
-
-
-def _named(names: tuple[str, ...]) -> str:
-    return ", ".join(f"`{name}`" for name in names) or "a key"
 
 
 def _rows_text(rows: list[dict[str, Any]]) -> str:

@@ -156,7 +156,12 @@ class LiveCall:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[bool] = loop.create_future()
         self._waiting.append(future)
-        timer = loop.call_later(seconds, _give_up, future) if seconds is not None else None
+
+        def give_up() -> None:
+            if not future.done():
+                future.set_result(False)
+
+        timer = loop.call_later(seconds, give_up) if seconds is not None else None
         try:
             return await future
         finally:
@@ -185,11 +190,6 @@ class LiveCall:
                 return
             if (self.stored, self.row["started_seq"], len(self.events)) == (stored, begun, told):
                 await self.news()  # nothing has come while the others were read
-
-
-def _give_up(future: asyncio.Future[bool]) -> None:
-    if not future.done():
-        future.set_result(False)
 
 
 def events_of(row: Mapping[str, Any], said: list[dict[str, Any]], after: int) -> list[dict[str, Any]]:

@@ -47,7 +47,7 @@ from ferrule.service.database import DatabaseProblem
 from ferrule.service.documents import result_of
 from ferrule.service.http import Forwarded, RequestProblem
 from ferrule.service.limits import LimitReached
-from ferrule.service.messages import CallRequest
+from ferrule.service.messages import CallRequest, DecisionRequest
 from ferrule.service.sessions import TooManySessions
 from ferrule.service.tables import idempotency_keys
 from ferrule.service.vocabulary import FINISHED
@@ -405,11 +405,11 @@ class ServiceSession(ClientSession):
             return
         answer = understood(said, question.rule)
         principal = await self._server.current()
-        await approvals.decide(
-            principal, self._server.allowed, approval,
+        decision = DecisionRequest(
             decision="deny" if answer.choice is Choice.NO else "approve", args_hash=found.args_hash,
             scope="always" if answer.choice is Choice.ALWAYS else "once", reason=answer.reason,
         )  # fmt: skip
+        await approvals.decide(principal, self._server.allowed, approval, decision)
         self._service.upkeep.look_now()
 
     # Calls that clients left while they waited for an approval

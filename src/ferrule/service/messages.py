@@ -7,7 +7,16 @@ from dataclasses import fields
 from datetime import datetime  # noqa: TC003 - read at run time by pydantic
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    create_model,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticKnownError
 
 from ferrule.app.service_settings import LIMITS, ToolLimitSettings
@@ -58,6 +67,12 @@ class Received(BaseModel):
     """An answer. A newer service may say more than this client knows."""
 
     model_config = ConfigDict(extra="ignore")
+
+
+def _list_of(name: str, **items: type[Received]) -> type[Received]:
+    """An answer that holds a list alone."""
+    fields: dict[str, Any] = {one: (list[item], ...) for one, item in items.items()}
+    return create_model(name, __base__=Received, **fields)
 
 
 # Calls
@@ -224,8 +239,7 @@ class ApprovalRecord(Received):
     decided_at: datetime | None
 
 
-class ApprovalPage(Received):
-    approvals: list[ApprovalRecord]
+ApprovalPage = _list_of("ApprovalPage", approvals=ApprovalRecord)
 
 
 class DecisionRequest(Sent):
@@ -290,8 +304,7 @@ class Tenant(Received):
     created_at: datetime
 
 
-class TenantList(Received):
-    tenants: list[Tenant]
+TenantList = _list_of("TenantList", tenants=Tenant)
 
 
 class UserRequest(Sent):
@@ -316,8 +329,7 @@ class User(Received):
     created_at: datetime
 
 
-class UserList(Received):
-    users: list[User]
+UserList = _list_of("UserList", users=User)
 
 
 class RoleBody(Sent):
@@ -337,8 +349,7 @@ class TenantRole(Received):
     deny: list[str]
 
 
-class RoleList(Received):
-    roles: list[TenantRole]
+RoleList = _list_of("RoleList", roles=TenantRole)
 
 
 class KeyRequest(Sent):
@@ -372,8 +383,7 @@ class NewApiKey(ApiKey):
     secret: str = Field(description="Shown once; the service keeps a hash alone.")
 
 
-class KeyList(Received):
-    keys: list[ApiKey]
+KeyList = _list_of("KeyList", keys=ApiKey)
 
 
 # Records
@@ -540,8 +550,7 @@ class IntentRecord(Received):
     warnings: list[str] = Field(default=[], description="What a model may stumble over.")
 
 
-class IntentList(Received):
-    intents: list[IntentRecord]
+IntentList = _list_of("IntentList", intents=IntentRecord)
 
 
 class EntityFieldRecord(Received):
@@ -562,8 +571,7 @@ class EntityRecord(Received):
     fields: list[EntityFieldRecord]
 
 
-class EntityList(Received):
-    entities: list[EntityRecord]
+EntityList = _list_of("EntityList", entities=EntityRecord)
 
 
 # Requests

@@ -243,7 +243,9 @@ class Webhooks:
             await asyncio.wait(tasks)
         with suppress(DatabaseProblem):
             for tenant, approval in left:
-                await self._writer.change(tenant, partial(_give_back, tenant=tenant, approval=approval))
+                mine = (deliveries.c.tenant == tenant) & (deliveries.c.approval == approval)
+                back = update(deliveries).where(mine).values(due=time())
+                await self._writer.change(tenant, lambda connection, back=back: connection.execute(back).rowcount)
         if self._http is not None:
             await self._http.aclose()
 
@@ -277,8 +279,3 @@ def _note(connection: Connection, one: Row[Any], due: float | None) -> None:
         connection.execute(delete(deliveries).where(mine))
     else:
         connection.execute(update(deliveries).where(mine).values(tries=one.tries + 1, due=due))
-
-
-def _give_back(connection: Connection, tenant: str, approval: str) -> None:
-    mine = (deliveries.c.tenant == tenant) & (deliveries.c.approval == approval)
-    connection.execute(update(deliveries).where(mine).values(due=time()))

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
     from starlette.responses import Response
 
-    from ferrule.service.access import Allowed
-    from ferrule.service.directory import Principal
     from ferrule.service.http import ServiceRequest
     from ferrule.service.statistics import CallFigures
 
@@ -172,7 +170,7 @@ async def show_statistics(request: ServiceRequest) -> Response:
             read = partial(figures_of, tenant=tenant, period=period, by="tool", now=now, user=None)
             by_step, by_tool = await database.read(tenant, read)
             steps.append(by_step)
-            names[tenant] = total_of(by_tool)
+            names[tenant] = total_of(by_tool.values())
         return json_response(statistics_document(period, by, now, merged(steps), names))
     sees_all = request.allowed.may("usage") and "admin" in who.scopes
     read = partial(
@@ -199,25 +197,13 @@ async def test_rules(request: ServiceRequest) -> Response:
     # The administrator's own folder stands for that of whoever would call; nothing in it is touched.
     principal = replace(who, roles=tuple(given), always=())
     allowed = service.access.trial(principal)
-    return json_response(await _verdict(request, principal, allowed, said))
-
-
-async def _verdict(
-    request: ServiceRequest, principal: Principal, allowed: Allowed, said: RuleTest
-) -> dict[str, Any]:  # fmt: skip
     tool = allowed.tools.get(said.tool)
     if tool is None:
         if allowed.everything.get(said.tool) is None:
             raise RequestProblem(404, "not_found", f"There is no tool `{said.tool}`.")
-        return {
-            "verdict": "deny",
-            "reason": "These roles do not show the tool.",
-            "rule": None,
-            "parts": [],
-            "needed": "",
-        }
-    sessions = request.service.sessions
-    seat = await sessions.seat(principal, allowed, None, new_id(), allowed.role_for(tool))
+        reason = "These roles do not show the tool."
+        return json_response({"verdict": "deny", "reason": reason, "rule": None, "parts": [], "needed": ""})
+    seat = await service.sessions.seat(principal, allowed, None, new_id(), allowed.role_for(tool))
     try:
         prepared = seat.runtime.with_tools(allowed.tools).build(RawCall(tool.name, said.arguments))
         prepared.session = seat.session
@@ -229,10 +215,8 @@ async def _verdict(
     finally:
         await seat.leave()
     parts = [{"what": part.what, "verdict": part.verdict.value, "because": part.because} for part in found.parts]
-    return {
-        "verdict": found.verdict.value, "reason": found.reason, "rule": found.rule, "parts": parts,
-        "needed": found.needed,
-    }  # fmt: skip
+    verdict = {"verdict": found.verdict.value, "reason": found.reason, "rule": found.rule}
+    return json_response({**verdict, "parts": parts, "needed": found.needed})
 
 
 # MCP servers and plugins
@@ -240,8 +224,7 @@ async def _verdict(
 
 async def list_servers(request: ServiceRequest) -> Response:
     """The MCP servers and plugins whose tools the service has; they are the operator's."""
-    if not request.principal.operator:
-        raise RequestProblem(403, "forbidden", "Only administrators of the operator's tenant see the MCP servers.")
+    request.require_operator("see the MCP servers")
     return json_response(request.service.servers_document())
 
 

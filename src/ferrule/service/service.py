@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from ferrule.app.build import App, build_hooks, guarded_folders, own_files, sandbox_choice
@@ -27,7 +27,7 @@ from ferrule.service.answer_cache import AnswerCache
 from ferrule.service.approvals import CallApprovals
 from ferrule.service.calls import Calls
 from ferrule.service.database import Database, DatabaseProblem
-from ferrule.service.directory import Directory, prepare_first_start
+from ferrule.service.directory import Directory, note_change, prepare_first_start
 from ferrule.service.drafted_tools import DraftHandler, TenantDraftTool
 from ferrule.service.entity_catalog import EntityCatalog
 from ferrule.service.feed import EventFeed
@@ -46,11 +46,12 @@ from ferrule.service.writer import GroupWriter
 from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import Self
 
     from pydantic import BaseModel
+    from sqlalchemy import Connection
 
     from ferrule.app.settings import ServiceSettings, Settings
     from ferrule.core.model import Model
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
     from ferrule.service.directory import Principal
 
 logger = logging.getLogger("ferrule.service")
+
+T = TypeVar("T")
 
 _LOOK_FOR_SCHEMA = 1.0
 _LOOK_FOR_PLUGINS = 1.0
@@ -124,7 +127,7 @@ class Service:
         for made in own:
             if made.name not in self.tools:
                 self.tools.register(made, origin="builtin")
-        self.requests: dict[tuple[str, int], int] = {}
+        self.requests: Counter[tuple[str, int]] = Counter()
         """HTTP requests by endpoint and status."""
 
     @property
@@ -148,7 +151,7 @@ class Service:
                     "Another `ferrule serve` uses this database. Stop it, or give this one another with --database. "
                     "Several instances share a PostgreSQL database."
                 )
-            if self.database.revision() != HEAD and not self.database.create_in_new_file():
+            if self.database.revision() != HEAD:
                 self.database.migrate()
         await self._app.__aenter__()
         self._subscriptions = [self.tools.subscribe(log_registry)]
@@ -309,6 +312,18 @@ class Service:
                 tool.name for plugin in tools.plugins if plugin.name == one["name"] for tool in plugin.tools
             ]
         return {"servers": listed, "notes": [str(note) for note in tools.notes]}
+
+    async def change(self, tenant: str, make: Callable[[Connection], T]) -> T:
+        """Make a change of people, rights or intents, and have every instance read anew before this one goes on."""
+
+        def noted(connection: Connection) -> T:
+            made = make(connection)
+            note_change(connection, self.database)
+            return made
+
+        made = await self.writer.change(tenant, noted)
+        self.directory.forget()
+        return made
 
     async def metrics_text(self, principal: Principal) -> str:
         """The metrics of a tenant; of all of them for the operator's."""

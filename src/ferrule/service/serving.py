@@ -64,30 +64,9 @@ async def serve(
 
 
 class _Exchange(RequestResponseCycle):
-    """One request and its answer. Where the answer is whole, its head and its body are sent at once: sending is the
-    dearest part of both. `HttpApp` takes a body that has come, and sends what it has, without a message for each.
+    """One request and its answer. `HttpApp` takes a body that has come, and sends a whole answer at once, without a
+    message for each: sending is the dearest part of a short call.
     """
-
-    task: asyncio.Task[None]
-    tasks: set[asyncio.Task[None]]
-    """Those that the server waits for when it stops."""
-    _head: Any = None
-
-    async def run_asgi(self, app: Any) -> None:
-        """As uvicorn does it, whose own would be a step more for whatever the application waits for."""
-        try:
-            await app(self.scope, self.receive, self.send)
-            if not self.response_complete and not self.disconnected:
-                raise RuntimeError("The application has returned without an answer.")
-        except BaseException:
-            self.logger.exception("Exception in ASGI application")
-            if self.response_started:
-                self.transport.close()
-            else:
-                await self.send_500_response()
-        finally:
-            self.on_response = _nothing_more
-            self.tasks.discard(self.task)
 
     def take_body(self) -> bytes | None:
         """The body, where all of it is here."""
@@ -102,33 +81,6 @@ class _Exchange(RequestResponseCycle):
         held_up = self.flow.write_paused or self.disconnected or self.response_started
         if held_up or not self.keep_alive or self.scope["method"] == "HEAD":
             return False
-        self._send_whole(status, headers, body)
-        return True
-
-    async def send(self, message: Any) -> None:
-        if message["type"] == "http.response.start":
-            self._head = message if self._may_wait(dict(message["headers"])) else None
-            if self._head is None:
-                await super().send(message)
-            return
-        head, self._head = self._head, None
-        if head is None:
-            await super().send(message)
-        elif message.get("more_body") or self.flow.write_paused or self.disconnected:
-            await super().send(head)
-            await super().send(message)
-        else:
-            headers, body = head["headers"], message.get("body", b"")
-            if dict(headers)[b"content-length"] != b"%d" % len(body):
-                raise RuntimeError("The answer is not as long as it says.")
-            self._send_whole(head["status"], headers, body)
-
-    def _may_wait(self, headers: dict[bytes, bytes]) -> bool:
-        """Whether all of the answer comes right behind its head, on a connection that goes on."""
-        whole = b"content-length" in headers and b"connection" not in headers
-        return whole and self.keep_alive and not self.response_started and self.scope["method"] != "HEAD"
-
-    def _send_whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         head = b"".join([b"%b: %b\r\n" % header for header in headers])
         if head.count(b"\n") != len(headers) or head.count(b"\r") != len(headers) or b"\x00" in head:
             raise RuntimeError("A header of the answer holds what would end it.")
@@ -137,10 +89,7 @@ class _Exchange(RequestResponseCycle):
         self.transport.write(b"".join((STATUS_LINE[status], head, b"\r\n", body)))
         self.message_event.set()
         self.on_response()
-
-
-def _nothing_more() -> None:
-    """What a response that is over tells whoever sent it."""
+        return True
 
 
 def _with_exchanges(protocol: Any) -> type[Any]:
@@ -150,9 +99,7 @@ def _with_exchanges(protocol: Any) -> type[Any]:
     class WithExchanges(protocol):
         def _start_asgi_task(self, cycle: Any, app: Any) -> None:
             cycle.__class__ = _Exchange  # uvicorn has no place to say which class it is
-            cycle.tasks = self.tasks
-            cycle.task = task = self.loop.create_task(cycle.run_asgi(app))
-            self.tasks.add(task)  # and it is taken out by itself: being called back would take a turn of the loop
+            super()._start_asgi_task(cycle, app)  # pyright: ignore[reportUnknownMemberType]
 
         def on_response_complete(self) -> None:
             if self.pipeline or self.transport.is_closing():
