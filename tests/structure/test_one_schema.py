@@ -37,21 +37,24 @@ def calling(function: str) -> set[str]:
     )
 
 
-def test_one_walker_reads_the_steps_of_a_reference() -> None:
-    """`flatten` only writes them. Code that needs what a `$ref` leads to asks `core/schemas.py`."""
-    assert writing("~1") == {WALKER, "dialects/flatten.py"}
+def test_one_walker_reads_and_writes_the_steps_of_a_reference() -> None:
+    """Code that needs what a `$ref` leads to asks `core/schemas.py`."""
+    assert writing("~1") == {WALKER}
 
 
 def test_no_other_module_follows_a_reference_by_its_last_word() -> None:
-    """`definitions[ref.rpartition("/")[2]]` is how a second walker begins; the generator reads what it wrote itself."""
+    """`definitions[ref.rpartition("/")[2]]` is how a second walker begins, and `ref[len("#/$defs/"):]`."""
 
     def follows(node: ast.AST) -> bool:
+        if isinstance(node, ast.Constant) and node.value in ("#/$defs/", "#/definitions/"):
+            return True
         if not isinstance(node, ast.Subscript):
             return False
         within = ast.unparse(node.slice)
         return "$ref" in within and any(cut in within for cut in ("rpartition", "split", "removeprefix"))
 
-    assert modules_with("$ref", follows) == {GENERATOR}
+    # The first writes references, the second asks whether there are others.
+    assert modules_with("$ref", follows) == {GENERATOR, "dialects/mcp.py"}
 
 
 def test_one_explainer_says_what_is_wrong_with_arguments() -> None:

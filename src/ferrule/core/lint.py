@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from ferrule.core.errors import DefinitionError
 from ferrule.core.function_tool import RawTool
 from ferrule.core.problems import InvalidParamsError
-from ferrule.core.schemas import followed, mapping
+from ferrule.core.schemas import Schema, followed, mapping
 from ferrule.core.tool import description_of
 
 if TYPE_CHECKING:
@@ -224,8 +224,6 @@ _WHEN = re.compile(
 )
 """Words that say when. A description of some length need not have one: it says it in its own way."""
 _LONG = 120
-
-Schema = dict[str, Any]
 
 
 def lint_tool(tool: Tool[Any], *, ignore: Collection[str] = ()) -> list[LintFinding]:

@@ -16,13 +16,14 @@ from weakref import WeakKeyDictionary
 from ferrule.dialects.flatten import ROOT, Exported, Ledger, flatten_root
 from ferrule.dialects.inline import inline
 from ferrule.dialects.payload import DialectError
-from ferrule.dialects.portable import Abilities, NotStrict, StrictRules, make_strict, plain_tree, reduce
+from ferrule.dialects.portable import Abilities, NotStrict, StrictRules, make_strict, reduce
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ferrule.core.call import RawCall
     from ferrule.core.result import Attachment, ToolResult
+    from ferrule.core.schemas import Schema
     from ferrule.core.tool import Tool
     from ferrule.dialects.flatten import Loss
 
@@ -128,9 +129,6 @@ class NameMap:
         self._external[name] = made
 
 
-Schema = dict[str, Any]
-
-
 @dataclass(slots=True, frozen=True)
 class ForeignDefinition:
     """A definition as somebody else wrote it."""
@@ -186,10 +184,7 @@ class Dialect(ABC):
         return WeakKeyDictionary()
 
     def _schema(self, schema: Any, wanted: bool, ledger: Ledger) -> tuple[Schema, bool, Ledger]:
-        plain = plain_tree(schema, self.abilities.property_name)
-        if plain is not None and not wanted and self.abilities.take_all:
-            return plain, False, ledger
-        whole = flatten_root(inline(schema, ledger), ROOT, ledger) if plain is None else plain
+        whole = flatten_root(inline(schema, ledger), ROOT, ledger)
         if wanted and self.strictness is not None:
             trial = ledger.fork()
             try:

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.core.schemas import Schema, step
 from ferrule.core.shown_text import cut, quoted
 
 if TYPE_CHECKING:
@@ -74,16 +75,6 @@ class Ledger:
             node["description"] = words
         elif words not in described:
             node["description"] = f"{described} {words}"
-
-
-def step(path: str, *parts: str | int) -> str:
-    """A longer JSON Pointer."""
-    for part in parts:
-        text = str(part)
-        if "~" in text or "/" in text:
-            text = text.replace("~", "~0").replace("/", "~1")
-        path = f"{path}/{text}"
-    return path
 
 
 # Where JSON Schema keywords hold further schemas, and how a keyword is said in words.
@@ -199,8 +190,6 @@ def _joined(parts: Iterable[str]) -> str:
 
 # Several schemas that all hold (`allOf`) as one.
 
-
-Schema = dict[str, Any]
 
 # These mean something only together with their neighbours, so two sets of them are never mixed.
 _LINKED = (
