@@ -1,4 +1,4 @@
-"""One walker of schemas, one explainer of bad arguments, and one generator of schemas beside pydantic's."""
+"""One walker of schemas, one explainer of bad arguments, one generator beside pydantic's, and one model of a form."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ EXPLAINER = "core/explain.py"
 WORDS = "core/problems.py"
 READER = "core/validator_errors.py"
 GENERATOR = "core/function_params.py"
+FORMS = "core/forms.py"
 
 
 def modules_with(text: str, is_one: Callable[[ast.AST], bool]) -> set[str]:
@@ -79,3 +80,10 @@ def test_one_generator_of_schemas_beside_pydantics() -> None:
         )
 
     assert modules_with('"type"', gives_types_a_schema) == {GENERATOR}
+
+
+def test_one_model_of_a_form_is_shown_on_every_surface() -> None:
+    """What a field takes, and what typed text means, `core/forms.py` says; a terminal and a page only show it."""
+    assert calling("FormField") == {FORMS}
+    assert calling("form_fields") == {"cli/server_talk/form.py", "panel/schema_form.py"}
+    assert writing("enumNames") == {FORMS, "mcp_server/asking.py"}  # which makes forms for others

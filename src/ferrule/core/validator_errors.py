@@ -219,6 +219,8 @@ class ErrorReader:
 
     def _place(self, loc: tuple[PathPart, ...], value: Any, *, missing: bool) -> tuple[Path, str | None]:
         """The way through the value, without pydantic's names for the forms of a union; and the key that is wrong."""
+        if len(loc) == 1 and not self._has_unions and (missing or _leads_on(loc[0], value)):
+            return loc, None  # as nearly all are
         path: list[PathPart] = []
         here = value
         schemas = [resolve(self._schema, self._schema)] if self._has_unions else []
