@@ -121,7 +121,12 @@ class FormField:
     def written(self, value: Any) -> str:
         """The text that `read` takes for a value; empty for what is not among the choices."""
         if self.kind == "one":
-            return next((one.title for one in self.choices if _is_same(one.value, value)), "")
+            same = (
+                one
+                for one in self.choices
+                if one.value == value and isinstance(one.value, bool) == isinstance(value, bool)
+            )
+            return next((one.title for one in same), "")
         if self.kind in ("many", "lines") and isinstance(value, list):
             titles = {repr(one.value): one.title for one in self.choices}
             return "\n".join(titles.get(repr(item), str(item)) for item in cast("list[Any]", value))
@@ -223,10 +228,6 @@ def read_json(text: str) -> Any:
 
 def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
 
 
 def _bound(value: Any) -> float | None:

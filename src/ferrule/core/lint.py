@@ -162,24 +162,7 @@ CHANGING_VERBS = frozenset(
     """.split()  # noqa: SIM905 - easier to read and to extend
 )
 """Verbs that only a tool with effects can mean."""
-COMMANDS = frozenset(
-    (
-        "aws",
-        "az",
-        "brew",
-        "cargo",
-        "conda",
-        "docker",
-        "gcloud",
-        "gh",
-        "git",
-        "helm",
-        "kubectl",
-        "npm",
-        "pip",
-        "uv",
-    )
-)
+COMMANDS = frozenset("aws az brew cargo conda docker gcloud gh git helm kubectl npm pip uv".split())  # noqa: SIM905 - as above
 """Programs whose own words come first, as people say them: `git_status`, `docker_ps`."""
 _ENDINGS = ("ise", "ize", "ify")
 _PREFIXES = ("re", "un", "de", "pre", "auto", "multi")

@@ -73,14 +73,11 @@ class SchemaParams:
         if self._compiled is None:
             with self._lock:
                 if self._compiled is None:
-                    self._compiled = self._compile()
+                    from pydantic_core import from_json
+
+                    resources = {uri: from_json(text) for uri, text in self._resources.items()}
+                    self._compiled = CompiledSchema(self._name, from_json(self._text), resources)
         return self._compiled
-
-    def _compile(self) -> CompiledSchema:
-        from pydantic_core import from_json
-
-        resources = {uri: from_json(text) for uri, text in self._resources.items()}
-        return CompiledSchema(self._name, from_json(self._text), resources)
 
     def require_schema(self) -> None:
         """Raise `DefinitionError` for what is no JSON Schema, at a small part of the cost of compiling it."""

@@ -118,7 +118,7 @@ def parts(document: Any) -> Iterator[Schema]:
         if isinstance(part, dict):
             yield cast("Schema", part)
             waiting.extend(cast("Schema", part).values())
-        elif isinstance(part, list):
+        elif isinstance(part, (list, tuple)):
             waiting.extend(cast("list[Any]", part))
 
 

@@ -295,8 +295,10 @@ def _both(key: str, ours: Any, theirs: Any, path: str, ledger: Ledger, merged: S
         return max(ours, theirs)
     if key in _LOWEST and _numbers(ours, theirs):
         return min(ours, theirs)
-    if key == "type" and (shared := _shared_types(ours, theirs)):
-        return shared[0] if len(shared) == 1 else shared
+    if key == "type":
+        mine, other = _types(ours), _types(theirs)
+        if shared := [one for one in dict.fromkeys([*mine, *other]) if _covers(mine, one) and _covers(other, one)]:
+            return shared[0] if len(shared) == 1 else shared
     if key == "enum" and (shared := [one for one in ours if one in theirs]):
         return shared
     if key == "description" and isinstance(ours, str) and isinstance(theirs, str):
@@ -315,11 +317,6 @@ def _keep_first(key: str, theirs: Any, path: str, ledger: Ledger, merged: Schema
 
 def _numbers(*values: Any) -> bool:
     return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
-
-
-def _shared_types(ours: Any, theirs: Any) -> list[str]:
-    mine, other = _types(ours), _types(theirs)
-    return [one for one in dict.fromkeys([*mine, *other]) if _covers(mine, one) and _covers(other, one)]
 
 
 def _types(said: Any) -> list[str]:
@@ -371,7 +368,7 @@ def _either(alternatives: list[Schema], keyword: str, path: str, ledger: Ledger)
     forms = [
         flatten_object(form, step(path, keyword, at), ledger)
         for at, form in enumerate(alternatives)
-        if _can_be_object(form)
+        if "object" in _types(form.get("type", "object"))
     ]
     if not forms:
         ledger.lose(path, keyword, "no alternative is an object; left out")
@@ -424,11 +421,6 @@ def _loose(known: list[Schema], here: str, ledger: Ledger) -> Schema:
             ledger.say(here, loose, f"Usually {brief(rest)}.")
             ledger.lose(here, "type", "another form accepts anything here; moved into the description")
     return loose
-
-
-def _can_be_object(form: Schema) -> bool:
-    said = form.get("type", "object")
-    return said == "object" or (isinstance(said, list) and "object" in said)
 
 
 def _closed(form: Schema) -> bool:

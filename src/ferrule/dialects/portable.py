@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.core.problems import json_type
 from ferrule.core.schemas import Schema, parts, step
 from ferrule.dialects.flatten import ROOT, brief, flatten_object, merge_all_of, words
 
@@ -221,17 +222,8 @@ def _allows(node: Schema, kind: str) -> bool:
 
 
 def _type_of(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, str):
-        return "string"
-    if isinstance(value, dict):
-        return "object"
-    if isinstance(value, list):
-        return "array"
-    return "integer" if isinstance(value, int) or float(value).is_integer() else "number"
+    kind = json_type(value)
+    return "integer" if kind == "number" and value.is_integer() else kind
 
 
 # Strict mode: a schema in the narrow form a provider can hold a model to, word by word.
