@@ -103,7 +103,7 @@ def test_it_says_where_it_filled_in() -> None:
 
 def test_a_place_that_is_to_be_left_stays_empty() -> None:
     schema = {"properties": {"a": {"default": 1}, "b": {"default": 2}}}
-    assert Defaults(schema).fill({}, frozenset({("a",)})) == ({"b": 2}, [("b",)])
+    assert Defaults(schema, frozenset({("a",)})).fill({}) == ({"b": 2}, [("b",)])
 
 
 def test_where_nothing_is_missing_the_value_itself_comes_back() -> None:

@@ -1,4 +1,4 @@
-"""One walker of schemas, one explainer of bad arguments, and one generator of schemas beside pydantic's."""
+"""One walker of schemas, one explainer of bad arguments, one generator beside pydantic's, and one model of a form."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ EXPLAINER = "core/explain.py"
 WORDS = "core/problems.py"
 READER = "core/validator_errors.py"
 GENERATOR = "core/function_params.py"
+FORMS = "core/forms.py"
 
 
 def modules_with(text: str, is_one: Callable[[ast.AST], bool]) -> set[str]:
@@ -37,21 +38,24 @@ def calling(function: str) -> set[str]:
     )
 
 
-def test_one_walker_reads_the_steps_of_a_reference() -> None:
-    """`flatten` only writes them. Code that needs what a `$ref` leads to asks `core/schemas.py`."""
-    assert writing("~1") == {WALKER, "dialects/flatten.py"}
+def test_one_walker_reads_and_writes_the_steps_of_a_reference() -> None:
+    """Code that needs what a `$ref` leads to asks `core/schemas.py`."""
+    assert writing("~1") == {WALKER}
 
 
 def test_no_other_module_follows_a_reference_by_its_last_word() -> None:
-    """`definitions[ref.rpartition("/")[2]]` is how a second walker begins; the generator reads what it wrote itself."""
+    """`definitions[ref.rpartition("/")[2]]` is how a second walker begins, and `ref[len("#/$defs/"):]`."""
 
     def follows(node: ast.AST) -> bool:
+        if isinstance(node, ast.Constant) and node.value in ("#/$defs/", "#/definitions/"):
+            return True
         if not isinstance(node, ast.Subscript):
             return False
         within = ast.unparse(node.slice)
         return "$ref" in within and any(cut in within for cut in ("rpartition", "split", "removeprefix"))
 
-    assert modules_with("$ref", follows) == {GENERATOR}
+    # The first writes references, the second asks whether there are others.
+    assert modules_with("$ref", follows) == {GENERATOR, "dialects/mcp.py"}
 
 
 def test_one_explainer_says_what_is_wrong_with_arguments() -> None:
@@ -76,3 +80,10 @@ def test_one_generator_of_schemas_beside_pydantics() -> None:
         )
 
     assert modules_with('"type"', gives_types_a_schema) == {GENERATOR}
+
+
+def test_one_model_of_a_form_is_shown_on_every_surface() -> None:
+    """What a field takes, and what typed text means, `core/forms.py` says; a terminal and a page only show it."""
+    assert calling("FormField") == {FORMS}
+    assert calling("form_fields") == {"cli/server_talk/form.py", "panel/schema_form.py"}
+    assert writing("enumNames") == {FORMS, "mcp_server/asking.py"}  # which makes forms for others

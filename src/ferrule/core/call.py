@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ferrule.core.phrases import joined, phrase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from ferrule.core.access import Touch
     from ferrule.core.errors import ToolError
@@ -206,7 +206,10 @@ class Effects:
         listed = [phrase(said, files=_files(counts[action])) for action, said in _ACTIONS.items() if counts.get(action)]
         if self.git:
             listed.append(phrase("change the git repository"))
-        done = [phrase("it would {what}", what=_in_words(listed))] if listed else []
+        what = joined(", ", listed)
+        if len(listed) > 1:
+            what = phrase("{first} and {last}", first=joined(", ", listed[:-1]), last=listed[-1])
+        done = [phrase("it would {what}", what=what)] if listed else []
         return joined(", ", [*done, *dict.fromkeys(_kept_from(barrier) for barrier in self.barriers)])
 
     def lines(self, most: int = MOST_LINES) -> list[str]:
@@ -264,12 +267,6 @@ _ACTIONS = {
 
 def _files(count: int) -> str:
     return phrase("1 file") if count == 1 else phrase("{count} files", count=f"{count:,}")
-
-
-def _in_words(listed: Sequence[str]) -> str:
-    if len(listed) < 2:
-        return joined(", ", listed)
-    return phrase("{first} and {last}", first=joined(", ", listed[:-1]), last=listed[-1])
 
 
 def _kept_from(barrier: Barrier) -> str:

@@ -101,10 +101,6 @@ class CommandNames:
     """Functions, aliases and variables that an unapproved command changed."""
 
 
-def _new_id() -> str:
-    return uuid.uuid4().hex
-
-
 @dataclass(slots=True)
 class Session:
     """What the calls of one conversation share. `config` and `state` are the tools' own; Ferrule uses neither."""
@@ -117,7 +113,7 @@ class Session:
     state: dict[str, Any] = field(default_factory=_new_dict)
     model: str | None = None
     model_adapter: ModelAdapter | None = None
-    id: str = field(default_factory=_new_id)
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
     restrictions: Restrictions | None = None
     """What rules keep from tools that go through folders or run programs; what the policy of a runtime says, unless
     given."""

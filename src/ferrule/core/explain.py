@@ -29,6 +29,7 @@ from ferrule.core.problems import (
     wrong_size,
 )
 from ferrule.core.schemas import applied, array_parts, below, followed, mapping, options, resolve, schema_at
+from ferrule.core.shown_text import cut
 from ferrule.core.wording import EXAMPLES, choices_of, example_of, hint, kind_of, value_form
 
 if TYPE_CHECKING:
@@ -118,7 +119,9 @@ class _Walk:
         if schema is False:
             return [_forbidden(path)] if self._is_refused(path, "falseSchema") else []
         found: list[Problem] = []
-        parts = [cast("dict[str, Any]", schema)] if _is_simple(schema) else applied(schema, self._root)
+        # Of most schemas nothing else says anything of the same value.
+        simple = isinstance(schema, dict) and _ELSEWHERE.isdisjoint(cast("dict[str, Any]", schema))
+        parts = [cast("dict[str, Any]", schema)] if simple else applied(schema, self._root)
         in_union = False
         for part in parts:
             if path in self._refused:
@@ -299,15 +302,10 @@ class _Walk:
                 return union_problems(path, each, here, lambda _: "")[0]
             shapes = [self._shape(one) for one in options(schema_at(path, self._root))[:_SHAPES_SHOWN]]
             return _no_form(path, shapes)
-        return against_rule(path, "value", phrase("does not fit the schema's `{keyword}`", keyword=rule[:60]), here)
+        return against_rule(path, "value", phrase("does not fit the schema's `{keyword}`", keyword=cut(rule, 60)), here)
 
 
-def _is_simple(schema: Any) -> bool:
-    """Whether nothing else says anything of the same value, as with most schemas."""
-    return isinstance(schema, dict) and cast("dict[str, Any]", schema).keys().isdisjoint(_ELSEWHERE)
-
-
-_ELSEWHERE = ("$ref", "allOf", "then", "else", "dependentSchemas", "dependencies")
+_ELSEWHERE = frozenset({"$ref", "allOf", "then", "else", "dependentSchemas", "dependencies"})
 
 
 def _value_at(path: Path, value: Any) -> Any:
@@ -349,8 +347,10 @@ def union_problems(path: Path, forms: list[list[Problem]], value: Any, shape: Ca
     if all(form == forms[0] for form in forms):
         return forms[0] if forms else []
     if not isinstance(value, (dict, list)):
-        return _scalar(path, forms, value)
-    right = [form for form in forms if not _is_other_type(path, form)]
+        # Text or a number: one that is only out of bounds is told the bounds, any other all that would do.
+        bounds = [form for form in forms if all(one.code in _SPEAKS_ALONE for one in form)]
+        return bounds[0] if len(bounds) == 1 else [_merged(path, [form[0] for form in bounds or forms], value)]
+    right = [form for form in forms if not any(one.path == path and _is_other_type(one) for one in form)]
     if not right:
         return [_merged(path, [form[0] for form in forms], value)]
     tagged = _by_tag(path, right, value)
@@ -362,17 +362,9 @@ def union_problems(path: Path, forms: list[list[Problem]], value: Any, shape: Ca
     return _closest(path, tagged, value, lambda form: shape(numbers[id(form)]))
 
 
-def _scalar(path: Path, forms: list[list[Problem]], value: Any) -> list[Problem]:
-    """Text or a number: one that is only out of bounds is told the bounds, any other all that would do."""
-    bounds = [form for form in forms if all(one.code in _SPEAKS_ALONE for one in form)]
-    if len(bounds) == 1:
-        return bounds[0]
-    return [_merged(path, [form[0] for form in bounds or forms], value)]
-
-
-def _is_other_type(path: Path, form: list[Problem]) -> bool:
-    """Whether the value is not even of the type that a form asks for. No object is one of a few texts either."""
-    return any(one.path == path and (one.code in ("type", "enum", "format") or one.expected) for one in form)
+def _is_other_type(problem: Problem) -> bool:
+    """Whether the value is not even of the type that is asked for. No object is one of a few texts either."""
+    return problem.code in ("type", "enum", "format") or bool(problem.expected)
 
 
 def _by_tag(path: Path, forms: list[list[Problem]], value: Any) -> list[list[Problem]] | Problem:
@@ -459,28 +451,23 @@ def _merged(path: Path, problems: list[Problem], value: Any) -> Problem:
 
 
 def _bound(form: Callable[[str], str]) -> Callable[[Path, Any, Any], Problem]:
-    return lambda path, limit, value: out_of_form(path, "range", form(_number(limit)), value)
+    def worded(path: Path, limit: Any, value: Any) -> Problem:
+        whole = isinstance(limit, float) and limit.is_integer() and abs(limit) < 1e15
+        return out_of_form(path, "range", form(show(int(limit) if whole else limit)), value)
 
-
-def _number(limit: Any) -> str:
-    whole = isinstance(limit, float) and limit.is_integer() and abs(limit) < 1e15
-    return show(int(limit) if whole else limit)
+    return worded
 
 
 def _size(unit: str, *, least: bool) -> Callable[[Path, Any, Any], Problem]:
-    return lambda path, limit, value: wrong_size(path, unit, limit, _length(value), least=least)
+    def worded(path: Path, limit: Any, value: Any) -> Problem:
+        size = len(cast("str", value)) if isinstance(value, (str, list, dict)) else None
+        return wrong_size(path, unit, limit, size, least=least)
 
-
-def _length(value: Any) -> int | None:
-    return len(cast("str", value)) if isinstance(value, (str, list, dict)) else None
+    return worded
 
 
 def _form(code: str, form: Callable[[Any], str]) -> Callable[[Path, Any, Any], Problem]:
     return lambda path, limit, value: out_of_form(path, code, form(limit), value)
-
-
-def _said(code: str, words: str) -> Callable[[Path, Any, Any], Problem]:
-    return lambda path, limit, value: Problem(path, code, words)
 
 
 def _twins(path: Path, limit: Any, value: Any) -> Problem:
@@ -538,9 +525,13 @@ _WORDS: dict[str, Callable[[Path, Any, Any], Problem]] = {
         path, "format", phrase("must hold text of the type {type}", type=limit), value
     ),
     "unevaluatedItems": lambda path, limit, value: Problem(
-        path, "length", phrase("items not allowed: {items}", items=", ".join(str(one)[:60] for one in limit[:SHOWN]))
+        path,
+        "length",
+        phrase("items not allowed: {items}", items=", ".join(cut(str(one), 60) for one in limit[:SHOWN])),
     ),
-    "contains": _said("value", phrase("too few or too many of its items are of the kind it must contain")),
+    "contains": lambda path, limit, value: Problem(
+        path, "value", phrase("too few or too many of its items are of the kind it must contain")
+    ),
     "not": _ruled_out,
 }
 _WITHOUT_LIMIT = ("uniqueItems", "contains")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from ferrule.core.errors import DefinitionError
 from ferrule.core.function_tool import RawTool
 from ferrule.core.problems import InvalidParamsError
-from ferrule.core.schemas import followed, mapping
+from ferrule.core.schemas import Schema, followed, mapping
 from ferrule.core.tool import description_of
 
 if TYPE_CHECKING:
@@ -162,24 +162,7 @@ CHANGING_VERBS = frozenset(
     """.split()  # noqa: SIM905 - easier to read and to extend
 )
 """Verbs that only a tool with effects can mean."""
-COMMANDS = frozenset(
-    (
-        "aws",
-        "az",
-        "brew",
-        "cargo",
-        "conda",
-        "docker",
-        "gcloud",
-        "gh",
-        "git",
-        "helm",
-        "kubectl",
-        "npm",
-        "pip",
-        "uv",
-    )
-)
+COMMANDS = frozenset("aws az brew cargo conda docker gcloud gh git helm kubectl npm pip uv".split())  # noqa: SIM905 - as above
 """Programs whose own words come first, as people say them: `git_status`, `docker_ps`."""
 _ENDINGS = ("ise", "ize", "ify")
 _PREFIXES = ("re", "un", "de", "pre", "auto", "multi")
@@ -224,8 +207,6 @@ _WHEN = re.compile(
 )
 """Words that say when. A description of some length need not have one: it says it in its own way."""
 _LONG = 120
-
-Schema = dict[str, Any]
 
 
 def lint_tool(tool: Tool[Any], *, ignore: Collection[str] = ()) -> list[LintFinding]:

@@ -11,13 +11,20 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.core.explain import TOO_HARD
 from ferrule.core.phrases import phrase
 from ferrule.core.problems import HALF_PAIR, InvalidParamsError, Path, Problem, not_json
-from ferrule.core.schema_compile import freeze, looks_sound, require_validator
+from ferrule.core.schema_compile import (
+    CompiledSchema,
+    TooCostly,
+    freeze,
+    is_linear,
+    looks_sound,
+    require_validator,
+    size_of,
+    states,
+)
 from ferrule.core.schemas import Schema, chain, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from ferrule.core.schema_compile import CompiledSchema
 
 
 MAX_PROBLEMS = 20
@@ -36,8 +43,6 @@ NO_PLACE = phrase("do not fit this tool's schema, and are too large to say where
 
 def is_quick(pattern: str) -> bool:
     """Whether a short pattern is matched in one pass, so that a stranger's can be used as it is."""
-    from ferrule.core.schema_compile import is_linear, states
-
     return len(pattern) <= 200 and states(pattern) <= 500 and is_linear(pattern)
 
 
@@ -68,16 +73,11 @@ class SchemaParams:
         if self._compiled is None:
             with self._lock:
                 if self._compiled is None:
-                    self._compiled = self._compile()
+                    from pydantic_core import from_json
+
+                    resources = {uri: from_json(text) for uri, text in self._resources.items()}
+                    self._compiled = CompiledSchema(self._name, from_json(self._text), resources)
         return self._compiled
-
-    def _compile(self) -> CompiledSchema:
-        from pydantic_core import from_json
-
-        from ferrule.core.schema_compile import CompiledSchema
-
-        resources = {uri: from_json(text) for uri, text in self._resources.items()}
-        return CompiledSchema(self._name, from_json(self._text), resources)
 
     def require_schema(self) -> None:
         """Raise `DefinitionError` for what is no JSON Schema, at a small part of the cost of compiling it."""
@@ -88,7 +88,8 @@ class SchemaParams:
         """Read and check JSON text, and fill in defaults; raise `InvalidParamsError` with every problem."""
         value = parse(text)
         compiled = self.compile()
-        _validate(compiled, value, len(text))
+        if problems := _problems(compiled, value, len(text)):
+            raise InvalidParamsError(problems, value)
         return self._filled(compiled, value, len(text)) if self._has_defaults else value
 
     def dump(self, params: Any) -> bytes:
@@ -106,11 +107,10 @@ class SchemaParams:
 
     def _filled(self, compiled: CompiledSchema, value: Any, size: int) -> Any:
         """The value with its defaults; without those that the schema itself does not accept."""
-        defaults = Defaults(compiled.root)
         leave: frozenset[Path] = frozenset()
         try:
             for _ in range(2):
-                filled, places = defaults.fill(value, leave)
+                filled, places = Defaults(compiled.root, leave).fill(value)
                 if filled is value:
                     return value
                 added = size + len(self._text) * len(places)
@@ -177,15 +177,8 @@ def _walk(value: Any) -> Iterator[tuple[Path, Any]]:
             waiting += [((*path, at), inner_items[at]) for at in range(len(inner_items) - 1, -1, -1)]
 
 
-def _validate(compiled: CompiledSchema, value: Any, size: int) -> None:
-    if problems := _problems(compiled, value, size):
-        raise InvalidParamsError(problems, value)
-
-
 def _problems(compiled: CompiledSchema, value: Any, size: int) -> list[Problem]:
     """Every problem; none when the value fits. Bounds first: nothing stops the validator once it runs."""
-    from ferrule.core.schema_compile import TooCostly
-
     try:
         if not compiled.cost.is_tame(size):
             compiled.cost.check(value)
@@ -211,7 +204,6 @@ def _too_hard(patterns: Any, value: Any) -> Iterator[Problem]:
 def _explain(compiled: CompiledSchema, value: Any, size: int) -> list[Problem]:
     from jsonschema_rs import ValidationError
 
-    from ferrule.core.schema_compile import TooCostly
     from ferrule.core.validator_errors import schema_rules
 
     try:
@@ -260,29 +252,23 @@ class TooManyDefaults(Exception):  # noqa: N818 - a finding, turned into a probl
 
 
 class Defaults:
-    """The defaults of one schema.
+    """Fills in the defaults of one schema, except at the places to `leave`; used once.
 
-    Only `properties` (also below `items`, `additionalProperties` and local `$ref`s) are looked at. What
-    stands in `anyOf`, `if` and the like applies only sometimes, so its defaults are left alone; so are those
-    of two parts that disagree on a field.
+    Only `properties` (also below `items`, `additionalProperties` and local `$ref`s) are looked at. What stands in
+    `anyOf`, `if` and the like applies only sometimes, so its defaults are left alone; so are those of two parts that
+    disagree on a field.
     """
 
-    def __init__(self, root: Any) -> None:
-        self._root = root
-
-    def fill(self, value: Any, leave: frozenset[Path] = frozenset()) -> tuple[Any, list[Path]]:
-        """A copy with the defaults filled in, and the places where; the value itself when there are none."""
-        filling = _Filling(self._root, leave)
-        return filling.value([self._root], value, ()), filling.places
-
-
-class _Filling:
-    def __init__(self, root: Any, leave: frozenset[Path]) -> None:
-        self.places: list[Path] = []
+    def __init__(self, root: Any, leave: frozenset[Path] = frozenset()) -> None:
+        self._places: list[Path] = []
         self._root = root
         self._leave = leave
         self._added = 0
         self._open: set[int] = set()
+
+    def fill(self, value: Any) -> tuple[Any, list[Path]]:
+        """A copy with the defaults filled in, and the places where; the value itself when there are none."""
+        return self.value([self._root], value, ()), self._places
 
     def value(self, schemas: list[Any], value: Any, path: Path) -> Any:
         if not isinstance(value, (dict, list)) or not schemas:
@@ -317,9 +303,9 @@ class _Filling:
         marker = id(found[0])
         if marker in self._open:
             return
-        self.places.append(place)
+        self._places.append(place)
         default = deepcopy(found[0]["default"])
-        self._added += _size(default)
+        self._added += size_of(default)
         if self._added > MAX_FILLED:
             raise TooManyDefaults
         self._open.add(marker)
@@ -332,11 +318,3 @@ class _Filling:
             return value
         filled = [self.value(items, item, (*path, position)) for position, item in enumerate(value)]
         return value if all(new is old for new, old in zip(filled, value, strict=True)) else filled
-
-
-def _size(value: Any) -> int:
-    if isinstance(value, dict):
-        return 1 + sum(map(_size, cast("dict[str, Any]", value).values()))
-    if isinstance(value, list):
-        return 1 + sum(map(_size, cast("list[Any]", value)))
-    return 1

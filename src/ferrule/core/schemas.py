@@ -31,11 +31,16 @@ def pointed(ref: Any, root: Any) -> tuple[Any, Any]:
     """What a reference within a document (`#/$defs/Item`) leads to, and the resource that it lies in.
 
     That is `NOWHERE` if it leads nowhere or to another document. A part with an `$id` is a resource of its own, within
-    which `#` means that part.
+    which `#` means that part. Anchors are looked for where they are written in practice: on the definitions.
     """
-    if not isinstance(ref, str) or not (ref == "#" or ref.startswith("#/")):
+    if not isinstance(ref, str) or not ref.startswith("#"):
         return NOWHERE, root
     here = resource = root
+    if ref != "#" and not ref.startswith("#/"):
+        held = [*mapping(mapping(root).get("$defs")).values(), *mapping(mapping(root).get("definitions")).values()]
+        anchor = unquote(ref[1:])
+        named = (one for one in map(mapping, held) if anchor in (one.get("$anchor"), one.get("$dynamicAnchor")))
+        return next(named, NOWHERE), root
     for step in ref.split("/")[1:]:
         name = unquote(step).replace("~1", "/").replace("~0", "~")
         if isinstance(here, dict) and name in here:
@@ -47,6 +52,16 @@ def pointed(ref: Any, root: Any) -> tuple[Any, Any]:
         if isinstance(mapping(here).get("$id"), str):
             resource = here
     return here, resource
+
+
+def step(path: str, *parts: str | int) -> str:
+    """A longer JSON Pointer, as `pointed` reads it."""
+    for part in parts:
+        text = str(part)
+        if "~" in text or "/" in text:
+            text = text.replace("~", "~0").replace("/", "~1")
+        path = f"{path}/{text}"
+    return path
 
 
 def referred(ref: Any, root: Any) -> Any:
@@ -103,7 +118,7 @@ def parts(document: Any) -> Iterator[Schema]:
         if isinstance(part, dict):
             yield cast("Schema", part)
             waiting.extend(cast("Schema", part).values())
-        elif isinstance(part, list):
+        elif isinstance(part, (list, tuple)):
             waiting.extend(cast("list[Any]", part))
 
 

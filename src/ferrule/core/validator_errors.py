@@ -173,8 +173,7 @@ class ErrorReader:
 
     def __init__(self, core: Any, schema: dict[str, Any]) -> None:
         self._schema = schema
-        self._other_names: dict[str, str] = {}
-        _gather_names(core, self._other_names)
+        self._other_names = _gather_names(core)
         self._has_unions = any(len(options(part)) > 1 for part in parts(schema))
         self._explainer = Explainer(schema, complete=False, other_names=self._other_names)
 
@@ -219,6 +218,8 @@ class ErrorReader:
 
     def _place(self, loc: tuple[PathPart, ...], value: Any, *, missing: bool) -> tuple[Path, str | None]:
         """The way through the value, without pydantic's names for the forms of a union; and the key that is wrong."""
+        if len(loc) == 1 and not self._has_unions and (missing or _leads_on(loc[0], value)):
+            return loc, None  # as nearly all are
         path: list[PathPart] = []
         here = value
         schemas = [resolve(self._schema, self._schema)] if self._has_unions else []
@@ -293,10 +294,10 @@ def _leads_on(part: PathPart, here: Any) -> bool:
     return isinstance(here, list) and isinstance(part, int) and part < len(cast("list[Any]", here))
 
 
-def _gather_names(core: Any, found: dict[str, str]) -> None:
+def _gather_names(core: Any) -> dict[str, str]:
     """Other names that fields can be given by, from pydantic's own schema: no JSON Schema says them."""
-    if isinstance(core, dict):
-        node = cast("dict[str, Any]", core)
+    found: dict[str, str] = {}
+    for node in parts(core):
         kind = node.get("type")
         listed: Any = ()
         if kind in _OBJECTS:
@@ -310,11 +311,7 @@ def _gather_names(core: Any, found: dict[str, str]) -> None:
                 way if isinstance(way, str) else str(way[0]) for way in ways if isinstance(way, str) or len(way) == 1
             ]
             found.update({other: names[0] for other in [*names[1:], name] if names and other != names[0]})
-        for inner in node.values():
-            _gather_names(inner, found)
-    elif isinstance(core, (list, tuple)):
-        for inner in cast("list[Any]", core):
-            _gather_names(inner, found)
+    return found
 
 
 # The errors of jsonschema-rs, which say the keyword of JSON Schema themselves.

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.core.schemas import Schema, step
 from ferrule.core.shown_text import cut, quoted
 
 if TYPE_CHECKING:
@@ -74,16 +75,6 @@ class Ledger:
             node["description"] = words
         elif words not in described:
             node["description"] = f"{described} {words}"
-
-
-def step(path: str, *parts: str | int) -> str:
-    """A longer JSON Pointer."""
-    for part in parts:
-        text = str(part)
-        if "~" in text or "/" in text:
-            text = text.replace("~", "~0").replace("/", "~1")
-        path = f"{path}/{text}"
-    return path
 
 
 # Where JSON Schema keywords hold further schemas, and how a keyword is said in words.
@@ -200,8 +191,6 @@ def _joined(parts: Iterable[str]) -> str:
 # Several schemas that all hold (`allOf`) as one.
 
 
-Schema = dict[str, Any]
-
 # These mean something only together with their neighbours, so two sets of them are never mixed.
 _LINKED = (
     frozenset({"contains", "maxContains", "minContains"}),
@@ -306,8 +295,10 @@ def _both(key: str, ours: Any, theirs: Any, path: str, ledger: Ledger, merged: S
         return max(ours, theirs)
     if key in _LOWEST and _numbers(ours, theirs):
         return min(ours, theirs)
-    if key == "type" and (shared := _shared_types(ours, theirs)):
-        return shared[0] if len(shared) == 1 else shared
+    if key == "type":
+        mine, other = _types(ours), _types(theirs)
+        if shared := [one for one in dict.fromkeys([*mine, *other]) if _covers(mine, one) and _covers(other, one)]:
+            return shared[0] if len(shared) == 1 else shared
     if key == "enum" and (shared := [one for one in ours if one in theirs]):
         return shared
     if key == "description" and isinstance(ours, str) and isinstance(theirs, str):
@@ -326,11 +317,6 @@ def _keep_first(key: str, theirs: Any, path: str, ledger: Ledger, merged: Schema
 
 def _numbers(*values: Any) -> bool:
     return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
-
-
-def _shared_types(ours: Any, theirs: Any) -> list[str]:
-    mine, other = _types(ours), _types(theirs)
-    return [one for one in dict.fromkeys([*mine, *other]) if _covers(mine, one) and _covers(other, one)]
 
 
 def _types(said: Any) -> list[str]:
@@ -382,7 +368,7 @@ def _either(alternatives: list[Schema], keyword: str, path: str, ledger: Ledger)
     forms = [
         flatten_object(form, step(path, keyword, at), ledger)
         for at, form in enumerate(alternatives)
-        if _can_be_object(form)
+        if "object" in _types(form.get("type", "object"))
     ]
     if not forms:
         ledger.lose(path, keyword, "no alternative is an object; left out")
@@ -435,11 +421,6 @@ def _loose(known: list[Schema], here: str, ledger: Ledger) -> Schema:
             ledger.say(here, loose, f"Usually {brief(rest)}.")
             ledger.lose(here, "type", "another form accepts anything here; moved into the description")
     return loose
-
-
-def _can_be_object(form: Schema) -> bool:
-    said = form.get("type", "object")
-    return said == "object" or (isinstance(said, list) and "object" in said)
 
 
 def _closed(form: Schema) -> bool:

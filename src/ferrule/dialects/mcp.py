@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 from ferrule.core.call import RawCall
 from ferrule.core.problems import got
 from ferrule.core.result import Attachment, words_for_attached
-from ferrule.core.schemas import parts, referred
+from ferrule.core.schemas import Schema, parts, referred
 from ferrule.core.tool import output_schema_of
 from ferrule.dialects.dialect import Dialect, ForeignDefinition
 from ferrule.dialects.flatten import ROOT, Loss
@@ -167,8 +167,6 @@ def _digest(text: str) -> str:
 
 # What a tool returns, as the object that MCP asks every result to be.
 
-
-Schema = dict[str, Any]
 
 _SIMPLE = frozenset({"array", "boolean", "integer", "number", "string"})
 

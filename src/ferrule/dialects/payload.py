@@ -7,13 +7,12 @@ import json
 import re
 from base64 import b64decode, b64encode
 from dataclasses import replace
-from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote_to_bytes
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.problems import got
-from ferrule.core.result import SUGGESTION, ErrorInfo, ToolResult, plainly
+from ferrule.core.result import SUGGESTION, ErrorInfo, ToolResult, finite, plainly
 from ferrule.core.shown_text import well_formed
 from ferrule.dialects.flatten import Loss
 
@@ -118,7 +117,8 @@ def an_item(value: Any) -> Item:
 
 def items(value: Any) -> list[Item]:
     """The objects in a list."""
-    return [cast("Item", one) for one in cast("list[Any]", value) if isinstance(one, dict)] if _is_list(value) else []
+    listed = cast("list[Any]", value) if isinstance(value, list) else []
+    return [cast("Item", one) for one in listed if isinstance(one, dict)]
 
 
 def words(value: Any) -> str:
@@ -130,10 +130,6 @@ def count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value or abs(value) > 1e15:
         return 0
     return max(0, int(value))
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
 
 
 # Results in words: what a model reads, and how those words are read back.
@@ -250,9 +246,7 @@ def _clean_all(value: Any) -> Any:
         return [_clean_all(one) for one in cast("list[Any]", value)]
     if isinstance(value, dict):
         return {well_formed(str(key)): _clean_all(one) for key, one in cast("dict[Any, Any]", value).items()}
-    if isinstance(value, float) and not isfinite(value):
-        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value
+    return finite(value)
 
 
 # Attachments as text on the wire: base64, data URLs, and back.
@@ -313,6 +307,24 @@ class Blocks:
 
     def add(self, attachment: Attachment) -> None:
         self._attachments.append(replace(attachment, after=self._length))
+
+    @classmethod
+    def read(
+        cls, content: Any, where: str, text_kind: str, read_attachment: Callable[[Item, str], Attachment]
+    ) -> Blocks:
+        """Those of a result's content: a list of blocks, or text alone."""
+        blocks = cls()
+        if not isinstance(content, list):
+            blocks.add_text(some_text(content, where) or "")
+            return blocks
+        for at, one in enumerate(cast("list[Any]", content)):
+            here = f"{where}[{at}]"
+            block = an_object(one, here)
+            if block.get("type") == text_kind:
+                blocks.add_text(some_text(block.get("text"), f"{here}.text") or "")
+            else:
+                blocks.add(read_attachment(block, here))
+        return blocks
 
     @property
     def text(self) -> str:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from ferrule.core.events import RegistryEvent
@@ -18,6 +18,8 @@ from ferrule.core.tool import Kind, Tool, description_of, refuse_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True, eq=False)
@@ -33,12 +35,7 @@ class ToolSource(ABC):
     """Named tools, of which the enabled ones are shown."""
 
     def __init__(self) -> None:
-        self._cached: tuple[int, list[Tool[Any]]] = (-1, [])
-        self._cached_groups: tuple[int, tuple[dict[str, list[Tool[Any]]], dict[str, list[Tool[Any]]]]] = (
-            -1,
-            ({}, {}),
-        )
-        self._cached_search: tuple[int, list[tuple[Tool[Any], str, str]]] = (-1, [])
+        self._derived: dict[str, tuple[int, Any]] = {}
 
     @property
     @abstractmethod
@@ -69,10 +66,15 @@ class ToolSource(ABC):
 
     def tools(self) -> list[Tool[Any]]:
         """The enabled tools. Kept until something changes; do not change the list."""
+        return self._kept("tools", lambda: [entry.tool for _, entry in self.entries() if entry.enabled])
+
+    def _kept(self, name: str, make: Callable[[], T]) -> T:
+        """What was made of the tools before, until something changes."""
         revision = self.revision
-        if self._cached[0] != revision:
-            self._cached = (revision, [entry.tool for _, entry in self.entries() if entry.enabled])
-        return self._cached[1]
+        kept = self._derived.get(name)
+        if kept is None or kept[0] != revision:
+            kept = self._derived[name] = (revision, make())
+        return kept[1]
 
     def names(self) -> list[str]:
         """The names of the enabled tools."""
@@ -81,35 +83,30 @@ class ToolSource(ABC):
     # Finding
 
     def by_category(self, category: str) -> list[Tool[Any]]:
-        return list(self._groups()[0].get(category, ()))
+        return list(self._groups("category").get(category, ()))
 
     def by_tag(self, tag: str) -> list[Tool[Any]]:
-        return list(self._groups()[1].get(tag, ()))
+        return list(self._groups("tag").get(tag, ()))
 
     def categories(self) -> list[str]:
-        return sorted(self._groups()[0])
+        return sorted(self._groups("category"))
 
     def tags(self) -> list[str]:
-        return sorted(self._groups()[1])
+        return sorted(self._groups("tag"))
 
-    def _groups(self) -> tuple[dict[str, list[Tool[Any]]], dict[str, list[Tool[Any]]]]:
-        revision = self.revision
-        if self._cached_groups[0] != revision:
-            categories: dict[str, list[Tool[Any]]] = {}
-            tags: dict[str, list[Tool[Any]]] = {}
+    def _groups(self, by: Literal["category", "tag"]) -> dict[str, list[Tool[Any]]]:
+        def make() -> dict[str, list[Tool[Any]]]:
+            groups: dict[str, list[Tool[Any]]] = {}
             for tool in self.tools():
-                categories.setdefault(tool.category, []).append(tool)
-                for tag in tool.tags:
-                    tags.setdefault(tag, []).append(tool)
-            self._cached_groups = (revision, (categories, tags))
-        return self._cached_groups[1]
+                for name in (tool.category,) if by == "category" else tool.tags:
+                    groups.setdefault(name, []).append(tool)
+            return groups
+
+        return self._kept(by, make)
 
     def search(self, query: str, most: int = 20) -> list[Tool[Any]]:
         """Tools whose name, display name or description holds every word of the query, best first."""
-        revision = self.revision
-        if self._cached_search[0] != revision:
-            self._cached_search = (revision, index(self.tools()))
-        return search(self._cached_search[1], query, most)
+        return search(self._kept("search", lambda: index(self.tools())), query, most)
 
     # Views: each is live and can be viewed again
 
@@ -159,15 +156,15 @@ class ToolSource(ABC):
 
     def prefixed(self, prefix: str) -> View:
         """The same tools under longer names: `prefixed("fs_")` shows `read` as `fs_read`."""
-        return Renamed(self, lambda name: prefix + name, lambda name: _without_prefix(prefix, name))
+        return Renamed(
+            self,
+            lambda name: prefix + name,
+            lambda name: name.removeprefix(prefix) if name.startswith(prefix) else None,
+        )
 
     def renamed(self, names: Mapping[str, str]) -> View:
         """Some tools under other names: `renamed({"read": "open_file"})`."""
         return renamed_by(self, dict(names))
-
-
-def _without_prefix(prefix: str, name: str) -> str | None:
-    return name[len(prefix) :] if name.startswith(prefix) else None
 
 
 # Views: the same tools, fewer of them or under other names.
