@@ -47,7 +47,7 @@ class FormError(ValueError):
 
 
 @dataclass(slots=True, frozen=True)
-class Choice:
+class FormChoice:
     """One of several values, and what the user reads for it."""
 
     value: Any
@@ -63,7 +63,7 @@ class FormField:
     schema: Schema
     """With references followed; "or null" is left out, because an empty field says that."""
     required: bool
-    choices: tuple[Choice, ...]
+    choices: tuple[FormChoice, ...]
     _alone: Schema = field(repr=False)
     """The schema of a form that has this field alone."""
 
@@ -189,7 +189,7 @@ def form_fields(schema: Any) -> list[FormField]:
     return found
 
 
-def _choices(schema: Schema) -> tuple[Choice, ...]:
+def _choices(schema: Schema) -> tuple[FormChoice, ...]:
     """In any of the forms that schemas have: `enum`, `enum` with `enumNames`, `const`, and several const with title.
 
     A title that is said twice or is blank gives way to JSON.
@@ -206,7 +206,7 @@ def _choices(schema: Schema) -> tuple[Choice, ...]:
     titles = [text_of(title) or _plain(value) for title, value in zip(given, listed, strict=True)]
     if len(set(titles)) < len(titles) or not all(title.strip() for title in titles):
         titles = [json.dumps(value, ensure_ascii=False) for value in listed]
-    return tuple(Choice(value, title) for value, title in zip(listed, titles, strict=True))
+    return tuple(FormChoice(value, title) for value, title in zip(listed, titles, strict=True))
 
 
 def text_of(value: Any) -> str:
