@@ -55,12 +55,18 @@ def server_of(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
     if manifest.runtime == "remote":
         return ServerConfig(plugin.name, url=manifest.url)
     secrets = _secrets(plugin)
-    places = _own_places(plugin, secrets)
+    # What its declaration may name, with what stands for it.
+    own = {"__dirname": str(program / "bundle"), "HOME": str(plugin.home), "/": "/", "pathSeparator": "/"}
+    given = {f"user_config.{name}": value for name, value in {**_settings(plugin), **secrets}.items()}
+    places: dict[str, str | Template] = {**own, **given}
     words = [_filled(word, plugin, places) for word in manifest.command]
     environment = {name: _filled(value, plugin, places) for name, value in manifest.environment.items()} | secrets
     readable = [str(program)]
     if manifest.runtime == "ferrule":
-        own = _own_libraries()
+        # Where Ferrule and what it needs lie, to come after the plugin's own.
+        package = str(Path(ferrule.__file__).resolve().parents[1])
+        libraries = [one for one in sys.path if Path(one).name in ("site-packages", "dist-packages")]
+        own = [*dict.fromkeys([package, *(os.path.realpath(one) for one in libraries if Path(one).is_dir())])]
         readable += own
         code = (
             f"import sys; sys.path += {own!r}; from ferrule.mcp_server.plugin_host import main; "
@@ -130,13 +136,6 @@ def _settings(plugin: LockedPlugin) -> dict[str, str]:
     return {**defaults, **plugin.settings}
 
 
-def _own_places(plugin: LockedPlugin, secrets: Mapping[str, Template]) -> dict[str, str | Template]:
-    """What a plugin's declaration may name, with what stands for it."""
-    own = {"__dirname": str(plugin.program_folder / "bundle"), "HOME": str(plugin.home), "/": "/", "pathSeparator": "/"}
-    given = {**_settings(plugin), **secrets}
-    return own | {f"user_config.{name}": value for name, value in given.items()}
-
-
 def _filled(text: str, plugin: LockedPlugin, places: Mapping[str, str | Template]) -> Template:
     """A text of its declaration, with what it names put in."""
     template = Template.parse(text)
@@ -155,13 +154,6 @@ def _program(name: str) -> str:
     if found is None:
         raise PluginError(phrase("The program `{name}` is not installed.", name=name))
     return found
-
-
-def _own_libraries() -> list[str]:
-    """Where Ferrule and what it needs lie, to come after the plugin's own."""
-    package = Path(ferrule.__file__).resolve().parents[1]
-    libraries = [one for one in sys.path if Path(one).name in ("site-packages", "dist-packages") and Path(one).is_dir()]
-    return [*dict.fromkeys([str(package), *map(os.path.realpath, libraries)])]
 
 
 def listed_tools(plugin: LockedPlugin, workspace: Path) -> list[Definition]:

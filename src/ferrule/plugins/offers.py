@@ -259,7 +259,9 @@ def _registry_offer(market: Market, entry: Any) -> PluginOffer | None:
         withdrawn = (
             Withdrawal(reason="The registry lists it as deleted.") if status.get("status") == "deleted" else None
         )
-        published = status.get("publishedAt")
+        moment = datetime.fromisoformat(status["publishedAt"]) if status.get("publishedAt") else None
+        if moment is not None and moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
         return PluginOffer(
             name=name,
             version=version,
@@ -276,18 +278,13 @@ def _registry_offer(market: Market, entry: Any) -> PluginOffer | None:
             publisher=name.partition("/")[0],
             ferrule="",
             proof=market.proof,
-            published_at=_aware(published) if published else None,
+            published_at=moment,
             reviewed=None,
             withdrawn=withdrawn,
             from_registry=True,
         )
     except (KeyError, TypeError, ValueError, AttributeError, ValidationError):
         return None
-
-
-def _aware(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _remember(market: Market, entries: list[Any]) -> None:

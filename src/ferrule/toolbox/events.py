@@ -13,9 +13,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from ferrule import ErrorKind, ToolError
+from ferrule import ToolError
 from ferrule.extension import cut, phrase, without_hidden
 from ferrule.toolbox.caldav import events_in
+from ferrule.toolbox.failures import invalid
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -410,7 +411,3 @@ def zone_of(name: str) -> Any:
             phrase("There is no time zone `{name}`.", name=name[:100]),
             phrase("Use a name such as `Europe/Berlin`, `UTC`, or `floating`."),
         ) from None
-
-
-def invalid(message: str, suggestion: str) -> ToolError:
-    return ToolError(message, kind=ErrorKind.VALIDATION, suggestion=suggestion)

@@ -10,8 +10,9 @@ from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from ferrule import ErrorKind, ToolError
+from ferrule import ToolError
 from ferrule.extension import Edit, apply_edits, phrase
+from ferrule.toolbox.failures import invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -228,16 +229,14 @@ def _dumper() -> Any:
 
 
 def _unreadable(why: str) -> ToolError:
-    return ToolError(
+    return invalid(
         phrase("The front matter cannot be read: {why}.", why=why),
-        kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Correct the lines between the `---` with Edit."),
+        phrase("Correct the lines between the `---` with Edit."),
     )
 
 
 def _unchangeable(why: str) -> ToolError:
-    return ToolError(
+    return invalid(
         phrase("The front matter was not changed: {why}.", why=why),
-        kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Change the lines between the `---` with Edit."),
+        phrase("Change the lines between the `---` with Edit."),
     )

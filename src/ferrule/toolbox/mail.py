@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
 
 from pydantic import AliasChoices, Field
 
-from ferrule import CallInfo, ErrorKind, Output, Session, ToolContext, ToolError, Touch, reads, tool, writes
+from ferrule import CallInfo, Output, Session, ToolContext, ToolError, Touch, reads, tool, writes
 from ferrule.extension import SECONDS_TO_CHANGE, amount, change_file, files_of, phrase, touching
 from ferrule.toolbox.accounts import AccountCheck, Accounts, MailAccount, Secrets, named
 from ferrule.toolbox.child import ChildBounds, in_child
+from ferrule.toolbox.failures import invalid, not_found
 from ferrule.toolbox.mail_message import MailHeader, plain_line, require_plain
 
 if TYPE_CHECKING:
@@ -421,10 +422,8 @@ def _send_mail(accounts: Accounts, which: str) -> Tool[Any]:
             _outgoing, name, settings, context, (to, cc, bcc), subject, text, reply_to, attachments
         )
         if not message.recipients and not draft:
-            raise ToolError(
-                phrase("A mail needs at least one recipient."),
-                kind=ErrorKind.VALIDATION,
-                suggestion=phrase("Give an address in `to`, or save a draft."),
+            raise invalid(
+                phrase("A mail needs at least one recipient."), phrase("Give an address in `to`, or save a draft.")
             )
         raw = composed(message, draft=draft)
         recipients, subject = list(message.recipients), message.subject
@@ -472,10 +471,9 @@ def _outgoing(
     (sender,) = addresses("address", [secrets.fill("address")])
     to, cc, bcc = (addresses(field, listed) for field, listed in zip(("to", "cc", "bcc"), to_cc_bcc, strict=True))
     if len({*to, *cc, *bcc}) > MOST_RECIPIENTS:
-        raise ToolError(
+        raise invalid(
             phrase("A mail goes to at most {n} recipients.", n=MOST_RECIPIENTS),
-            kind=ErrorKind.VALIDATION,
-            suggestion=phrase("Ask the user to write to a mailing list."),
+            phrase("Ask the user to write to a mailing list."),
         )
     subject, text = require_sendable(subject, text)
     paths, files, left = files_of(context.session).paths, list[tuple[str, bytes]](), MOST_ATTACHED
@@ -523,10 +521,9 @@ def _keep(
     with opened(name, account, context.cancellation) as box:
         folder = box.special(use, *usual)
         if folder is None:
-            raise ToolError(
+            raise not_found(
                 phrase("The account `{name}` has no folder for it (`{folder}`).", name=name, folder=usual[0]),
-                kind=ErrorKind.NOT_FOUND,
-                suggestion=phrase("Ask the user to create it."),
+                phrase("Ask the user to create it."),
             )
         if use == r"\Sent":
             box.enter(folder)
@@ -614,10 +611,9 @@ def _file_mail(accounts: Accounts, which: str) -> Tool[Any]:
 
         name, settings = _account(accounts, account)
         if bool(folder) != (action == "move"):
-            raise ToolError(
+            raise invalid(
                 phrase("`folder` is given for the action `move`, and for no other."),
-                kind=ErrorKind.VALIDATION,
-                suggestion=phrase("Give the folder to move to, or leave it out."),
+                phrase("Give the folder to move to, or leave it out."),
             )
         groups: dict[tuple[str, int], list[MessageId]] = {}
         for one in dict.fromkeys(ids):
@@ -654,10 +650,9 @@ def _place_for(box: Mailbox, action: Action) -> str:
         return ""
     found = box.special(*_PLACES[action])
     if found is None:
-        raise ToolError(
+        raise not_found(
             phrase("The account has no folder for `{action}`.", action=action),
-            kind=ErrorKind.NOT_FOUND,
-            suggestion=phrase("Use the action `move` and name a folder."),
+            phrase("Use the action `move` and name a folder."),
         )
     return found
 
@@ -665,10 +660,9 @@ def _place_for(box: Mailbox, action: Action) -> str:
 def _require_there(box: Mailbox, uids: list[int]) -> None:
     there = set(box.find([("UID", ",".join(str(uid) for uid in uids))]))
     if missing := [uid for uid in uids if uid not in there]:
-        raise ToolError(
+        raise not_found(
             phrase("{n} of these mails are no longer in their folder. Nothing was changed.", n=len(missing)),
-            kind=ErrorKind.NOT_FOUND,
-            suggestion=phrase("Search again with SearchMail."),
+            phrase("Search again with SearchMail."),
         )
 
 

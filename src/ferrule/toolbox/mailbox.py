@@ -27,6 +27,7 @@ from imap_tools.utils import encode_folder
 from ferrule import ErrorKind, ToolError
 from ferrule.extension import is_local, nearest, phrase
 from ferrule.toolbox.accounts import Secrets
+from ferrule.toolbox.failures import forbidden, invalid, not_found
 from ferrule.toolbox.mail_message import MailHeader, plain_line, readable, require_plain
 
 if TYPE_CHECKING:
@@ -185,10 +186,9 @@ def message_id(text: str, account: str) -> MessageId:
     found = re.fullmatch(r"(?P<folder>.+)/(?P<validity>[0-9]{1,10})/(?P<uid>[0-9]{1,10})",
                          require_plain("id", text).removeprefix(f"{account}/"))  # fmt: skip
     if found is None or not text.startswith(f"{account}/"):
-        raise ToolError(
+        raise invalid(
             phrase("`{id}` is not the id of a message in `{account}`.", id=text[:200], account=account),
-            kind=ErrorKind.VALIDATION,
-            suggestion=phrase("Take the id from a result of SearchMail."),
+            phrase("Take the id from a result of SearchMail."),
         )
     return MessageId(account, found["folder"], int(found["validity"]), int(found["uid"]))
 
@@ -223,10 +223,9 @@ class Mailbox(BaseMailBox):
         except (ImapToolsError, imaplib.IMAP4.error) as error:
             if isinstance(error, imaplib.IMAP4.abort):
                 raise
-            raise ToolError(
+            raise forbidden(
                 phrase("The server refused the user or the password of the account `{name}`.", name=self.name),
-                kind=ErrorKind.PERMISSION,
-                suggestion=phrase("Ask the user to correct them, and to run `ferrule toolbox check`."),
+                phrase("Ask the user to correct them, and to run `ferrule toolbox check`."),
             ) from None
 
     def enter(self, folder: str, *, write: bool = False, validity: int | None = None) -> int:
@@ -238,23 +237,21 @@ class Mailbox(BaseMailBox):
             if folder in names:
                 raise
             close = nearest(folder, names, most=1)
-            raise ToolError(
+            raise not_found(
                 phrase("There is no folder `{folder}` in `{name}`.", folder=folder, name=self.name),
-                kind=ErrorKind.NOT_FOUND,
-                suggestion=phrase("Did you mean `{name}`?", name=close[0])
+                phrase("Did you mean `{name}`?", name=close[0])
                 if close
                 else phrase("Known names: {names}.", names=", ".join(f"`{one}`" for one in names[:30])),
             ) from None
         said: Any = self.client.response("UIDVALIDITY")[1]
         now = int(said[-1]) if said and said[-1] else 0
         if validity is not None and now != validity:
-            raise ToolError(
+            raise not_found(
                 phrase(
                     "The folder `{folder}` was deleted and created again, so the id no longer means a message.",
                     folder=folder,
                 ),
-                kind=ErrorKind.NOT_FOUND,
-                suggestion=phrase("Search again with SearchMail."),
+                phrase("Search again with SearchMail."),
             )
         return now
 
@@ -299,11 +296,7 @@ class Mailbox(BaseMailBox):
         for found, _about, raw in self._fetched([uid], f"(UID BODY.PEEK[{what}]<0.{MOST_OF_A_MESSAGE}>)"):
             if found == uid:
                 return raw
-        raise ToolError(
-            phrase("The message is no longer in this folder."),
-            kind=ErrorKind.NOT_FOUND,
-            suggestion=phrase("Search again with SearchMail."),
-        )
+        raise not_found(phrase("The message is no longer in this folder."), phrase("Search again with SearchMail."))
 
     def _fetched(self, uids: Sequence[int], what: str) -> Iterator[tuple[int, bytes, bytes]]:
         """The number of each message, what is said about it, and its bytes."""

@@ -19,6 +19,7 @@ from urllib.parse import unquote
 
 from ferrule import ErrorKind, ToolError
 from ferrule.extension import Edit, apply_edits, lines_of, nearest, phrase
+from ferrule.toolbox.failures import invalid, not_found
 from ferrule.toolbox.front_matter import front_matter_span, properties, quoted_texts
 
 if TYPE_CHECKING:
@@ -256,10 +257,9 @@ class Note:
             )
         close = nearest(given, self.outline) or self.outline[:20]
         listed = ", ".join(f"`{one}`" for one in close)
-        raise ToolError(
+        raise not_found(
             phrase("There is no heading `{given}` in this note.", given=given),
-            kind=ErrorKind.NOT_FOUND,
-            suggestion=phrase("Its headings: {listed}.", listed=listed) if listed else phrase("It has no headings."),
+            phrase("Its headings: {listed}.", listed=listed) if listed else phrase("It has no headings."),
         )
 
     def _matching(self, wanted: str) -> list[Heading]:
@@ -424,10 +424,9 @@ def section_edits(note: Note, operation: Operation, section: str | None, content
         edits = [Edit(*span, new)]
         if _keeps_the_rest(note, edits, span[0], rest):
             return edits
-    raise ToolError(
+    raise invalid(
         phrase("The content would change how the rest of the note reads. Nothing was changed."),
-        kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Close every code block, comment and HTML tag that it opens."),
+        phrase("Close every code block, comment and HTML tag that it opens."),
     )
 
 
@@ -436,10 +435,9 @@ def _spaced(note: Note, edits: list[Edit], heading: Heading) -> list[Edit]:
     spaced = [Edit(one.start, one.end, _ending_before(note.text, one.start)) for one in edits]
     if _keeps_the_rest(note, spaced, heading.start, heading.end):
         return spaced
-    raise ToolError(
+    raise invalid(
         phrase("Without this section the rest of the note would read differently. Nothing was changed."),
-        kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Change it with Edit."),
+        phrase("Change it with Edit."),
     )
 
 

@@ -39,6 +39,7 @@ from ferrule.extension import (
     splice,
 )
 from ferrule.toolbox.accounts import AccountCheck
+from ferrule.toolbox.failures import forbidden, invalid, not_found
 from ferrule.toolbox.front_matter import property_edits
 from ferrule.toolbox.markdown_note import Note, Operation, alike, section_edits
 from ferrule.toolbox.vault import Vault, aliases_of, find_note, find_vaults, is_note, relinked, title_of
@@ -88,7 +89,7 @@ class _Desk:
         """Where a note of this name would be made: a path from the vault, or one that leads into a vault."""
         paths, name = self.files.paths, given if is_note(given) else f"{given}.md"
         if bad := _UNLINKABLE.search(name):
-            raise _invalid(
+            raise invalid(
                 phrase("`{name}` contains `{bad}`, which links cannot name.", name=given.strip("/"), bad=bad[0]),
                 phrase("Choose a name without any of these: [ ] # ^ | \\ :"),
             )
@@ -102,16 +103,12 @@ class _Desk:
                 return one, place
         if len(vaults) > 1:
             listed = ", ".join(f"`{one.folder}`" for one in vaults)
-            raise _invalid(phrase("There are several vaults: {listed}.", listed=listed),
+            raise invalid(phrase("There are several vaults: {listed}.", listed=listed),
                            phrase("Begin the path of the note with one of them."))  # fmt: skip
         place = paths.locate(str(vaults[0].folder.path / name.lstrip("/")))
         if vaults[0].inner(place.path) is None:
-            raise _invalid(phrase("`{given}` is outside the vault.", given=given), phrase("Give a path inside it."))
+            raise invalid(phrase("`{given}` is outside the vault.", given=given), phrase("Give a path inside it."))
         return vaults[0], place
-
-
-def _invalid(message: str, suggestion: str) -> ToolError:
-    return ToolError(message, kind=ErrorKind.VALIDATION, suggestion=suggestion)
 
 
 def _goes_on(context: ToolContext, message: str) -> Callable[[int, int], None]:
@@ -247,10 +244,9 @@ def _folder_in(vault: Vault, desk: _Desk, given: str) -> str:
         return ""
     inner = vault.inner(place.path) if place is not None else None
     if inner is None:
-        raise ToolError(
+        raise not_found(
             phrase("There is no folder `{given}` with notes in the vault.", given=given),
-            kind=ErrorKind.NOT_FOUND,
-            suggestion=phrase("Give a path from the top of the vault, or leave `folder` out."),
+            phrase("Give a path from the top of the vault, or leave `folder` out."),
         )
     return f"{inner}/"
 
@@ -633,11 +629,11 @@ def _require_parts(operation: Operation, section: str | None, content: str | Non
     elif operation == "create" and section is not None:
         problem = phrase("`create` takes no `section`.")
     if problem:
-        raise _invalid(problem, phrase("Use one call for each change."))
+        raise invalid(problem, phrase("Use one call for each change."))
 
 
 def _exists(place: Place) -> ToolError:
-    return _invalid(
+    return invalid(
         phrase("There is a note at `{place}` already.", place=place),
         phrase("Choose another name, or read it and change it."),
     )
@@ -665,7 +661,7 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
             target = f"{given.rstrip('/')}/{name}"
         _, place = desk.new(vault, target)
         if place.path == vault.place(old).path:
-            raise _invalid(phrase("`{place}` is there already.", place=place), phrase("Give another name or folder."))
+            raise invalid(phrase("`{place}` is there already.", place=place), phrase("Give another name or folder."))
         if desk.files.paths.exists(place):
             raise _exists(place)
         return vault, old, place
@@ -750,12 +746,11 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
             written = vault.place(change.inner)
             files.paths.require_writable(written, written.name)
             if files.paths.kept.asks_to_write(written.path, vault.folder.path):
-                raise ToolError(
+                raise forbidden(
                     phrase(
                         "`{written}` links to the note, and changing it needs approval of its own.", written=written
                     ),
-                    kind=ErrorKind.PERMISSION,
-                    suggestion=phrase("Change the link there with Edit first."),
+                    phrase("Change the link there with Edit first."),
                 )
             expect = digest(change.before)
             if change.inner != old:

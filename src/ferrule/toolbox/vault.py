@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule import ErrorKind, ToolError
 from ferrule.extension import Edit, PathError, Place, Text, decode, nearest, one_line, phrase, splice
+from ferrule.toolbox.failures import invalid, not_found
 from ferrule.toolbox.markdown_note import MOST_CHARACTERS, Note, alike
 
 if TYPE_CHECKING:
@@ -233,10 +234,9 @@ def find_vaults(session: Session, paths: Paths, configured: Sequence[Path]) -> l
         if (folder / MARKER).is_dir():
             found.setdefault(folder, paths.beside(here, folder))
     if not found:
-        raise ToolError(
+        raise not_found(
             phrase("There is no vault here."),
-            kind=ErrorKind.NOT_FOUND,
-            suggestion=phrase("A vault is a folder with `.obsidian` in it, or one that the settings name as a vault."),
+            phrase("A vault is a folder with `.obsidian` in it, or one that the settings name as a vault."),
         )
     # A vault within a vault is read as part of the outer one, once.
     return [place for path, place in found.items() if not any(other in path.parents for other in found)]
@@ -246,7 +246,7 @@ def find_note(vaults: Sequence[Vault], paths: Paths, given: str) -> tuple[Vault,
     """The note of a name, path or alias; `ToolError` where there is none, or several."""
     wanted = given.strip().removeprefix("[[").removesuffix("]]").partition("|")[0].strip()
     if not wanted:
-        raise ToolError(phrase("`note` is empty."), kind=ErrorKind.VALIDATION, suggestion=phrase("Give its name."))
+        raise invalid(phrase("`note` is empty."), phrase("Give its name."))
     by_path = [(vault, one) for vault in vaults if (one := _at_path(vault, paths, wanted)) is not None]
     if len(by_path) == 1:
         return by_path[0]
@@ -269,10 +269,9 @@ def find_note(vaults: Sequence[Vault], paths: Paths, given: str) -> tuple[Vault,
         )
     titles = sorted({title_of(one) for vault in vaults for one in vault.notes})
     close = nearest(title_of(wanted), titles)
-    raise ToolError(
+    raise not_found(
         phrase("There is no note `{given}`.", given=given),
-        kind=ErrorKind.NOT_FOUND,
-        suggestion=phrase("Did you mean {names}?", names=", ".join(f"`{one_line(name)}`" for name in close))
+        phrase("Did you mean {names}?", names=", ".join(f"`{one_line(name)}`" for name in close))
         if close
         else phrase("FindNotes finds notes by their text, tags and properties."),
     )
@@ -394,8 +393,7 @@ def _require_same_links(data: bytes, source: str, meant: list[str | None], files
 
 
 def _unlinkable(path: str) -> ToolError:
-    return ToolError(
+    return invalid(
         phrase("Links in `{path}` cannot be written so that they mean the same note. Nothing was moved.", path=path),
-        kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Choose a name without special characters, which no other note has."),
+        phrase("Choose a name without special characters, which no other note has."),
     )

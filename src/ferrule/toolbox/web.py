@@ -14,6 +14,7 @@ from pydantic import Field
 from ferrule import CallInfo, ErrorKind, Session, ToolContext, ToolError, Touch, reads, tool, writes
 from ferrule.extension import SECONDS_TO_CHANGE, amount, phrase, touching
 from ferrule.toolbox.accounts import AccountCheck, Secrets
+from ferrule.toolbox.failures import invalid
 from ferrule.toolbox.http_answer import (
     MOST_SHOWN,
     HttpAnswer,
@@ -126,11 +127,8 @@ def _fetch_page(client: HttpClient) -> Tool[Any]:
         page = await _page_of(context, client, url, format)
         end = min(offset + limit, len(page.text))
         if offset and offset >= len(page.text):
-            raise ToolError(
-                phrase("The page has {total} characters; there is nothing at {offset}.",
-                       total=f"{len(page.text):,}", offset=f"{offset:,}"),
-                kind=ErrorKind.VALIDATION,
-            )  # fmt: skip
+            raise invalid(phrase("The page has {total} characters; there is nothing at {offset}.",
+                       total=f"{len(page.text):,}", offset=f"{offset:,}"))  # fmt: skip
         return {
             "url": page.url, "title": page.title, "media_type": page.media_type, "content": page.text[offset:end],
             "offset": offset, "total": len(page.text), "next_offset": end if end < len(page.text) else None,
@@ -328,18 +326,16 @@ def _request(
     if "accept" not in kinds:
         sent.append(("Accept", "*/*"))
     if method in ("GET", "HEAD") and data:
-        raise ToolError(
+        raise invalid(
             phrase("A {method} request has no body.", method=method),
-            kind=ErrorKind.VALIDATION,
-            suggestion=phrase("Put what you ask for into the URL's query, or use POST."),
+            phrase("Put what you ask for into the URL's query, or use POST."),
         )
     hidden = re.compile(r"(?:^|[&?])_method=|name=\"_method\"")
     form = data.decode("latin-1") if any("form" in value.lower() for _, value in sent) else ""
     if hidden.search(address.query) or hidden.search(form):
-        raise ToolError(
+        raise invalid(
             phrase("`_method` would have the server take the request for another method."),
-            kind=ErrorKind.VALIDATION,
-            suggestion=phrase("Say the method in `method`."),
+            phrase("Say the method in `method`."),
         )
     return WebRequest(method, address, sent, data)
 

@@ -13,7 +13,7 @@ import zipfile
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from ferrule import ErrorKind, ToolError
+from ferrule import ToolError
 from ferrule.extension import cut, phrase
 from ferrule.toolbox.child import ChildAnswer
 from ferrule.toolbox.documents.formats import NOT_IN_XML, Package, library, no_such_part, recognise
@@ -26,6 +26,7 @@ from ferrule.toolbox.documents.sheets import (
     sheet_member,
     shown,
 )
+from ferrule.toolbox.failures import invalid, not_found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +55,7 @@ def edit(order: dict[str, Any], data: bytes) -> ChildAnswer:
             if bad := NOT_IN_XML.search(
                 f"{one.get('replace') or ''}{one.get('value') or ''}{one.get('formula') or ''}"
             ):
-                raise _wrong(phrase("The new text holds U+{code}, which no document can.", code=f"{ord(bad[0]):04X}"))
+                raise invalid(phrase("The new text holds U+{code}, which no document can.", code=f"{ord(bad[0]):04X}"))
             changes += editor.apply(one)
         except ToolError as error:
             total = len(order["edits"])
@@ -71,10 +72,6 @@ def _instead(kind: str) -> str:
     if kind == "pdf":
         return phrase("A PDF cannot be edited: change the document that it was made from, or write a new one.")
     return phrase("Convert it with ConvertDocument (to docx, pptx or xlsx), and edit that.")
-
-
-def _wrong(message: str, suggestion: str = "") -> ToolError:
-    return ToolError(message, kind=ErrorKind.VALIDATION, suggestion=suggestion or None)
 
 
 # The package with some parts changed
@@ -143,7 +140,7 @@ class TextEditor:
 
     def apply(self, order: dict[str, Any]) -> list[dict[str, str]]:
         if order.get("cell"):
-            raise _wrong(
+            raise invalid(
                 phrase("A {kind} file has no cells.", kind=self.kind), phrase("Give `find` and `replace` instead.")
             )
         find, new = order["find"], order["replace"]
@@ -302,13 +299,11 @@ def _not_found(find: str, texts: list[str]) -> ToolError:
         hint = phrase("An edit works inside one paragraph: make one for each.")
     else:
         hint = phrase("Read the document again, and give the text as it stands in one paragraph or cell.")
-    return ToolError(
-        phrase("`{find}` is not in the document.", find=cut(find, 80)), kind=ErrorKind.NOT_FOUND, suggestion=hint
-    )
+    return not_found(phrase("`{find}` is not in the document.", find=cut(find, 80)), hint)
 
 
 def _ambiguous(find: str, count: int) -> ToolError:
-    return _wrong(
+    return invalid(
         phrase("`{find}` is in the document {count} times.", find=cut(find, 80), count=count),
         phrase("Give more of the text around it, or set `all` to replace every one."),
     )
@@ -343,7 +338,7 @@ class SheetEditor:
             merged = area_of(one.get("ref", ""))
             if merged is not None and at.within(merged) and (merged.top, merged.left) != (at.top, at.left):
                 first = f"{letters(merged.left)}{merged.top}"
-                raise _wrong(
+                raise invalid(
                     phrase("`{cell}` lies in the merged cells {area}.", cell=order["cell"], area=merged),
                     phrase("Set `{first}`, the first of them.", first=first),
                 )
@@ -353,7 +348,7 @@ class SheetEditor:
         if order.get("formula") is not None:
             formula = order["formula"].removeprefix("=")
             if not formula.strip():
-                raise _wrong(phrase("The formula is empty."), phrase("To clear a cell, set its value to null."))
+                raise invalid(phrase("The formula is empty."), phrase("To clear a cell, set its value to null."))
             _clear(found)
             library("lxml.etree").SubElement(found, f"{_space(found)}f").text = formula
         else:
@@ -364,10 +359,10 @@ class SheetEditor:
     def _place(self, given: str) -> tuple[str, CellArea]:
         found = _CELL.fullmatch(given.strip())
         if found is None or not 1 <= int(found[4]) <= 1_048_576 or column_number(found[3]) > 16_384:
-            raise _wrong(phrase("`{cell}` is not a cell.", cell=given), phrase("Write it like Sales!B2."))
+            raise invalid(phrase("`{cell}` is not a cell.", cell=given), phrase("Write it like Sales!B2."))
         sheet = (found[1] or found[2] or "").replace("''", "'")
         if not sheet and len(self.names) > 1:
-            raise _wrong(
+            raise invalid(
                 phrase("`{cell}` does not say which sheet.", cell=given),
                 phrase("Sheets: {names}.", names=", ".join(f"`{one}`" for one in self.names)),
             )
@@ -385,7 +380,7 @@ class SheetEditor:
             member = sheet_member(self.package, sheet)
             root = self.package.root(member) if member is not None else None
             if root is None or _name(root) != "worksheet":
-                raise _wrong(phrase("`{name}` is not a sheet of cells.", name=sheet))
+                raise invalid(phrase("`{name}` is not a sheet of cells.", name=sheet))
             self.roots[sheet] = root
             data = root.find(f"{_space(root)}sheetData")
             rows: dict[int, Any] = {}
@@ -409,7 +404,7 @@ class SheetEditor:
             line = etree.Element(f"{space}row", r=str(at.top))
             data = root.find(f"{space}sheetData")
             if data is None:
-                raise _wrong(phrase("The sheet `{name}` has no place for cells.", name=sheet))
+                raise invalid(phrase("The sheet `{name}` has no place for cells.", name=sheet))
             later = min((number for number in rows if number > at.top), default=None)
             data.append(line) if later is None else rows[later].addprevious(line)
             rows[at.top] = line
@@ -437,7 +432,7 @@ class SheetEditor:
                 and at.within(area)
                 and (area.top != area.bottom or area.left != area.right)
             ):
-                raise _wrong(phrase("`{cell}` belongs to an array formula over {area}.", cell=given, area=area),
+                raise invalid(phrase("`{cell}` belongs to an array formula over {area}.", cell=given, area=area),
                              phrase("Ask the user to change the array formula."))  # fmt: skip
         formula = found.find(f"{_space(root)}f")
         if formula is None:
@@ -464,7 +459,7 @@ class SheetEditor:
             return
         if isinstance(value, str):
             if len(value) > _LONGEST_CELL:
-                raise _wrong(phrase("A cell holds at most {most} characters.", most=f"{_LONGEST_CELL:,}"))
+                raise invalid(phrase("A cell holds at most {most} characters.", most=f"{_LONGEST_CELL:,}"))
             found.set("t", "inlineStr")
             inner = etree.SubElement(etree.SubElement(found, f"{space}is"), f"{space}t")
             inner.text = value

@@ -10,10 +10,11 @@ import subprocess
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ferrule import ErrorKind, ToolError
+from ferrule import ToolError
 from ferrule.extension import phrase
 from ferrule.toolbox.child import ChildAnswer
 from ferrule.toolbox.documents.formats import NOT_IN_XML, library, recognise
+from ferrule.toolbox.failures import invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ def write(order: dict[str, Any], template: BinaryIO | None = None) -> ChildAnswe
     """Runs in the child. `order`: name and content; gives an outline, and the bytes of the file."""
     suffix = PurePosixPath(order["name"]).suffix.lower().lstrip(".")
     if template is not None and (kind := recognise(template, order["template"])) != suffix:
-        raise _wrong(
+        raise invalid(
             phrase("`{name}` is not a {kind} file, and a template must be one.", kind=kind, name=order["name"]),
             phrase("Use a template of the same kind; docx and pptx can have one."),
         )
@@ -74,7 +75,7 @@ def convert(order: dict[str, Any], file: BinaryIO) -> ChildAnswer:
     page.fill(document.blocks(""))
     markdown = page.told()["content"]
     if suffix == "csv":
-        raise _wrong(phrase("A {kind} file is not a table.", kind=kind), phrase("Convert it to md or docx."))
+        raise invalid(phrase("A {kind} file is not a table.", kind=kind), phrase("Convert it to md or docx."))
     if suffix in ("md", "txt"):
         data = f"{markdown}\n".encode()
     elif suffix == "html":
@@ -83,10 +84,6 @@ def convert(order: dict[str, Any], file: BinaryIO) -> ChildAnswer:
     else:
         data = made(suffix, markdown).data
     return ChildAnswer({"from": kind, "outline": outline, "note": lost}, data)
-
-
-def _wrong(message: str, suggestion: str) -> ToolError:
-    return ToolError(message, kind=ErrorKind.VALIDATION, suggestion=suggestion)
 
 
 # Markdown as what it is made of
@@ -275,7 +272,7 @@ def _docx_runs(paragraph: Any, runs: Sequence[Run]) -> None:
 def _pdf(content: Any, template: BinaryIO | None) -> tuple[list[str], bytes]:
     fpdf = library("fpdf")
     if template is not None:
-        raise _wrong(phrase("A PDF has no template."), phrase("Leave out `template`."))
+        raise invalid(phrase("A PDF has no template."), phrase("Leave out `template`."))
     pieces = list(parsed(content))
     text = "".join(one.text for one in pieces) + "".join(
         run.text for one in pieces for line in one.rows for cell in line for run in cell
@@ -369,7 +366,7 @@ def _missing(file: str, needed: Sequence[str]) -> list[str] | None:
 
 def _xlsx(content: Any, template: BinaryIO | None) -> tuple[list[str], bytes]:
     if template is not None:
-        raise _wrong(
+        raise invalid(
             phrase("A new workbook has no template."), phrase("Copy the workbook, and set its cells with EditDocument.")
         )
     sheets: dict[str, list[list[Any]]] = {}
@@ -385,7 +382,7 @@ def _xlsx(content: Any, template: BinaryIO | None) -> tuple[list[str], bytes]:
                 found = sheets.setdefault(title or f"Sheet{len(sheets) + 1}", [])
                 found.extend([[], *rows] if found else rows)
         if not sheets:
-            raise _wrong(
+            raise invalid(
                 phrase("The content has no table, and a workbook is made of tables."),
                 phrase("Give rows, or Markdown tables with a heading for each sheet."),
             )
