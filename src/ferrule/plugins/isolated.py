@@ -97,7 +97,13 @@ def server_of(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
     if manifest.runtime != "node":
         readable.append(sys.base_prefix)
     home = Template((str(plugin.home),))
-    box = _box(plugin, readable, workspace)
+    folders = [*shown_folders(plugin.grants.folders, workspace)]
+    box = ServerBox(
+        readable=(*dict.fromkeys([*(path for path, write in folders if not write), *readable]),),
+        writable=tuple(path for path, write in folders if write),
+        hosts=plugin.grants.hosts,
+        emptied=(str(workspace),),
+    )
     try:
         return ServerConfig(
             plugin.name,
@@ -109,16 +115,6 @@ def server_of(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
         )
     except ValueError as problem:
         raise PluginError(f"{problem}.") from None
-
-
-def _box(plugin: LockedPlugin, readable: Iterable[str], workspace: Path) -> ServerBox:
-    folders = [*shown_folders(plugin.grants.folders, workspace)]
-    return ServerBox(
-        readable=(*dict.fromkeys([*(path for path, write in folders if not write), *readable]),),
-        writable=tuple(path for path, write in folders if write),
-        hosts=plugin.grants.hosts,
-        emptied=(str(workspace),),
-    )
 
 
 def _secrets(plugin: LockedPlugin) -> dict[str, Template]:
@@ -192,18 +188,14 @@ def require_as_declared(plugin: LockedPlugin, offered: Iterable[Definition]) -> 
 
 def remember_definitions(plugin: LockedPlugin, offered: Iterable[Definition]) -> None:
     forget(plugin)  # what its tools were like when they were last used: the user agrees to what they are now
-    write_json(_definitions_file(plugin), {one.name: dict(one.payload) for one in offered})
+    write_json(plugin.folder / DEFINITIONS, {one.name: dict(one.payload) for one in offered})
 
 
 def known_definitions(plugin: LockedPlugin) -> dict[str, Definition]:
     from ferrule.extension.hosting import read_listing
 
-    listed = read_listing(map(as_object, read_json(_definitions_file(plugin)).values()))
+    listed = read_listing(map(as_object, read_json(plugin.folder / DEFINITIONS).values()))
     return {one.name: one for one in listed.definitions}
-
-
-def _definitions_file(plugin: LockedPlugin) -> Path:
-    return plugin.folder / DEFINITIONS
 
 
 def forget(plugin: LockedPlugin) -> None:

@@ -87,8 +87,10 @@ def find_offers(words: str = "", *, note: Callable[[str], object] = logger.warni
         by_name: dict[str, list[PluginOffer]] = {}
         for offer in _offers(market, max(wanted, key=len, default=""), note):
             by_name.setdefault(offer.name, []).append(offer)
-        newest = (_newest(offers) for offers in by_name.values())
-        found += [one for one in newest if one.withdrawn is None and all(word in _text_of(one) for word in wanted)]
+        for one in map(_newest, by_name.values()):
+            text = " ".join((one.name, one.summary, one.publisher, *one.kinds)).casefold()
+            if one.withdrawn is None and all(word in text for word in wanted):
+                found.append(one)
     return sorted(found, key=lambda one: (one.name, one.market))
 
 
@@ -197,10 +199,6 @@ def _offer(market: Market, entry: IndexEntry) -> PluginOffer:
         reviewed=plugin.reviewed,
         withdrawn=plugin.withdrawn,
     )
-
-
-def _text_of(offer: PluginOffer) -> str:
-    return " ".join((offer.name, offer.summary, offer.publisher, *offer.kinds)).casefold()
 
 
 def _newest(offers: list[PluginOffer]) -> PluginOffer:

@@ -30,13 +30,12 @@ from ferrule.toolbox.failures import invalid, not_found
 from ferrule.toolbox.http_answer import (
     HttpAnswer,
     answer_of,
-    answers,
     display_answer,
     each_touch,
     render_answer,
     require_savable,
 )
-from ferrule.toolbox.http_client import require_credential, with_credential
+from ferrule.toolbox.http_client import WebRequest, require_credential, with_credential
 from ferrule.toolbox.openapi import ApiOperation, OpenApi, read_document
 from ferrule.toolbox.openapi_request import files_in, request_of, signature_of
 from ferrule.toolbox.web_address import parse_address
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 
     from ferrule import Problem, Tool
     from ferrule.toolbox.accounts import Accounts, Api
-    from ferrule.toolbox.http_client import HttpClient, WebRequest
+    from ferrule.toolbox.http_client import HttpClient
 
 MOST_TOOLS = 30
 """Operations of one API that have a tool each."""
@@ -392,7 +391,7 @@ async def check_apis(accounts: Accounts, client: HttpClient) -> list[AccountChec
             address = parse_address(f"{base}/")
             if api.credential:
                 require_credential(accounts, api.credential, address, client)
-            status = await answers(client, address)
+            status = (await client.send(WebRequest("HEAD", address))).status
         except ToolError as error:
             found.append(AccountCheck(what, False, error.message))
         else:

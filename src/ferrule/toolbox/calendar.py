@@ -147,13 +147,6 @@ class EventsFound(TypedDict):
     notes: list[str]
 
 
-def _when(event: dict[str, Any]) -> str:
-    zone = f" {event['zone']}" if event["zone"] else ""
-    if event["all_day"]:
-        return event["start"] if event["start"] == event["end"] else f"{event['start']} to {event['end']}"
-    return f"{event['start']} to {event['end']}{zone}"
-
-
 def _render_events(found: EventsFound) -> str:
     if not found["total"]:
         return "\n".join(["No event fits.", *(f"[{note}]" for note in found["notes"])])
@@ -164,7 +157,10 @@ def _render_events(found: EventsFound) -> str:
         marks += [one["status"]] if one["status"] not in ("", "confirmed") else []
         place = f", {one['location']}" if one["location"] else ""
         about = f" ({', '.join(marks)})" if marks else ""
-        lines.append(f"- {one['weekday']} {_when(one)}: {one['title'] or '(no title)'}{place}{about}")
+        until = "" if one["all_day"] and one["start"] == one["end"] else f" to {one['end']}"
+        zone = f" {one['zone']}" if one["zone"] and not one["all_day"] else ""
+        title = one["title"] or "(no title)"
+        lines.append(f"- {one['weekday']} {one['start']}{until}{zone}: {title}{place}{about}")
         if one["attendees"]:
             lines.append(f"  with {', '.join(one['attendees'])}")
         if one["description"]:
@@ -301,14 +297,18 @@ def _find_free_time(accounts: Accounts, which: str) -> Tool[Any]:
             raise invalid(phrase("`working_hours` must end after they begin."), phrase("Write them as `09:00-17:00`."))
         found, zone, (first, last), _names = await _happening(accounts, calendar, start, end, context)
         busy = sorted((one["begins"], one["ends"]) for one in found["events"] if one["busy"])
-        needed = timedelta(minutes=duration)
         slots: list[dict[str, str]] = []
         day = first.astimezone(zone).date()
         while day <= last.astimezone(zone).date():
             if weekends or day.weekday() < 5:
                 begin = max(first, datetime.combine(day, opens, zone)).timestamp()
                 close = min(last, datetime.combine(day, closes, zone)).timestamp()
-                slots += [_slot(*one, zone) for one in _gaps(begin, close, busy, needed.total_seconds())]
+                for busy_from, busy_until in [*busy, (close, close)]:
+                    if min(busy_from, close) - begin >= duration * 60:
+                        free = [datetime.fromtimestamp(one, zone) for one in (begin, min(busy_from, close))]
+                        written = [one.isoformat(timespec="minutes") for one in free]
+                        slots.append({"weekday": f"{free[0]:%A}", "start": written[0], "end": written[1]})
+                    begin = max(begin, busy_until)
             day += timedelta(days=1)
         notes = list(found["notes"])
         if len(slots) > limit:
@@ -325,22 +325,6 @@ def _clock(text: str) -> time:
         raise invalid(
             phrase("`{text}` is not a time of day.", text=text), phrase("Write `working_hours` as `09:00-17:00`.")
         ) from None
-
-
-def _gaps(begin: float, close: float, busy: list[tuple[float, float]], needed: float) -> list[tuple[float, float]]:
-    """The stretches of a day that are long enough and that nothing is in."""
-    found: list[tuple[float, float]] = []
-    for first, last in [*busy, (close, close)]:
-        if min(first, close) - begin >= needed:
-            found.append((begin, min(first, close)))
-        begin = max(begin, last)
-    return found
-
-
-def _slot(begin: float, end: float, zone: ZoneInfo) -> dict[str, str]:
-    first, last = datetime.fromtimestamp(begin, zone), datetime.fromtimestamp(end, zone)
-    return {"weekday": f"{first:%A}", "start": first.isoformat(timespec="minutes"),
-            "end": last.isoformat(timespec="minutes")}  # fmt: skip
 
 
 # SaveEvent and DeleteEvent

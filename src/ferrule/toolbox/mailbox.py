@@ -65,22 +65,17 @@ class MailServer(NamedTuple):
 
     def context(self, *, upgrade: bool = False) -> ssl.SSLContext:
         """What TLS is spoken with. The certificate of a server on this machine proves nothing after STARTTLS."""
-        if upgrade and self.local:
-            return _trusting_anyone()
-        return _trusting(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+        if not (upgrade and self.local):
+            return _trusting(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+        made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
+        return made
 
 
 @lru_cache(maxsize=4)
 def _trusting(_file: str | None, _folder: str | None) -> ssl.SSLContext:
     """All certificates that this machine trusts, read once for each place that they are in."""
     return ssl.create_default_context()
-
-
-@lru_cache(maxsize=1)
-def _trusting_anyone() -> ssl.SSLContext:
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
-    return made
 
 
 _PORTS = {"imap": 143, "imaps": 993, "smtp": 587, "smtps": 465}
@@ -130,6 +125,13 @@ def explained(error: BaseException, server: MailServer, secrets: Secrets, second
         return ToolError(phrase("The connection to `{at}` was lost.", at=at), suggestion=later)
     said = plain_line(secrets.masked(str(error)))[:300]
     return ToolError(phrase("The server at `{at}` refused the request", at=at).because(said), suggestion=later)
+
+
+def login_refused(name: str) -> ToolError:
+    return forbidden(
+        phrase("The server refused the user or the password of the account `{name}`.", name=name),
+        phrase("Ask the user to correct them, and to run `ferrule toolbox check`."),
+    )
 
 
 # The connection
@@ -223,10 +225,7 @@ class Mailbox(BaseMailBox):
         except (ImapToolsError, imaplib.IMAP4.error) as error:
             if isinstance(error, imaplib.IMAP4.abort):
                 raise
-            raise forbidden(
-                phrase("The server refused the user or the password of the account `{name}`.", name=self.name),
-                phrase("Ask the user to correct them, and to run `ferrule toolbox check`."),
-            ) from None
+            raise login_refused(self.name) from None
 
     def enter(self, folder: str, *, write: bool = False, validity: int | None = None) -> int:
         """Work in a folder; gives its validity, and refuses where that is not the one that an id was made with."""

@@ -7,7 +7,6 @@ import json
 import posixpath
 import re
 import stat
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
 from pydantic import Field
@@ -45,7 +44,7 @@ from ferrule.toolbox.markdown_note import Note, Operation, alike, section_edits
 from ferrule.toolbox.vault import Vault, aliases_of, find_note, find_vaults, is_note, relinked, title_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
     from ferrule import Tool
@@ -64,12 +63,11 @@ def tools(accounts: Accounts) -> list[Tool[Any]]:
 
 async def check(accounts: Accounts) -> list[AccountCheck]:
     """Whether each folder of notes is there."""
-    return [
-        AccountCheck(
-            f"vault `{folder}`", folder.is_dir(), phrase("found") if folder.is_dir() else phrase("no such folder")
-        )
-        for folder in accounts.vaults
-    ]
+    found: list[AccountCheck] = []
+    for folder in accounts.vaults:
+        there = folder.is_dir()
+        found.append(AccountCheck(f"vault `{folder}`", there, phrase("found") if there else phrase("no such folder")))
+    return found
 
 
 class _Desk:
@@ -120,15 +118,25 @@ def _goes_on(context: ToolContext, message: str) -> Callable[[int, int], None]:
     return go_on
 
 
-def _searches(desk: Callable[[Session], _Desk]) -> Callable[[Any, Session], CallInfo]:
-    def describe(_params: Any, session: Session) -> CallInfo:
+def _in_thread(planned: Callable[[Any, Session], str]) -> Callable[[Any, Session], Awaitable[str]]:
+    async def preview(params: Any, session: Session) -> str:
+        import asyncio  # listing tools does without
+
+        return await asyncio.to_thread(planned, params, session)
+
+    return preview
+
+
+def _or_refusal(describe: Callable[[Any, Session], CallInfo]) -> Callable[[Any, Session], CallInfo]:
+    """A call that would fail in any case is refused before anybody is asked about it."""
+
+    def described(params: Any, session: Session) -> CallInfo:
         try:
-            folders = desk(session).folders
+            return describe(params, session)
         except ToolError as error:
             return CallInfo(touches=(), refusal=error)
-        return CallInfo(touches=tuple(Touch(f"path:{one.path}") for one in folders), signature=str(folders[0].path))
 
-    return describe
+    return described
 
 
 # FindNotes
@@ -159,13 +167,18 @@ def _render_found(found: NotesFound) -> str:
 
 
 def _find_notes(configured: Sequence[Path]) -> Tool[Any]:
+    @_or_refusal
+    def describe(_params: Any, session: Session) -> CallInfo:
+        folders = _Desk(configured, session).folders
+        return CallInfo(touches=tuple(Touch(f"path:{one.path}") for one in folders), signature=str(folders[0].path))
+
     @tool(
         name="FindNotes",
         kind="readonly",
         category="notes",
         tags=("notes", "search"),
         doing="looking for notes",
-        describe=_searches(partial(_Desk, configured)),
+        describe=describe,
         render=_render_found,
         display=lambda found: (
             phrase("found 1 note") if found["count"] == 1 else phrase("found {n} notes", n=found["count"])
@@ -383,11 +396,9 @@ def _render_note(found: NoteRead) -> str:
 
 
 def _read_note(configured: Sequence[Path]) -> Tool[Any]:
+    @_or_refusal
     def describe(params: Any, session: Session) -> CallInfo:
-        try:
-            vault, inner = _Desk(configured, session).note(params.note)
-        except ToolError as error:
-            return CallInfo(touches=(), refusal=error)
+        vault, inner = _Desk(configured, session).note(params.note)
         path = vault.place(inner).path
         whole = (Touch(f"path:{vault.folder.path}"),) if params.backlinks else ()
         return CallInfo(touches=(Touch(f"path:{path}"), *whole), signature=str(path))
@@ -503,11 +514,9 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
         vault, inner = desk.note(note)
         return vault.place(inner)
 
+    @_or_refusal
     def describe(params: Any, session: Session) -> CallInfo:
-        try:
-            path = place_of(_Desk(configured, session), params.note, params.operation).path
-        except ToolError as error:
-            return CallInfo(touches=(), refusal=error)
+        path = place_of(_Desk(configured, session), params.note, params.operation).path
         where = phrase(" in section `{section}`", section=params.section) if params.section else ""
         content = flattened(params.content or "", 80)
         return CallInfo(
@@ -523,11 +532,6 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
         make = _editor(place, params.operation, params.section, params.content, params.properties)
         return plan_change(session, str(place.path), make, must_exist=params.operation != "create").diff.text
 
-    async def preview(params: Any, session: Session) -> str:
-        import asyncio  # listing tools does without
-
-        return await asyncio.to_thread(planned, params, session)
-
     @tool(
         name="EditNote",
         kind="write",
@@ -536,7 +540,7 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
         doing="editing the note `{note}`",
         grace=SECONDS_TO_CHANGE,
         describe=describe,
-        preview=preview,
+        preview=_in_thread(planned),
     )
     def edit_note(
         context: ToolContext,
@@ -666,11 +670,9 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
             raise _exists(place)
         return vault, old, place
 
+    @_or_refusal
     def describe(params: Any, session: Session) -> CallInfo:
-        try:
-            vault, old, place = ends(_Desk(configured, session), params.note, params.to)
-        except ToolError as error:
-            return CallInfo(touches=(), refusal=error)
+        vault, old, place = ends(_Desk(configured, session), params.note, params.to)
         start = vault.place(old)
         return CallInfo(
             touches=tuple(Touch(f"path:{one}", write=True) for one in (start.path, place.path, vault.folder.path)),
@@ -694,11 +696,6 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
         more = phrase("Links in {count} more notes are updated the same way.", count=f"{left:,}") if left else ""
         return "\n".join(one.rstrip("\n") for one in (head, *shown, more) if one) + "\n"
 
-    async def preview(params: Any, session: Session) -> str:
-        import asyncio  # listing tools does without
-
-        return await asyncio.to_thread(planned, params, session)
-
     @tool(
         name="MoveNote",
         kind="write",
@@ -708,7 +705,7 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
         grace=SECONDS_TO_CHANGE,
         timeout=600,
         describe=describe,
-        preview=preview,
+        preview=_in_thread(planned),
         render=lambda moved: "\n".join(
             [
                 f"Moved `{moved['moved_from']}` to `{moved['path']}`.",

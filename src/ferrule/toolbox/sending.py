@@ -34,9 +34,9 @@ from aiosmtplib import (
 from ferrule import ToolError
 from ferrule.extension import controls_in, joined, phrase
 from ferrule.toolbox.accounts import Secrets
-from ferrule.toolbox.failures import forbidden, invalid
+from ferrule.toolbox.failures import invalid
 from ferrule.toolbox.mail_message import plain_line, readable, require_plain
-from ferrule.toolbox.mailbox import MailServer, explained, server_at
+from ferrule.toolbox.mailbox import MailServer, explained, login_refused, server_at
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
@@ -305,10 +305,7 @@ async def _signed_in(name: str, account: MailAccount, server: MailServer, secret
             try:
                 await client.login(user, password)
             except (SMTPAuthenticationError, SMTPNotSupported):
-                raise forbidden(
-                    phrase("The server refused the user or the password of the account `{name}`.", name=name),
-                    phrase("Ask the user to correct them, and to run `ferrule toolbox check`."),
-                ) from None
+                raise login_refused(name) from None
         yield client
     finally:
         client.close()

@@ -76,9 +76,6 @@ class Links:
                 return found
         return []
 
-    def with_name(self, name: str) -> list[str]:
-        return self._by_name.get(alike(name), [])
-
     def _exactly(self, path: str) -> str | None:
         for name in (path, f"{path}.md"):
             if name in self.files:
@@ -114,15 +111,15 @@ class Vault:
         """When each file was changed last, in nanoseconds."""
         self.unread: list[str] = []
         """Notes that a search came across and could not read: too long, no text, or not readable."""
-        self._walk("")
+        self._walk()
         self.links = Links(self.dates)
 
     @property
     def notes(self) -> list[str]:
         return sorted(one for one in self.dates if is_note(one))
 
-    def _walk(self, below: str) -> None:
-        waiting = [below]
+    def _walk(self) -> None:
+        waiting = [""]
         while waiting:
             below = waiting.pop()
             try:
@@ -344,10 +341,15 @@ def relinked(vault: Vault, old: str, new: str, go_on: GoOn) -> list[RewrittenNot
             if target is None or after.resolve(link.target, moved, markdown=link.form != "wiki") == target:
                 continue
             edits.append(Edit(link.at, link.until, _written(link, target, moved, after)))
-        if edits:
-            written = splice(data, text, edits)
-            _require_same_links(written, moved, meant, after, source)
-            changed.append(RewrittenNote(source, data, written, len(edits)))
+        if not edits:
+            continue
+        written = splice(data, text, edits)
+        # The promise, checked on what is about to be written.
+        links = Note(again.text).links if (again := decode(written)) is not None else []
+        now = [after.resolve(one.target, moved, markdown=one.form != "wiki") for one in links]
+        if len(now) != len(meant) or any(want not in (None, found) for want, found in zip(meant, now, strict=True)):
+            raise _unlinkable(source)
+        changed.append(RewrittenNote(source, data, written, len(edits)))
     return changed
 
 
@@ -381,15 +383,6 @@ def _written(link: Link, target: str, source: str, files: Links) -> str:
             hard = r"[\x00-\x1f%#<>\\&]" if link.form == "angle" else r"[\x00-\x20%#?<>()\\&\"'\[\]|`$*~]"
             return re.sub(hard, lambda one: f"%{ord(one[0]):02X}", way)
     raise _unlinkable(target)
-
-
-def _require_same_links(data: bytes, source: str, meant: list[str | None], files: Links, shown: str) -> None:
-    """The promise, checked on what is about to be written."""
-    text = decode(data)
-    links = Note(text.text).links if text is not None else []
-    now = [files.resolve(one.target, source, markdown=one.form != "wiki") for one in links]
-    if len(now) != len(meant) or any(want not in (None, found) for want, found in zip(meant, now, strict=True)):
-        raise _unlinkable(shown)
 
 
 def _unlinkable(path: str) -> ToolError:

@@ -11,12 +11,13 @@ import io
 import re
 import zipfile
 from copy import deepcopy
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ferrule import ToolError
 from ferrule.extension import cut, phrase
 from ferrule.toolbox.child import ChildAnswer
-from ferrule.toolbox.documents.formats import NOT_IN_XML, Package, library, no_such_part, recognise
+from ferrule.toolbox.documents.formats import NOT_IN_XML, Package, library, local_name, no_such_part, recognise
 from ferrule.toolbox.documents.sheets import (
     CellArea,
     area_of,
@@ -45,8 +46,13 @@ def edit(order: dict[str, Any], data: bytes) -> ChildAnswer:
     file = io.BytesIO(data)
     kind = recognise(file, name)
     if kind not in ("docx", "pptx", "xlsx"):
+        instead = phrase("Convert it with ConvertDocument (to docx, pptx or xlsx), and edit that.")
+        if kind in ("csv", "html"):
+            instead = phrase("It is a text file: change it with Edit.")
+        elif kind == "pdf":
+            instead = phrase("A PDF cannot be edited: change the document that it was made from, or write a new one.")
         message = phrase("`{name}` is a {kind} file, which cannot be edited here.", name=name, kind=kind)
-        raise ToolError(message, suggestion=_instead(kind), details={"code": "unsupported"})
+        raise ToolError(message, suggestion=instead, details={"code": "unsupported"})
     package = Package(file, name)
     changes: list[dict[str, str]] = []
     editor = SheetEditor(package) if kind == "xlsx" else TextEditor(package, kind)
@@ -64,14 +70,6 @@ def edit(order: dict[str, Any], data: bytes) -> ChildAnswer:
                             suggestion=error.suggestion, details=error.details) from None  # fmt: skip
     written, dropped = editor.parts()
     return ChildAnswer({"format": kind, "changes": changes}, rewritten(package, written, dropped))
-
-
-def _instead(kind: str) -> str:
-    if kind in ("csv", "html"):
-        return phrase("It is a text file: change it with Edit.")
-    if kind == "pdf":
-        return phrase("A PDF cannot be edited: change the document that it was made from, or write a new one.")
-    return phrase("Convert it with ConvertDocument (to docx, pptx or xlsx), and edit that.")
 
 
 # The package with some parts changed
@@ -117,10 +115,6 @@ def _serialised(root: Any) -> bytes:
     return etree.tostring(root.getroottree(), xml_declaration=True, encoding="UTF-8", standalone=standalone)
 
 
-def _name(element: Any) -> str:
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
-
-
 # Text in runs
 
 
@@ -146,7 +140,7 @@ class TextEditor:
         find, new = order["find"], order["replace"]
         hits = [(member, one, text.count(find)) for member, one, text in self._paragraphs() if find in text]
         # The copy of a text box for old programs changes along with it.
-        shown = [one for one in hits if not any(_name(above) == "Fallback" for above in one[1].iterancestors())]
+        shown = [one for one in hits if not any(local_name(above) == "Fallback" for above in one[1].iterancestors())]
         count = sum(one[2] for one in shown)
         if not count:
             raise _not_found(find, [text for _, _, text in self._paragraphs()])
@@ -169,7 +163,7 @@ class TextEditor:
             if member not in self.roots:
                 self.roots[member] = self.package.root(member)
             for one in self.roots[member].iter():
-                if _name(one) == "p" and (text := "".join(text_of(piece) for piece in pieces(one))):
+                if local_name(one) == "p" and (text := "".join(text_of(piece) for piece in pieces(one))):
                     yield member, one, text
 
     def parts(self) -> tuple[dict[str, bytes], set[str]]:
@@ -184,15 +178,15 @@ def pieces(paragraph: Any) -> list[Any]:
         child = next(todo[-1], None)
         if child is None:
             todo.pop()
-        elif _name(child) in ("t", "tab", "br", "cr", "noBreakHyphen"):
+        elif local_name(child) in ("t", "tab", "br", "cr", "noBreakHyphen"):
             found.append(child)
-        elif _name(child) not in _DELETED and _name(child) not in ("p", "txbxContent", "pPr", "rPr", "rPh"):
+        elif local_name(child) not in _DELETED and local_name(child) not in ("p", "txbxContent", "pPr", "rPr", "rPh"):
             todo.append(iter(child))
     return found
 
 
 def text_of(piece: Any) -> str:
-    match _name(piece):
+    match local_name(piece):
         case "t":
             return piece.text or ""
         case "tab":
@@ -205,15 +199,9 @@ def text_of(piece: Any) -> str:
 
 def replace_in(holder: Any, find: str, new: str) -> None:
     """Replace every occurrence: what is new takes the form of the run in which the old text began."""
-    found = pieces(holder)
-    text = "".join(text_of(one) for one in found)
-    places: list[int] = []
-    at = text.find(find)
-    while at >= 0:
-        places.append(at)
-        at = text.find(find, at + len(find))
-    for place in reversed(places):
-        _replace_once(pieces(holder), place, place + len(find), new)
+    text = "".join(text_of(one) for one in pieces(holder))
+    for hit in reversed(list(re.finditer(re.escape(find), text))):
+        _replace_once(pieces(holder), *hit.span(), new)
 
 
 def _replace_once(found: list[Any], start: int, end: int, new: str) -> None:
@@ -226,7 +214,7 @@ def _replace_once(found: list[Any], start: int, end: int, new: str) -> None:
         if low >= high:
             continue
         old = text_of(piece)
-        if _name(piece) != "t":
+        if local_name(piece) != "t":
             if is_first:
                 piece = _text_beside(piece)
                 piece.text, is_first = new, False
@@ -249,7 +237,7 @@ def _text_beside(piece: Any) -> Any:
     space = piece.tag.rpartition("}")[0] + "}"
     if "drawingml" in space:  # a break stands beside the runs, not in one
         run = etree.Element(f"{space}r")
-        run.extend([deepcopy(one) for one in piece if _name(one) == "rPr"])
+        run.extend([deepcopy(one) for one in piece if local_name(one) == "rPr"])
         text = etree.SubElement(run, f"{space}t")
         piece.getparent().replace(piece, run)
         return text
@@ -270,10 +258,10 @@ def _spread_lines(piece: Any) -> None:
         piece.text = first
         for line in reversed(others):
             later = deepcopy(run)
-            next(one for one in later if _name(one) == "t").text = line
+            next(one for one in later if local_name(one) == "t").text = line
             run.addnext(later)
             broken = etree.Element(f"{space}br")
-            broken.extend([deepcopy(one) for one in run if _name(one) == "rPr"])
+            broken.extend([deepcopy(one) for one in run if local_name(one) == "rPr"])
             run.addnext(broken)
         return
     parts = re.split(r"([\n\t])", piece.text or "")
@@ -319,12 +307,11 @@ class SheetEditor:
         self.package = package
         self.main = package.main_part()
         self.book = package.root(self.main)
-        self.names = [one.get("name", "") for one in self.book.iter() if _name(one) == "sheet"]
+        self.names = [one.get("name", "") for one in self.book.iter() if local_name(one) == "sheet"]
         self.roots: dict[str, Any] = {}
         self.rows: dict[str, dict[int, Any]] = {}
         self.changed: set[str] = set()
         self.formula_gone = False
-        self._strings: list[Any] | None = None
 
     def apply(self, order: dict[str, Any]) -> list[dict[str, str]]:
         if order.get("cell"):
@@ -379,7 +366,7 @@ class SheetEditor:
         if sheet not in self.roots:
             member = sheet_member(self.package, sheet)
             root = self.package.root(member) if member is not None else None
-            if root is None or _name(root) != "worksheet":
+            if root is None or local_name(root) != "worksheet":
                 raise invalid(phrase("`{name}` is not a sheet of cells.", name=sheet))
             self.roots[sheet] = root
             data = root.find(f"{_space(root)}sheetData")
@@ -412,7 +399,7 @@ class SheetEditor:
         for one in line:
             if one.get("r") == name:
                 return one
-            if _name(one) == "c" and column_number(re.sub(r"\d", "", one.get("r", ""))) > at.left:
+            if local_name(one) == "c" and column_number(re.sub(r"\d", "", one.get("r", ""))) > at.left:
                 made = etree.Element(f"{space}c", r=name)
                 one.addprevious(made)
                 return made
@@ -451,7 +438,7 @@ class SheetEditor:
         if isinstance(value, str) and _DATE.fullmatch(value) and self._is_date(found):
             # A date is stored as a number of days since the workbook's first year, which is 1904 on old Macs.
             dates = library("openpyxl.utils.datetime")
-            mac = any(one.get("date1904") in ("1", "true") for one in self.book if _name(one) == "workbookPr")
+            mac = any(one.get("date1904") in ("1", "true") for one in self.book if local_name(one) == "workbookPr")
             epoch = dates.MAC_EPOCH if mac else dates.WINDOWS_EPOCH
             value = float(dates.to_excel(dt.datetime.fromisoformat(value), epoch))
         _clear(found)
@@ -477,8 +464,8 @@ class SheetEditor:
         if not members or not (found.get("s") or "").isdigit():
             return False
         root = self.package.root(members[0])
-        own = {one.get("numFmtId"): one.get("formatCode") for one in root.iter() if _name(one) == "numFmt"}
-        formats = next((list[Any](one) for one in root if _name(one) == "cellXfs"), list[Any]())
+        own = {one.get("numFmtId"): one.get("formatCode") for one in root.iter() if local_name(one) == "numFmt"}
+        formats = next((list[Any](one) for one in root if local_name(one) == "cellXfs"), list[Any]())
         index = int(found.get("s"))
         number = formats[index].get("numFmtId", "0") if index < len(formats) else "0"
         return numbers.is_date_format(own.get(number) or numbers.BUILTIN_FORMATS.get(int(number)) or "")
@@ -489,7 +476,7 @@ class SheetEditor:
         hits: list[tuple[str, Any, int]] = []
         texts: list[str] = []
         for sheet in self.names:
-            if sheet_member(self.package, sheet) is None or _name(self._root(sheet)) != "worksheet":
+            if sheet_member(self.package, sheet) is None or local_name(self._root(sheet)) != "worksheet":
                 continue
             for line in self.rows[sheet].values():
                 for one in line:
@@ -525,13 +512,11 @@ class SheetEditor:
             return "".join(text_of(one) for one in pieces(self.strings[int(index)]))
         return ""
 
-    @property
+    @cached_property
     def strings(self) -> list[Any]:
         """The texts that cells share."""
-        if self._strings is None:
-            members = self.package.related(self.main, "sharedStrings")
-            self._strings = [one for one in self.package.root(members[0]) if _name(one) == "si"] if members else []
-        return self._strings
+        members = self.package.related(self.main, "sharedStrings")
+        return [one for one in self.package.root(members[0]) if local_name(one) == "si"] if members else []
 
     def _shown(self, found: Any) -> str:
         formula = found.find(f"{_space(found)}f")
@@ -574,12 +559,11 @@ def _space(element: Any) -> str:
 
 
 def _value(found: Any) -> str:
-    return next((one.text or "" for one in found if _name(one) == "v"), "")
+    return next((one.text or "" for one in found if local_name(one) == "v"), "")
 
 
 def _clear(found: Any) -> None:
-    found.attrib.pop("t", None)
-    for key in ("cm", "vm"):
+    for key in ("t", "cm", "vm"):
         found.attrib.pop(key, None)
     for one in list(found):
         found.remove(one)

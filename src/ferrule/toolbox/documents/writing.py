@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from ferrule import ToolError
 from ferrule.extension import phrase
@@ -19,8 +19,6 @@ from ferrule.toolbox.failures import invalid
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-WRITTEN = ("docx", "pdf", "xlsx", "pptx")
-CONVERTED = (*WRITTEN, "md", "txt", "html", "csv")
 _CODE_FONT = "Courier New"
 _LINES_ON_SLIDE = 14
 _SHEET_NAME = re.compile(r"[\[\]:*?/\\]")
@@ -108,15 +106,15 @@ class WrittenPiece:
         return "".join(one.text for one in self.runs)
 
 
-class Run:
+class Run(NamedTuple):
     """Text in one form."""
 
-    __slots__ = ("bold", "code", "italic", "link", "strike", "text")
-
-    def __init__(
-        self, text: str, *, bold: bool, italic: bool, strike: bool, code: bool = False, link: str = ""
-    ) -> None:
-        self.text, self.bold, self.italic, self.strike, self.code, self.link = text, bold, italic, strike, code, link
+    text: str
+    bold: bool = False
+    italic: bool = False
+    strike: bool = False
+    code: bool = False
+    link: str = ""
 
 
 def parsed(content: str | list[list[Any]]) -> Iterator[WrittenPiece]:
@@ -125,7 +123,7 @@ def parsed(content: str | list[list[Any]]) -> Iterator[WrittenPiece]:
 
     if not isinstance(content, str):
         piece = WrittenPiece("table")
-        piece.rows = [[[_plain(shown(value))] for value in line] for line in content]
+        piece.rows = [[[Run(shown(value))] for value in line] for line in content]
         yield piece
         return
     lists: list[bool] = []
@@ -144,7 +142,7 @@ def parsed(content: str | list[list[Any]]) -> Iterator[WrittenPiece]:
             case "blockquote_close":
                 quotes -= 1
             case "fence" | "code_block":
-                yield WrittenPiece("code", [_plain(token.content.rstrip("\n"))])
+                yield WrittenPiece("code", [Run(token.content.rstrip("\n"))])
             case "hr":
                 yield WrittenPiece("rule")
             case "table_open":
@@ -166,10 +164,6 @@ def parsed(content: str | list[list[Any]]) -> Iterator[WrittenPiece]:
                 pass
 
 
-def _plain(text: str) -> Run:
-    return Run(text, bold=False, italic=False, strike=False)
-
-
 def _runs(inline: Any) -> list[Run]:
     found: list[Run] = []
     bold = italic = strike = False
@@ -187,15 +181,14 @@ def _runs(inline: Any) -> list[Run]:
             case "link_close":
                 link = ""
             case "softbreak":
-                found.append(_plain(" "))
+                found.append(Run(" "))
             case "hardbreak":
-                found.append(_plain("\n"))
+                found.append(Run("\n"))
             case "image":
-                found.append(_plain(f"[image: {token.content}]"))
+                found.append(Run(f"[image: {token.content}]"))
             case "text" | "code_inline":
                 text = token.content.replace("<br>", "\n")
-                found.append(Run(text, bold=bold, italic=italic, strike=strike, code=token.type == "code_inline",
-                                 link=link))  # fmt: skip
+                found.append(Run(text, bold, italic, strike, token.type == "code_inline", link))
             case _:
                 pass
     return found
@@ -473,7 +466,7 @@ class _Deck:
                 self.body = self._box()
             paragraph = self.body.paragraphs[0] if not self._lines else self.body.add_paragraph()
             paragraph.level = min(piece.level, 8)
-            for one in piece.runs if piece.kind != "code" else [_plain(line)]:
+            for one in piece.runs if piece.kind != "code" else [Run(line)]:
                 run = paragraph.add_run()
                 run.text = one.text
                 run.font.bold, run.font.italic = one.bold or None, one.italic or None
