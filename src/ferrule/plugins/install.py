@@ -479,10 +479,13 @@ def _requirements(lines: Sequence[str]) -> Generator[str]:
     for one in lines:
         if one.startswith("-") or not one.isprintable():
             raise PluginError(phrase("`{what}` is not a name with versions.", what=one[:200]))
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".txt", prefix="ferrule-") as file:
-        file.writelines(f"{one}\n" for one in lines)
-        file.flush()
-        yield file.name
+    opened, path = tempfile.mkstemp(suffix=".txt", prefix="ferrule-")
+    try:
+        with os.fdopen(opened, "w", encoding="utf-8") as file:
+            file.writelines(f"{one}\n" for one in lines)
+        yield path
+    finally:
+        Path(path).unlink(missing_ok=True)
 
 
 def _with_command(manifest: Manifest, program: Path, packages: Sequence[LockedPackage]) -> Manifest:

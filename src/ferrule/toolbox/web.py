@@ -125,8 +125,12 @@ def _fetch_page(client: HttpClient) -> Tool[Any]:
         page = await _page_of(context, client, url, format)
         end = min(offset + limit, len(page.text))
         if offset and offset >= len(page.text):
-            raise invalid(phrase("The page has {total} characters; there is nothing at {offset}.",
-                       total=f"{len(page.text):,}", offset=f"{offset:,}"))  # fmt: skip
+            total = f"{len(page.text):,}"
+            raise invalid(
+                phrase(
+                    "The page has {total} characters; there is nothing at {offset}.", total=total, offset=f"{offset:,}"
+                )
+            )
         return {
             "url": page.url, "title": page.title, "media_type": page.media_type, "content": page.text[offset:end],
             "offset": offset, "total": len(page.text), "next_offset": end if end < len(page.text) else None,
