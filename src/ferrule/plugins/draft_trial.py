@@ -106,7 +106,8 @@ def _try_out(order: dict[str, Any], path: Path, watch: _Watch, tell: Any) -> Non
     if not problems:
         findings = lint_tool(tools[0])
         problems = [str(one) for one in findings if one.severity == "error" or one.rule in _BLOCKING_RULES]
-        tell(definition=_definition(tools[0]), advice=[str(one) for one in findings if str(one) not in problems])
+        definition = {"takes": tools[0].expected_form, "schema": tools[0].input_schema}
+        tell(definition=definition, advice=[str(one) for one in findings if str(one) not in problems])
     if problems:
         tell(problems=problems, needs=watch.take())
         return
@@ -163,10 +164,6 @@ def _runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(") ")[2][:1] != "Z"
     except OSError:  # it has ended meanwhile
         return False
-
-
-def _definition(tool: Tool[Any]) -> dict[str, Any]:
-    return {"takes": tool.expected_form, "schema": tool.input_schema}
 
 
 async def _run_examples(

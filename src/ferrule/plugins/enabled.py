@@ -43,7 +43,15 @@ def enabled_plugins(workspace: Path) -> tuple[list[AgreedServer], list[str]]:
     except FileNotFoundError:
         pass
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return [], [_what_is_wrong()]
+        from ferrule.plugins.lock import read_lock
+        from ferrule.plugins.manifest import PluginError
+
+        try:
+            read_lock()
+        except PluginError as error:
+            return [], [said_by(error)]
+        why = phrase("it is not as Ferrule writes it")
+        return [], [phrase("{file} is damaged: {why}.", file=lock_file(), why=why)]
     return found, notes
 
 
@@ -67,14 +75,3 @@ def _config(name: str, digests: Mapping[str, str], workspace: Path) -> ServerCon
     from ferrule.plugins.isolated import agreed_config
 
     return agreed_config(name, digests, workspace)
-
-
-def _what_is_wrong() -> str:
-    from ferrule.plugins.lock import read_lock
-    from ferrule.plugins.manifest import PluginError
-
-    try:
-        read_lock()
-    except PluginError as error:
-        return said_by(error)
-    return phrase("{file} is damaged: {why}.", file=lock_file(), why=phrase("it is not as Ferrule writes it"))

@@ -55,12 +55,18 @@ def server_of(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
     if manifest.runtime == "remote":
         return ServerConfig(plugin.name, url=manifest.url)
     secrets = _secrets(plugin)
-    places = _own_places(plugin, secrets)
+    # What its declaration may name, with what stands for it.
+    own = {"__dirname": str(program / "bundle"), "HOME": str(plugin.home), "/": "/", "pathSeparator": "/"}
+    given = {f"user_config.{name}": value for name, value in {**_settings(plugin), **secrets}.items()}
+    places: dict[str, str | Template] = {**own, **given}
     words = [_filled(word, plugin, places) for word in manifest.command]
     environment = {name: _filled(value, plugin, places) for name, value in manifest.environment.items()} | secrets
     readable = [str(program)]
     if manifest.runtime == "ferrule":
-        own = _own_libraries()
+        # Where Ferrule and what it needs lie, to come after the plugin's own.
+        package = str(Path(ferrule.__file__).resolve().parents[1])
+        libraries = [one for one in sys.path if Path(one).name in ("site-packages", "dist-packages")]
+        own = [*dict.fromkeys([package, *(os.path.realpath(one) for one in libraries if Path(one).is_dir())])]
         readable += own
         code = (
             f"import sys; sys.path += {own!r}; from ferrule.mcp_server.plugin_host import main; "
@@ -91,7 +97,13 @@ def server_of(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
     if manifest.runtime != "node":
         readable.append(sys.base_prefix)
     home = Template((str(plugin.home),))
-    box = _box(plugin, readable, workspace)
+    folders = [*shown_folders(plugin.grants.folders, workspace)]
+    box = ServerBox(
+        readable=(*dict.fromkeys([*(path for path, write in folders if not write), *readable]),),
+        writable=tuple(path for path, write in folders if write),
+        hosts=plugin.grants.hosts,
+        emptied=(str(workspace),),
+    )
     try:
         return ServerConfig(
             plugin.name,
@@ -103,16 +115,6 @@ def server_of(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
         )
     except ValueError as problem:
         raise PluginError(f"{problem}.") from None
-
-
-def _box(plugin: LockedPlugin, readable: Iterable[str], workspace: Path) -> ServerBox:
-    folders = [*shown_folders(plugin.grants.folders, workspace)]
-    return ServerBox(
-        readable=(*dict.fromkeys([*(path for path, write in folders if not write), *readable]),),
-        writable=tuple(path for path, write in folders if write),
-        hosts=plugin.grants.hosts,
-        emptied=(str(workspace),),
-    )
 
 
 def _secrets(plugin: LockedPlugin) -> dict[str, Template]:
@@ -128,13 +130,6 @@ def _settings(plugin: LockedPlugin) -> dict[str, str]:
     found = plugin.manifest.settings.items()
     defaults = {name: one.default for name, one in found if one.default is not None}
     return {**defaults, **plugin.settings}
-
-
-def _own_places(plugin: LockedPlugin, secrets: Mapping[str, Template]) -> dict[str, str | Template]:
-    """What a plugin's declaration may name, with what stands for it."""
-    own = {"__dirname": str(plugin.program_folder / "bundle"), "HOME": str(plugin.home), "/": "/", "pathSeparator": "/"}
-    given = {**_settings(plugin), **secrets}
-    return own | {f"user_config.{name}": value for name, value in given.items()}
 
 
 def _filled(text: str, plugin: LockedPlugin, places: Mapping[str, str | Template]) -> Template:
@@ -155,13 +150,6 @@ def _program(name: str) -> str:
     if found is None:
         raise PluginError(phrase("The program `{name}` is not installed.", name=name))
     return found
-
-
-def _own_libraries() -> list[str]:
-    """Where Ferrule and what it needs lie, to come after the plugin's own."""
-    package = Path(ferrule.__file__).resolve().parents[1]
-    libraries = [one for one in sys.path if Path(one).name in ("site-packages", "dist-packages") and Path(one).is_dir()]
-    return [*dict.fromkeys([str(package), *map(os.path.realpath, libraries)])]
 
 
 def listed_tools(plugin: LockedPlugin, workspace: Path) -> list[Definition]:
@@ -200,18 +188,14 @@ def require_as_declared(plugin: LockedPlugin, offered: Iterable[Definition]) -> 
 
 def remember_definitions(plugin: LockedPlugin, offered: Iterable[Definition]) -> None:
     forget(plugin)  # what its tools were like when they were last used: the user agrees to what they are now
-    write_json(_definitions_file(plugin), {one.name: dict(one.payload) for one in offered})
+    write_json(plugin.folder / DEFINITIONS, {one.name: dict(one.payload) for one in offered})
 
 
 def known_definitions(plugin: LockedPlugin) -> dict[str, Definition]:
     from ferrule.extension.hosting import read_listing
 
-    listed = read_listing(map(as_object, read_json(_definitions_file(plugin)).values()))
+    listed = read_listing(map(as_object, read_json(plugin.folder / DEFINITIONS).values()))
     return {one.name: one for one in listed.definitions}
-
-
-def _definitions_file(plugin: LockedPlugin) -> Path:
-    return plugin.folder / DEFINITIONS
 
 
 def forget(plugin: LockedPlugin) -> None:

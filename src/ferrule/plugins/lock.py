@@ -146,15 +146,12 @@ def read_lock() -> dict[str, LockedPlugin]:
         found = _file_form().validate_json(data)
     except ValidationError as error:
         first = error.errors()[0]
-        raise _damaged(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise PluginError(
+            phrase("{file} is damaged: {why}.", file=file, why=why),
+            suggestion=phrase("Move it away and install your plugins again."),
+        ) from None
     return {one.name: one for one in found.plugins}
-
-
-def _damaged(why: str) -> PluginError:
-    return PluginError(
-        phrase("{file} is damaged: {why}.", file=lock_file(), why=why),
-        suggestion=phrase("Move it away and install your plugins again."),
-    )
 
 
 @contextmanager

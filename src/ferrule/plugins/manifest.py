@@ -343,15 +343,14 @@ def _of_mcpb(archive: zipfile.ZipFile) -> dict[str, Any]:
         "command": [config["command"], *_list(config.get("args"))],
         "environment": as_object(config.get("env")),
         "needs": {"secrets": [name for name, one in wanted.items() if one.get("sensitive") is True]},
-        "settings": {name: _setting(one) for name, one in wanted.items() if one.get("sensitive") is not True},
-    }
-
-
-def _setting(one: dict[str, Any]) -> dict[str, Any]:
-    default: Any = one.get("default")
-    return {
-        "summary": str(one.get("description") or one.get("title") or "")[:2_000],
-        "default": str(default) if isinstance(default, (str, int, float)) else None,
+        "settings": {
+            name: {
+                "summary": str(one.get("description") or one.get("title") or "")[:2_000],
+                "default": str(one["default"]) if isinstance(one.get("default"), (str, int, float)) else None,
+            }
+            for name, one in wanted.items()
+            if one.get("sensitive") is not True
+        },
     }
 
 

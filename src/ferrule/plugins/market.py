@@ -117,8 +117,7 @@ def add_market(
             phrase("`{name}` cannot name a market: use up to 30 small letters, digits and `-`.", name=name),
             kind=ErrorKind.VALIDATION,
         )
-    folder = market_folder() / name
-    if folder.exists():
+    if (market_folder() / name).exists():
         raise MarketError(
             phrase("There is a market `{name}` already.", name=name),
             suggestion=phrase("Choose another name, or first: ferrule market remove {name}", name=name),
@@ -132,9 +131,8 @@ def add_market(
     if registry:
         market = Market(name, url, "", added)
         registry_page(url, limit=1)
-        with _new_folder(folder) as made:
-            _write_source(made, market)
-        return market
+        with _new_folder(market):
+            return market
     wanted = checked_key(key) if key else ""
     data = fetch(url + INDEX_FILE, MOST_INDEX_BYTES)
     found = signer_of(data, url)
@@ -147,8 +145,7 @@ def add_market(
             suggestion=phrase("Ask the people who run it for its key, and give it with --key."),
         )
     market = Market(name, url, pinned, added)
-    with _new_folder(folder) as made:
-        _write_source(made, market)
+    with _new_folder(market) as made:
         _keep(made, data, index)
     return market
 
@@ -209,10 +206,6 @@ def _market(folder: Path) -> Market:
         ) from None
 
 
-def _write_source(folder: Path, market: Market) -> None:
-    write_json(folder / _SOURCE, {"url": market.url, "key": market.key, "added_at": market.added_at})
-
-
 def _accepted(payload: bytes, url: str) -> MarketIndex:
     """An index that was fetched just now: in shape, still valid, and with files that may be fetched."""
     index = parse_index(payload, url)
@@ -249,17 +242,18 @@ def now() -> datetime:
 
 
 @contextmanager
-def _new_folder(folder: Path) -> Generator[Path]:
-    """A folder that is there with all that is in it, or not at all."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    made = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}")
+def _new_folder(market: Market) -> Generator[Path]:
+    """The folder of a new market, which is there with all that is in it, or not at all."""
+    market.folder.parent.mkdir(parents=True, exist_ok=True)
+    made = market.folder.with_name(f".{market.name}.{secrets.token_hex(6)}")
     made.mkdir(mode=0o700)
     try:
+        write_json(made / _SOURCE, {"url": market.url, "key": market.key, "added_at": market.added_at})
         yield made
-        made.rename(folder)
+        made.rename(market.folder)
     except OSError:
-        if folder.exists():
-            raise MarketError(phrase("There is a market `{name}` already.", name=folder.name)) from None
+        if market.folder.exists():
+            raise MarketError(phrase("There is a market `{name}` already.", name=market.name)) from None
         raise
     finally:
         shutil.rmtree(made, ignore_errors=True)

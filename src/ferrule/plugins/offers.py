@@ -87,8 +87,10 @@ def find_offers(words: str = "", *, note: Callable[[str], object] = logger.warni
         by_name: dict[str, list[PluginOffer]] = {}
         for offer in _offers(market, max(wanted, key=len, default=""), note):
             by_name.setdefault(offer.name, []).append(offer)
-        newest = (_newest(offers) for offers in by_name.values())
-        found += [one for one in newest if one.withdrawn is None and all(word in _text_of(one) for word in wanted)]
+        for one in map(_newest, by_name.values()):
+            text = " ".join((one.name, one.summary, one.publisher, *one.kinds)).casefold()
+            if one.withdrawn is None and all(word in text for word in wanted):
+                found.append(one)
     return sorted(found, key=lambda one: (one.name, one.market))
 
 
@@ -199,10 +201,6 @@ def _offer(market: Market, entry: IndexEntry) -> PluginOffer:
     )
 
 
-def _text_of(offer: PluginOffer) -> str:
-    return " ".join((offer.name, offer.summary, offer.publisher, *offer.kinds)).casefold()
-
-
 def _newest(offers: list[PluginOffer]) -> PluginOffer:
     """The highest version that may be used; where all are withdrawn, the highest of those."""
     return max(offers, key=lambda one: (one.withdrawn is None, *_age(one)))
@@ -259,7 +257,9 @@ def _registry_offer(market: Market, entry: Any) -> PluginOffer | None:
         withdrawn = (
             Withdrawal(reason="The registry lists it as deleted.") if status.get("status") == "deleted" else None
         )
-        published = status.get("publishedAt")
+        moment = datetime.fromisoformat(status["publishedAt"]) if status.get("publishedAt") else None
+        if moment is not None and moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
         return PluginOffer(
             name=name,
             version=version,
@@ -276,18 +276,13 @@ def _registry_offer(market: Market, entry: Any) -> PluginOffer | None:
             publisher=name.partition("/")[0],
             ferrule="",
             proof=market.proof,
-            published_at=_aware(published) if published else None,
+            published_at=moment,
             reviewed=None,
             withdrawn=withdrawn,
             from_registry=True,
         )
     except (KeyError, TypeError, ValueError, AttributeError, ValidationError):
         return None
-
-
-def _aware(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _remember(market: Market, entries: list[Any]) -> None:

@@ -100,7 +100,11 @@ class ToolMaker:
             except DefinitionError as error:
                 found.broken.append(BrokenModule(self._source, str(error)))
         for value in self._candidates(namespace):
-            one = self._made_of(value) if is_tool_class(value) else value
+            one = value
+            if is_tool_class(value):
+                if value not in self._made:
+                    self._made[value] = self._make(value)
+                one = self._made[value]
             if isinstance(one, BrokenModule):
                 found.broken.append(one)
             elif not isinstance(one, Tool):
@@ -123,11 +127,6 @@ class ToolMaker:
             own_class = is_tool_class(value) and value.__module__ == self.module.__name__
             if isinstance(value, Tool) or (own_class and value not in used and not _is_base(value)):
                 yield value
-
-    def _made_of(self, cls: type[Tool[Any]]) -> Tool[Any] | BrokenModule:
-        if cls not in self._made:
-            self._made[cls] = self._make(cls)
-        return self._made[cls]
 
     def _make(self, cls: type[Tool[Any]]) -> Tool[Any] | BrokenModule:
         source = f"{self._source}: {cls.__name__}"
@@ -153,11 +152,6 @@ class ToolMaker:
         return next((node.lineno for node in classes), None)
 
 
-def tools_in(module: ModuleType, source: str) -> Offered:
-    """What a module offers."""
-    return ToolMaker(module, source).offered()
-
-
 def is_tool_class(value: Any) -> bool:
     """Whether it is a subclass of `Tool`, and not an instance."""
     return isinstance(value, type) and issubclass(value, Tool)
@@ -169,13 +163,13 @@ def _is_base(cls: type[Tool[Any]]) -> bool:
         return True
     if not any("run" in vars(owner) for owner in cls.__mro__ if owner is not Tool):
         return True
-    return "name" not in vars(cls) and any(_is_in_use(derived) for derived in cls.__subclasses__())
-
-
-def _is_in_use(cls: type) -> bool:
-    """Whether a class belongs to a module as it is loaded now."""
-    module = sys.modules.get(cls.__module__)
-    return module is not None and any(value is cls for value in list(vars(module).values()))
+    if "name" in vars(cls):
+        return False
+    for derived in cls.__subclasses__():  # one of a module as it is loaded now
+        module = sys.modules.get(derived.__module__)
+        if module is not None and any(value is derived for value in list(vars(module).values())):
+            return True
+    return False
 
 
 def _needed_arguments(cls: type[Tool[Any]]) -> list[str]:

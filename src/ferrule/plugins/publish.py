@@ -103,7 +103,14 @@ def publish(
                 kind=ErrorKind.VALIDATION,
             ) from None
         key = make_key(key_file) if key_is_new else load_key(key_file)
-        index = _index(entries, before, days)
+        now = datetime.now(UTC).replace(microsecond=0)
+        metadata = IndexMetadata(
+            serial=before.metadata.serial + 1 if before else 1,
+            count=len(entries),
+            generated_at=now,
+            expires_at=now + timedelta(days=days),
+        )
+        index = MarketIndex(servers=[entries[key] for key in sorted(entries)], metadata=metadata)
         for plugin in plugins.values():
             for name, data in plugin.files.items():
                 write_atomically(out / FILES / name, data)
@@ -239,14 +246,3 @@ def _mark(
         entries[key].plugin.withdrawn = Withdrawal(reason=reason, at=now)
     for key in reviewed:
         entries[key].plugin.reviewed = now
-
-
-def _index(entries: Mapping[_NameAndVersion, IndexEntry], before: MarketIndex | None, days: int) -> MarketIndex:
-    now = datetime.now(UTC).replace(microsecond=0)
-    metadata = IndexMetadata(
-        serial=before.metadata.serial + 1 if before else 1,
-        count=len(entries),
-        generated_at=now,
-        expires_at=now + timedelta(days=days),
-    )
-    return MarketIndex(servers=[entries[key] for key in sorted(entries)], metadata=metadata)

@@ -127,13 +127,11 @@ def parse_index(payload: bytes, source: str) -> MarketIndex:
     try:
         index = MarketIndex.model_validate_json(payload)
     except ValidationError as error:
-        if error.errors()[0]["type"] == "json_invalid":
-            raise MarketError(
-                phrase("The index of {source} is not JSON: {why}.", source=source, why=first_problem(error)),
-                suggestion=phrase("Ask the people who run the market to publish it again."),
-            ) from None
+        why = first_problem(error)
         raise MarketError(
-            phrase("The index of {source} has a wrong shape at {where}.", source=source, where=first_problem(error)),
+            phrase("The index of {source} is not JSON: {why}.", source=source, why=why)
+            if error.errors()[0]["type"] == "json_invalid"
+            else phrase("The index of {source} has a wrong shape at {where}.", source=source, where=why),
             suggestion=phrase("Ask the people who run the market to publish it again."),
         ) from None
     seen: set[tuple[str, str]] = set()

@@ -277,9 +277,7 @@ def _translated(text: str) -> str:
     name, inner = found[1], found[2].strip()
     if inner in ("*", "**") and name != BASH and name not in ("Read", "Edit", "Write"):
         return name
-    if name in _PATH_TOOLS:
-        return f"{_PATH_TOOLS[name]}({inner})"
-    return f"{name}({inner})"
+    return f"{_PATH_TOOLS.get(name, name)}({inner})"
 
 
 # A settings file that is changed in one place while all else in it stays: comments, order and spelling.
@@ -363,9 +361,7 @@ class RuleFile(SettingsDocument):
         if listed is None:
             section: Any = document.setdefault(_SECTION, tomlkit.table())
             listed = section[verdict.value] = tomlkit.array()
-            listed.append(entry)
-        else:
-            listed.append(entry)
+        listed.append(entry)
         self.write(document)
         return True
 

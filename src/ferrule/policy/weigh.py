@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from ferrule.policy.rules import Rule, RuleSet
 
 
-# Decides about what a tried call would change: by the rules about paths and hosts, then by the mode, else the user.
-
-
 _MOST_KEPT = 64 << 20
 """What the history keeps of a file at most; see `Caps`."""
 _ACCEPTED = phrase("mode accept-edits keeps changes in the workspace that git can restore")

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from ferrule import ErrorKind, ToolError
+from ferrule import ToolError
 from ferrule.extension import nearest, phrase
+from ferrule.toolbox.failures import not_found
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -160,10 +161,9 @@ def named(accounts: Mapping[str, T], name: str, what: str) -> T:
     if (found := accounts.get(name)) is not None:
         return found
     close = nearest(name, list(accounts), most=1)
-    raise ToolError(
+    raise not_found(
         phrase("There is no {what} `{name}`.", what=what, name=name),
-        kind=ErrorKind.NOT_FOUND,
-        suggestion=phrase("Did you mean `{name}`?", name=close[0])
+        phrase("Did you mean `{name}`?", name=close[0])
         if close
         else phrase("Known names: {names}.", names=", ".join(f"`{one}`" for one in accounts) or "none"),
     )

@@ -16,7 +16,6 @@ from ferrule import (
     NOTHING,
     CallInfo,
     Description,
-    ErrorKind,
     InvalidParamsError,
     Session,
     ToolContext,
@@ -27,16 +26,16 @@ from ferrule import (
 )
 from ferrule.extension import MOST_EDITABLE, SECONDS_TO_CHANGE, SchemaParams, files_of, nearest, phrase, touching
 from ferrule.toolbox.accounts import AccountCheck, named
+from ferrule.toolbox.failures import invalid, not_found
 from ferrule.toolbox.http_answer import (
     HttpAnswer,
     answer_of,
-    answers,
     display_answer,
     each_touch,
     render_answer,
     require_savable,
 )
-from ferrule.toolbox.http_client import require_credential, with_credential
+from ferrule.toolbox.http_client import WebRequest, require_credential, with_credential
 from ferrule.toolbox.openapi import ApiOperation, OpenApi, read_document
 from ferrule.toolbox.openapi_request import files_in, request_of, signature_of
 from ferrule.toolbox.web_address import parse_address
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 
     from ferrule import Problem, Tool
     from ferrule.toolbox.accounts import Accounts, Api
-    from ferrule.toolbox.http_client import HttpClient, WebRequest
+    from ferrule.toolbox.http_client import HttpClient
 
 MOST_TOOLS = 30
 """Operations of one API that have a tool each."""
@@ -68,10 +67,6 @@ class LoadedApi:
     def document(self) -> OpenApi:
         return OpenApi(read_document(self.api.spec), self.api.base_url)
 
-    def load(self) -> None:
-        """Read the document now."""
-        _ = self.operations
-
     @cached_property
     def operations(self) -> dict[str, ApiOperation]:
         """The chosen ones by id; a `ToolError` for one that the document does not have."""
@@ -84,29 +79,25 @@ class LoadedApi:
             one = every.get(wanted) or by_path.get(wanted)
             if one is None:
                 close = nearest(wanted, [*every, *by_path], most=1)
-                raise ToolError(
+                raise not_found(
                     phrase("The API `{api}` has no operation `{name}`.", api=self.name, name=wanted),
-                    kind=ErrorKind.NOT_FOUND,
-                    suggestion=phrase("Did you mean `{name}`?", name=close[0]) if close else None,
+                    phrase("Did you mean `{name}`?", name=close[0]) if close else None,
                 )
             chosen[one.id] = one
         return chosen
 
     def find(self, name: str) -> ApiOperation:
         """The operation of this id, or `GET /path`."""
-        if (found := self.operations.get(name)) is not None:
-            return found
         for one in self.operations.values():
-            if f"{one.method} {one.path}" == name:
+            if name in (one.id, f"{one.method} {one.path}"):
                 return one
-        close = nearest(name, list(self.operations), most=3)
-        raise ToolError(
+        close = ", ".join(f"`{one}`" for one in nearest(name, list(self.operations), most=3))
+        raise not_found(
             phrase("The API `{api}` has no operation `{name}`.", api=self.name, name=name),
-            kind=ErrorKind.NOT_FOUND,
-            suggestion=phrase("Did you mean {names}? FindOperation looks for others.",
-                              names=", ".join(f"`{one}`" for one in close))
-            if close else phrase("Look for it with FindOperation."),
-        )  # fmt: skip
+            phrase("Did you mean {names}? FindOperation looks for others.", names=close)
+            if close
+            else phrase("Look for it with FindOperation."),
+        )
 
     def request(self, operation: ApiOperation, arguments: Mapping[str, Any], session: Session) -> WebRequest:
         files = files_of(session)
@@ -114,7 +105,7 @@ class LoadedApi:
         def read_file(given: str) -> bytes:
             place = files.paths.find(given)
             if (found := files.paths.stat(place)) is not None and found.st_size > MOST_EDITABLE:
-                raise ToolError(phrase("`{file}` is too large to be sent.", file=given), kind=ErrorKind.VALIDATION)
+                raise invalid(phrase("`{file}` is too large to be sent.", file=given))
             return files.paths.read(place)
 
         request = request_of(operation, arguments, read_file)
@@ -126,32 +117,30 @@ class LoadedApi:
         self, tool: str, operation: ApiOperation, arguments: Mapping[str, Any], save_to: str | None, session: Session
     ) -> CallInfo:
         """What a call would do. Files are read when it runs."""
+        refusal = None
         try:
             request = request_of(operation, arguments, lambda _given: b"")
-            refusal = None
-            if self.api.credential:
-                try:
-                    require_credential(self.accounts, self.api.credential, request.address, self.client)
-                except ToolError as error:
-                    refusal = error
         except ToolError as error:
             return CallInfo(
                 (Touch("host:", not operation.only_reads),), f"{self.name} {operation.method} ?", refusal=error
             )
+        if self.api.credential:
+            try:
+                require_credential(self.accounts, self.api.credential, request.address, self.client)
+            except ToolError as error:
+                refusal = error
         touches = [Touch(f"host:{request.address.host}", not operation.only_reads)]
         signature = signature_of(self.name, operation, request)
         always = f"{tool}({self.name} {operation.method} {operation.path})"
         if operation.only_reads:
             always = f"WebFetch(domain:{request.address.host})"
-        for given in files_in(operation, arguments):
-            reading = touching(given, session)
-            touches += list(each_touch(reading))
-            refusal = refusal or reading.refusal
+        files = [touching(given, session) for given in files_in(operation, arguments)]
         if save_to is not None:
-            saving = touching(save_to, session, write=True)
-            touches += list(each_touch(saving))
-            refusal = refusal or saving.refusal
-            always = f"{always} into {each_touch(saving)[0].resource.rpartition('/')[0]}"
+            files.append(touching(save_to, session, write=True))
+            always = f"{always} into {each_touch(files[-1])[0].resource.rpartition('/')[0]}"
+        for one in files:
+            touches += each_touch(one)
+            refusal = refusal or one.refusal
         return CallInfo(tuple(touches), signature, always, f"{operation.method} {request.address}", refusal)
 
     async def call(
@@ -394,8 +383,7 @@ async def check_apis(accounts: Accounts, client: HttpClient) -> list[AccountChec
         what = f"API `{name}`"
         try:
             loaded = LoadedApi(name, api, accounts, client)
-            await asyncio.to_thread(loaded.load)
-            operations = list(loaded.operations.values())
+            operations = list((await asyncio.to_thread(getattr, loaded, "operations")).values())
             if not operations:
                 raise ToolError(phrase("Its document has no operations."))
             if not (base := operations[0].details.base_url):
@@ -403,7 +391,7 @@ async def check_apis(accounts: Accounts, client: HttpClient) -> list[AccountChec
             address = parse_address(f"{base}/")
             if api.credential:
                 require_credential(accounts, api.credential, address, client)
-            status = await answers(client, address)
+            status = (await client.send(WebRequest("HEAD", address))).status
         except ToolError as error:
             found.append(AccountCheck(what, False, error.message))
         else:

@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 from ferrule import ErrorKind, ToolError
 from ferrule.extension import FetchError, fetch, is_local, nearest, phrase
 from ferrule.toolbox.accounts import Secrets
+from ferrule.toolbox.failures import forbidden, not_found
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -109,10 +110,8 @@ class CalDav:
         for home in homes[:10] or [self._url]:
             listed += self._among(await self._about(self._same(home), 1))
         if not listed:
-            raise ToolError(
-                phrase("There is no calendar at the address of the account `{name}`.", name=self.name),
-                kind=ErrorKind.NOT_FOUND,
-                suggestion=_ASK_USER,
+            raise not_found(
+                phrase("There is no calendar at the address of the account `{name}`.", name=self.name), _ASK_USER
             )
         return listed
 
@@ -131,10 +130,9 @@ class CalDav:
             if wanted
             else phrase("The account `{name}` has several calendars.", name=self.name)
         )
-        raise ToolError(
+        raise not_found(
             message,
-            kind=ErrorKind.NOT_FOUND,
-            suggestion=phrase("Did you mean `{name}`?", name=close[0])
+            phrase("Did you mean `{name}`?", name=close[0])
             if close
             else phrase("Known names: {names}.", names=", ".join(f"`{one}`" for one in names[:50])),
         )
@@ -178,11 +176,7 @@ class CalDav:
         """An event as it is now."""
         status, headers, body, _ = await self._sent("GET", self._address(calendar, name), most=_MOST_LISTED)
         if status == 404:
-            raise ToolError(
-                phrase("The event is no longer in the calendar."),
-                kind=ErrorKind.NOT_FOUND,
-                suggestion=phrase("Search again with FindEvents."),
-            )
+            raise not_found(phrase("The event is no longer in the calendar."), phrase("Search again with FindEvents."))
         if status != 200:
             raise self._refused(status, calendar.url)
         etag = headers.get("etag", "")
@@ -250,15 +244,14 @@ class CalDav:
         """The address, if it is on the account's own server."""
         url = urljoin(self._url, url)
         if _origin(url) != self._origin:
-            raise ToolError(
+            raise forbidden(
                 phrase(
                     "The server of `{name}` leads to `{host}`, which is another server, so the password is not sent "
                     "there.",
                     name=self.name,
                     host=urlsplit(url).hostname or "",
                 ),
-                kind=ErrorKind.PERMISSION,
-                suggestion=phrase("If that is right, ask the user to set it as the `url` of the account."),
+                phrase("If that is right, ask the user to set it as the `url` of the account."),
             )
         return url
 
@@ -294,12 +287,11 @@ class CalDav:
 
     def _refused(self, status: int, url: str) -> ToolError:
         if status in (401, 403):
-            return ToolError(
+            return forbidden(
                 phrase("The server refused the user or the password of the account `{name}`.", name=self.name)
                 if status == 401
                 else phrase("The account `{name}` may not do that in this calendar.", name=self.name),
-                kind=ErrorKind.PERMISSION,
-                suggestion=_ASK_USER,
+                _ASK_USER,
             )
         if status in (409, 412):
             return ToolError(

@@ -165,8 +165,7 @@ class _Edit:
         if master.lines("EXRULE"):
             raise _has_exrule()
         base, _ = series.base(place)
-        second = Block("VCALENDAR")
-        second.items = [one for one in self.calendar.items if isinstance(one, str)]
+        second = Block("VCALENDAR", [one for one in self.calendar.items if isinstance(one, str)])
         second.items += [one.copy() for one in self.calendar.blocks("VTIMEZONE")]
         follower = base.copy()
         follower.drop("RECURRENCE-ID", "RRULE", "RDATE", "EXDATE")
@@ -271,9 +270,7 @@ class _Edit:
         master, gone = target.master, target.overrides
         if rule:
             master.put("RRULE", f"RRULE:{_checked_rule(rule, target.span(master)[0])}")
-            alone = Block("VCALENDAR")
-            alone.items = [one for one in target.calendar.items if one not in gone]
-            now = Series(alone)
+            now = Series(Block("VCALENDAR", [one for one in target.calendar.items if one not in gone]))
             places = {one.place for one in now.occurrences([now.place_of(one) for one in gone])[0]}
             gone = [one for one in gone if now.place_of(one) not in places]
         else:
@@ -372,10 +369,8 @@ class _Edit:
                 event.put("ORGANIZER", f"ORGANIZER:mailto:{_address(self.order['organizer'])}")
         if (alarms := wanted.get("alarms")) is not None:
             event.items = [one for one in event.items if not (isinstance(one, Block) and one.name == "VALARM")]
-            for minutes in alarms:
-                alarm = Block("VALARM")
-                alarm.items = ["ACTION:DISPLAY", "DESCRIPTION:Reminder", f"TRIGGER:-PT{minutes}M"]
-                event.items.append(alarm)
+            said = ["ACTION:DISPLAY", "DESCRIPTION:Reminder"]
+            event.items += [Block("VALARM", [*said, f"TRIGGER:-PT{minutes}M"]) for minutes in alarms]
 
     def _stamp(self, event: Block) -> None:
         now = self.order["now"]

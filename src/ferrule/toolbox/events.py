@@ -13,12 +13,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from ferrule import ErrorKind, ToolError
+from ferrule import ToolError
 from ferrule.extension import cut, phrase, without_hidden
 from ferrule.toolbox.caldav import events_in
+from ferrule.toolbox.failures import invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator, Iterable, Mapping
 
 MOST_OCCURRENCES = 5_000
 SECONDS_FOR_ONE = 1.0
@@ -237,9 +238,9 @@ def _occurrence(which: date, like: date | None) -> str:
 class Block:
     """BEGIN to END, with its lines as they stand, folded or not, and the blocks in it."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, items: Iterable[str | Block] = ()) -> None:
         self.name = name
-        self.items: list[str | Block] = []
+        self.items: list[str | Block] = [*items]
 
     def lines(self, name: str) -> list[str]:
         """The lines of a property, each unfolded."""
@@ -265,9 +266,7 @@ class Block:
         return [one for one in self.items if isinstance(one, Block) and one.name == name]
 
     def copy(self) -> Block:
-        made = Block(self.name)
-        made.items = [one.copy() if isinstance(one, Block) else one for one in self.items]
-        return made
+        return Block(self.name, (one.copy() if isinstance(one, Block) else one for one in self.items))
 
     def text(self) -> str:
         inner = "".join(one.text() if isinstance(one, Block) else f"{one}\r\n" for one in self.items)
@@ -410,7 +409,3 @@ def zone_of(name: str) -> Any:
             phrase("There is no time zone `{name}`.", name=name[:100]),
             phrase("Use a name such as `Europe/Berlin`, `UTC`, or `floating`."),
         ) from None
-
-
-def invalid(message: str, suggestion: str) -> ToolError:
-    return ToolError(message, kind=ErrorKind.VALIDATION, suggestion=suggestion)

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, TypedDict
 
 from ferrule import Touch
 from ferrule.extension import amount, change_file, phrase, plan_change
-from ferrule.toolbox.http_client import WebRequest
 
 if TYPE_CHECKING:
     from ferrule import CallInfo, ToolContext
-    from ferrule.toolbox.http_client import HttpClient, Reply
-    from ferrule.toolbox.web_address import WebAddress
+    from ferrule.toolbox.http_client import Reply
 
 MOST_SHOWN = 50_000
 """Characters of a body that are shown."""
@@ -125,8 +123,3 @@ def status_words(status: int) -> str:
 def each_touch(info: CallInfo) -> tuple[Touch, ...]:
     touches = info.touches
     return () if touches is None else (touches,) if isinstance(touches, Touch) else tuple(touches)
-
-
-async def answers(client: HttpClient, address: WebAddress) -> int:
-    """The status that a server answers a harmless request with; a `ToolError` where it does not answer."""
-    return (await client.send(WebRequest("HEAD", address))).status

@@ -20,6 +20,7 @@ from urllib.parse import quote, quote_plus
 from ferrule import ErrorKind, ToolError
 from ferrule.extension import PACKED, FetchError, phrase, read_body
 from ferrule.toolbox.accounts import Secrets, named
+from ferrule.toolbox.failures import forbidden, invalid, not_found
 from ferrule.toolbox.web_address import OpenedHosts, WebAddress, parse_host
 
 if TYPE_CHECKING:
@@ -233,20 +234,15 @@ class _CheckedBackend:
             except OSError:
                 addresses = []
             if not addresses:
-                raise ToolError(
-                    phrase("No host is named `{host}`.", host=host),
-                    kind=ErrorKind.NOT_FOUND,
-                    suggestion=phrase("Check how it is written."),
+                raise not_found(
+                    phrase("No host is named `{host}`.", host=host), phrase("Check how it is written.")
                 ) from None
         shown = f"[{host}]" if ":" in host else host
         usable = [one for one in addresses if "%" not in one and self._opened.allow(shown, ip_address(one))]
         if not usable:
-            raise ToolError(
+            raise forbidden(
                 phrase("`{host}` is not on the public internet ({address}).", host=host, address=addresses[0]),
-                kind=ErrorKind.PERMISSION,
-                suggestion=phrase(
-                    "If you need it, ask the user to add `{host}` to `web.private` in their settings.", host=host
-                ),
+                phrase("If you need it, ask the user to add `{host}` to `web.private` in their settings.", host=host),
             )
         failed: Exception = OSError()
         for one in usable[:_MOST_TRIED]:
@@ -276,16 +272,13 @@ def require_credential(accounts: Accounts, name: str, address: WebAddress, clien
         (host, port or default) for host, port in map(parse_host, credential.hosts)
     ]:
         place = address.origin.partition("://")[2]
-        raise ToolError(
+        raise forbidden(
             phrase("The credential `{name}` is not for `{host}`.", name=name, host=place),
-            kind=ErrorKind.PERMISSION,
-            suggestion=phrase("It is for: {hosts}.", hosts=", ".join(credential.hosts)),
+            phrase("It is for: {hosts}.", hosts=", ".join(credential.hosts)),
         )
     if address.scheme == "http" and not client.opened.names(address.host):
-        raise ToolError(
-            phrase("The credential `{name}` is not sent without encryption.", name=name),
-            kind=ErrorKind.PERMISSION,
-            suggestion=phrase("Use https://."),
+        raise forbidden(
+            phrase("The credential `{name}` is not sent without encryption.", name=name), phrase("Use https://.")
         )
     return credential
 
@@ -358,19 +351,15 @@ def checked_headers(given: Mapping[str, str], credential: Credential | None = No
         if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", name) or any(
             one != "\t" and not one.isprintable() for one in value
         ):
-            raise ToolError(
-                phrase("`{name}` is not a header with a value on one line.", name=name[:100]), kind=ErrorKind.VALIDATION
-            )
+            raise invalid(phrase("`{name}` is not a header with a value on one line.", name=name[:100]))
         if low in _NOT_GIVEN or low.startswith("proxy-"):
-            raise ToolError(
+            raise invalid(
                 phrase("The header `{name}` cannot be set.", name=name),
-                kind=ErrorKind.VALIDATION,
-                suggestion=phrase("Leave it out; the method and the URL say what is asked for."),
+                phrase("Leave it out; the method and the URL say what is asked for."),
             )
         if is_secret_name(name) or (credential is not None and low == (credential.header or "authorization").lower()):
-            raise ToolError(
+            raise invalid(
                 phrase("The header `{name}` is for credentials, which only the user sets.", name=name),
-                kind=ErrorKind.VALIDATION,
-                suggestion=phrase("Name one in `credential`, or ask the user to add it to their settings."),
+                phrase("Name one in `credential`, or ask the user to add it to their settings."),
             )
     return list(given.items())

@@ -8,9 +8,10 @@ from email.header import decode_header
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from ferrule import ErrorKind, ToolError
+from ferrule import ToolError
 from ferrule.extension import controls_in, flattened, phrase, without_hidden
 from ferrule.toolbox.child import ChildAnswer
+from ferrule.toolbox.failures import invalid, not_found
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,10 +98,8 @@ def _chosen(parts: list[Mail], wanted: str) -> Mail:
         return parts[0]
     known = ", ".join(f"`{at}` {_name(one)}".rstrip() for at, one in listed[:50]) or "none"
     what = phrase("Several parts are called `{name}`.", name=wanted) if fitting else None
-    raise ToolError(
-        what or phrase("The message has no part `{name}`.", name=wanted),
-        kind=ErrorKind.NOT_FOUND,
-        suggestion=phrase("Its parts are: {known}.", known=known),
+    raise not_found(
+        what or phrase("The message has no part `{name}`.", name=wanted), phrase("Its parts are: {known}.", known=known)
     )
 
 
@@ -149,10 +148,9 @@ def _body(parts: list[Mail]) -> tuple[str, list[str]]:
 
 def _text_of(part: Mail) -> tuple[str, list[str]]:
     if part.get_content_maintype() not in ("text", "message"):
-        raise ToolError(
+        raise invalid(
             phrase("Part `{name}` is not text but {type}.", name=_name(part), type=part.get_content_type()),
-            kind=ErrorKind.VALIDATION,
-            suggestion=phrase("Save it with SaveAttachment."),
+            phrase("Save it with SaveAttachment."),
         )
     raw, notes = _bytes_of(part), list[str]()
     if len(raw) > _MOST_TEXT:
@@ -232,10 +230,9 @@ class _HtmlWords(HTMLParser):
 def require_plain(what: str, text: str) -> str:
     """The text, unless a line break or another control character is in it."""
     if found := controls_in(text) or re.findall(r"[\n\t]", text):
-        raise ToolError(
+        raise invalid(
             phrase("`{what}` contains the control character U+{code}.", what=what, code=f"{ord(found[0]):04X}"),
-            kind=ErrorKind.VALIDATION,
-            suggestion=phrase("Leave it out: this field is one line of plain text."),
+            phrase("Leave it out: this field is one line of plain text."),
         )
     return text
 

@@ -7,7 +7,6 @@ import json
 import posixpath
 import re
 import stat
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
 from pydantic import Field
@@ -39,12 +38,13 @@ from ferrule.extension import (
     splice,
 )
 from ferrule.toolbox.accounts import AccountCheck
+from ferrule.toolbox.failures import forbidden, invalid, not_found
 from ferrule.toolbox.front_matter import property_edits
 from ferrule.toolbox.markdown_note import Note, Operation, alike, section_edits
 from ferrule.toolbox.vault import Vault, aliases_of, find_note, find_vaults, is_note, relinked, title_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
     from ferrule import Tool
@@ -63,12 +63,11 @@ def tools(accounts: Accounts) -> list[Tool[Any]]:
 
 async def check(accounts: Accounts) -> list[AccountCheck]:
     """Whether each folder of notes is there."""
-    return [
-        AccountCheck(
-            f"vault `{folder}`", folder.is_dir(), phrase("found") if folder.is_dir() else phrase("no such folder")
-        )
-        for folder in accounts.vaults
-    ]
+    found: list[AccountCheck] = []
+    for folder in accounts.vaults:
+        there = folder.is_dir()
+        found.append(AccountCheck(f"vault `{folder}`", there, phrase("found") if there else phrase("no such folder")))
+    return found
 
 
 class _Desk:
@@ -88,7 +87,7 @@ class _Desk:
         """Where a note of this name would be made: a path from the vault, or one that leads into a vault."""
         paths, name = self.files.paths, given if is_note(given) else f"{given}.md"
         if bad := _UNLINKABLE.search(name):
-            raise _invalid(
+            raise invalid(
                 phrase("`{name}` contains `{bad}`, which links cannot name.", name=given.strip("/"), bad=bad[0]),
                 phrase("Choose a name without any of these: [ ] # ^ | \\ :"),
             )
@@ -102,16 +101,12 @@ class _Desk:
                 return one, place
         if len(vaults) > 1:
             listed = ", ".join(f"`{one.folder}`" for one in vaults)
-            raise _invalid(phrase("There are several vaults: {listed}.", listed=listed),
+            raise invalid(phrase("There are several vaults: {listed}.", listed=listed),
                            phrase("Begin the path of the note with one of them."))  # fmt: skip
         place = paths.locate(str(vaults[0].folder.path / name.lstrip("/")))
         if vaults[0].inner(place.path) is None:
-            raise _invalid(phrase("`{given}` is outside the vault.", given=given), phrase("Give a path inside it."))
+            raise invalid(phrase("`{given}` is outside the vault.", given=given), phrase("Give a path inside it."))
         return vaults[0], place
-
-
-def _invalid(message: str, suggestion: str) -> ToolError:
-    return ToolError(message, kind=ErrorKind.VALIDATION, suggestion=suggestion)
 
 
 def _goes_on(context: ToolContext, message: str) -> Callable[[int, int], None]:
@@ -123,15 +118,25 @@ def _goes_on(context: ToolContext, message: str) -> Callable[[int, int], None]:
     return go_on
 
 
-def _searches(desk: Callable[[Session], _Desk]) -> Callable[[Any, Session], CallInfo]:
-    def describe(_params: Any, session: Session) -> CallInfo:
+def _in_thread(planned: Callable[[Any, Session], str]) -> Callable[[Any, Session], Awaitable[str]]:
+    async def preview(params: Any, session: Session) -> str:
+        import asyncio  # listing tools does without
+
+        return await asyncio.to_thread(planned, params, session)
+
+    return preview
+
+
+def _or_refusal(describe: Callable[[Any, Session], CallInfo]) -> Callable[[Any, Session], CallInfo]:
+    """A call that would fail in any case is refused before anybody is asked about it."""
+
+    def described(params: Any, session: Session) -> CallInfo:
         try:
-            folders = desk(session).folders
+            return describe(params, session)
         except ToolError as error:
             return CallInfo(touches=(), refusal=error)
-        return CallInfo(touches=tuple(Touch(f"path:{one.path}") for one in folders), signature=str(folders[0].path))
 
-    return describe
+    return described
 
 
 # FindNotes
@@ -162,13 +167,18 @@ def _render_found(found: NotesFound) -> str:
 
 
 def _find_notes(configured: Sequence[Path]) -> Tool[Any]:
+    @_or_refusal
+    def describe(_params: Any, session: Session) -> CallInfo:
+        folders = _Desk(configured, session).folders
+        return CallInfo(touches=tuple(Touch(f"path:{one.path}") for one in folders), signature=str(folders[0].path))
+
     @tool(
         name="FindNotes",
         kind="readonly",
         category="notes",
         tags=("notes", "search"),
         doing="looking for notes",
-        describe=_searches(partial(_Desk, configured)),
+        describe=describe,
         render=_render_found,
         display=lambda found: (
             phrase("found 1 note") if found["count"] == 1 else phrase("found {n} notes", n=found["count"])
@@ -247,10 +257,9 @@ def _folder_in(vault: Vault, desk: _Desk, given: str) -> str:
         return ""
     inner = vault.inner(place.path) if place is not None else None
     if inner is None:
-        raise ToolError(
+        raise not_found(
             phrase("There is no folder `{given}` with notes in the vault.", given=given),
-            kind=ErrorKind.NOT_FOUND,
-            suggestion=phrase("Give a path from the top of the vault, or leave `folder` out."),
+            phrase("Give a path from the top of the vault, or leave `folder` out."),
         )
     return f"{inner}/"
 
@@ -387,11 +396,9 @@ def _render_note(found: NoteRead) -> str:
 
 
 def _read_note(configured: Sequence[Path]) -> Tool[Any]:
+    @_or_refusal
     def describe(params: Any, session: Session) -> CallInfo:
-        try:
-            vault, inner = _Desk(configured, session).note(params.note)
-        except ToolError as error:
-            return CallInfo(touches=(), refusal=error)
+        vault, inner = _Desk(configured, session).note(params.note)
         path = vault.place(inner).path
         whole = (Touch(f"path:{vault.folder.path}"),) if params.backlinks else ()
         return CallInfo(touches=(Touch(f"path:{path}"), *whole), signature=str(path))
@@ -507,11 +514,9 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
         vault, inner = desk.note(note)
         return vault.place(inner)
 
+    @_or_refusal
     def describe(params: Any, session: Session) -> CallInfo:
-        try:
-            path = place_of(_Desk(configured, session), params.note, params.operation).path
-        except ToolError as error:
-            return CallInfo(touches=(), refusal=error)
+        path = place_of(_Desk(configured, session), params.note, params.operation).path
         where = phrase(" in section `{section}`", section=params.section) if params.section else ""
         content = flattened(params.content or "", 80)
         return CallInfo(
@@ -527,11 +532,6 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
         make = _editor(place, params.operation, params.section, params.content, params.properties)
         return plan_change(session, str(place.path), make, must_exist=params.operation != "create").diff.text
 
-    async def preview(params: Any, session: Session) -> str:
-        import asyncio  # listing tools does without
-
-        return await asyncio.to_thread(planned, params, session)
-
     @tool(
         name="EditNote",
         kind="write",
@@ -540,7 +540,7 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
         doing="editing the note `{note}`",
         grace=SECONDS_TO_CHANGE,
         describe=describe,
-        preview=preview,
+        preview=_in_thread(planned),
     )
     def edit_note(
         context: ToolContext,
@@ -633,11 +633,11 @@ def _require_parts(operation: Operation, section: str | None, content: str | Non
     elif operation == "create" and section is not None:
         problem = phrase("`create` takes no `section`.")
     if problem:
-        raise _invalid(problem, phrase("Use one call for each change."))
+        raise invalid(problem, phrase("Use one call for each change."))
 
 
 def _exists(place: Place) -> ToolError:
-    return _invalid(
+    return invalid(
         phrase("There is a note at `{place}` already.", place=place),
         phrase("Choose another name, or read it and change it."),
     )
@@ -665,16 +665,14 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
             target = f"{given.rstrip('/')}/{name}"
         _, place = desk.new(vault, target)
         if place.path == vault.place(old).path:
-            raise _invalid(phrase("`{place}` is there already.", place=place), phrase("Give another name or folder."))
+            raise invalid(phrase("`{place}` is there already.", place=place), phrase("Give another name or folder."))
         if desk.files.paths.exists(place):
             raise _exists(place)
         return vault, old, place
 
+    @_or_refusal
     def describe(params: Any, session: Session) -> CallInfo:
-        try:
-            vault, old, place = ends(_Desk(configured, session), params.note, params.to)
-        except ToolError as error:
-            return CallInfo(touches=(), refusal=error)
+        vault, old, place = ends(_Desk(configured, session), params.note, params.to)
         start = vault.place(old)
         return CallInfo(
             touches=tuple(Touch(f"path:{one}", write=True) for one in (start.path, place.path, vault.folder.path)),
@@ -698,11 +696,6 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
         more = phrase("Links in {count} more notes are updated the same way.", count=f"{left:,}") if left else ""
         return "\n".join(one.rstrip("\n") for one in (head, *shown, more) if one) + "\n"
 
-    async def preview(params: Any, session: Session) -> str:
-        import asyncio  # listing tools does without
-
-        return await asyncio.to_thread(planned, params, session)
-
     @tool(
         name="MoveNote",
         kind="write",
@@ -712,7 +705,7 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
         grace=SECONDS_TO_CHANGE,
         timeout=600,
         describe=describe,
-        preview=preview,
+        preview=_in_thread(planned),
         render=lambda moved: "\n".join(
             [
                 f"Moved `{moved['moved_from']}` to `{moved['path']}`.",
@@ -750,12 +743,11 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
             written = vault.place(change.inner)
             files.paths.require_writable(written, written.name)
             if files.paths.kept.asks_to_write(written.path, vault.folder.path):
-                raise ToolError(
+                raise forbidden(
                     phrase(
                         "`{written}` links to the note, and changing it needs approval of its own.", written=written
                     ),
-                    kind=ErrorKind.PERMISSION,
-                    suggestion=phrase("Change the link there with Edit first."),
+                    phrase("Change the link there with Edit first."),
                 )
             expect = digest(change.before)
             if change.inner != old:

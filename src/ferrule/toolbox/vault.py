@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ferrule import ErrorKind, ToolError
 from ferrule.extension import Edit, PathError, Place, Text, decode, nearest, one_line, phrase, splice
+from ferrule.toolbox.failures import invalid, not_found
 from ferrule.toolbox.markdown_note import MOST_CHARACTERS, Note, alike
 
 if TYPE_CHECKING:
@@ -75,9 +76,6 @@ class Links:
                 return found
         return []
 
-    def with_name(self, name: str) -> list[str]:
-        return self._by_name.get(alike(name), [])
-
     def _exactly(self, path: str) -> str | None:
         for name in (path, f"{path}.md"):
             if name in self.files:
@@ -113,15 +111,15 @@ class Vault:
         """When each file was changed last, in nanoseconds."""
         self.unread: list[str] = []
         """Notes that a search came across and could not read: too long, no text, or not readable."""
-        self._walk("")
+        self._walk()
         self.links = Links(self.dates)
 
     @property
     def notes(self) -> list[str]:
         return sorted(one for one in self.dates if is_note(one))
 
-    def _walk(self, below: str) -> None:
-        waiting = [below]
+    def _walk(self) -> None:
+        waiting = [""]
         while waiting:
             below = waiting.pop()
             try:
@@ -233,10 +231,9 @@ def find_vaults(session: Session, paths: Paths, configured: Sequence[Path]) -> l
         if (folder / MARKER).is_dir():
             found.setdefault(folder, paths.beside(here, folder))
     if not found:
-        raise ToolError(
+        raise not_found(
             phrase("There is no vault here."),
-            kind=ErrorKind.NOT_FOUND,
-            suggestion=phrase("A vault is a folder with `.obsidian` in it, or one that the settings name as a vault."),
+            phrase("A vault is a folder with `.obsidian` in it, or one that the settings name as a vault."),
         )
     # A vault within a vault is read as part of the outer one, once.
     return [place for path, place in found.items() if not any(other in path.parents for other in found)]
@@ -246,7 +243,7 @@ def find_note(vaults: Sequence[Vault], paths: Paths, given: str) -> tuple[Vault,
     """The note of a name, path or alias; `ToolError` where there is none, or several."""
     wanted = given.strip().removeprefix("[[").removesuffix("]]").partition("|")[0].strip()
     if not wanted:
-        raise ToolError(phrase("`note` is empty."), kind=ErrorKind.VALIDATION, suggestion=phrase("Give its name."))
+        raise invalid(phrase("`note` is empty."), phrase("Give its name."))
     by_path = [(vault, one) for vault in vaults if (one := _at_path(vault, paths, wanted)) is not None]
     if len(by_path) == 1:
         return by_path[0]
@@ -269,10 +266,9 @@ def find_note(vaults: Sequence[Vault], paths: Paths, given: str) -> tuple[Vault,
         )
     titles = sorted({title_of(one) for vault in vaults for one in vault.notes})
     close = nearest(title_of(wanted), titles)
-    raise ToolError(
+    raise not_found(
         phrase("There is no note `{given}`.", given=given),
-        kind=ErrorKind.NOT_FOUND,
-        suggestion=phrase("Did you mean {names}?", names=", ".join(f"`{one_line(name)}`" for name in close))
+        phrase("Did you mean {names}?", names=", ".join(f"`{one_line(name)}`" for name in close))
         if close
         else phrase("FindNotes finds notes by their text, tags and properties."),
     )
@@ -345,10 +341,15 @@ def relinked(vault: Vault, old: str, new: str, go_on: GoOn) -> list[RewrittenNot
             if target is None or after.resolve(link.target, moved, markdown=link.form != "wiki") == target:
                 continue
             edits.append(Edit(link.at, link.until, _written(link, target, moved, after)))
-        if edits:
-            written = splice(data, text, edits)
-            _require_same_links(written, moved, meant, after, source)
-            changed.append(RewrittenNote(source, data, written, len(edits)))
+        if not edits:
+            continue
+        written = splice(data, text, edits)
+        # The promise, checked on what is about to be written.
+        links = Note(again.text).links if (again := decode(written)) is not None else []
+        now = [after.resolve(one.target, moved, markdown=one.form != "wiki") for one in links]
+        if len(now) != len(meant) or any(want not in (None, found) for want, found in zip(meant, now, strict=True)):
+            raise _unlinkable(source)
+        changed.append(RewrittenNote(source, data, written, len(edits)))
     return changed
 
 
@@ -384,18 +385,8 @@ def _written(link: Link, target: str, source: str, files: Links) -> str:
     raise _unlinkable(target)
 
 
-def _require_same_links(data: bytes, source: str, meant: list[str | None], files: Links, shown: str) -> None:
-    """The promise, checked on what is about to be written."""
-    text = decode(data)
-    links = Note(text.text).links if text is not None else []
-    now = [files.resolve(one.target, source, markdown=one.form != "wiki") for one in links]
-    if len(now) != len(meant) or any(want not in (None, found) for want, found in zip(meant, now, strict=True)):
-        raise _unlinkable(shown)
-
-
 def _unlinkable(path: str) -> ToolError:
-    return ToolError(
+    return invalid(
         phrase("Links in `{path}` cannot be written so that they mean the same note. Nothing was moved.", path=path),
-        kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Choose a name without special characters, which no other note has."),
+        phrase("Choose a name without special characters, which no other note has."),
     )

@@ -160,7 +160,6 @@ class _Reading:
         self._wrappers: tuple[str, ...] = ()
         self._into = ""  # where the last `cd` went
         self._typed: tuple[str, ...] | None = None
-        self._fed = False
         self._within: list[str] = []
         self._reads_input: list[int] = []
         self._read: list[str] = []

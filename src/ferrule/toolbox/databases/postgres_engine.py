@@ -12,14 +12,16 @@ from ferrule.toolbox.databases.statements import (
     Described,
     Order,
     Rows,
+    SqlEngine,
     failed,
     host_problem,
     no_rows,
     only_read,
     out_of_time,
-    refused,
+    rows_of,
     unreachable,
 )
+from ferrule.toolbox.failures import forbidden
 
 _OWN_VALUES = frozenset({"bool", "int2", "int4", "int8", "oid", "float4", "float8", "bytea"})
 """Types whose values come as Python's; all others come as PostgreSQL writes them, which is exact."""
@@ -49,7 +51,7 @@ _INDEXES = "SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = $1
 _KINDS = {"r": "table", "p": "table", "v": "view", "m": "materialized view", "f": "foreign table"}
 
 
-class PostgresDatabase:
+class PostgresDatabase(SqlEngine):
     """One connection, as a role that has no powers over the server itself."""
 
     def __init__(self, order: Order) -> None:
@@ -75,28 +77,22 @@ class PostgresDatabase:
                 connection.adapters.register_loader(kind.oid, TextLoader)
             if kind.array_oid:
                 connection.adapters.register_loader(kind.array_oid, TextLoader)
-        milliseconds = int(order["seconds"] * 1000)
-        settings = {
-            "statement_timeout": milliseconds,
-            "lock_timeout": LOCK_SECONDS * 1000,
-            "idle_in_transaction_session_timeout": milliseconds,
-        }
+        limit = int(order["seconds"] * 1000)
+        settings = {"statement_timeout": limit, "idle_in_transaction_session_timeout": limit}
+        settings["lock_timeout"] = LOCK_SECONDS * 1000
         if connection.info.server_version >= 140000:
             settings["client_connection_check_interval"] = 2000  # should this process be killed
         # The first query of the transaction: from here on nothing makes it read-write any more.
         sets = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
         connection.execute(f"SELECT {sets}")
-        self._require_ordinary_role()
-
-    def _require_ordinary_role(self) -> None:
-        found = self._connection.execute(_ROLES).fetchone()
+        found = connection.execute(_ROLES).fetchone()
         if found is None or found[0] or found[1]:
-            raise refused(
+            raise forbidden(
                 phrase("Its user is a superuser or may replicate the server, and is not used."),
                 phrase("Its `url` must name a role with only the privileges it needs: CREATE ROLE … LOGIN; GRANT …"),
             )
         if found[2]:
-            raise refused(
+            raise forbidden(
                 phrase(
                     "Its user is a member of `{role}`, which reaches beyond tables, and is not used.", role=found[2]
                 ),
@@ -104,8 +100,7 @@ class PostgresDatabase:
             )
 
     def about(self) -> str:
-        info = self._connection.info
-        return f"PostgreSQL {info.parameter_status('server_version')}"
+        return f"PostgreSQL {self._connection.info.parameter_status('server_version')}"
 
     def query(self, sql: str, parameters: list[Any]) -> Rows:
         # Let the server compile it: it must be one statement that returns rows, which COPY, SET and DO do not.
@@ -133,17 +128,7 @@ class PostgresDatabase:
     def change(self, sql: str, parameters: list[Any]) -> tuple[int | None, Rows]:
         cursor = self._connection.execute(sql, parameters or None, prepare=True)
         counted = (cursor.statusmessage or "").split(" ")[0] in ("INSERT", "UPDATE", "DELETE", "MERGE")
-        found = Rows([], iter(()))
-        if cursor.description is not None:
-            found = Rows([one.name for one in cursor.description], iter(cursor))
-        return (cursor.rowcount if counted else None), found
-
-    def commit(self) -> None:
-        self._connection.commit()
-
-    def rollback(self) -> str:
-        self._connection.rollback()
-        return ""
+        return (cursor.rowcount if counted else None), rows_of(cursor)
 
     def foresee(self, sql: str, parameters: list[Any]) -> tuple[int, bool] | None:
         import json
@@ -183,10 +168,6 @@ class PostgresDatabase:
             "indexes": [one for (one,) in ask(_INDEXES)],
             "definition": ask("SELECT pg_get_viewdef($1::oid)")[0][0] if is_view else None,
         }
-
-    def stop(self) -> None:
-        """The driver has cancelled what it was waiting for."""
-        self._connection.close()
 
 
 def problem(error: Exception, order: Order) -> ToolError:

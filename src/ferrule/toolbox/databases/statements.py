@@ -12,13 +12,15 @@ import json
 import math
 import os
 import signal
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ferrule import ErrorKind, ToolError
 from ferrule.extension import cut, cut_counted, joined, nearest, phrase, visible
 from ferrule.toolbox.child import ChildAnswer
+from ferrule.toolbox.failures import forbidden, not_found
 
 CONNECT_SECONDS = 10
 """How long a server has to answer before the statement's own time begins."""
@@ -48,32 +50,47 @@ class Rows(NamedTuple):
     rows: Iterator[Sequence[Any]]
 
 
-class SqlEngine(Protocol):
+class SqlEngine(ABC):
     """A connection that was made for one order. `tables` names each with `name`, `kind` and `rows`."""
 
+    _connection: Any
+
+    @abstractmethod
     def about(self) -> str: ...
+    @abstractmethod
     def query(self, sql: str, parameters: list[Any]) -> Rows: ...
+    @abstractmethod
     def change(self, sql: str, parameters: list[Any]) -> tuple[int | None, Rows]:
         """In a transaction: how many rows it changed, where that can be told, and what it returns."""
-        ...
 
-    def commit(self) -> None: ...
+    def commit(self) -> None:
+        self._connection.commit()
+
     def rollback(self) -> str:
         """Undo it; words about what could not be undone."""
-        ...
+        self._connection.rollback()
+        return ""
 
     def foresee(self, sql: str, parameters: list[Any]) -> tuple[int, bool] | None:
         """How many rows a change would change, and whether that is exact; None where that is not cheap to say."""
-        ...
+        return None
 
+    @abstractmethod
     def tables(self) -> list[Described]: ...
+    @abstractmethod
     def table(self, table: Described) -> Described:
         """The same with `columns`, `keys`, `indexes` and `definition`."""
-        ...
 
     def stop(self) -> None:
-        """End what it is doing, at the server too."""
-        ...
+        """End what it is doing, at the server too. Closing undoes what was not committed."""
+        self._connection.close()
+
+
+def rows_of(cursor: Any) -> Rows:
+    """What a statement gave, which may be nothing."""
+    if cursor.description is None:
+        return Rows([], iter(()))
+    return Rows([one[0] for one in cursor.description], iter(cursor))
 
 
 class StopWork(KeyboardInterrupt):
@@ -102,10 +119,7 @@ def work(order: Order) -> Any:
         signal.signal(number, STOPPING)
     signal.setitimer(signal.ITIMER_REAL, order["seconds"] + CONNECT_SECONDS)
     module, _, name = _ENGINES[order["engine"]].partition(":")
-    try:
-        home = import_module(module)
-    except ModuleNotFoundError:
-        raise _not_installed() from None
+    home = import_module(module)
     opened: list[SqlEngine] = []
     try:
         for path, device, inode in order["files"]:
@@ -118,7 +132,10 @@ def work(order: Order) -> Any:
         opened.append(getattr(home, name)(order))
         return _ACTIONS[order["action"]](opened[0], order)
     except ModuleNotFoundError:
-        raise _not_installed() from None
+        raise ToolError(
+            phrase("The driver for this kind of database is not installed."),
+            suggestion=phrase("Ask the user to run: pip install 'ferrule[databases]'"),
+        ) from None
     except StopWork:
         for engine in opened:
             engine.stop()
@@ -131,13 +148,6 @@ def work(order: Order) -> Any:
         raise home.problem(error, order) from None
 
 
-def _not_installed() -> ToolError:
-    return ToolError(
-        phrase("The driver for this kind of database is not installed."),
-        suggestion=phrase("Ask the user to run: pip install 'ferrule[databases]'"),
-    )
-
-
 def out_of_time(order: Order) -> ToolError:
     return ToolError(
         phrase("The statement took longer than {seconds} s, and was stopped.", seconds=f"{order['seconds']:g}"),
@@ -146,20 +156,15 @@ def out_of_time(order: Order) -> ToolError:
     )
 
 
-def refused(why: str, suggestion: str | None = None) -> ToolError:
-    """A `ToolError` for what an engine will not do."""
-    return ToolError(why, kind=ErrorKind.PERMISSION, suggestion=suggestion)
-
-
 def no_rows() -> ToolError:
-    return refused(
+    return forbidden(
         phrase("This statement gives no rows, so it was not run."),
         phrase("QueryDatabase only reads, such as with SELECT. Use ChangeDatabase to change something."),
     )
 
 
 def only_read() -> ToolError:
-    return refused(
+    return forbidden(
         phrase("This database is only read here, and the statement does more than read."),
         phrase("Use ChangeDatabase to change something."),
     )
@@ -207,9 +212,7 @@ def host_problem(order: Order) -> str:
 
 def _query(engine: SqlEngine, order: Order) -> Any:
     rows = engine.query(order["sql"], order["parameters"])
-    if order["save"]:
-        return _saved(rows, order["save"])
-    return _shown(rows, order["limit"])
+    return _saved(rows, order["save"]) if order["save"] else _shown(rows, order["limit"])
 
 
 def _change(engine: SqlEngine, order: Order) -> Any:
@@ -222,13 +225,10 @@ def _change(engine: SqlEngine, order: Order) -> Any:
         if count is None:
             changed = phrase("an unknown number of rows")
         message = phrase(
-            "The statement changed {count}, not {expected} as expected.",
-            count=changed,
-            expected=f"{expected:,}",
+            "The statement changed {count}, not {expected} as expected.", count=changed, expected=f"{expected:,}"
         )
-        undone = remains or phrase("It was rolled back: nothing is changed.")
         raise ToolError(
-            joined(" ", [message, undone]),
+            joined(" ", [message, remains or phrase("It was rolled back: nothing is changed.")]),
             suggestion=phrase("Look at the rows with QueryDatabase, then correct the statement or `expect_rows`."),
             details={"rows": count, "rolled_back": not remains},
         )
@@ -246,18 +246,16 @@ def _describe(engine: SqlEngine, order: Order) -> Any:
     tables = engine.tables()
     wanted: str = order["object"]
     if wanted:
-        names = [one["name"] for one in tables]
         exact = [
             one
             for one in tables
             if wanted.casefold() in (one["name"].casefold(), one["name"].rpartition(".")[2].casefold())
         ]
         if not exact:
-            close = nearest(wanted, names)
-            raise ToolError(
+            close = nearest(wanted, [one["name"] for one in tables])
+            raise not_found(
                 phrase("There is no table or view `{name}`.", name=wanted),
-                kind=ErrorKind.NOT_FOUND,
-                suggestion=phrase("Did you mean {names}?", names=", ".join(f"`{one}`" for one in close))
+                phrase("Did you mean {names}?", names=", ".join(f"`{one}`" for one in close))
                 if close
                 else phrase("Leave `object` out to list all."),
             )

@@ -50,14 +50,11 @@ def tools(accounts: Accounts) -> list[Tool[Any]]:
 
 
 def _known(accounts: Accounts) -> str:
-    listed = ", ".join(f"`{name}` ({_engine_words(one)})" for name, one in accounts.databases.items())
-    return f"One of {listed}."
-
-
-def _engine_words(account: DatabaseAccount) -> str:
-    if account.url == f"{FILES}:":
-        return "CSV and Parquet files"
-    return ENGINE_NAMES[engine] if (engine := engine_of(account)) else "unknown"
+    engines = [
+        "CSV and Parquet files" if one.url == f"{FILES}:" else ENGINE_NAMES.get(engine_of(one) or "", "unknown")
+        for one in accounts.databases.values()
+    ]
+    return f"One of {', '.join(f'`{name}` ({one})' for name, one in zip(accounts.databases, engines, strict=True))}."
 
 
 def _time_limit(accounts: Accounts) -> float:

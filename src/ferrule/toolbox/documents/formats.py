@@ -6,6 +6,7 @@ is unpacked, and `zipfile` never gives more bytes than declared. This runs in a 
 
 from __future__ import annotations
 
+import posixpath
 import re
 import zipfile
 import zlib
@@ -112,9 +113,8 @@ def recognise(file: BinaryIO, name: str) -> str:
         found = _found(file, ("EncryptedPackage", "WordDocument", "PowerPoint Document", "Workbook", "Book"))
         if "EncryptedPackage" in found:
             raise encrypted(name)
-        if "WordDocument" in found or "PowerPoint Document" in found:
-            what, suffix = _OLD["WordDocument" if "WordDocument" in found else "PowerPoint Document"]
-            raise unsupported(name, what, _convert_to(suffix))
+        if old := next((one for one in _OLD if one in found), None):
+            raise unsupported(name, _OLD[old][0], _convert_to(_OLD[old][1]))
         if found:
             return "xls"
         raise unsupported(name, "a file of an old Windows program", phrase("Ask the user for it in another format."))
@@ -185,6 +185,11 @@ def _text_kind(file: BinaryIO, head: bytes, name: str) -> str:
 
 
 # The package
+
+
+def local_name(element: Any) -> str:
+    """What an element is called, whatever its namespace; empty for a comment."""
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
 class Package:
@@ -323,23 +328,15 @@ class Package:
             return {}
         found: dict[str, str] = {}
         for one in self.root("docProps/core.xml"):
-            if isinstance(one.tag, str) and (text := (one.text or "").strip()):
-                found[one.tag.rpartition("}")[2]] = text
+            if text := (one.text or "").strip():
+                found[local_name(one)] = text
         kept = ("title", "creator", "subject", "description", "keywords", "created", "modified", "lastModifiedBy")
         return {key: found[key] for key in kept if key in found}
 
 
 def joined(folder: str, target: str) -> str:
     """A member's name from where it is referred to."""
-    if target.startswith("/"):
-        return target.lstrip("/")
-    parts: list[str] = folder.split("/") if folder else []
-    for part in target.split("/"):
-        if part == "..":
-            parts = parts[:-1]
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/".join(parts)
+    return posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
 
 
 def _zip_words(error: Exception) -> str:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ferrule.extension import cut_counted, nearest, phrase
-from ferrule.toolbox.documents.blocks import Document, DocumentBlock, OutlineEntry
+from ferrule.toolbox.documents.blocks import Document, DocumentBlock
 from ferrule.toolbox.documents.formats import SPREADSHEETS, Package, no_such_part, recognise
 
 if TYPE_CHECKING:
@@ -55,7 +55,12 @@ def read(order: dict[str, Any], file: BinaryIO) -> dict[str, Any]:
             blocks: Iterable[DocumentBlock] = [DocumentBlock("text", f"{key}: {value}", follows=True)
                                        for key, value in document.info().items()]  # fmt: skip
         case "outline":
-            blocks = [DocumentBlock("text", _outlined(one), follows=True) for one in document.outline()]
+            blocks = [
+                DocumentBlock(
+                    "text", f"{'  ' * (one.level - 1)}- {one.text}{one.where and f' ({one.where})'}", follows=True
+                )
+                for one in document.outline()
+            ]
         case "tables":
             blocks = (one for one in chosen(document, order["part"]) if one.kind == "table" or one.resume)
             blocks = (
@@ -122,11 +127,6 @@ def matches(blocks: Iterable[DocumentBlock], find: str) -> Iterator[DocumentBloc
                 shown = ("…" if start else "") + line[start:end] + ("…" if end < len(line) else "")
                 where = block.where or (f"under `{section}`" if section else f"line {number}")
                 yield DocumentBlock("text", f"{where}: {shown}", follows=True)
-
-
-def _outlined(entry: OutlineEntry) -> str:
-    where = f" ({entry.where})" if entry.where else ""
-    return f"{'  ' * (entry.level - 1)}- {entry.text}{where}"
 
 
 class ShownPart:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ferrule import ErrorKind, Output, Session, ToolContext, ToolError, tool
+from ferrule import Output, Session, ToolContext, ToolError, tool
 from ferrule.extension import (
     SECONDS_TO_CHANGE,
     amount,
@@ -22,6 +22,7 @@ from ferrule.extension import (
     touching,
 )
 from ferrule.toolbox.child import CRASHED, MEMORY, ChildAnswer, ChildBounds, in_child
+from ferrule.toolbox.failures import invalid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -276,10 +277,9 @@ def write_document(
 def _suffix(file_path: str, allowed: Sequence[str]) -> str:
     suffix = PurePosixPath(file_path).suffix.lower().lstrip(".")
     if suffix not in allowed:
-        raise ToolError(
+        raise invalid(
             phrase("`{path}` does not end with a format that can be written.", path=file_path),
-            kind=ErrorKind.VALIDATION,
-            suggestion=phrase("Formats: {formats}.", formats=", ".join(allowed)),
+            phrase("Formats: {formats}.", formats=", ".join(allowed)),
         )
     return suffix
 

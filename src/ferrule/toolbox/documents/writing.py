@@ -8,18 +8,17 @@ import re
 import shutil
 import subprocess
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from ferrule import ErrorKind, ToolError
+from ferrule import ToolError
 from ferrule.extension import phrase
 from ferrule.toolbox.child import ChildAnswer
 from ferrule.toolbox.documents.formats import NOT_IN_XML, library, recognise
+from ferrule.toolbox.failures import invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-WRITTEN = ("docx", "pdf", "xlsx", "pptx")
-CONVERTED = (*WRITTEN, "md", "txt", "html", "csv")
 _CODE_FONT = "Courier New"
 _LINES_ON_SLIDE = 14
 _SHEET_NAME = re.compile(r"[\[\]:*?/\\]")
@@ -30,7 +29,7 @@ def write(order: dict[str, Any], template: BinaryIO | None = None) -> ChildAnswe
     """Runs in the child. `order`: name and content; gives an outline, and the bytes of the file."""
     suffix = PurePosixPath(order["name"]).suffix.lower().lstrip(".")
     if template is not None and (kind := recognise(template, order["template"])) != suffix:
-        raise _wrong(
+        raise invalid(
             phrase("`{name}` is not a {kind} file, and a template must be one.", kind=kind, name=order["name"]),
             phrase("Use a template of the same kind; docx and pptx can have one."),
         )
@@ -74,7 +73,7 @@ def convert(order: dict[str, Any], file: BinaryIO) -> ChildAnswer:
     page.fill(document.blocks(""))
     markdown = page.told()["content"]
     if suffix == "csv":
-        raise _wrong(phrase("A {kind} file is not a table.", kind=kind), phrase("Convert it to md or docx."))
+        raise invalid(phrase("A {kind} file is not a table.", kind=kind), phrase("Convert it to md or docx."))
     if suffix in ("md", "txt"):
         data = f"{markdown}\n".encode()
     elif suffix == "html":
@@ -83,10 +82,6 @@ def convert(order: dict[str, Any], file: BinaryIO) -> ChildAnswer:
     else:
         data = made(suffix, markdown).data
     return ChildAnswer({"from": kind, "outline": outline, "note": lost}, data)
-
-
-def _wrong(message: str, suggestion: str) -> ToolError:
-    return ToolError(message, kind=ErrorKind.VALIDATION, suggestion=suggestion)
 
 
 # Markdown as what it is made of
@@ -111,15 +106,15 @@ class WrittenPiece:
         return "".join(one.text for one in self.runs)
 
 
-class Run:
+class Run(NamedTuple):
     """Text in one form."""
 
-    __slots__ = ("bold", "code", "italic", "link", "strike", "text")
-
-    def __init__(
-        self, text: str, *, bold: bool, italic: bool, strike: bool, code: bool = False, link: str = ""
-    ) -> None:
-        self.text, self.bold, self.italic, self.strike, self.code, self.link = text, bold, italic, strike, code, link
+    text: str
+    bold: bool = False
+    italic: bool = False
+    strike: bool = False
+    code: bool = False
+    link: str = ""
 
 
 def parsed(content: str | list[list[Any]]) -> Iterator[WrittenPiece]:
@@ -128,7 +123,7 @@ def parsed(content: str | list[list[Any]]) -> Iterator[WrittenPiece]:
 
     if not isinstance(content, str):
         piece = WrittenPiece("table")
-        piece.rows = [[[_plain(shown(value))] for value in line] for line in content]
+        piece.rows = [[[Run(shown(value))] for value in line] for line in content]
         yield piece
         return
     lists: list[bool] = []
@@ -147,7 +142,7 @@ def parsed(content: str | list[list[Any]]) -> Iterator[WrittenPiece]:
             case "blockquote_close":
                 quotes -= 1
             case "fence" | "code_block":
-                yield WrittenPiece("code", [_plain(token.content.rstrip("\n"))])
+                yield WrittenPiece("code", [Run(token.content.rstrip("\n"))])
             case "hr":
                 yield WrittenPiece("rule")
             case "table_open":
@@ -169,10 +164,6 @@ def parsed(content: str | list[list[Any]]) -> Iterator[WrittenPiece]:
                 pass
 
 
-def _plain(text: str) -> Run:
-    return Run(text, bold=False, italic=False, strike=False)
-
-
 def _runs(inline: Any) -> list[Run]:
     found: list[Run] = []
     bold = italic = strike = False
@@ -190,15 +181,14 @@ def _runs(inline: Any) -> list[Run]:
             case "link_close":
                 link = ""
             case "softbreak":
-                found.append(_plain(" "))
+                found.append(Run(" "))
             case "hardbreak":
-                found.append(_plain("\n"))
+                found.append(Run("\n"))
             case "image":
-                found.append(_plain(f"[image: {token.content}]"))
+                found.append(Run(f"[image: {token.content}]"))
             case "text" | "code_inline":
                 text = token.content.replace("<br>", "\n")
-                found.append(Run(text, bold=bold, italic=italic, strike=strike, code=token.type == "code_inline",
-                                 link=link))  # fmt: skip
+                found.append(Run(text, bold, italic, strike, token.type == "code_inline", link))
             case _:
                 pass
     return found
@@ -275,7 +265,7 @@ def _docx_runs(paragraph: Any, runs: Sequence[Run]) -> None:
 def _pdf(content: Any, template: BinaryIO | None) -> tuple[list[str], bytes]:
     fpdf = library("fpdf")
     if template is not None:
-        raise _wrong(phrase("A PDF has no template."), phrase("Leave out `template`."))
+        raise invalid(phrase("A PDF has no template."), phrase("Leave out `template`."))
     pieces = list(parsed(content))
     text = "".join(one.text for one in pieces) + "".join(
         run.text for one in pieces for line in one.rows for cell in line for run in cell
@@ -369,7 +359,7 @@ def _missing(file: str, needed: Sequence[str]) -> list[str] | None:
 
 def _xlsx(content: Any, template: BinaryIO | None) -> tuple[list[str], bytes]:
     if template is not None:
-        raise _wrong(
+        raise invalid(
             phrase("A new workbook has no template."), phrase("Copy the workbook, and set its cells with EditDocument.")
         )
     sheets: dict[str, list[list[Any]]] = {}
@@ -385,7 +375,7 @@ def _xlsx(content: Any, template: BinaryIO | None) -> tuple[list[str], bytes]:
                 found = sheets.setdefault(title or f"Sheet{len(sheets) + 1}", [])
                 found.extend([[], *rows] if found else rows)
         if not sheets:
-            raise _wrong(
+            raise invalid(
                 phrase("The content has no table, and a workbook is made of tables."),
                 phrase("Give rows, or Markdown tables with a heading for each sheet."),
             )
@@ -476,7 +466,7 @@ class _Deck:
                 self.body = self._box()
             paragraph = self.body.paragraphs[0] if not self._lines else self.body.add_paragraph()
             paragraph.level = min(piece.level, 8)
-            for one in piece.runs if piece.kind != "code" else [_plain(line)]:
+            for one in piece.runs if piece.kind != "code" else [Run(line)]:
                 run = paragraph.add_run()
                 run.text = one.text
                 run.font.bold, run.font.italic = one.bold or None, one.italic or None
