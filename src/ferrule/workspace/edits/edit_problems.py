@@ -101,20 +101,16 @@ def several(lines: Sequence[int], rung: str, *, every: bool = False) -> EditErro
     count, shown = f"{len(lines):,}", ", ".join(map(str, numbers[:_SHOWN_LINES]))
     if len(numbers) > _SHOWN_LINES:
         shown = phrase("{lines} and {count} more", lines=shown, count=f"{len(numbers) - _SHOWN_LINES:,}")
-    if len(numbers) > 1:
-        message = phrase(
-            "The old text is found {count} times{how}: on lines {lines}.", count=count, how=how, lines=shown
-        )
-    else:
-        message = phrase("The old text is found {count} times{how}: on line {line}.", count=count, how=how, line=shown)
-    if every:
-        way = phrase("Add lines before or after it until it is found once, or set `replace_all` to change every one.")
-    else:
-        way = phrase("Add lines before or after it until it is found once.")
     return EditError(
         "several",
-        message,
-        suggestion=way,
+        phrase("The old text is found {count} times{how}: on lines {lines}.", count=count, how=how, lines=shown)
+        if len(numbers) > 1
+        else phrase("The old text is found {count} times{how}: on line {line}.", count=count, how=how, line=shown),
+        suggestion=phrase(
+            "Add lines before or after it until it is found once, or set `replace_all` to change every one."
+        )
+        if every
+        else phrase("Add lines before or after it until it is found once."),
         details={"count": len(lines), "lines": numbers[:_SHOWN_LINES]},
     )
 
@@ -131,19 +127,6 @@ def misfit(line: int, reason: str, shown: str, suggestion: str) -> EditError:
         ),
         suggestion=suggestion,
         details={"line": line},
-    )
-
-
-def in_edit(number: int, count: int, problem: EditError) -> EditError:
-    """The same problem, told as that of one edit among several."""
-    return EditError(
-        problem.code,
-        joined(
-            " ", [phrase("Edit {n} of {count} failed, so no edit was made.", n=number, count=count), problem.message]
-        ),
-        kind=problem.kind,
-        suggestion=problem.suggestion,
-        details={**(problem.details or {}), "edit": number},
     )
 
 
@@ -258,7 +241,16 @@ def _nearest(lines: TextLines, old: Sequence[str]) -> int | None:
             votes[index - offset] += len(word)
     best = sorted((start for start in votes if -len(old) < start), key=lambda start: (-votes[start], start))
     compared = [max(start, 0) for start in best[:_MOST_COMPARED]]
-    return max(compared, key=lambda start: _likeness(lines, start, old), default=None)
+
+    def likeness(start: int) -> float:
+        score = 0.0
+        for line, found in zip(old[:30], lines.contents[start:], strict=False):
+            mine, theirs = line.strip()[:200], found.strip()[:200]
+            equal = 3.0 if mine == theirs and mine else 0.0
+            score += equal or SequenceMatcher(None, mine, theirs, autojunk=False).ratio()
+        return score
+
+    return max(compared, key=likeness, default=None)
 
 
 def _extent(lines: TextLines, first: int, wanted: Sequence[str]) -> tuple[int, int]:
@@ -284,16 +276,6 @@ def _hits(lines: TextLines, word: str, *, any_case: bool = False) -> list[int]:
     return [lines.number_at(at) - 1 for at in found] if len(found) <= _MOST_HITS else []
 
 
-def _likeness(lines: TextLines, first: int, old: Sequence[str]) -> float:
-    score = 0.0
-    for offset, line in enumerate(old[:30]):
-        if first + offset < len(lines):
-            mine, theirs = line.strip()[:200], lines.contents[first + offset].strip()[:200]
-            equal = 3.0 if mine == theirs and mine else 0.0
-            score += equal or SequenceMatcher(None, mine, theirs, autojunk=False).ratio()
-    return score
-
-
 def _first_difference(lines: TextLines, first: int, old: Sequence[str]) -> tuple[int, str] | None:
     """The line, and words for it. Differences that would have been forgiven come last."""
     pairs = [
@@ -305,31 +287,23 @@ def _first_difference(lines: TextLines, first: int, old: Sequence[str]) -> tuple
             given = _quoted(mine, 0)
             return index, phrase("line {n}: the file ends before it, you gave {given}", n=f"{index + 1:,}", given=given)
         if mine.strip(BLANKS) != theirs.strip(BLANKS):
-            mine, body = mine.strip(BLANKS), theirs.strip(BLANKS)
-            at = _agreeing(mine, body)
-            column = len(blanks_before(theirs)) + at
-            return index, _told(index, column, _quoted(body, at), _quoted(mine, at))
+            return _told(index, len(blanks_before(theirs)), theirs.strip(BLANKS), mine.strip(BLANKS))
     for index, mine, theirs in pairs:
         if theirs is not None and mine != theirs:
-            at = _agreeing(mine, theirs)
-            return index, _told(index, at, _quoted(theirs, at), _quoted(mine, at))
+            return _told(index, 0, theirs, mine)
     return None
 
 
-def _told(index: int, column: int, theirs: str, mine: str) -> str:
-    return phrase(
+def _told(index: int, start: int, theirs: str, mine: str) -> tuple[int, str]:
+    differ = (at for at, (one, other) in enumerate(zip(mine, theirs, strict=False)) if one != other)
+    at = next(differ, min(len(mine), len(theirs)))
+    return index, phrase(
         "line {n}, column {column}: the file has {theirs}, you gave {mine}",
-        n=f"{index + 1:,}", column=f"{column + 1:,}", theirs=theirs, mine=mine,
-    )  # fmt: skip
-
-
-def _agreeing(one: str, other: str) -> int:
-    at = 0
-    for mine, theirs in zip(one, other, strict=False):
-        if mine != theirs:
-            break
-        at += 1
-    return at
+        n=f"{index + 1:,}",
+        column=f"{start + at + 1:,}",
+        theirs=_quoted(theirs, at),
+        mine=_quoted(mine, at),
+    )
 
 
 def _quoted(line: str, at: int) -> str:

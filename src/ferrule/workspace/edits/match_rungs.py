@@ -154,26 +154,18 @@ def _typographic_parts(lines: TextLines, old: list[str]) -> Iterator[tuple[list[
     """
     if not typographic("\n".join(old)) and not typographic(lines.text):
         return
-    starts = _likely_starts(lines, old)
-    if starts is None:
-        yield lines.contents, None
-        return
-    for first in starts:
-        yield lines.contents[first : first + len(old)], first
-
-
-def _likely_starts(lines: TextLines, old: Sequence[str]) -> list[int] | None:
-    """The lines where the old text may start, since its longest words stand where they should; None without words."""
     found = [(offset, part) for offset, line in enumerate(old) for part in _PLAIN_WORD.findall(line)]
     found = sorted(found, key=lambda pair: -len(pair[1]))[:_MOST_WORDS]
-    if not found:
-        return None
-    (offset, part), *others = found
     contents = lines.contents
+    if not found:
+        yield contents, None
+        return
+    (offset, part), *others = found
     starts = [index - offset for index, line in enumerate(contents) if part in line and index >= offset]
     for offset, part in others:
         starts = [start for start in starts if start + offset < len(contents) and part in contents[start + offset]]
-    return starts
+    for first in starts:
+        yield contents[first : first + len(old)], first
 
 
 def _walk_all(old: str, file: str) -> Pieces | None:
