@@ -131,7 +131,9 @@ def select(globs: Sequence[str], file_type: str | None = None) -> Selection:
     elif wanted and all(names):
         flags += [f"--type-add={_OWN_TYPE}:{name}" for name in names if name]
         flags.append(f"--type={_OWN_TYPE}")
-    told = file_type is None and all(names) and all(map(_anywhere, wanted))
+    # Whether they ask nothing of the folders that a name lies in.
+    anywhere = all("/" not in glob or glob.rpartition("/")[0] == "/**" for glob in wanted)
+    told = file_type is None and all(names) and anywhere
     if not wanted or told or wanted == ["**"]:
         return Selection(tuple(flags), None)
     either = "|".join(f"(?:{compile_glob(glob).pattern})" for glob in wanted)
@@ -149,11 +151,6 @@ def both(first: Fit | None, second: Fit | None) -> Fit | None:
     if first is None or second is None:
         return first or second
     return lambda names: [one and other for one, other in zip(first(names), second(names), strict=True)]
-
-
-def _anywhere(glob: str) -> bool:
-    """Whether a glob asks nothing of the folders that a name lies in."""
-    return "/" not in glob or glob.rpartition("/")[0] == "/**"
 
 
 def _name_part(glob: str) -> str | None:

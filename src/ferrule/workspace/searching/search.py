@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import compress, islice
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -54,37 +54,27 @@ def not_held_back(paths: Paths, start: Place) -> Fit | None:
 
 async def count_held_back(program: str, paths: Paths, start: Place) -> int:
     """How many files below `start` the search leaves out because of a rule."""
-    held: set[bytes] = set()
+    looks: list[tuple[Place, list[str]]] = []
     if names := paths.kept.names(start.path):
         flags = [*(f"--type-add={_TYPE}:{name}" for name in names), f"--type={_TYPE}"]  # one look for all names
-        async for path in _files(program, start, flags):
-            _keep(held, paths, start, path)
+        looks.append((start, flags))
     for place in paths.kept.places(start.path):
         folder = Path(place)
         if not folder.is_relative_to(start.path):
             folder = start.path  # a rule that begins above may be about all of it
-        if folder.is_symlink() or not folder.exists():
-            continue
-        async for path in _files(program, Place(start.root, folder, str(folder)), []):
-            _keep(held, paths, start, path)
+        if not folder.is_symlink() and folder.exists():
+            looks.append((Place(start.root, folder, str(folder)), []))
+    held: set[Path] = set()
+    for place, flags in looks:
+        rest = b""
+        async with ripgrep(program, place, ("--files", *flags), None) as running:
+            async for piece in running.output():
+                *found, rest = (rest + piece).split(b"\0")
+                listed = (start.root.path / os.fsdecode(name.removeprefix(b"./")) for name in found)
+                held.update(path for path in listed if paths.kept.held_back(path, start.path))
+            if await running.ended() not in (0, 1, 2):
+                raise ToolError(phrase("The search was cut short while it looked for what it may not show."))
     return len(held)
-
-
-def _keep(held: set[bytes], paths: Paths, start: Place, name: bytes) -> None:
-    path = start.root.path / os.fsdecode(name.removeprefix(b"./"))
-    if paths.kept.held_back(path, start.path):
-        held.add(os.fsencode(path))
-
-
-async def _files(program: str, place: Place, flags: list[str]) -> AsyncIterator[bytes]:
-    rest = b""
-    async with ripgrep(program, place, ("--files", *flags), None) as running:
-        async for piece in running.output():
-            *names, rest = (rest + piece).split(b"\0")
-            for name in names:
-                yield name
-        if await running.ended() not in (0, 1, 2):
-            raise ToolError(phrase("The search was cut short while it looked for what it may not show."))
 
 
 Mode = Literal["content", "files_with_matches", "count"]
@@ -308,17 +298,15 @@ async def _in_all_encodings(
     older = await find_older_files(program, paths, query.place, chosen, fit)
     if older.by_encoding and findings.complete:
         # All over again, now that it is known which files to read otherwise: what was shown so far was a glimpse.
-        again = await _search(program, paths, query, most, _show_nothing, pcre2=pcre2, end=began + SECONDS, older=older)
+        again = await _search(
+            program, paths, query, most, lambda _: None, pcre2=pcre2, end=began + SECONDS, older=older
+        )
         if again.complete:
             findings = again
         else:
             findings.notes += older.not_in_time()
     findings.notes += older.notes()
     return findings
-
-
-def _show_nothing(hits: list[bytes]) -> None:
-    """Whoever watches has seen the first of them."""
 
 
 async def stop_task(task: asyncio.Task[Any]) -> None:
@@ -575,6 +563,25 @@ def first_matches(lines: list[Line | None], most: int) -> list[Line | None]:
                     kept.pop()
                 return kept
     return lines
+
+
+def left_out(shown: int, total: int, noun: str, filters: str, *, can_raise: bool) -> list[str]:
+    """How many results are not shown, and how to see them; `filters` are parameters that narrow a search."""
+    if shown >= total:
+        return []
+    more = ", or raise `head_limit`" if can_raise else ""
+    return [f"{total - shown:,} of {total:,} {noun} left out. Narrow with `path`, {filters}{more}."]
+
+
+def wider(query: Query, pattern: str, path: str, ignore_case: str, filters: Iterable[str]) -> list[str]:
+    """What to try where nothing was found: the words for ignoring case, a wider path, or less of the filters given."""
+    ways: list[str] = []
+    if not query.ignore_case and pattern.lower() != pattern.upper():
+        ways.append(ignore_case)
+    if path != ".":
+        ways.append("search a wider `path`")
+    ways += [f"leave out `{one}`" for one in islice(filters, 1)]
+    return [f"Possible next steps: {'; '.join(ways)}."] if ways else []
 
 
 def in_words(path: str, lines: Iterable[Line | None], *, numbered: bool) -> Iterator[str]:

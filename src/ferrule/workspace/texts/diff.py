@@ -16,7 +16,7 @@ from ferrule.core.shown_text import cut_counted, one_line, quoted
 from ferrule.workspace.texts.text import lines_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ferrule.workspace.texts.text import Text
 
@@ -35,11 +35,12 @@ class Differing:
 
 def differing(before: str, after: str, around: int) -> Differing:
     """The lines that differ, with `around` lines that are the same on either side, where there are so many."""
-    same = _same_at_start(before, after)
+    old, new, most = len(before), len(after), min(len(before), len(after))
+    same = _longest(most, lambda low, high: before[low:high] == after[low:high])
     start = _line_start(before, same, around)
-    same = _same_at_end(before, after, min(len(before), len(after)) - same)
-    end = _line_end(before, len(before) - same, around)
-    new_end = end - len(before) + len(after)
+    same = _longest(most - same, lambda low, high: before[old - high : old - low] == after[new - high : new - low])
+    end = _line_end(before, old - same, around)
+    new_end = end - old + new
     return Differing(lines_of(before[start:end]), lines_of(after[start:new_end]), line_count(before[:start]))
 
 
@@ -51,23 +52,12 @@ def line_count(text: str) -> int:
     return endings + (bool(text) and not text.endswith(("\n", "\r")))
 
 
-def _same_at_start(before: str, after: str) -> int:
-    low, high = 0, min(len(before), len(after))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if before[low:middle] == after[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _same_at_end(before: str, after: str, most: int) -> int:
+def _longest(most: int, same: Callable[[int, int], bool]) -> int:
+    """The length, up to `most`, to which two texts are the same, by what says so of one stretch."""
     low, high = 0, most
-    old, new = len(before), len(after)
     while low < high:
         middle = (low + high + 1) // 2
-        if before[old - middle : old - low] == after[new - middle : new - low]:
+        if same(low, middle):
             low = middle
         else:
             high = middle - 1
@@ -147,7 +137,10 @@ def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[LineChange
             waiting.append(LineChange(at_old, part.old_end, at_new, part.new_end))
         elif old * new <= min(_SMALL, budget):
             budget -= old * new
-            yield from _small(before, after, part)
+            mine, theirs = before[part.old : part.old_end], after[part.new : part.new_end]
+            for tag, *at in SequenceMatcher(None, mine, theirs, autojunk=False).get_opcodes():
+                if tag != "equal":
+                    yield LineChange(part.old + at[0], part.old + at[1], part.new + at[2], part.new + at[3])
         else:
             yield part
 
@@ -208,13 +201,6 @@ def _once(lines: Sequence[str], start: int, end: int) -> dict[str, int]:
     for place in range(start, end):
         places[lines[place]] = -1 if lines[place] in places else place
     return {line: place for line, place in places.items() if place >= 0}
-
-
-def _small(before: Sequence[str], after: Sequence[str], part: LineChange) -> Iterator[LineChange]:
-    matcher = SequenceMatcher(None, before[part.old : part.old_end], after[part.new : part.new_end], autojunk=False)
-    for tag, old, old_end, new, new_end in matcher.get_opcodes():
-        if tag != "equal":
-            yield LineChange(part.old + old, part.old + old_end, part.new + new, part.new + new_end)
 
 
 _MOST_SHOWN_LINES = 400

@@ -280,6 +280,17 @@ def _big5_frequent() -> str:
     return b"".join(bytes((row, cell)) for row in range(0xA4, 0xC7) for cell in cells).decode("big5", "ignore")
 
 
+def _japanese() -> tuple[tuple[str, float], ...]:
+    return (
+        (_EAST_ASIAN_PUNCTUATION, 0.08),
+        (_HIRAGANA, 0.45),
+        (_KATAKANA, 0.17),
+        (_KANJI, 0.2),
+        (_rows("euc_jp", 0xB0, 0xCF), 0.09),
+        (_rows("euc_jp", 0xD0, 0xF4), 0.005),
+    )
+
+
 _FAMILIES = (
     _Family(
         (_CHINESE,),
@@ -314,34 +325,10 @@ _FAMILIES = (
     ),
     _Family(
         ("cp932", "shift_jis"),
-        _ideographs(
-            lambda: (
-                (_EAST_ASIAN_PUNCTUATION, 0.08),
-                (_HIRAGANA, 0.45),
-                (_KATAKANA, 0.17),
-                (_KANJI, 0.2),
-                (_rows("euc_jp", 0xB0, 0xCF), 0.09),
-                (_HALF_WIDTH_KATAKANA, 0.001),
-                (_rows("euc_jp", 0xD0, 0xF4), 0.005),
-            )
-        ),
+        _ideographs(lambda: (*_japanese(), (_HALF_WIDTH_KATAKANA, 0.001))),
         floor=-10.5,
     ),
-    _Family(
-        ("euc_jp",),
-        _ideographs(
-            lambda: (
-                (_EAST_ASIAN_PUNCTUATION, 0.08),
-                (_HIRAGANA, 0.45),
-                (_KATAKANA, 0.17),
-                (_KANJI, 0.2),
-                (_rows("euc_jp", 0xB0, 0xCF), 0.09),
-                (_rows("euc_jp", 0xD0, 0xF4), 0.005),
-            )
-        ),
-        floor=-9.0,
-        handicap=2.0,
-    ),
+    _Family(("euc_jp",), _ideographs(_japanese), floor=-9.0, handicap=2.0),
     _Family(
         ("cp949",),
         _ideographs(

@@ -37,16 +37,6 @@ class FileChanged(Exception):  # noqa: N818 - reads as what it says
     """A block does not hold the lines it held when it was counted."""
 
 
-@dataclass(slots=True, frozen=True)
-class _Stamp:
-    """What a file looked like from outside, and a hash of a few spots of its content."""
-
-    size: int
-    modified: int
-    changed: int
-    spots: bytes
-
-
 class LineIndex:
     """The lines of one open file, as far as it has been counted."""
 
@@ -168,22 +158,23 @@ class _KeptIndex:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self._index: LineIndex | None = None
-        self._stamp: _Stamp | None = None
+        self._stamp: tuple[int, bytes, int, int] | None = None
+        """How long the file was, a hash of a few spots of its content, and when it was changed."""
 
     def forget(self) -> None:
         self._index = self._stamp = None
 
     def matching(self, descriptor: int, found: os.stat_result) -> LineIndex:
-        now = _Stamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, _spots(descriptor, found.st_size))
+        size = found.st_size
+        now = (size, _spots(descriptor, size), found.st_mtime_ns, found.st_ctime_ns)
         index, before = self._index, self._stamp
-        if index is None or before is None or now == before:
-            index = index or LineIndex(now.size)
-        elif now.size > before.size and _spots(descriptor, before.size) == before.spots:
-            index.grow(descriptor, now.size)
-        else:
-            index = LineIndex(now.size)
-        self._index, self._stamp = index, now
-        return index
+        if index is not None and before is not None and now != before:
+            if size > before[0] and _spots(descriptor, before[0]) == before[1]:
+                index.grow(descriptor, size)
+            else:
+                index = None
+        self._index, self._stamp = index or LineIndex(size), now
+        return self._index
 
 
 def _spots(descriptor: int, size: int) -> bytes:
@@ -296,13 +287,20 @@ def _from_index(descriptor: int, index: LineIndex, offset: int, limit: int, long
     raw, end = _lines_at(descriptor, index, start, offset, limit, longest) if start is not None else ([], index.size)
     if index.size <= COUNTED:
         index.count_all(descriptor)
-    used = _encoding_of_page([line for line, _ in raw], encoding)
-    lines = [line.decode(used, "replace") for line, _ in raw]
+    # A file that starts with plain ASCII may only show further down what it is written in.
+    if encoding == "utf-8":
+        together = b"\n".join(line for line, _ in raw)
+        try:
+            together.decode("utf-8")
+        except UnicodeDecodeError:
+            if not all(_starts_like_utf8(line) for line, _ in raw):
+                encoding = next(likely(together), encoding)
+    lines = [line.decode(encoding, "replace") for line, _ in raw]
     if offset == 0 and lines:
         lines[0] = lines[0].removeprefix("\ufeff")
     cut = {offset + 1 + place: raw[place][1] for place, line in enumerate(lines) if len(line) > longest}
     shown = tuple(line[:longest] for line in lines)
-    return Page(shown, offset + 1, index.total, has_more=end < index.size, encoding=used, cut=cut)
+    return Page(shown, offset + 1, index.total, has_more=end < index.size, encoding=encoding, cut=cut)
 
 
 def _lines_at(
@@ -334,18 +332,6 @@ def _lines_at(
             lines.append((bare[:enough], len(bare)))
             start += len(line)
     return lines, start
-
-
-def _encoding_of_page(raw: list[bytes], encoding: str) -> str:
-    """A file that starts with plain ASCII may only show further down what it is written in."""
-    if encoding != "utf-8":
-        return encoding
-    together = b"\n".join(raw)
-    try:
-        together.decode("utf-8")
-    except UnicodeDecodeError:
-        return encoding if all(map(_starts_like_utf8, raw)) else next(likely(together), encoding)
-    return encoding
 
 
 def _starts_like_utf8(line: bytes) -> bool:

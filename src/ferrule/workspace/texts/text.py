@@ -46,7 +46,6 @@ class Text:
     encoding: str
     bom: bytes
     newline: Newline
-    final_newline: bool
 
 
 @dataclass(slots=True, frozen=True)
@@ -135,7 +134,7 @@ def newline_of(text: str) -> Newline:
 
 
 def _described(text: str, encoding: str, bom: bytes) -> Text:
-    return Text(text, encoding, bom, newline_of(text), text.endswith(("\n", "\r")))
+    return Text(text, encoding, bom, newline_of(text))
 
 
 def _exactly(data: bytes, encoding: str) -> str | None:
