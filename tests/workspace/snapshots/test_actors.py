@@ -24,7 +24,7 @@ from ferrule.workspace.layers.effects import apply_layer
 from ferrule.workspace.layers.reading import Layer, read_layers
 from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots import shell_changes
-from ferrule.workspace.snapshots.changes import Delete, Origin
+from ferrule.workspace.snapshots.changes import Delete, Origin, Write
 
 BASH = shutil.which("bash") or "/bin/bash"
 State = tuple[int, bytes]
@@ -157,7 +157,7 @@ class World:
 
     def write(self, actor: Actor, path: str) -> None:
         origin = self.origin(actor, "Write")
-        actor.files.history.write(actor.files.paths.locate(path), f"{self.number}".encode(), origin)
+        actor.files.history.apply([Write(actor.files.paths.locate(path), f"{self.number}".encode())], origin)
         self.saw(origin.call)
         actor.calls.append(origin.call)
 

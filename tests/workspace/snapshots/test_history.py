@@ -276,19 +276,19 @@ def test_a_new_change_drops_the_redo_of_its_files_and_of_what_builds_on_them(roo
 def test_an_expectation_that_does_not_hold_changes_nothing(room: Room) -> None:
     room.write("a", b"1")
     with pytest.raises(PathError, match="has changed meanwhile"):
-        room.history.write(room.place("a"), b"2", expect=digest(b"other"))
+        room.history.apply([Write(room.place("a"), b"2", expect=digest(b"other"))])
     with pytest.raises(PathError, match="has changed meanwhile"):
-        room.history.write(room.place("a"), b"2", expect=NO_FILE)
+        room.history.apply([Write(room.place("a"), b"2", expect=NO_FILE)])
     with pytest.raises(PathError, match="no longer exists"):
         room.history.apply([Write(room.place("b"), b"2", expect=digest(b"1"))])
-    assert room.history.write(room.place("b"), b"2", expect=NO_FILE) is not None
+    assert room.history.apply([Write(room.place("b"), b"2", expect=NO_FILE)]) is not None
     assert room.read("a") == b"1"
 
 
 def test_fifty_edits_of_one_file_at_once_all_land(room: Room) -> None:
     room.write("a", b"")
     with ThreadPoolExecutor(16) as pool:
-        list(pool.map(lambda n: room.history.edit(room.place("a"), lambda now: now + b"%d\n" % n), range(50)))
+        list(pool.map(lambda n: room.edit("a", lambda now: now + b"%d\n" % n), range(50)))
     assert sorted(map(int, room.read("a").split())) == list(range(50))
     assert len(room.history.recent(100)) == 51
     assert room.history.undo(to=1).refused is None
@@ -355,7 +355,7 @@ def test_every_command_means_the_number_that_the_list_shows(room: Room) -> None:
 def test_what_is_too_large_is_changed_and_said_to_be_uncovered(tmp_path: Path) -> None:
     room = Room(tmp_path, Caps(file=1000))
     room.write("a", b"small")
-    group = room.history.write(room.place("a"), b"x" * 2000)
+    group = room.history.apply([Write(room.place("a"), b"x" * 2000)])
     assert group is not None
     assert [change.covered for change in group.changes] == [False]
     report = room.history.undo()

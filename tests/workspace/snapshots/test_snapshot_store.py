@@ -14,7 +14,7 @@ from tests.workspace.history_room import Room
 
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.problems import PathError
-from ferrule.workspace.snapshots.changes import Caps
+from ferrule.workspace.snapshots.changes import Caps, Write
 from ferrule.workspace.snapshots.history import History
 from ferrule.workspace.snapshots.snapshot_store import histories_set_aside
 from ferrule.workspace.snapshots.undo_report import Why
@@ -156,7 +156,7 @@ def names(room: Room) -> list[str]:
 
 def test_what_does_not_fit_at_all_is_not_covered(tmp_path: Path) -> None:
     room = Room(tmp_path, Caps(total=1_000_000))
-    group = room.history.write(room.place("a"), os.urandom(2_000_000))
+    group = room.history.apply([Write(room.place("a"), os.urandom(2_000_000))])
     assert group is not None
     assert not group.changes[0].covered
     assert room.exists("a")

@@ -118,7 +118,16 @@ class Prepared:
         """Undo what happened to guarded places since it was prepared; tell of it, and of hosts that were refused."""
         denials = self._sweep.end() if self._sweep is not None else ()
         hosts = self._proxy.take_denied() if self._proxy is not None else ()
-        return (*denials, *(_host_refused(host) for host in hosts))
+        refused = (
+            Denial(
+                "network",
+                host,
+                f"The sandbox kept the command from reaching `{host}`, which is not an allowed host.",
+                f"Do without it, or ask the user to allow `{host}` in {HOSTS_SETTING}.",
+            )
+            for host in hosts
+        )
+        return (*denials, *refused)
 
     def release(self) -> None:
         """Let go of what the start alone needed."""
@@ -128,15 +137,6 @@ class Prepared:
         """Let go of all that the launch needed; the program may go on, but its network ends."""
         self._starting.close()
         self._closing.close()
-
-
-def _host_refused(host: str) -> Denial:
-    return Denial(
-        "network",
-        host,
-        f"The sandbox kept the command from reaching `{host}`, which is not an allowed host.",
-        f"Do without it, or ask the user to allow `{host}` in {HOSTS_SETTING}.",
-    )
 
 
 class Sandbox(Protocol):
@@ -182,27 +182,18 @@ class Sandbox(Protocol):
 class NoSandbox:
     """With `off`, the person chose it. Either way it has no look box: every command has to be approved beforehand."""
 
+    name: Name = "none"
+    confines = has_layers = False
+
     def __init__(self, *, off: bool = False, reasons: tuple[str, ...] = ()) -> None:
         self.off = off
         self._reasons = reasons
-
-    @property
-    def name(self) -> Name:
-        return "none"
 
     @property
     def notes(self) -> tuple[str, ...]:
         if self.off:
             return ("the sandbox is turned off: commands may do whatever the user may",)
         return ("no sandbox works here: every command asks before it runs, and runs unconfined", *self._reasons)
-
-    @property
-    def confines(self) -> bool:
-        return False
-
-    @property
-    def has_layers(self) -> bool:
-        return False
 
     def prepare(self, profile: Profile, arguments: Sequence[str], *, terminal: bool = False) -> Prepared:
         """A bare start with a clean environment: hiding, guarding and the network by host cannot be had."""

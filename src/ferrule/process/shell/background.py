@@ -188,15 +188,10 @@ _SEARCHED_AT_ONCE, _LONGEST_LINE = 1 << 18, 16_384
 class ReadOn:
     """What a background command wrote since it was last read."""
 
-    id: str
-    status: Status
-    exit_code: int | None
     text: str
     left_out: LeftOut
     """What was passed over, because it was too much for one reading; it is in the file."""
     spill: Path | None
-    cursor: int
-    """Where the next reading begins, in bytes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -245,7 +240,7 @@ class BackgroundCommand:
         passed = self._bytes(start, first).count(b"\n") if first > start else 0
         self.cursor = end
         text = clean(data.decode(errors="replace"))
-        return ReadOn(self.id, self.status, self.exit_code, text, LeftOut(first - start, passed), self.record.path, end)
+        return ReadOn(text, LeftOut(first - start, passed), self.record.path)
 
     @property
     def _written(self) -> int:

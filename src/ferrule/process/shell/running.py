@@ -155,7 +155,8 @@ class InputWatch:
     def _call_waits(self, pid: int, call: int, descriptor: int) -> bool:
         if self._pipes:
             reads = call in _READS.get(self._machine, ()) and descriptor == 0
-            return (reads or call in _WAITS_FOR_SEVERAL.get(self._machine, ())) and self._is_own_output(pid)
+            found = _stat(pid, 0) if reads or call in _WAITS_FOR_SEVERAL.get(self._machine, ()) else None
+            return found is not None and (found.st_dev, found.st_ino) in self._pipes
         if call in _READS.get(self._machine, ()):
             return self._is_terminal(pid, descriptor)
         if call not in _WAITS_FOR_SEVERAL.get(self._machine, ()) or not self._is_terminal(pid, 0):
@@ -165,18 +166,15 @@ class InputWatch:
         shown = self._reader.record.text("stdout")
         return bool(shown) and not shown.endswith("\n")
 
-    def _is_own_output(self, pid: int) -> bool:
-        try:
-            found = os.stat(f"/proc/{pid}/fd/0")  # noqa: PTH116 - not a path
-        except OSError:
-            return False
-        return (found.st_dev, found.st_ino) in self._pipes
-
     def _is_terminal(self, pid: int, descriptor: int) -> bool:
-        try:
-            return os.stat(f"/proc/{pid}/fd/{descriptor}").st_rdev in self._terminals  # noqa: PTH116 - not a path
-        except OSError:
-            return False
+        found = _stat(pid, descriptor)
+        return found is not None and found.st_rdev in self._terminals
+
+
+def _stat(pid: int, descriptor: int) -> os.stat_result | None:
+    with contextlib.suppress(OSError):
+        return os.stat(f"/proc/{pid}/fd/{descriptor}")  # noqa: PTH116 - not a path
+    return None
 
 
 def _listed(folder: str) -> list[str]:

@@ -361,7 +361,9 @@ class ShellSession:
             raise
         if why == "waiting":
             self._waiting = front
-            return self._ended(front, waiting_for_input=_last_line(front) or "(no prompt)")
+            # The end of what it wrote, which is a prompt.
+            line = front.reader.record.text("stdout").rstrip("\n").rpartition("\n")[2][-200:]
+            return self._ended(front, waiting_for_input=line or "(no prompt)")
         if why == "time" and may_move and self.background.has_room():
             # Let the command go on behind the session, which stays in the state from before the command.
             self._fronts.discard(front)
@@ -377,7 +379,8 @@ class ShellSession:
             if why != "ended":
                 await front.end(_PATIENCE)
             await front.finish()
-            denials, state, notes = await asyncio.to_thread(_looked_at, front)
+            denials = await asyncio.to_thread(front.box.denials)
+            state, notes = await asyncio.to_thread(front.outcome)
             if why != "ended":
                 state, notes = None, ()
             if state is not None and front.before is not self.state:
@@ -426,16 +429,6 @@ class ShellSession:
             notes=notes,
             **how,
         )
-
-
-def _looked_at(front: RunningCommand) -> tuple[tuple[Denial, ...], ShellState | None, tuple[str, ...]]:
-    """What its box found, and what came out of it; in a thread, since both may be much."""
-    return (front.box.denials(), *front.outcome())
-
-
-def _last_line(front: RunningCommand) -> str:
-    """The end of what it wrote, which is a prompt if it waits for an answer."""
-    return front.reader.record.text("stdout").rstrip("\n").rpartition("\n")[2][-200:]
 
 
 def _own_errors(text: str) -> str:

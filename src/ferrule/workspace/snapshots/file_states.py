@@ -64,13 +64,6 @@ class Nodes:
             return False
         return now.node is Node.FOLDER or now.target == wanted.target
 
-    def allows_folder(self, path: Path) -> bool:
-        """Whether a folder can be made or removed there: there is nothing, or a folder."""
-        if not self.stands(path):
-            return True
-        now = self.look(path)
-        return now is None or now.node is Node.FOLDER
-
     def stands(self, path: Path) -> bool:
         """Whether anything is at this very path; what lies behind a link on the way is elsewhere."""
         root = next((one.path for one in self._paths.roots if one.path in path.parents), None)
@@ -96,7 +89,15 @@ class Nodes:
             if wanted is None:
                 os.unlink(name, dir_fd=above)
             elif wanted.node is Node.LINK:
-                _put_link(self._paths.show(change.path), name, above, wanted.target)
+                temporary = unfinished_name()
+                os.symlink(wanted.target, temporary, dir_fd=above)
+                try:
+                    take_place(temporary, name, folder=above, durable=False)  # whatever file or link stands there
+                except IsADirectoryError:
+                    shown = self._paths.show(change.path)
+                    raise PathError(
+                        "folder", phrase("`{shown}` is a folder, and was left as it is.", shown=shown)
+                    ) from None
             else:
                 return True
             sync(above)
@@ -174,24 +175,19 @@ def _put_folder(name: str, above: int, wanted: State | None) -> None:
         with suppress(FileExistsError):
             os.mkdir(name, dir_fd=above)
         if wanted.mode is not None and name == "." and hasattr(os, "O_PATH"):
-            os.chmod(f"/proc/self/fd/{above}", wanted.mode)  # noqa: PTH101 - a root that is closed leads nowhere
+            _chmod(above, wanted.mode)  # a root that is closed leads nowhere
         elif wanted.mode is not None:
             way = getattr(os, "O_PATH", os.O_RDONLY)  # changing a mode needs no right to read
             opened = os.open(name, way | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
             try:
-                os.chmod(f"/proc/self/fd/{opened}" if hasattr(os, "O_PATH") else opened, wanted.mode)  # noqa: PTH101
+                _chmod(opened, wanted.mode)
             finally:
                 os.close(opened)
 
 
-def _put_link(shown: str, name: str, above: int, target: str) -> None:
-    """Make a link in one step, whatever file or link it takes the place of."""
-    temporary = unfinished_name()
-    os.symlink(target, temporary, dir_fd=above)
-    try:
-        take_place(temporary, name, folder=above, durable=False)
-    except IsADirectoryError:
-        raise PathError("folder", phrase("`{shown}` is a folder, and was left as it is.", shown=shown)) from None
+def _chmod(opened: int, mode: int) -> None:
+    """Through its descriptor, so that it is the very file that was found; chmod needs no right to read it."""
+    os.chmod(f"/proc/self/fd/{opened}" if hasattr(os, "O_PATH") else opened, mode)  # noqa: PTH101
 
 
 Staged: TypeAlias = dict["Path", tuple[Place, str]]
@@ -265,7 +261,7 @@ class FileStates:
         """How many folders have to be made for a file."""
         missing = 0
         for folder in place.path.parents:
-            if folder == place.root.path or self._paths.exists(self._folder(place, folder)):
+            if folder == place.root.path or self._paths.exists(self._paths.beside(place, folder)):
                 break
             missing += 1
         return missing
@@ -277,8 +273,9 @@ class FileStates:
             return all(self._is(change, path, wanted) for path, wanted in states.items())
 
     def _is(self, change: Change, path: Path, wanted: State | None) -> bool:
-        if change.of_folders:
-            return self.nodes.allows_folder(path)
+        if change.of_folders:  # one can be made or removed where there is nothing, or a folder
+            now = self.nodes.look(path) if self.nodes.stands(path) else None
+            return now is None or now.node is Node.FOLDER
         if wanted is None:
             return not self.nodes.stands(path)
         if wanted.node is not Node.FILE:
@@ -353,9 +350,17 @@ class FileStates:
             remove_file(self._paths, place)
             self._remove_folders(change, change.path)
         elif change.operation is Operation.MODE or (
-            change.of_files and change.mode_matters and self._holds(place, wanted)
+            change.of_files
+            and change.mode_matters
+            and (now := self.read(place)[0]) is not None
+            and now.digest == wanted.digest != ""
         ):
-            self._set_mode(place, wanted.mode)
+            opened = self._paths.open(place, getattr(os, "O_PATH", os.O_RDONLY))
+            try:
+                if wanted.mode is not None and stat.S_ISREG(os.fstat(opened).st_mode):
+                    _chmod(opened, wanted.mode)
+            finally:
+                os.close(opened)
         else:
             new = not change.of_files or not self._paths.exists(place)
             mode = wanted.mode if new or change.mode_matters else None
@@ -370,8 +375,8 @@ class FileStates:
                     over_link=not change.of_files,
                 )
         if wanted is not None and wanted.attributes and change.other_attributes:
-            with suppress(PermissionError), self._opened(place) as opened:
-                set_attributes(opened, wanted.attributes)
+            with suppress(PermissionError), os.fdopen(self._paths.open_file(place), "rb") as file:
+                set_attributes(file.fileno(), wanted.attributes)
 
     def finish(self, change: Change, side: Side, content: Callable[[str], bytes]) -> bool:
         """Put a file that a crash left at either end of a change at this one; False when it is at neither."""
@@ -387,40 +392,16 @@ class FileStates:
     def clear_unfinished(self, paths: Iterable[Path]) -> None:
         """Remove what killed writes left beside their files."""
         for path in {one.parent: one for one in paths}.values():
-            with suppress(OSError, PathError):
-                folder = self._open_folder(self._in_place(path))
-                try:
-                    for name in filter(UNFINISHED.fullmatch, os.listdir(folder)):  # noqa: PTH208
-                        os.unlink(name, dir_fd=folder)
-                finally:
-                    os.close(folder)
-
-    def _holds(self, place: Place, wanted: State) -> bool:
-        now, _ = self.read(place)
-        return now is not None and bool(now.digest) and now.digest == wanted.digest
-
-    def _set_mode(self, place: Place, mode: int | None) -> None:
-        opened = self._paths.open(place, getattr(os, "O_PATH", os.O_RDONLY))
-        try:
-            if mode is not None and stat.S_ISREG(os.fstat(opened).st_mode):
-                # Through its descriptor, so that it is the very file that was found; chmod needs no right to read it.
-                os.chmod(f"/proc/self/fd/{opened}" if hasattr(os, "O_PATH") else opened, mode)  # noqa: PTH101
-        finally:
-            os.close(opened)
-
-    @contextmanager
-    def _opened(self, place: Place) -> Generator[int]:
-        opened = self._paths.open_file(place)
-        try:
-            yield opened
-        finally:
-            os.close(opened)
+            with suppress(OSError, PathError), self._inside(self._in_place(path), path.parent) as folder:
+                for name in filter(UNFINISHED.fullmatch, os.listdir(folder)):  # noqa: PTH208
+                    os.unlink(name, dir_fd=folder)
 
     def _rename(self, place: Place, to: Place) -> None:
-        source = self._open_folder(place)
-        try:
-            target = self._open_folder(to, make=True)
-            try:
+        with self._inside(place, place.path.parent) as source:
+            for folder in reversed(to.path.parents[: self.missing_folders(to)]):
+                with self._inside(to, folder.parent) as above:
+                    os.mkdir(folder.name, dir_fd=above)
+            with self._inside(to, to.path.parent) as target:
                 try:
                     os.stat(to.path.name, dir_fd=target, follow_symlinks=False)
                 except FileNotFoundError:
@@ -431,21 +412,15 @@ class FileStates:
                     raise PathError(
                         "exists", phrase("`{place}` was not moved: there is something at `{to}`.", place=place, to=to)
                     )
-            finally:
-                os.close(target)
-        finally:
-            os.close(source)
 
-    def _open_folder(self, place: Place, *, make: bool = False) -> int:
-        flags = os.O_RDONLY | os.O_DIRECTORY
-        missing = self.missing_folders(place) if make else 0
-        for folder in reversed(place.path.parents[:missing]):
-            above = self._paths.open(self._folder(place, folder.parent), flags)
-            try:
-                os.mkdir(folder.name, dir_fd=above)
-            finally:
-                os.close(above)
-        return self._paths.open(self._folder(place, place.path.parent), flags)
+    @contextmanager
+    def _inside(self, place: Place, folder: Path) -> Generator[int]:
+        """A folder in the root of a place, open for the length of a block."""
+        opened = self._paths.open(self._paths.beside(place, folder), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            yield opened
+        finally:
+            os.close(opened)
 
     def _remove_folders(self, change: Change, path: Path) -> None:
         """Remove the folders that were made for a file, unless something else is in them by now."""
@@ -454,18 +429,12 @@ class FileStates:
         place = self._in_place(path)
         for folder in path.parents[: change.made]:
             try:
-                above = self._paths.open(self._folder(place, folder.parent), os.O_RDONLY | os.O_DIRECTORY)
-                try:
+                with self._inside(place, folder.parent) as above:
                     os.rmdir(folder.name, dir_fd=above)
-                finally:
-                    os.close(above)
             except FileNotFoundError:
                 continue
             except OSError:
                 return
-
-    def _folder(self, place: Place, folder: Path) -> Place:
-        return Place(place.root, folder, self._paths.show(folder))
 
 
 def _failed(place: str, error: OSError) -> PathError:

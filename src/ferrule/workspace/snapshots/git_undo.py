@@ -17,7 +17,7 @@ from ferrule.core.shown_text import shown_row
 from ferrule.workspace.git_folders import has_object, loose_kind
 from ferrule.workspace.git_state import OBJECT_ID, read_git_state, ref_value
 from ferrule.workspace.problems import PathError
-from ferrule.workspace.snapshots.changes import Change, Node, Operation, State
+from ferrule.workspace.snapshots.changes import Change, Node, Operation
 from ferrule.workspace.snapshots.content_store import ContentLost, is_linked
 
 if TYPE_CHECKING:
@@ -156,7 +156,10 @@ class _Restorer:
                 names_objects = is_ref or _LOG.fullmatch(inner) is not None
                 if not one.covered or (names_objects and self._lost_objects):
                     raise ContentLost(inner)
-                if is_ref and (self._is_in_the_way(one.path, inner) or not _has_value(one, self._contents)):
+                # Its name may be taken by a folder of refs, or a ref have the name of its folder; packed ones too.
+                others = self._refs if is_ref else ()
+                taken = any(other.startswith(f"{inner}/") or inner.startswith(f"{other}/") for other in others)
+                if is_ref and (taken or one.path.is_dir() or not _has_value(one, self._contents)):
                     raise ContentLost(inner)
                 is_whole = any(inner.startswith(unit) for unit in self._whole)
                 put = _put_log if _LOG.fullmatch(inner) and one.of_files and not is_whole else _put_one
@@ -170,10 +173,6 @@ class _Restorer:
                 self._done.refs.append(_ref_name(inner))
             elif not one.of_folders:
                 self._done.files[self._git] += 1
-
-    def _is_in_the_way(self, path: Path, ref: str) -> bool:
-        """Whether a ref's name is taken by a folder of refs, or a ref has the name of its folder; packed ones too."""
-        return path.is_dir() or any(one.startswith(f"{ref}/") or ref.startswith(f"{one}/") for one in self._refs)
 
 
 def remove_unfinished(rows: Iterable[Change], files: FileStates) -> None:
@@ -218,7 +217,12 @@ def _put_one(change: Change, files: FileStates, contents: ContentStore) -> None:
         elif state.node is Node.LINK:
             os.symlink(state.target, name, dir_fd=above)
         else:
-            _put_file(name, above, state, contents)
+            if is_linked(state):
+                with suppress(OSError):  # another disk
+                    os.link(contents.path(state.content), name, dst_dir_fd=above)
+                    return
+            with contents.open(state.content) as data:
+                _put_data(name, above, state.mode, data)
 
 
 def _put_log(change: Change, files: FileStates, contents: ContentStore) -> None:
@@ -240,17 +244,8 @@ def _put_log(change: Change, files: FileStates, contents: ContentStore) -> None:
             _put_data(name, above, state.mode, b"".join(whole))
 
 
-def _put_file(name: str, above: int, state: State, contents: ContentStore) -> None:
-    """Give a file its name in one step, and only where there is none: git may be at work."""
-    if is_linked(state):
-        with suppress(OSError):  # another disk
-            os.link(contents.path(state.content), name, dst_dir_fd=above)
-            return
-    with contents.open(state.content) as data:
-        _put_data(name, above, state.mode, data)
-
-
 def _put_data(name: str, above: int, mode: int | None, data: bytes | BinaryIO) -> None:
+    """Give a file its name in one step, and only where there is none: git may be at work."""
     temporary, wanted = unfinished_name(), mode if mode is not None else 0o644
     write_new(temporary, data, 0o600, folder=above, finish=lambda opened: os.fchmod(opened, wanted))
     try:

@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 from contextlib import contextmanager, suppress
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -153,9 +154,9 @@ class Journal:
     ) -> Group:
         """Note changes that are about to be made, and the contents they need."""
         with self.writing(durable=durable):
-            told = json.dumps([_who(one) for one in others]) if others else ""
+            told = json.dumps([astuple(one) for one in others]) if others else ""
             query = "INSERT INTO groups VALUES (NULL, ?, ?, ?, ?, ?, 'doing', 0, ?)"
-            number = self._run(query, now, *_who(origin), told).lastrowid
+            number = self._run(query, now, *astuple(origin), told).lastrowid
             self._add(number or 0, changes, contents)
         return self.group(number or 0)
 
@@ -226,7 +227,7 @@ class Journal:
         """A command is about to begin; from here on it is known what the history itself changes meanwhile."""
         with self.writing():
             query = "INSERT INTO commands VALUES (NULL, ?, ?, ?, ?, ?, ?)"
-            return self._run(query, process, *_who(origin), Watch.STARTING).lastrowid or 0
+            return self._run(query, process, *astuple(origin), Watch.STARTING).lastrowid or 0
 
     def set_commands(self, *, over: Sequence[int] = (), watched: int = 0) -> None:
         """Some are over, and what they changed is in the list; of one it is known how the workspace was before it."""
@@ -307,10 +308,10 @@ class Journal:
         return found
 
     def find(self, number: int) -> Group | None:
-        return _first(self._groups("number = ?", number))
+        return next(iter(self._groups("number = ?", number)), None)
 
     def oldest(self) -> Group | None:
-        return _first(self._groups("1 ORDER BY number LIMIT 1"))
+        return next(iter(self._groups("1 ORDER BY number LIMIT 1")), None)
 
     def unsettled(self) -> list[Group]:
         """Groups that a crash left in the middle."""
@@ -318,7 +319,7 @@ class Journal:
 
     def next_to(self, side: Side, *, to: int | None = None, **origin: str | None) -> Group | None:
         """The group to undo or redo next: made last, or undone last. `to` is the group that will be the newest."""
-        return _first(self.all_to(side, to=to, most=1, **origin))
+        return next(iter(self.all_to(side, to=to, most=1, **origin)), None)
 
     def all_to(self, side: Side, *, to: int | None = None, most: int = -1, **origin: str | None) -> list[Group]:
         """All groups to undo or redo, in that order."""
@@ -394,29 +395,12 @@ class Journal:
             rows = list(map(_change, self._run("SELECT * FROM changes WHERE number = ? ORDER BY seq", number)))
             files = tuple(one for one in rows if one.repository is None)
             git = tuple(one for one in rows if one.repository is not None)
-            groups.append(
-                Group(
-                    number,
-                    time,
-                    Origin(*who),
-                    Phase(phase),
-                    files,
-                    tuple(Origin(*who) for who in json.loads(others)) if others else (),
-                    git,
-                )
-            )
+            beside = tuple(Origin(*one) for one in json.loads(others)) if others else ()
+            groups.append(Group(number, time, Origin(*who), Phase(phase), files, beside, git))
         return groups
 
     def _run(self, query: str, *values: Any) -> sqlite3.Cursor:
         return self._database.execute(query, values)
-
-
-def _who(origin: Origin) -> tuple[str, str, str, str]:
-    return (origin.session, origin.turn, origin.call, origin.tool)
-
-
-def _first(groups: list[Group]) -> Group | None:
-    return groups[0] if groups else None
 
 
 def _row(change: Change) -> tuple[Any, ...]:

@@ -21,6 +21,7 @@ from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Change, Group, Operation, Origin, Running, Side, Watch
 from ferrule.workspace.snapshots.content_store import ContentLost
 from ferrule.workspace.snapshots.git_record import kept_of_git, uncovered_in_git
+from ferrule.workspace.snapshots.journal import Journal
 from ferrule.workspace.snapshots.known_tree import KnownTree, Look
 from ferrule.workspace.snapshots.snapshot_store import again_if_broken
 from ferrule.workspace.snapshots.tree_store import TreeDamaged
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ferrule.workspace.paths import Paths
-    from ferrule.workspace.snapshots.journal import Journal
     from ferrule.workspace.snapshots.snapshot_store import Recovery, SnapshotStore
 
 _Result = TypeVar("_Result")
@@ -114,7 +114,7 @@ class ShellChanges:
 
         Raises `PathError` where that cannot be now: what the history lists is then not what was changed last.
         """
-        waiting = [one for one in again_if_broken(self._all) if not self._is_under_way(one)]
+        waiting = [one for one in self._recovery.use(Journal.commands) if not self._is_under_way(one)]
         if not waiting:
             return
         try:
@@ -157,16 +157,7 @@ class ShellChanges:
 
     def _drop(self, number: int) -> None:
         _UNDER_WAY.pop((self._folder, number), None)
-
-        def work() -> None:
-            with self._recovery.settled(reserve=True) as journal:
-                journal.set_commands(over=[number])
-
-        again_if_broken(work)
-
-    def _all(self) -> list[Running]:
-        with self._recovery.settled(reserve=True) as journal:
-            return journal.commands()
+        self._recovery.use(lambda journal: journal.set_commands(over=[number]))
 
     def _number_of(self, origin: Origin) -> int | None:
         own = list(_UNDER_WAY.items())

@@ -324,7 +324,8 @@ class SnapshotStore:
     def forget(self, group: Group, changes: Iterable[Change], keep: Collection[str] = ()) -> None:
         """Drop changes of a group, and the contents that nobody needs any more."""
         self.require_current()  # what has taken the place of this store may need contents of the same name
-        self._remove(self.journal.forget(group, changes, keep))
+        for name in self.journal.forget(group, changes, keep):
+            self.contents.remove(name)
 
     def replace_git(self, group: Group, rows: Sequence[Change], contents: Mapping[str, int]) -> None:
         """Keep other rows of git directories than those that a group began with."""
@@ -332,10 +333,7 @@ class SnapshotStore:
         kept = {one.before.content for one in rows if one.before is not None}
         needed = {name: size for name, size in contents.items() if name in kept}
         free = self.journal.replace_git(group, rows, needed)
-        self._remove({*free, *(contents.keys() - kept)} - kept)
-
-    def _remove(self, names: Iterable[str]) -> None:
-        for name in names:
+        for name in {*free, *(contents.keys() - kept)} - kept:
             self.contents.remove(name)
 
     @property
@@ -473,6 +471,15 @@ class Recovery:
                 self.settle(group)
             yield journal
 
+    def use(self, work: Callable[[Journal], _Result]) -> _Result:
+        """Do something about what has happened already with the settled journal; with a new one where it broke."""
+
+        def attempt() -> _Result:
+            with self.settled(reserve=True) as journal:
+                return work(journal)
+
+        return again_if_broken(attempt)
+
     def settle(self, group: Group) -> None:
         """After a kill: an undo or redo is finished; a change is done if it got to its end, and else rolled back."""
         self._files.clear_unfinished((*group.paths, *(one.path for one in group.git)))
@@ -480,7 +487,12 @@ class Recovery:
             self.return_to(group, Side.BEFORE)
         elif group.phase is Phase.REDOING:
             self.return_to(group, Side.AFTER)
-        elif group.changes and all(self._is_made(group, change) for change in group.changes):
+        elif group.changes and all(
+            self._files.is_at(one, Side.AFTER) or self._is_past(group, one, Side.AFTER)
+            if one.covered
+            else self._files.got_there(one)
+            for one in group.changes
+        ):
             self._store.journal.finish(group, self.new_modes(group))
         else:
             self.roll_back(group)
@@ -526,11 +538,6 @@ class Recovery:
                 if state is not None and state.mode is not None:
                     found[change.seq] = state.mode
         return found
-
-    def _is_made(self, group: Group, change: Change) -> bool:
-        if not change.covered:
-            return self._files.got_there(change)
-        return self._files.is_at(change, Side.AFTER) or self._is_past(group, change, Side.AFTER)
 
     def _put(self, group: Group, change: Change, side: Side, at_hand: Mapping[str, bytes] | None = None) -> bool:
         """Whether a change is at that end now; a file that is at neither is left alone."""
