@@ -202,25 +202,21 @@ class DraftTool(Tool[DraftParams]):
         draft = read_draft(code, examples)
         files, path = files_of(session), _file_of(draft, session)
         if not path.is_file():
-            self._require_free(draft.name)
-            return draft
+            if self._registry.entry(draft.name) is None:
+                return draft
+            from ferrule.plugins.discovery import holder_of
+
+            holder = holder_of(draft.name, self._registry)
+            raise ToolError(
+                phrase("The name `{name}` is taken by {holder}.", name=draft.name, holder=holder),
+                kind=ErrorKind.VALIDATION,
+                suggestion=phrase("Give the function another name."),
+            )
         # The user sees the file that a draft replaces when they approve it, so it counts as seen.
         place = files.paths.locate(str(path))
         before = files.paths.read(place)
         files.tracker.saw(place, before)
         return read_draft(code, examples, after=version_of(before.decode(errors="replace")))
-
-    def _require_free(self, name: str) -> None:
-        entry = self._registry.entry(name)
-        if entry is None:
-            return
-        from ferrule.plugins.discovery import holder_of
-
-        raise ToolError(
-            phrase("The name `{name}` is taken by {holder}.", name=name, holder=holder_of(name, self._registry)),
-            kind=ErrorKind.VALIDATION,
-            suggestion=phrase("Give the function another name."),
-        )
 
 
 def plain_examples(params: DraftParams) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from ferrule.workspace.edits.multi_edit import edited_bytes, find_edits
 from ferrule.workspace.files import opens_file
 from ferrule.workspace.names import amount
 from ferrule.workspace.problems import PathError
+from ferrule.workspace.texts.diff import line_count
 from ferrule.workspace.texts.text import Text, encode_new
 
 # What a call would do to a file, as a diff, before it is approved. Nothing is written.
@@ -83,7 +84,7 @@ def write(
     """
     changed = change_file(context, file_path, _writer(content), must_exist=False)
     verb = "Created" if changed.created else "Overwrote"
-    count = changed.count_lines()
+    count = line_count(changed.text.text) if changed.text else 0
     words = f"{verb} `{changed.place}` ({amount(count, 'line')}, {amount(changed.size, 'byte')})."
     data: FileWritten = {
         "file_path": changed.place.name, "is_overwrite": not changed.created, "line_count": count,

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ferrule.core.context import CommandNames
 from ferrule.workspace.data_folder import data_folder
@@ -16,7 +16,7 @@ from ferrule.workspace.restrictions import files_concerned
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 
     from ferrule.core.access import Restrictions
     from ferrule.core.context import Session
@@ -87,13 +87,21 @@ def shell_of(session: Session) -> ShellSession:
         files_of(session).paths.open_for_reading(outputs_of(session))  # a path that is named to a model can be read
         notice = Notice(data_folder() / "shells", session.workspace)
         spills = SpillFolder(outputs_of(session))
-        kept.shell = ShellSession(folder=str(shell_folder(session)), spills=spills, notice=notice)
+        kept.shell = ShellSession(folder=str(session.command_directory), spills=spills, notice=notice)
     return kept.shell
 
 
-def watchers_of(session: Session) -> set[asyncio.Task[None]]:
-    """What still has to tell the history of a command: what one in the background changed, or that one never ran."""
-    return _commands_of(session).watchers
+def watch(session: Session, telling: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Tell the history of a command, and have the session wait for that: what one in the background changed, or that
+    one never ran.
+    """
+    import asyncio
+
+    watchers = _commands_of(session).watchers
+    task = asyncio.create_task(telling)
+    watchers.add(task)
+    task.add_done_callback(watchers.discard)
+    return task
 
 
 async def close_shell(session: Session) -> None:
@@ -108,7 +116,7 @@ async def close_shell(session: Session) -> None:
     shell, kept.shell = kept.shell, None
     if shell is not None:
         await shell.close()
-    await asyncio.gather(*watchers_of(session), return_exceptions=True)
+    await asyncio.gather(*kept.watchers, return_exceptions=True)
     layer, kept.layer = kept.layer, None
     if layer is not None:
         await asyncio.to_thread(layer.close)
@@ -116,11 +124,6 @@ async def close_shell(session: Session) -> None:
     folders, kept.folders = kept.folders, {}
     for name, folder in folders.items():
         await asyncio.to_thread(partial(folder.close, keep_files=name == "outputs"))
-
-
-def shell_folder(session: Session) -> Path:
-    """Where the session's shell is now: relative paths in a command start there."""
-    return session.command_directory
 
 
 def settle(session: Session, shell: ShellSession) -> None:
@@ -160,11 +163,13 @@ def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened:
     if own:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)  # one that is made later would be taken for the command's
     allowed = (*(choice.hosts or ()), *hosts)
-    folder = shell_folder(session)
+    folder, rules = session.command_directory, session.restrictions
+    # The fixed places that a rule says may not be written, whether they are there or not.
+    fixed = rules.unwritable_places(tuple(map(str, roots))) if rules and not look else ()
     return Profile(
         writable=(*roots, *choice.writable),
         folder=(folder if folder.is_dir() else roots[0]),
-        guarded=(*session.environment.guarded, *(() if look else _unwritable_places(session))),
+        guarded=(*session.environment.guarded, *map(Path, fixed)),
         forbidden=None if look else _forbidden(session),
         hidden=tuple(
             path
@@ -201,12 +206,6 @@ def _hidden_files(session: Session, roots: tuple[Path, ...], repositories: tuple
     inside = tuple(f"{path}/" for path in found)
     tops = [path for path in sorted(found) if not path.startswith(inside)]
     return tuple(Path(path) for path in tops if path not in (*names, "/"))
-
-
-def _unwritable_places(session: Session) -> tuple[Path, ...]:
-    """The fixed places that a rule says may not be written, whether they are there or not."""
-    rules = session.restrictions
-    return tuple(Path(path) for path in rules.unwritable_places(tuple(map(str, roots_of(session))))) if rules else ()
 
 
 def _forbidden(session: Session) -> Forbidden | None:

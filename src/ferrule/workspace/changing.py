@@ -12,7 +12,7 @@ from ferrule.workspace.atomic import writing
 from ferrule.workspace.files import MOST_EDITABLE, files_of
 from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import NO_FILE, Origin, Write
-from ferrule.workspace.texts.diff import diff_file, line_count
+from ferrule.workspace.texts.diff import diff_file
 from ferrule.workspace.texts.text import Text, decode, require_same_encoding
 
 if TYPE_CHECKING:
@@ -39,9 +39,6 @@ class Changed:
     diff: str
     change: int | None
     """The number in the history, for undo; None when nothing changed."""
-
-    def count_lines(self) -> int:
-        return line_count(self.text.text) if self.text else 0
 
     @property
     def metadata(self) -> dict[str, object]:

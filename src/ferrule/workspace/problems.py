@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
@@ -25,11 +25,6 @@ class PathError(ToolError):
     ) -> None:
         super().__init__(message, kind=kind, suggestion=suggestion, details={"code": code, **(details or {})})
         self.code = code
-
-    def saying(self, message: str, **details: Any) -> Self:
-        """The same problem in other words."""
-        known = {**(self.details or {}), **details}
-        return type(self)(self.code, message, kind=self.kind, suggestion=self.suggestion, details=known)
 
 
 def outside(path: str, suggestion: str) -> PathError:

@@ -106,21 +106,21 @@ def test_lines_are_split_as_bytes_are(text: str):
 
 
 @pytest.mark.parametrize(
-    ("data", "newline"),
+    ("data", "newline", "final"),
     [
-        (b"", ""),
-        (b"a", ""),
-        (b"a\nb\n", "\n"),
-        (b"a\r\nb", "\r\n"),
-        (b"a\rb\r", "\r"),
-        (b"a\r\nb\n", "mixed"),
-        (b"a\rb\n", "mixed"),
+        (b"", "", False),
+        (b"a", "", False),
+        (b"a\nb\n", "\n", True),
+        (b"a\r\nb", "\r\n", False),
+        (b"a\rb\r", "\r", True),
+        (b"a\r\nb\n", "mixed", True),
+        (b"a\rb\n", "mixed", True),
     ],
 )
-def test_line_endings_are_seen_and_kept(data: bytes, newline: str):
+def test_line_endings_are_seen_and_kept(data: bytes, newline: str, final: bool):
     found = decode(data)
     assert found is not None
-    assert (found.newline, found.text.encode()) == (newline, data)
+    assert (found.newline, found.final_newline, found.text.encode()) == (newline, final, data)
 
 
 def test_bytes_that_are_no_text_are_binary():

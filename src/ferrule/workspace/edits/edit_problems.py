@@ -64,6 +64,11 @@ class EditError(PathError):
     `notebook`.
     """
 
+    def saying(self, message: str, **details: object) -> EditError:
+        """The same problem in other words."""
+        known = {**(self.details or {}), **details}
+        return EditError(self.code, message, kind=self.kind, suggestion=self.suggestion, details=known)
+
 
 def identical() -> EditError:
     return EditError(

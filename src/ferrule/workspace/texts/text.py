@@ -46,6 +46,7 @@ class Text:
     encoding: str
     bom: bytes
     newline: Newline
+    final_newline: bool
 
 
 @dataclass(slots=True, frozen=True)
@@ -134,7 +135,7 @@ def newline_of(text: str) -> Newline:
 
 
 def _described(text: str, encoding: str, bom: bytes) -> Text:
-    return Text(text, encoding, bom, newline_of(text))
+    return Text(text, encoding, bom, newline_of(text), text.endswith(("\n", "\r")))
 
 
 def _exactly(data: bytes, encoding: str) -> str | None:
