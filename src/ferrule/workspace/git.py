@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
 from ferrule.workspace.confined import without_waiting
-from ferrule.workspace.git_folders import SHA1, SHA256, SUMS, first_line, git_folder
+from ferrule.workspace.git_folders import SHA1, SHA256, SUMS, first_line, git_folder, start_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -148,7 +148,8 @@ def _check_outside(paths: Paths, top: Path) -> None:
     back = first_line(f"{real}/gitdir")  # a worktree knows where its `.git` is
     if back and os.path.realpath(real / back) == os.path.realpath(git):
         return
-    worktree = re.search(r"^\s*worktree\s*=\s*(.+?)\s*$", _text(real / "config"), re.MULTILINE)
+    config = start_of(str(real / "config"), 1 << 16).decode(errors="replace")
+    worktree = re.search(r"^\s*worktree\s*=\s*(.+?)\s*$", config, re.MULTILINE)
     if worktree and os.path.realpath(real / worktree[1].strip('"')) == str(top):  # a submodule's
         return
     raise ToolError(
@@ -156,15 +157,6 @@ def _check_outside(paths: Paths, top: Path) -> None:
         kind=ErrorKind.PERMISSION,
         suggestion=phrase("Go on without git, or ask the user to look at `.git`."),
     )
-
-
-def _text(file: Path) -> str:
-    try:
-        # Without waiting: it may be a pipe that has no writer.
-        with open(file, errors="replace", opener=without_waiting) as stream:
-            return stream.read(1 << 16)
-    except OSError:
-        return ""
 
 
 class ConfinedGit:
@@ -224,13 +216,10 @@ class ConfinedGit:
                 suggestion=phrase("Go on without it."),
             ) from None
         if code != 0 and not may_fail:
-            raise ToolError(phrase("git could not read the repository: {why}.", why=_reason(child.complaints)))
+            lines = [line for line in child.complaints.splitlines() if line.startswith(("fatal:", "error:"))]
+            why = lines[-1].partition(": ")[2].rstrip(".") if lines else phrase("it gave no reason")
+            raise ToolError(phrase("git could not read the repository: {why}.", why=why))
         return output.decode(errors="replace") if code == 0 else ""
-
-
-def _reason(complaints: str) -> str:
-    lines = [line for line in complaints.splitlines() if line.startswith(("fatal:", "error:"))]
-    return lines[-1].partition(": ")[2].rstrip(".") if lines else phrase("it gave no reason")
 
 
 def _read_status(text: str) -> Repository:

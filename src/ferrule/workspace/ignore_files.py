@@ -96,12 +96,10 @@ class Ignored:
         return False
 
     def _with_rules(self, folders: list[Path], kind: str) -> list[_IgnoreFile]:
-        return [(folder, rules) for folder in folders if (rules := self._of(folder / kind))]
-
-    def _of(self, file: Path) -> tuple[IgnoreRule, ...]:
-        if file not in self._rules:
-            self._rules[file] = _rules(str(file))
-        return self._rules[file]
+        for file in (folder / kind for folder in folders):
+            if file not in self._rules:
+                self._rules[file] = _rules(str(file))
+        return [(folder, rules) for folder in folders if (rules := self._rules[folder / kind])]
 
 
 def enclosing_ignore_files(root: Path) -> tuple[str, ...]:

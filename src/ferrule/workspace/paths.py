@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import stat
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from ferrule.workspace.names import (
     slips,
     unicode_form,
 )
-from ferrule.workspace.problems import PathError, failed, in_a_circle, mounted, only_read, outside, workspace_gone
+from ferrule.workspace.problems import PathError, failed, only_read, outside, workspace_gone
 from ferrule.workspace.restrictions import KeptBack
 
 if TYPE_CHECKING:
@@ -107,12 +108,14 @@ def mount_between(root: Path, path: Path) -> Path | None:
 
 def nothing_at(paths: Paths, given: str, place: Place) -> PathError:
     """The problem of a path where nothing is, with the names that may be meant."""
-    if "\\" in given and (other := _with_slashes(paths, given)):
-        return _missing(
-            phrase("There is no file at `{given}`.", given=one_line(given)),
-            phrase("Did you mean `{other}`?", other=other),
-            [other],
-        )
+    if "\\" in given:
+        with suppress(PathError):  # a path as another system writes it, if there is something
+            other = paths.from_here(paths.find(given.replace("\\", "/")).path)
+            return _missing(
+                phrase("There is no file at `{given}`.", given=one_line(given)),
+                phrase("Did you mean `{other}`?", other=other),
+                [other],
+            )
     folder = paths.beside(place, place.path.parent)
     if not _is_folder(paths, folder):
         return _no_folder(paths, given, folder)
@@ -168,14 +171,6 @@ def _strange(given: str) -> str:
 def _is_folder(paths: Paths, place: Place) -> bool:
     found = paths.stat(place)
     return found is not None and stat.S_ISDIR(found.st_mode)
-
-
-def _with_slashes(paths: Paths, given: str) -> str | None:
-    """A path as another system writes it, as it is written here, if there is something."""
-    try:
-        return paths.from_here(paths.find(given.replace("\\", "/")).path)
-    except PathError:
-        return None
 
 
 def _missing(message: str, suggestion: str, close: list[str] | None = None) -> PathError:
@@ -333,10 +328,29 @@ class Paths:
             raise self.outside(given)
         if real != wanted and links < 2:
             return self._settle(given, real, links + 1)
-        if _is_circle(wanted):
-            raise in_a_circle(one_line(given))
+        try:
+            os.path.realpath(wanted, strict=True)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise PathError(
+                    "circle",
+                    phrase("`{path}` cannot be followed: its links lead in a circle.", path=one_line(given)),
+                    suggestion=phrase("Use the path of the file itself; nothing can be reached through these links."),
+                ) from None
         if mount := mount_between(root.path, real):
-            raise mounted(one_line(given), self.show(mount))
+            raise PathError(
+                "mount",
+                phrase(
+                    "`{path}` is on another file system, mounted at `{mount}`, which does not belong to the workspace.",
+                    path=one_line(given),
+                    mount=self.show(mount),
+                ),
+                kind=ErrorKind.PERMISSION,
+                suggestion=phrase(
+                    "Ask the user to add the folder `{mount}` (setting `files.folders`), or go on without it.",
+                    mount=self.show(mount),
+                ),
+            )
         raise self.outside(given)
 
     def _unmade(self, given: str, wanted: Path, root: Root, links: int) -> Place:
@@ -355,7 +369,12 @@ class Paths:
         twins = same_letters(wanted.name, self.names_in(parent)) if not wanted.name.isascii() else []
         if len(twins) == 1:
             found = self._settle(given, parent.path / twins[0], links)
-            return replace(found, remarks=(_other_form(wanted.name, twins[0]),))
+            mine, theirs = unicode_form(wanted.name), unicode_form(twins[0])
+            remark = (
+                f"The name on the disk is written in another Unicode form ({theirs}) than the one given ({mine}); "
+                "it is the only one with these letters."
+            )
+            return replace(found, remarks=(remark,))
         path = parent.path / wanted.name
         return Place(parent.root, path, self.show(path))
 
@@ -469,21 +488,6 @@ class Paths:
         return outside(one_line(given), joined(" ", [use, *lost]))
 
 
-def _other_form(given: str, found: str) -> str:
-    return (
-        f"The name on the disk is written in another Unicode form ({unicode_form(found)}) than the one given "
-        f"({unicode_form(given)}); it is the only one with these letters."
-    )
-
-
-def _is_circle(path: Path) -> bool:
-    try:
-        os.path.realpath(path, strict=True)
-    except OSError as error:
-        return error.errno == errno.ELOOP
-    return False
-
-
 def with_home(given: str) -> Path:
     """`~` alone and `~/` mean the home; any other name may begin with it, as `~$letter.docx` does."""
     return Path(given).expanduser() if given == "~" or given.startswith("~/") else Path(given)
@@ -500,13 +504,9 @@ def _path_of(opened: int, fallback: Path) -> Path | None:
         path = Path(f"/proc/self/fd/{opened}").readlink()
     except OSError:
         return Path(os.path.realpath(fallback))
-    if path.name.endswith(_GONE) and not _is_at(opened, path):
-        return None
+    if path.name.endswith(_GONE):
+        try:
+            return path if os.path.samestat(os.fstat(opened), path.lstat()) else None
+        except OSError:
+            return None
     return path
-
-
-def _is_at(opened: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(opened), path.lstat())
-    except OSError:
-        return False

@@ -45,29 +45,6 @@ def only_read(path: str) -> PathError:
     )
 
 
-def in_a_circle(path: str) -> PathError:
-    return PathError(
-        "circle",
-        phrase("`{path}` cannot be followed: its links lead in a circle.", path=path),
-        suggestion=phrase("Use the path of the file itself; nothing can be reached through these links."),
-    )
-
-
-def mounted(path: str, mount: str) -> PathError:
-    return PathError(
-        "mount",
-        phrase(
-            "`{path}` is on another file system, mounted at `{mount}`, which does not belong to the workspace.",
-            path=path,
-            mount=mount,
-        ),
-        kind=ErrorKind.PERMISSION,
-        suggestion=phrase(
-            "Ask the user to add the folder `{mount}` (setting `files.folders`), or go on without it.", mount=mount
-        ),
-    )
-
-
 def workspace_gone(why: str) -> PathError:
     return PathError(
         "workspace",

@@ -49,18 +49,14 @@ def normal_host(text: str) -> str:
     name = bare.removesuffix(".")
     if not name or len(name) > 253 or not _NOT_IN_A_HOST.isdisjoint(name) or not name.isprintable():
         raise BadHost(f"{text!r} is not the name of a host")
-    plain = name.lower() if name.isascii() else _in_ascii(name)
+    try:
+        plain = (name if name.isascii() else name.encode("idna").decode("ascii")).lower()
+    except UnicodeError:
+        raise BadHost(f"{name!r} is not the name of a host") from None
     # Look-alikes of `/`, `@` and the like have become what they look like.
     if not _NOT_IN_A_HOST.isdisjoint(plain) or not all(0 < len(label) < 64 for label in plain.split(".")):
         raise BadHost(f"{text!r} is not the name of a host")
     return plain
-
-
-def _in_ascii(name: str) -> str:
-    try:
-        return name.encode("idna").decode("ascii").lower()
-    except UnicodeError:
-        raise BadHost(f"{name!r} is not the name of a host") from None
 
 
 def as_address(text: str) -> _Address | None:

@@ -153,19 +153,13 @@ def noted_commands(folder: Path) -> list[NotedCommand]:
             if not program.alive:
                 path.unlink(missing_ok=True)
                 continue
-            found += [_noted(entry, program, document["workspace"]) for entry in document["commands"]]
+            for entry in document["commands"]:
+                entry["box"] = NotedProcess(*entry["box"]) if entry["box"] else None
+                entry["output"] = Path(entry["output"]) if entry["output"] else None
+                found.append(NotedCommand(program=program, workspace=document["workspace"], **entry))
         except (OSError, ValueError, KeyError, TypeError):
             continue  # removed meanwhile, or none of ours
     return sorted(found, key=lambda one: one.began)
-
-
-def _noted(entry: dict[str, Any], program: NotedProcess, workspace: str) -> NotedCommand:
-    box = NotedProcess(*entry["box"]) if entry["box"] else None
-    output = Path(entry["output"]) if entry["output"] else None
-    return NotedCommand(
-        entry["id"], program, workspace, entry["command"], entry["status"], entry["exit_code"], entry["began"],
-        output, box,
-    )  # fmt: skip
 
 
 @cache

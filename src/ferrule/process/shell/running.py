@@ -300,7 +300,13 @@ class RunningCommand:
         self._given = len(content)
         write_all(self._private, content)
         os.lseek(self._private, 0, os.SEEK_SET)
-        arguments = states.program(self.before, _bash(), _PRIVATE, _PAUSE)
+        places = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
+        bash = next((path for path in places if os.access(path, os.X_OK)), None)
+        if bash is None:
+            raise ToolError(
+                phrase("There is no bash on this machine."), suggestion=phrase("Ask the user to install bash.")
+            )
+        arguments = states.program(self.before, bash, _PRIVATE, _PAUSE)
         return await open_box(arguments, states.environment(self.before), self._streams)
 
     def _on_pipes(self, record: OutputRecord) -> Streams:
@@ -441,10 +447,3 @@ async def finished(work: Coroutine[Any, Any, T] | asyncio.Future[T]) -> T:
         task.exception()
         raise asyncio.CancelledError
     return task.result()
-
-
-def _bash() -> str:
-    for path in ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"):
-        if os.access(path, os.X_OK):
-            return path
-    raise ToolError(phrase("There is no bash on this machine."), suggestion=phrase("Ask the user to install bash."))

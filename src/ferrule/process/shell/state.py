@@ -467,7 +467,15 @@ def _entry(line: bytes) -> tuple[str, Variable]:
     value: str | tuple[tuple[str, str], ...] | None = None
     place = head.end()
     if head[4]:
-        value, place = _elements(line, place, ordered="a" in attributes)
+        items: list[tuple[str, str]] = []
+        while (item := _ITEM.match(line, place)) is not None:
+            plain, *quoted_key, double, single = item.groups()
+            key = plain.decode(errors="surrogateescape") if plain is not None else _unquoted(*quoted_key)
+            items.append((key, _unquoted(double, single)))
+            place = item.end()
+        if line[place : place + 1] != b")":
+            raise BadDump("an array")
+        value, place = tuple(items if "a" in attributes else sorted(items)), place + 1
     elif head[3]:
         found = _VALUE.match(line, place)
         if found is None:
@@ -480,18 +488,6 @@ def _entry(line: bytes) -> tuple[str, Variable]:
 
 
 _known_entry = lru_cache(maxsize=1024)(_entry)  # nearly all are the same after each command
-
-
-def _elements(line: bytes, place: int, *, ordered: bool) -> tuple[tuple[tuple[str, str], ...], int]:
-    items: list[tuple[str, str]] = []
-    while (found := _ITEM.match(line, place)) is not None:
-        plain, *quoted_key, double, single = found.groups()
-        key = plain.decode(errors="surrogateescape") if plain is not None else _unquoted(*quoted_key)
-        items.append((key, _unquoted(double, single)))
-        place = found.end()
-    if line[place : place + 1] != b")":
-        raise BadDump("an array")
-    return tuple(items if ordered else sorted(items)), place + 1
 
 
 def _unquoted(double: bytes | None, single: bytes | None) -> str:

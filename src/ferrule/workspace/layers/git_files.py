@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ferrule.core.phrases import phrase
 from ferrule.workspace.git import UnreadableIndex, parse_index
 from ferrule.workspace.git_changes import git_changes
-from ferrule.workspace.git_folders import loose_kind
+from ferrule.workspace.git_folders import loose_kind, packed_objects
 from ferrule.workspace.git_state import INVALID, names_in, ref_value, state_files, state_of, tells_state
 from ferrule.workspace.layers.reading import opened_after, opened_before, pieces
 from ferrule.workspace.names import one_line
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from ferrule.workspace.layers.reading import Layer, LayerChange
     from ferrule.workspace.snapshots.tree_store import Seen
 
-_MOST_CHECKED, _MOST_PACKED, _MOST_LISTED, _LARGEST_TREE = 256 << 20, 16 << 20, 64 << 20, 16 << 20
+_MOST_CHECKED, _MOST_PACKED, _LARGEST, _LARGEST_TREE = 256 << 20, 16 << 20, 64 << 20, 16 << 20
+_MOST_LISTED = _LARGEST // 28  # objects, of which the list of a pack has 28 bytes each
 _LARGEST_MESSAGE = 1 << 20
-_PACK_NAMES = 8 + 4 * 256
 _UNUSUAL = 0o7113
 """Permission bits that git gives to none of these files."""
 _ID = r"[0-9a-f]{40}(?:[0-9a-f]{24})?"
@@ -145,20 +145,22 @@ class _ChangedRepository:
         gone = {_id(name) for name, one in self._changes.items() if one.after is None and _LOOSE.fullmatch(name)}
         for name, one in self._changes.items():
             if one.after is None and _PACK.fullmatch(name) and name.endswith(".idx"):
-                listed = _listed(f"{self._root}/{name}")
-                gone |= {name} if listed is None else listed
+                listed = packed_objects(f"{self._root}/{name}", _MOST_LISTED)
+                gone |= {name} if listed is None else {one.hex() for one in listed}
         if not gone:
             return gone
         for place in (self._upper, self._root):
             for name in names_in(f"{place}/objects/pack"):
                 one = self._changes.get(f"objects/pack/{name}")
                 if name.endswith(".idx") and (place == self._root if one is None else one.after is not None):
-                    gone -= _listed(f"{place}/objects/pack/{name}") or set()
-        return {one for one in gone if not self._has_loose(f"objects/{one[:2]}/{one[2:]}")}
+                    there = packed_objects(f"{place}/objects/pack/{name}", _MOST_LISTED) or ()
+                    gone.difference_update(one.hex() for one in there)
 
-    def _has_loose(self, name: str) -> bool:
-        one = self._changes.get(name)
-        return os.path.lexists(f"{self._root}/{name}") if one is None else one.after is not None
+        def has_loose(name: str) -> bool:
+            one = self._changes.get(name)
+            return os.path.lexists(f"{self._root}/{name}") if one is None else one.after is not None
+
+        return {one for one in gone if not has_loose(f"objects/{one[:2]}/{one[2:]}")}
 
     def _about_objects(self, lost: set[str], *, alone: bool) -> Iterator[Phrase]:
         of_objects = [one for name, one in self._changes.items() if _LOOSE.fullmatch(name) or _PACK.fullmatch(name)]
@@ -242,7 +244,7 @@ class _ChangedRepository:
 
 def _bytes(change: LayerChange, side: Seen) -> bytes | None:
     """The content of a file; None where it is too large or cannot be read."""
-    if side.size > _MOST_LISTED:
+    if side.size > _LARGEST:
         return None
     try:
         with (opened_after if side is change.after else opened_before)(change) as opened:
@@ -253,20 +255,3 @@ def _bytes(change: LayerChange, side: Seen) -> bytes | None:
 
 def _id(loose: str) -> str:
     return loose.removeprefix("objects/").replace("/", "")
-
-
-def _listed(pack_index: str) -> set[str] | None:
-    """The ids of the objects in a pack; None where its list is too long, or not understood."""
-    try:
-        if os.stat(pack_index).st_size > _MOST_LISTED:  # noqa: PTH116
-            return None
-        with open(pack_index, "rb") as file:  # noqa: PTH123
-            data = file.read()
-    except OSError:
-        return None
-    width = len(pack_index.rpartition("pack-")[2].removesuffix(".idx")) // 2
-    count = int.from_bytes(data[_PACK_NAMES - 4 : _PACK_NAMES])
-    if data[:8] != b"\xfftOc\0\0\0\x02" or len(data) < _PACK_NAMES + count * width:
-        return None
-    names = data[_PACK_NAMES : _PACK_NAMES + count * width].hex()
-    return {names[at : at + 2 * width] for at in range(0, len(names), 2 * width)}

@@ -149,10 +149,6 @@ class _Kept:
             if look_at(self.root, inner) != was:
                 self._remove(inner)
 
-    def _hides(self, inner: str) -> bool:
-        """Whether a folder that the workspace has is not to be seen through what is here."""
-        return look_at(self.folder, inner) is None and any(folder in self._over for folder in folders_of(inner))
-
     def take_up(self, layer: Layer, changes: LayerChanges) -> None:
         """Lay the ignored part of a command's layer over what is here. Files are moved, not copied."""
         ignored = {one.inner: one for one in changes.ignored if one.layer == layer}
@@ -186,7 +182,10 @@ class _Kept:
                         with suppress(OSError):
                             for name in set(os.listdir(self.folder / path)) - names:  # noqa: PTH208
                                 self._remove(f"{path}/{name}")
-                    if (path in ignored or self._hides(path)) and self._make_folders(layer, f"{path}/."):
+                    # Whether a folder that the workspace has is not to be seen through what is here.
+                    covered = any(folder in self._over for folder in folders_of(path))
+                    hides = covered and look_at(self.folder, path) is None
+                    if (path in ignored or hides) and self._make_folders(layer, f"{path}/."):
                         _look_like(self.folder / path, layer.upper / path)
                         self._made.discard(path)
                         if path in ignored:

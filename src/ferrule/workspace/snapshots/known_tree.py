@@ -173,8 +173,7 @@ class KnownTree:
             with self._store.changing():
                 self._store.set(look.fresh)
                 self._store.drop(dropped)
-                self._store.set_left_out(look.found.left_out)
-                self._store.set_position(position)
+                self._store.set_looked(look.found.left_out, position)
             self._generation += 1
             self._known.update(look.fresh)
             for path in dropped:

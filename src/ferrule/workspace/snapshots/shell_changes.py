@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -23,7 +23,6 @@ from ferrule.workspace.snapshots.content_store import ContentLost
 from ferrule.workspace.snapshots.git_record import kept_of_git, uncovered_in_git
 from ferrule.workspace.snapshots.journal import Journal
 from ferrule.workspace.snapshots.known_tree import KnownTree, Look
-from ferrule.workspace.snapshots.snapshot_store import again_if_broken
 from ferrule.workspace.snapshots.tree_store import TreeDamaged
 
 if TYPE_CHECKING:
@@ -84,9 +83,9 @@ class ShellChanges:
         With `alone` it does nothing but give False where another command is under way already. Where there are pipes
         or sockets it gives True all the same: they are how one command talks to another, and only directly.
         """
-        number = again_if_broken(lambda: self._add(origin, alone=alone))
+        number = self._add(origin, alone=alone)
         if number is None and self._tree.has_pipes():
-            number = again_if_broken(lambda: self._add(origin, alone=False))
+            number = self._add(origin, alone=False)
         if number is None:
             return False
         try:
@@ -148,12 +147,14 @@ class ShellChanges:
     # Commands under way
 
     def _add(self, origin: Origin, *, alone: bool) -> int | None:
-        with self._recovery.settled() as journal:
+        def add(journal: Journal) -> int | None:
             if alone and any(self._is_under_way(one) for one in journal.commands()):
                 return None
             number = journal.add_command(_this_process(), origin)
             _UNDER_WAY[self._folder, number] = origin
             return number
+
+        return self._recovery.use(add, reserve=False)
 
     def _drop(self, number: int) -> None:
         _UNDER_WAY.pop((self._folder, number), None)
@@ -209,7 +210,7 @@ class ShellChanges:
         """Take the workspace as it is now; what differs is what the commands under way did, if there are any."""
         look = self._whole(begins=bool(begun))
         tries: list[int] = []
-        return again_if_broken(lambda: self._take(look, begun, ended, tries))
+        return self._recovery.use(partial(self._take, look, begun, ended, tries), reserve=not begun)
 
     def _whole(self, *, begins: bool) -> Look | None:
         """Before a command, all that it may change must be kept; after it, nothing can be done about what is new."""
@@ -226,12 +227,7 @@ class ShellChanges:
             if begins or not self._store.give_up_reserve(error):
                 raise
             return look()
-
-        def work() -> None:
-            with self._recovery.settled(reserve=not begins) as journal:
-                self._rebuild(journal)
-
-        again_if_broken(work)
+        self._recovery.use(self._rebuild, reserve=not begins)
         return look()
 
     def _why(self, problem: Exception) -> str:
@@ -243,20 +239,19 @@ class ShellChanges:
             why=((cause.strerror or str(cause)) if isinstance(cause, OSError) else str(cause)).lower(),
         )
 
-    def _take(self, look: Look | None, begun: int, ended: int, tries: list[int]) -> RecordedChanges:
+    def _take(self, look: Look | None, begun: int, ended: int, tries: list[int], journal: Journal) -> RecordedChanges:
         """`tries` has the newest number in the list at each try: an earlier one may have got as far as the list."""
-        with self._recovery.settled(reserve=not begun) as journal:
-            tries.append(journal.newest())
-            group = self._mended(journal, lambda: self._compare(journal, look, ended)) if look is not None else None
-            commands = {one.number: one for one in journal.commands()}
-            if group is None and len(tries) > 1 and ended in commands:
-                group = journal.next_to(Side.BEFORE, to=tries[0], call=commands[ended].origin.call)
-            over = [number for number, one in commands.items() if not self._is_under_way(one)]
-            journal.set_commands(over=over, watched=begun if look is not None else 0)
-            for number in over:
-                self._over_mark(commands[number]).unlink(missing_ok=True)
-            self._mended(journal, self._tree.tidy)
-            return RecordedChanges(group, self._note_on(commands.get(ended), look, group) if ended else "")
+        tries.append(journal.newest())
+        group = self._mended(journal, lambda: self._compare(journal, look, ended)) if look is not None else None
+        commands = {one.number: one for one in journal.commands()}
+        if group is None and len(tries) > 1 and ended in commands:
+            group = journal.next_to(Side.BEFORE, to=tries[0], call=commands[ended].origin.call)
+        over = [number for number, one in commands.items() if not self._is_under_way(one)]
+        journal.set_commands(over=over, watched=begun if look is not None else 0)
+        for number in over:
+            self._over_mark(commands[number]).unlink(missing_ok=True)
+        self._mended(journal, self._tree.tidy)
+        return RecordedChanges(group, self._note_on(commands.get(ended), look, group) if ended else "")
 
     def _compare(self, journal: Journal, look: Look, ended: int) -> Group | None:
         """Record unexplained changes, and make this look the new baseline."""

@@ -471,11 +471,11 @@ class Recovery:
                 self.settle(group)
             yield journal
 
-    def use(self, work: Callable[[Journal], _Result]) -> _Result:
-        """Do something about what has happened already with the settled journal; with a new one where it broke."""
+    def use(self, work: Callable[[Journal], _Result], *, reserve: bool = True) -> _Result:
+        """Do something with the settled journal; with a new one where it broke. `reserve` is as in `settled`."""
 
         def attempt() -> _Result:
-            with self.settled(reserve=True) as journal:
+            with self.settled(reserve=reserve) as journal:
                 return work(journal)
 
         return again_if_broken(attempt)

@@ -333,13 +333,11 @@ class TreeStore:
         rows = [(_bytes(path),) for path in paths]
         self._use(lambda database: database.executemany("DELETE FROM entries WHERE path = ?", rows))
 
-    def set_left_out(self, paths: Iterable[str]) -> None:
-        rows = [(_bytes(path),) for path in paths]
+    def set_looked(self, left_out: Iterable[str], position: int) -> None:
+        """The entries are as of this position in the journal, and these folders were not looked into."""
+        rows = [(_bytes(path),) for path in left_out]
         self._run("DELETE FROM left_out")
         self._use(lambda database: database.executemany("INSERT INTO left_out VALUES (?)", rows))
-
-    def set_position(self, position: int) -> None:
-        """The entries are as of this position in the journal."""
         self._run("DELETE FROM looked")
         self._run("INSERT INTO looked VALUES (?)", position)
 

@@ -211,14 +211,21 @@ class Conflicts:
         """Why a group cannot be brought to one end, once the groups of `after` are; empty when it can."""
         if in_the_way := self._store.journal.in_the_way(group, side, after):
             return self._out_of_order(group, side, in_the_way)
-        found: list[Conflict | None] = []
+        found: list[Conflict] = []
         met = {path for one in after for path in one.paths}
         changes = [change for change in group.changes if change.covered]
         for change in changes if side is Side.AFTER else reversed(changes):
-            paths = change.at(side).keys()
-            found.append(self._conflict(change, side, first=met.isdisjoint(paths)))
-            met.update(paths)
-        return [one for one in (found if side is Side.AFTER else reversed(found)) if one is not None]
+            states = change.at(side)
+            wanted = states[change.path]
+            # Only the first step at a path meets what is there now; the next one meets the outcome of the first.
+            if met.isdisjoint(states) and not self._files.is_at(change, side.opposite):
+                found.append(self._difference(change, side))
+            elif wanted is not None and wanted.content and self._content(wanted) is None:
+                name = self._name(change.path)
+                words = phrase("The content of `{name}` is no longer in the history.", name=name)
+                found.append(Conflict(Why.LOST, name, words))
+            met.update(states)
+        return found if side is Side.AFTER else found[::-1]
 
     def _out_of_order(self, group: Group, side: Side, in_the_way: Mapping[Path, Group]) -> list[Conflict]:
         """Another group changed the same files: which, and what both did to the first of them."""
@@ -238,16 +245,6 @@ class Conflicts:
                 both += f"Change {one.number}{_who(one)}:\n{''.join(diffs)}"
             found.append(Conflict(Why.ORDER, name, text, both))
         return found
-
-    def _conflict(self, change: Change, side: Side, *, first: bool) -> Conflict | None:
-        """Only the first step at a path meets what is there now; the next one meets the outcome of the first."""
-        if first and not self._files.is_at(change, side.opposite):
-            return self._difference(change, side)
-        wanted = change.at(side)[change.path]
-        if wanted is not None and wanted.content and self._content(wanted) is None:
-            name = self._name(change.path)
-            return Conflict(Why.LOST, name, phrase("The content of `{name}` is no longer in the history.", name=name))
-        return None
 
     def _difference(self, change: Change, side: Side) -> Conflict:
         """Which path is not as the change left it, and how."""
