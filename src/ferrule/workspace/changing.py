@@ -18,7 +18,7 @@ from ferrule.workspace.texts.text import Text, decode, require_same_encoding
 if TYPE_CHECKING:
     from ferrule.core.context import Session, ToolContext
     from ferrule.workspace.files import Files
-    from ferrule.workspace.paths import Paths, Place
+    from ferrule.workspace.paths import Place
     from ferrule.workspace.texts.diff import FileDiff
 
 SECONDS_TO_CHANGE = 60.0
@@ -137,7 +137,23 @@ def _plan(files: Files, place: Place, given: str, make: Make, *, must_exist: boo
                 ),
                 suggestion=phrase("Change it with a command, or split it."),
             )
-        before = _current(files.paths, place)
+        try:
+            before = files.paths.read(place)
+        except PathError as problem:  # it may differ from what the caller has read
+            if problem.code not in ("permission", "failed"):
+                raise
+            why = problem.message.rpartition(": ")[2].rstrip(".")
+            raise PathError(
+                "unverified",
+                phrase(
+                    "Whether `{place}` is still as you read it could not be verified, because it "
+                    "cannot be read: {why}. It was not changed.",
+                    place=place,
+                    why=why,
+                ),
+                kind=problem.kind,
+                suggestion=phrase("Ask the user to make it readable, or write to another file."),
+            ) from None
         expect = files.tracker.require_seen(place, before)
         text = decode(before)
     after = make(before, text)
@@ -148,27 +164,6 @@ def _plan(files: Files, place: Place, given: str, make: Make, *, must_exist: boo
 def origin_of(context: ToolContext) -> Origin:
     """Who asked for the changes of a call."""
     return Origin(session=context.session_id, turn=context.session.turn, call=context.call_id, tool=context.tool)
-
-
-def _current(paths: Paths, place: Place) -> bytes:
-    """What a file holds now; raises where it cannot be read, as it may differ from what the caller has read."""
-    try:
-        return paths.read(place)
-    except PathError as problem:
-        if problem.code not in ("permission", "failed"):
-            raise
-        why = problem.message.rpartition(": ")[2].rstrip(".")
-        raise PathError(
-            "unverified",
-            phrase(
-                "Whether `{place}` is still as you read it could not be verified, because it "
-                "cannot be read: {why}. It was not changed.",
-                place=place,
-                why=why,
-            ),
-            kind=problem.kind,
-            suggestion=phrase("Ask the user to make it readable, or write to another file."),
-        ) from None
 
 
 def require_text(place: str, text: Text | None) -> Text:

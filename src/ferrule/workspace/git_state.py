@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ferrule.workspace.confined import without_waiting
@@ -64,13 +64,7 @@ class GitState:
         return replace(self, refs=kept, whole=False)
 
     def as_data(self) -> dict[str, Any]:
-        return {
-            "head": self.head,
-            "refs": dict(self.refs),
-            "operations": sorted(self.operations),
-            "stashes": list(self.stashes),
-            "whole": self.whole,
-        }
+        return asdict(self) | {"operations": sorted(self.operations)}
 
     @classmethod
     def of_data(cls, data: Mapping[str, Any]) -> GitState:

@@ -331,7 +331,16 @@ class FileStates:
             else:
                 self._put(change, side, content, through_hard_links=through_hard_links)
         except OSError as error:
-            raise _failed(self._paths.show(change.path), error) from None
+            why = (error.strerror or type(error).__name__).lower()
+            raise PathError(
+                "failed",
+                phrase(
+                    "`{place}` could not be changed: {why}. It is as it was before.",
+                    place=self._paths.show(change.path),
+                    why=why,
+                ),
+                kind=ErrorKind.PERMISSION if isinstance(error, PermissionError) else ErrorKind.EXECUTION,
+            ) from None
 
     def _put(
         self, change: Change, side: Side, content: Callable[[str], bytes | BinaryIO], *, through_hard_links: bool
@@ -435,13 +444,3 @@ class FileStates:
                 continue
             except OSError:
                 return
-
-
-def _failed(place: str, error: OSError) -> PathError:
-    why = (error.strerror or type(error).__name__).lower()
-    kind = ErrorKind.PERMISSION if isinstance(error, PermissionError) else ErrorKind.EXECUTION
-    return PathError(
-        "failed",
-        phrase("`{place}` could not be changed: {why}. It is as it was before.", place=place, why=why),
-        kind=kind,
-    )

@@ -63,25 +63,21 @@ class StoreLock:
 
         Gives whether whoever held it last came to the end of their work.
         """
-        with seen_through(), self._taken() as opened:
-            whole = os.pread(opened, 1, 0) != _HELD
-            _write(opened, _HELD)
-            yield whole
-            _write(opened, _LET_GO)
-
-    @contextmanager
-    def _taken(self) -> Generator[int]:
-        deadline = time.monotonic() + self._patience
-        if not self._threads.acquire(timeout=self._patience):
-            raise self._busy()
-        try:
-            opened = self._lock(deadline)
+        with seen_through():
+            deadline = time.monotonic() + self._patience
+            if not self._threads.acquire(timeout=self._patience):
+                raise self._busy()
             try:
-                yield opened
+                opened = self._lock(deadline)
+                try:
+                    whole = os.pread(opened, 1, 0) != _HELD
+                    _write(opened, _HELD)
+                    yield whole
+                    _write(opened, _LET_GO)
+                finally:
+                    unlock(opened)
             finally:
-                unlock(opened)
-        finally:
-            self._threads.release()
+                self._threads.release()
 
     def is_current(self) -> bool:
         """Whether the file that is open is the one that others find, and not one that was removed or replaced."""
@@ -104,7 +100,12 @@ class StoreLock:
         """The file, locked. Only once it is locked can it be told whether others will lock the same."""
         while True:
             if self._opened is None:
-                self._opened = self._open()
+                flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+                try:
+                    self._opened = os.open(self._path, flags, 0o600)
+                except FileNotFoundError:
+                    self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                    self._opened = os.open(self._path, flags, 0o600)
             if not lock(self._opened, deadline - time.monotonic()):
                 raise self._busy()
             if self.is_current():
@@ -112,14 +113,6 @@ class StoreLock:
             self._drop()
             if time.monotonic() > deadline:
                 raise self._busy()
-
-    def _open(self) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        try:
-            return os.open(self._path, flags, 0o600)
-        except FileNotFoundError:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            return os.open(self._path, flags, 0o600)
 
     def _drop(self) -> None:
         if self._opened is not None:

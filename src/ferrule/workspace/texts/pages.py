@@ -9,7 +9,7 @@ import threading
 from array import array
 from bisect import bisect_left
 from collections import OrderedDict
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -251,11 +251,8 @@ def read_lines(
     if encoding is None:
         return None
     for _ in range(_MOST_TRIES):
-        try:
-            with indexes.of(descriptor) as index:
-                return _from_index(descriptor, index, offset, limit, longest, encoding)
-        except FileChanged:
-            continue
+        with suppress(FileChanged), indexes.of(descriptor) as index:
+            return _from_index(descriptor, index, offset, limit, longest, encoding)
     raise PathError(
         "changed", phrase("The file keeps changing while it is read."), suggestion=phrase("Try again in a moment.")
     )
