@@ -35,9 +35,11 @@ _STRUCTURE = frozenset({
     "$vocabulary", "definitions",
 })  # fmt: skip
 _LEAF = frozenset({
-    "description", "format", "maxLength", "maximum", "minLength", "minimum", "pattern", "title", "type",
+    "const", "default", "description", "format", "maxLength", "maximum", "minLength", "minimum", "pattern", "title",
+    "type",
 })  # fmt: skip
 """Keywords that hold no schema, and mean the same in every draft."""
+_SIMPLE = (str, int, float, type(None))
 _OLD_DRAFTS = ("draft-03", "draft-04", "draft-06", "draft-07")
 
 
@@ -112,7 +114,7 @@ class _Inliner:
         self, node: dict[str, Any], path: str, resource: Any, inside: tuple[int, ...], depth: int
     ) -> dict[str, Any]:
         if node.keys() <= _LEAF and isinstance(node.get("type"), str):  # as most are
-            return dict(node)
+            return {key: one if isinstance(one, _SIMPLE) else deepcopy(one) for key, one in node.items()}
         out: dict[str, Any] = {}
         losses = self.ledger.losses
         before = len(losses)

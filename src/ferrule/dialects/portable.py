@@ -213,7 +213,8 @@ class _Reduction:
 
 
 def _lacks_items(node: Schema) -> bool:
-    return "type" in node and "items" not in node and _allows(node, "array")
+    said = node.get("type")
+    return (said == "array" or (isinstance(said, list) and "array" in said)) and "items" not in node
 
 
 def _allows(node: Schema, kind: str) -> bool:
