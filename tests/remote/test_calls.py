@@ -448,6 +448,31 @@ async def test_a_call_that_is_run_again_is_given_the_same_and_asks_anew(
         assert left == set(), "what was parked is removed"
 
 
+async def test_a_call_whose_first_copy_is_still_being_stored_is_sent_again(
+    server: Server, pool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a cluster answers after the server that led it has died: the call is neither there nor refused."""
+    ask, refused = NatsLink.ask, list[str]()
+
+    @tool(kind="readonly")
+    def echo(text: str) -> str:
+        """Give a text back. Use this to see what arrives."""
+        return text
+
+    async def ask_a_cluster(self: NatsLink, subject: str, payload: bytes = b"", *rest: Any, **named: Any) -> Any:
+        answer = await ask(self, subject, payload, *rest, **named)
+        if rest and "Nats-Msg-Id" in rest[0] and len(refused) < 2:
+            refused.append(subject)
+            answer.data = b'{"error": {"err_code": 10158, "description": "duplicate message id is in process"}}'
+        return answer
+
+    monkeypatch.setattr(NatsLink, "ask", ask_a_cluster)
+    async with working(server, pool, [echo]), calling(server, pool, [echo]) as runtime:
+        several = [runtime.run("echo", {"text": text}) for text in "abc"]  # the first asks for no answer
+        assert [one.data for one in await asyncio.gather(*several)] == ["a", "b", "c"]
+    assert len(refused) == 2
+
+
 async def test_a_call_that_is_cancelled_while_it_is_handed_over_does_not_start_later(
     server: Server, pool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

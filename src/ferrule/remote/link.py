@@ -44,6 +44,8 @@ NOBODY = "503"
 """What the server answers where nobody listens."""
 _SAME_KEY = ".".join(f"{{{{wildcard({number})}}}}" for number in (1, 2, 3, 4))
 _WRONG_REVISION = (10071, 10164)
+_IN_PROCESS = 10158
+"""An earlier copy of the same message is being stored, or was lost with the leader that had it."""
 
 
 class NotReachedError(RemoteError):
@@ -269,8 +271,8 @@ class NatsLink:
     async def send_call(self, subject: str, uid: str, payload: bytes) -> None:
         """Hand a signed call over. Sending it again changes nothing: the server knows its id, and the claim does."""
         told = from_json((await self.ask(subject, payload, {"Nats-Msg-Id": uid})).data)
-        if "error" in told:
-            raise RemoteError(_refused(told["error"]))
+        if (error := told.get("error")) is not None:
+            raise (NotReachedError if error.get("err_code") == _IN_PROCESS else RemoteError)(_refused(error))
 
     # Claims
 
