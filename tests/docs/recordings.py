@@ -87,7 +87,7 @@ class _Recording:
         text = re.sub(r"\(\d+\.\d(\s+)s\)", r"(0.1\1s)", text)
         text = re.sub(r"Thought for \d+ s", "Thought for 1 s", text)
         text = re.sub(r" \(\d+ s\)", "", re.sub(r"[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", "⠋", text))
-        return re.sub(r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{8}\b", self._id, text)
+        return re.sub(r"\b[0-9a-f]{8}\b", self._id, text)
 
     def _id(self, found: re.Match[str]) -> str:
         if found[0] not in self._ids:
