@@ -130,21 +130,8 @@ def _run(arguments: list[str]) -> None:
         runpy.run_path(arguments[0], run_name="__main__")
 
 
-def _take_share(policy: int) -> int:
-    """Take this share of the processors; returns which one was taken until now."""
-    before = os.sched_getscheduler(0)
-    with suppress(PermissionError):
-        os.sched_setscheduler(0, policy, os.sched_param(0))
-    return before
-
-
 if __name__ == "__main__":
-    if sys.platform == "linux":  # where a test starves programs, it means those to come and not these imports
-        share = _take_share(os.SCHED_OTHER)
-        _import_all()
-        _take_share(share)
-    else:
-        _import_all()
+    _import_all()
     assert threading.active_count() == 1, "a fork would lose the other threads"
     gc.collect()
     gc.freeze()

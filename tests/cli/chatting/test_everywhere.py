@@ -17,6 +17,7 @@ import pytest
 from tests.cli.chatting.conftest import calls
 from tests.cli.chatting.test_while_it_works import everywhere
 from tests.cli.mcp_peer import PATIENT
+from tests.cli.terminal import STARVED
 
 if TYPE_CHECKING:
     from tests.cli.chatting.conftest import Desk
@@ -147,8 +148,8 @@ def test_ten_of_them_on_a_busy_machine(tmp_path: Path) -> None:
     try:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *arguments], cwd=root,
-            env={**environment, "PYTEST_DEBUG_TEMPROOT": str(tmp_path)},
-            capture_output=True, text=True, timeout=900, check=False, preexec_fn=_only_what_is_left,
+            env={**environment, "PYTEST_DEBUG_TEMPROOT": str(tmp_path), STARVED: "yes"},
+            capture_output=True, text=True, timeout=900, check=False,
         )  # fmt: skip
     finally:
         for one in busy:
@@ -158,7 +159,3 @@ def test_ten_of_them_on_a_busy_machine(tmp_path: Path) -> None:
     passed = re.search(r"\b(\d+) passed", done.stdout)
     assert passed is not None
     assert int(passed[1]) >= 10
-
-
-def _only_what_is_left() -> None:
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
