@@ -74,9 +74,14 @@ CHARACTERS = st.one_of(
 TEXTS = st.lists(CHARACTERS, max_size=30).map("".join)
 
 
-def printed(work: Callable[[], object]) -> str:
-    """What a command writes into a pipe."""
-    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="")
+class _Terminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+def printed(work: Callable[[], object], stream_type: type[io.TextIOWrapper] = io.TextIOWrapper) -> str:
+    """What a command writes into a pipe, unless another kind of stream is named."""
+    stream = stream_type(io.BytesIO(), encoding="utf-8", newline="")
     with redirect_stdout(stream), redirect_stderr(stream):
         work()
     stream.flush()
@@ -102,7 +107,9 @@ def log_line(text: str) -> str:
         show_log_lines()
         assert logging.lastResort is not None
         record = logging.makeLogRecord({"msg": text.replace("%", ""), "levelno": logging.WARNING})
-        return printed(lambda: logging.lastResort and logging.lastResort.emit(record))
+        return printed(
+            lambda: logging.lastResort and logging.lastResort.emit(record), _Terminal
+        )  # a pipe gets it as is
     finally:
         logging.lastResort = before
 

@@ -29,7 +29,7 @@ from ferrule.core.errors import StoppedError
 from ferrule.core.shown_text import visible
 from ferrule.pipeline.format import format_stopped
 from ferrule.pipeline.run import Runtime
-from ferrule.pipeline.stages import Verdict, attempt
+from ferrule.pipeline.stages import Verdict
 from ferrule.policy.explain import Explanation, explain
 from ferrule.policy.rule_file import RuleChecks, RuleFile, Written
 from ferrule.policy.rules import parse_rule
@@ -247,9 +247,10 @@ def explain_command(
         warn(note)
     session = Session(workspace=workspace)
     call = RawCall(tool, given_arguments(arguments, settings.limits.argument_bytes))
-    invocation = attempt(Runtime(tools.registry, policy=built.policy, session=session).build, call)
-    if isinstance(invocation, StoppedError):
-        result = format_stopped(call.id, tool, invocation)
+    try:
+        invocation = Runtime(tools.registry, policy=built.policy, session=session).build(call)
+    except StoppedError as stopped:
+        result = format_stopped(call.id, tool, stopped)
         if as_json and result.error is not None:
             write_json({"error": result.error.to_dict()})
         else:
