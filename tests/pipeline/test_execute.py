@@ -16,14 +16,12 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule import Limits, RawCall, RulePolicy, Runtime, Tool, ToolContext, ToolResult, tool
+from ferrule.core.loops import LoopInbox
 from ferrule.pipeline import execute
-from ferrule.pipeline.threads import Job
 from tests.process.shell.shell_room import becomes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from ferrule.pipeline.threads import Outcome
 
 FAST = Limits(grace=0.05)
 
@@ -717,14 +715,14 @@ def test_quick_sync_tools_one_after_the_other_leave_the_loop_its_turns() -> None
 
 def test_the_loop_waits_a_moment_only_for_a_tool_that_was_quick_the_last_time(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[str] = []
-    wait = Job.wait
+    wait = LoopInbox.wait
 
-    def counted(job: Job, seconds: float) -> Outcome | None:
+    def counted(inbox: LoopInbox, seconds: float) -> None:
         waited.append(turn)
-        return wait(job, seconds)
+        wait(inbox, seconds)
 
     monkeypatch.setattr(execute, "_A_MOMENT", 0.2)
-    monkeypatch.setattr(Job, "wait", counted)
+    monkeypatch.setattr(LoopInbox, "wait", counted)
 
     @tool(kind="readonly")
     def work(seconds: float) -> None:

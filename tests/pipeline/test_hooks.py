@@ -14,7 +14,7 @@ from ferrule.core.context import Session
 from ferrule.core.result import ToolResult
 from ferrule.core.tool import Invocation
 from ferrule.pipeline.hooks import Hook, HookReply
-from ferrule.pipeline.stages import CallRecord
+from ferrule.pipeline.stages import CallRecord, Decision, Verdict
 
 RAN: list[str] = []
 
@@ -79,6 +79,31 @@ async def test_a_changed_input_is_validated_and_authorised_anew():
     assert not result.success
     assert "changed the input to one that is not valid" in result.llm_content
     result = await ask(Hook("ok", before=lambda call, session: HookReply(arguments={"path": "b"})), "change")
+    assert result.error is not None
+    assert result.error.kind == "permission_error"
+    assert RAN == []
+
+
+class NotTheSecret:
+    """A policy that looks at the input."""
+
+    def decide(self, invocation: Invocation, session: Session) -> Decision:
+        is_secret = b"secret" in invocation.tool.params.dump(invocation.params)
+        verdict = Verdict.DENY if is_secret else Verdict.ALLOW
+        return Decision(verdict, "it is a secret")
+
+    def remember(self, invocation: Invocation, session: Session) -> None:
+        raise AssertionError
+
+
+async def test_what_was_decided_about_a_call_does_not_count_for_what_a_hook_makes_of_it():
+    """A service hands its decision on; the policy decides again about another input."""
+    hook = Hook("swap", before=lambda call, session: HookReply(arguments={"path": "secret"}))
+    runtime = Runtime([look], hooks=[hook], policy=NotTheSecret())
+    invocation = runtime.build(RawCall("look", {"path": "a"}))
+    decision = runtime.policy.decide(invocation, runtime.session)
+    assert decision.verdict is Verdict.ALLOW
+    result = await runtime.execute(invocation, decision=decision)
     assert result.error is not None
     assert result.error.kind == "permission_error"
     assert RAN == []

@@ -36,7 +36,7 @@ class Stage(StrEnum):
     RECORD = "record"
 
 
-class Stopped(Exception):  # noqa: N818 - an early exit of a call, not always an error
+class StoppedError(Exception):
     """The one way out of a call before its end; caught in `pipeline/run.py` alone."""
 
     def __init__(
@@ -86,7 +86,7 @@ class DefinitionError(TypeError):
     """A tool was declared in a way that cannot work; raised to its author, never to a model."""
 
 
-class MissingExtra(ImportError):  # noqa: N818 - reads as what it says
+class MissingExtraError(ImportError):
     """A part of Ferrule was used whose optional dependency is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:

@@ -12,16 +12,17 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ferrule.core.call import Approval
-from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError, out_of_resources
-from ferrule.core.loops import Turns
+from ferrule.core.errors import ErrorKind, Stage, StoppedError, ToolError, out_of_resources
 from ferrule.core.phrases import joined, phrase
+from ferrule.core.turns import Turns
 from ferrule.pipeline.authorise import JudgesEffects, tried_or_asked
 from ferrule.pipeline.stages import Decision, Verdict
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from ferrule.core.call import Effects
     from ferrule.core.context import Session
-    from ferrule.core.loops import TurnLock
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.authorise import Policy
     from ferrule.pipeline.stages import Call
@@ -106,7 +107,7 @@ class Asking:
         self.asker = asker
         self._turns = Turns()
 
-    def turn(self) -> TurnLock:
+    def turn(self) -> AbstractAsyncContextManager[bool]:
         """`async with` it to ask; says whether others had to be answered first."""
         return self._turns.of("the user")
 
@@ -116,7 +117,7 @@ class Asking:
 
 
 async def confirm(call: Call, policy: Policy, asking: Asking) -> None:
-    """Stage four: return if the call is approved, and raise `Stopped` if not.
+    """Stage four: return if the call is approved, and raise `StoppedError` if not.
 
     What the user takes to answer is not the call's time, nor that of the tool that made the call.
     """
@@ -197,7 +198,7 @@ async def foreseen(invocation: Invocation, session: Session) -> str:
     try:
         return await asyncio.wait_for(tool.preview(invocation.params, session), tool.preview_seconds)
     except ToolError as error:
-        raise Stopped(Stage.CONFIRM, error.kind, error.message, error.suggestion, error.details) from None
+        raise StoppedError(Stage.CONFIRM, error.kind, error.message, error.suggestion, error.details) from None
     except TimeoutError:
         return ""
     except Exception as error:
@@ -212,7 +213,7 @@ def _understood(tool: str, said: object) -> Answer:
             return Answer(Choice(said.choice), said.reason)
         return Answer(Choice(said))  # pyright: ignore[reportArgumentType]
     except ValueError:
-        raise Stopped(
+        raise StoppedError(
             Stage.CONFIRM,
             ErrorKind.PERMISSION,
             phrase("`{tool}` was not run: {said} is not a valid answer.", tool=tool, said=repr(said)),
@@ -225,8 +226,8 @@ def _bound(invocation: Invocation) -> tuple[object, ...]:
     return invocation.tool.params.dump(invocation.params), invocation.described_now()
 
 
-def _changed(tool: str) -> Stopped:
-    return Stopped(
+def _changed(tool: str) -> StoppedError:
+    return StoppedError(
         Stage.CONFIRM,
         ErrorKind.PERMISSION,
         phrase("`{tool}` was not run: what it would do has changed since the user was shown it.", tool=tool),
@@ -234,10 +235,10 @@ def _changed(tool: str) -> Stopped:
     )
 
 
-def _refused(invocation: Invocation, answer: Answer) -> Stopped:
+def _refused(invocation: Invocation, answer: Answer) -> StoppedError:
     """The early exit of a call that the person said no to."""
     name = invocation.tool.name
-    return Stopped(
+    return StoppedError(
         Stage.CONFIRM,
         ErrorKind.PERMISSION,
         phrase("`{name}` was not run: the user denied it. They said: {reason}", name=name, reason=answer.reason)
@@ -265,10 +266,10 @@ _MANY = 500
 _SAID_NO = phrase("the user denied it")
 
 
-def _nobody_to_ask(call: Call, policy: Policy) -> Stopped:
+def _nobody_to_ask(call: Call, policy: Policy) -> StoppedError:
     invocation = call.invocation
     offer = policy.offer(invocation, call.session) if isinstance(policy, Offers) else None
-    return Stopped(
+    return StoppedError(
         Stage.CONFIRM,
         ErrorKind.PERMISSION,
         phrase(

@@ -14,12 +14,15 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import RawCall
-from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.phrases import glued, phrase, said_by
+from ferrule.core.shown_text import cut_counted
+from ferrule.pipeline.validate import validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from ferrule.core.call import Limits
     from ferrule.core.context import Session
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Invocation
@@ -72,9 +75,9 @@ class Hooks:
         """Whether a call's input may become another before it runs, so that nothing can be planned by it."""
         return any(hook.is_for(tool) for hook in self._before)
 
-    async def before(self, call: Call, validated: Callable[[RawCall], Invocation | Stopped]) -> list[str]:
+    async def before(self, call: Call, limits: Limits) -> list[str]:
         """Ask before a call, which then has the input that it shall run with. Gives words for the model; raises
-        `Stopped` where a hook refuses.
+        `StoppedError` where a hook refuses.
         """
         words: list[str] = []
         for hook in self._before:
@@ -86,7 +89,7 @@ class Hooks:
                 raise _refused(invocation, hook, said.deny or _NO_REASON)
             words += _bounded(said.context)
             if said.arguments is not None:
-                call.invocation = _changed(call, hook, said.arguments, validated)
+                call.invocation = _changed(call, hook, said.arguments, limits)
         return words
 
     async def after(self, call: Call, result: ToolResult, words: list[str]) -> ToolResult:
@@ -97,7 +100,7 @@ class Hooks:
                 continue
             said = await self._ask(hook, invocation, lambda one=hook: one.after(invocation, result, call.session))  # pyright: ignore[reportOptionalCall]
             if said.deny is not None:
-                raise Stopped(
+                raise StoppedError(
                     Stage.FORMAT,
                     ErrorKind.PERMISSION,
                     phrase(
@@ -140,27 +143,25 @@ class Hooks:
         return said
 
 
-def _changed(
-    call: Call, hook: Hook, arguments: Mapping[str, Any], validated: Callable[[RawCall], Invocation | Stopped]
-) -> Invocation:
+def _changed(call: Call, hook: Hook, arguments: Mapping[str, Any], limits: Limits) -> Invocation:
     before = call.invocation
     tool = before.tool
-    changed = validated(RawCall(tool.name, dict(arguments), id=before.call_id, version=tool.version))
-    if isinstance(changed, Stopped):
-        why = phrase("changed the input to one that is not valid: {why}", why=changed.message)
-        raise _broken(before, hook, why)
+    raw = RawCall(tool.name, dict(arguments), id=before.call_id, version=tool.version)
+    try:
+        changed = validate(tool, raw, limits)
+    except StoppedError as stopped:
+        why = phrase("changed the input to one that is not valid: {why}", why=stopped.message)
+        raise _broken(before, hook, why) from None
     changed.session = call.session
     return changed
 
 
 def _bounded(words: str | None) -> list[str]:
-    if not words:
-        return []
-    return [words if len(words) <= _MOST_CONTEXT else f"{words[:_MOST_CONTEXT]}… (cut)"]
+    return [cut_counted(words, _MOST_CONTEXT)] if words else []
 
 
-def _refused(invocation: Invocation, hook: Hook, why: str) -> Stopped:
-    return Stopped(
+def _refused(invocation: Invocation, hook: Hook, why: str) -> StoppedError:
+    return StoppedError(
         Stage.AUTHORISE,
         ErrorKind.PERMISSION,
         phrase(
@@ -173,8 +174,8 @@ def _refused(invocation: Invocation, hook: Hook, why: str) -> Stopped:
     )
 
 
-def _broken(invocation: Invocation, hook: Hook, what: str) -> Stopped:
-    return Stopped(
+def _broken(invocation: Invocation, hook: Hook, what: str) -> StoppedError:
+    return StoppedError(
         Stage.AUTHORISE,
         ErrorKind.PERMISSION,
         phrase(

@@ -26,7 +26,15 @@ class Presentation(Counted):
         super().__init__(package.name, "slide")
         self.package = package
         self.main = package.main_part() or "ppt/presentation.xml"
-        self.slides = self._in_order()
+        if self.main not in package.names:
+            raise damaged(self.name, f"its part `{self.main}` is missing")
+        targets = package.relations(self.main)
+        self.slides: list[str] = []
+        for one in package.root(self.main).iter():
+            if _name(one) == "sldId":
+                key = next((value for key, value in one.attrib.items() if key.endswith("}id")), "")
+                if key in targets and targets[key][1] in package.names:
+                    self.slides.append(targets[key][1])
 
     def count(self) -> int:
         return len(self.slides)
@@ -59,18 +67,6 @@ class Presentation(Counted):
 
     def info(self) -> dict[str, str]:
         return {**self.package.properties(), "slides": f"{len(self.slides):,}"}
-
-    def _in_order(self) -> list[str]:
-        if self.main not in self.package.names:
-            raise damaged(self.name, f"its part `{self.main}` is missing")
-        targets = self.package.relations(self.main)
-        found: list[str] = []
-        for one in self.package.root(self.main).iter():
-            if _name(one) == "sldId":
-                key = next((value for key, value in one.attrib.items() if key.endswith("}id")), "")
-                if key in targets and targets[key][1] in self.package.names:
-                    found.append(targets[key][1])
-        return found
 
     def _read(self, member: str, root: Any, where: str) -> Iterator[DocumentBlock]:
         yield from _shapes(root, where, without_title=True)

@@ -6,10 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote
 
-from ferrule.core.phrases import phrase
+from ferrule.extension import decode, phrase
 from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry, heading, table, tidy
 from ferrule.toolbox.documents.formats import damaged, encrypted, harmful, joined, library
-from ferrule.workspace.texts.text import decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +105,12 @@ class Book(Counted):
         folder = paths[0].rpartition("/")[0]
         items: dict[str, str] = {}
         order: list[str] = []
-        for one in _opf(self.package.read(paths[0]), self.name).iter():
+        etree = library("lxml.etree")
+        parser = etree.XMLParser(recover=True, resolve_entities=False, no_network=True)
+        root: Any = etree.fromstring(self.package.read(paths[0]), parser)
+        if root is None:
+            raise damaged(self.name, phrase("its list of contents cannot be read"))
+        for one in root.iter():
             match _tag(one):
                 case "item":
                     items[one.get("id", "")] = joined(folder, unquote(one.get("href", "")))
@@ -117,14 +121,6 @@ class Book(Counted):
                 case _:
                     pass
         return [items[one] for one in order if items.get(one) in self.package.names]
-
-
-def _opf(data: bytes, name: str) -> Any:
-    etree = library("lxml.etree")
-    root: Any = etree.fromstring(data, etree.XMLParser(recover=True, resolve_entities=False, no_network=True))
-    if root is None:
-        raise damaged(name, phrase("its list of contents cannot be read"))
-    return root
 
 
 def _parsed(data: bytes, name: str) -> Any:
@@ -169,7 +165,10 @@ def html_blocks(root: Any) -> Iterator[DocumentBlock]:
             elif tag in ("table", "pre", *_HEADINGS):
                 yield from _flush(pieces, prefix)
                 prefix = ""
-                if tag == "table" and _is_layout(element):
+                # A table that holds tables, headings or lists of its own only arranges the page.
+                if tag == "table" and any(
+                    _tag(one).lower() in ("table", "ul", "ol", "pre", *_HEADINGS) for one in element.iterdescendants()
+                ):
                     continue
                 yield from _whole(tag, element)
                 walk.skip_subtree()
@@ -216,11 +215,6 @@ def _whole(tag: str, element: Any) -> Iterator[DocumentBlock]:
         yield DocumentBlock("text", f"```\n{''.join(element.itertext()).strip(chr(10))}\n```")
     elif text := _inner(element):
         yield heading(text, _HEADINGS[tag])
-
-
-def _is_layout(element: Any) -> bool:
-    """Whether a table only arranges the page: it holds tables, headings or lists of its own."""
-    return any(_tag(one).lower() in ("table", "ul", "ol", "pre", *_HEADINGS) for one in element.iterdescendants())
 
 
 def _inner(element: Any) -> str:
