@@ -32,8 +32,8 @@ async def go():
             assert result.success, result.llm_content
             await app.runtime.run("BashOutput", {"shell_id": result.data["shell_id"], "wait_for": "ready"})
         print("started", flush=True)
-        await asyncio.to_thread(sys.stdin.readline)
-        print((await app.runtime.run("BashOutput")).llm_content, flush=True)
+        while await asyncio.to_thread(sys.stdin.readline) == "list\\n":
+            print((await app.runtime.run("BashOutput")).llm_content.splitlines()[0], flush=True)
 
 asyncio.run(go())
 """
@@ -76,10 +76,17 @@ def test_another_programs_commands_are_listed_read_and_stopped(ferrule: Command)
         assert "has already ended" in ferrule("shells", "stop", "bash_2").out
         assert program.stdin is not None
         assert program.stdout is not None
-        print(file=program.stdin, flush=True)
-        listed = program.stdout.readline().split()
-        assert listed[:2] == ["bash_1", "ended"]  # the one who started it knows
-        program.wait(30)
+        say, heard = program.stdin, program.stdout
+        listed: list[str] = []
+
+        def knows() -> bool:
+            print("list", file=say, flush=True)
+            listed[:] = heard.readline().split()
+            return listed[:2] == ["bash_1", "ended"]
+
+        assert becomes(knows), listed  # the one who started it
+        print("end", file=say, flush=True)
+        program.wait(60)
     assert ferrule("shells", "--json").json == []
     assert list((ferrule.folder / "data/shells").iterdir()) == []
 

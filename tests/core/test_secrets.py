@@ -296,6 +296,15 @@ def test_time_grows_with_length_and_no_faster(piece: str) -> None:
     assert time.process_time() - start < 2.0
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["mongosh\n-h a -p s3cr3tly", "ldapsearch\n-b x\n-w s3cr3tly", "vault login redis-cli zip db -a s3cr3tly",
+     "-u a:b&&login -p s3cr3tly", f"login -p {'y' * 140} -q {'z' * 60} -p s3cr3tly", "7z a\n-ps3cr3tly"],
+)  # fmt: skip
+def test_neither_a_line_break_nor_another_secret_keeps_a_flag_from_its_program(text: str) -> None:
+    assert "s3cr3tly" not in redact_text(text)
+
+
 def test_importing_it_compiles_next_to_nothing() -> None:
     script = """
 from ferrule.core import secrets

@@ -103,7 +103,7 @@ _OF_PROGRAMS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("curl",), r"curl", r"-b\s{0,2}(?![\s-])"),
     (("secret",), r"secrets?\s+set", r"(?:-b|--body|--value)[ =]{1,2}"),
 )
-_MOST_BETWEEN = 151
+_MOST_BETWEEN = 150
 """Characters between a program and its flag."""
 _SHAPES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     # Not `\b`: in Chinese no space comes before a token, and what comes is a letter to `\b`.
@@ -158,17 +158,18 @@ def _redact_shapes(text: str) -> str:
     # One pattern with every hint is quickest for the short texts that most are, the loop for long ones.
     if len(text) < _SHORT and not _any_hint().search(text):
         return text
-    for hints, pattern, replacement in _SHAPES:
-        for hint in hints:
-            if hint in text:
-                text = _compiled(pattern).sub(replacement, text)
-                break
+    # Programs first: what the others take out may be the name of one.
     for hints, program, flag in _OF_PROGRAMS:
         for hint in hints:
             if hint in text:
                 text = _redact_given(
-                    text, _compiled(rf"(?<![\w.-])(?P<program>{program})(?=\s)|\s(?P<flag>{flag})|[\n;&|]")
+                    text, _compiled(rf"(?<![\w.-])(?P<program>{program})\s|(?:\s|(?<=\s))(?P<flag>{flag})|[\n;&|]")
                 )
+                break
+    for hints, pattern, replacement in _SHAPES:
+        for hint in hints:
+            if hint in text:
+                text = _compiled(pattern).sub(replacement, text)
                 break
     return text
 
@@ -185,6 +186,7 @@ def _redact_given(text: str, part: re.Pattern[str]) -> str:
         elif found.start() <= reach and (given := _compiled(_GIVEN).match(text, position)):
             out += (text[copied:position], REDACTED)
             copied = position = given.end()
+            reach += max(0, position - given.start() - len(REDACTED))  # a long value keeps no later one out of reach
     return "".join((*out, text[copied:])) if out else text
 
 
