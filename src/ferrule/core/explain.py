@@ -45,7 +45,8 @@ class BrokenRule:
 
     `rule` is a keyword of JSON Schema and `limit` what it is set to, None if the validator does not say. `problem` has
     the words for what no schema says, such as those of a tool's own validator. With `key`, the rule is about that key
-    of the object at `path`. `forms` are the refusals by each form of a union.
+    of the object at `path`. `forms` are the refusals by each form of a union. The last two are for the walk: where the
+    refusal stands among all, and whether there are words for it.
     """
 
     path: Path
@@ -54,6 +55,8 @@ class BrokenRule:
     problem: Problem | None = None
     key: str | None = None
     forms: Sequence[Sequence[BrokenRule]] = ()
+    number: int = 0
+    told: bool = False
 
 
 class Explainer:
@@ -74,8 +77,8 @@ class Explainer:
     def explain(self, value: Any, refusals: Sequence[BrokenRule]) -> list[Problem]:
         """Every problem once, in the order of the schema; of a union, only those of the form that was meant."""
         walk = _Walk(self, value, refusals)
-        found = walk.at(self.schema, value, (), 0)
-        found += [walk.by_itself(one) for one in refusals if id(one) not in walk.told]
+        found = walk.at(self.schema, value, (), walk.refused, 0)
+        found += [walk.by_itself(one) for one in refusals if not one.told]
         return list({(one.path, one.code, one.message): one for one in found}.values())
 
     def missing(self, path: Path, prop: Any) -> Problem:
@@ -87,87 +90,87 @@ class Explainer:
         return missing_field(path, *known[1:])
 
 
+class _Place:
+    """What was refused at a place of the value, and at the fields or items inside it."""
+
+    __slots__ = ("here", "inside")
+
+    def __init__(self) -> None:
+        self.here: list[BrokenRule] = []
+        self.inside: dict[PathPart, _Place] = {}
+
+    def all(self) -> list[BrokenRule]:
+        found: list[BrokenRule] = []
+        waiting: list[_Place] = [self]
+        for place in waiting:
+            found += place.here
+            waiting += place.inside.values()
+        return sorted(found, key=lambda one: one.number)
+
+
 class _Walk:
+    __slots__ = ("_complete", "_explainer", "_other_names", "_root", "_value", "refused")
+
     def __init__(self, explainer: Explainer, value: Any, refusals: Sequence[BrokenRule]) -> None:
-        self.told: set[int] = set()
         self._explainer = explainer
         self._root = explainer.schema
         self._complete = explainer.complete
         self._other_names = explainer.other_names
         self._value = value
-        self._refused: dict[Path, list[BrokenRule]] = {}
-        self._below: dict[Path, list[BrokenRule]] = {(): []}
-        """The refusals at each place and inside it."""
-        self._inside: dict[Path, set[PathPart]] = {}
-        """The fields and items of each place that have some."""
+        self.refused = _Place()
         waiting = list(refusals)
-        for one in waiting:
-            path = one.path
-            self._refused.setdefault(path, []).append(one)
-            self._below.setdefault(path, []).append(one)
-            for length in range(len(path)):
-                around = path[:length]
-                self._below.setdefault(around, []).append(one)
-                self._inside.setdefault(around, set()).add(path[length])
+        for number, one in enumerate(waiting):
+            one.number = number
+            place = self.refused
+            for part in one.path:
+                inner = place.inside.get(part)
+                if inner is None:
+                    inner = place.inside[part] = _Place()
+                place = inner
+            place.here.append(one)
             for form in one.forms:
                 waiting += form
 
-    def at(self, schema: Any, value: Any, path: Path, unions: int) -> list[Problem]:
+    def at(self, schema: Any, value: Any, path: Path, place: _Place, unions: int) -> list[Problem]:
         """What is wrong with the value at a place; `unions` counts those around it."""
-        if path not in self._below:
-            return []
         if schema is False:
-            return [_forbidden(path)] if self._is_refused(path, "falseSchema") else []
+            return [_forbidden(path)] if _is_refused(place, "falseSchema") else []
         found: list[Problem] = []
         # Of most schemas nothing else says anything of the same value.
         simple = isinstance(schema, dict) and _ELSEWHERE.isdisjoint(cast("dict[str, Any]", schema))
         parts = [cast("dict[str, Any]", schema)] if simple else applied(schema, self._root)
         in_union = False
         for part in parts:
-            if path in self._refused:
-                found += self._rules(part, value, path)
+            if place.here:
+                found += self._rules(part, value, path, place)
             if "anyOf" in part or "oneOf" in part:
                 in_union = True
-                found += self._union(part, value, path, unions)
-            if path in self._inside and isinstance(value, dict):
-                found += self._fields(part, cast("dict[str, Any]", value), path, unions)
-            elif path in self._inside and isinstance(value, list):
-                found += self._items(part, cast("list[Any]", value), path, unions)
-        if not in_union and not any(one.path == path for one in found):
-            for one in self._refused.get(path, ()):
+                found += self._union(part, value, path, place, unions)
+            if place.inside and isinstance(value, dict):
+                found += self._fields(part, cast("dict[str, Any]", value), path, place.inside, unions)
+            elif place.inside and isinstance(value, list):
+                found += self._items(part, cast("list[Any]", value), path, place.inside, unions)
+        if place.here and not in_union and not any(one.path == path for one in found):
+            for one in place.here:
                 if one.problem is not None:
-                    self.told.add(id(one))
+                    one.told = True
                     found.append(one.problem)
         return found
 
-    def _is_refused(self, path: Path, rule: str, limit: Any = None, value: Any = None) -> bool:
-        """Whether the validator refused the place by this rule, set to this."""
-        found = False
-        for one in self._refused.get(path, ()):
-            if one.rule != rule and (one.rule, rule) != ("enum", "const"):
-                continue
-            if rule == "type":
-                same = _types(one.limit) == _types(limit)
-            elif one.limit is None and rule in _BROKEN:
-                same = _breaks(rule, limit, value)
-            else:
-                same = one.limit is None or one.limit == limit
-            if same and one.key is None:
-                self.told.add(id(one))
-                found = True
-        return found
-
-    def _rules(self, part: dict[str, Any], value: Any, path: Path) -> list[Problem]:
+    def _rules(self, part: dict[str, Any], value: Any, path: Path, place: _Place) -> list[Problem]:
         """The rules of a schema itself that the value breaks."""
-        broken = [one for one in part if one in _WORDS and self._is_refused(path, one, part[one], value)]
+        refused = {one.rule for one in place.here}
+        broken = [
+            one for one in part
+            if (one in refused or one == "const") and one in _WORDS and _is_refused(place, one, part[one], value)
+        ]  # fmt: skip
         if broken and not self._complete and "type" not in broken:  # the validator stopped at the first
             broken += [one for one in part if one not in broken and _breaks(one, part[one], value)]
         if "type" in broken and ("enum" in broken or "const" in broken):
             broken.remove("type")
         found: list[Problem] = []
         for rule in broken:
-            places = array_parts(part)[0]
-            if rule == "minItems" and len(value) < len(places):
+            if rule == "minItems" and len(value) < len(places := array_parts(part)[0]):
                 found += [
                     self._explainer.missing((*path, at), places[at])
                     for at in range(len(value), min(part[rule], len(places)))
@@ -185,50 +188,55 @@ class _Walk:
         shown = kind_of(part, self._root) if path and types in (("object",), ("array",)) else ""
         return _unexpected(path, "type", shown or or_list(types), value, types)
 
-    def _fields(self, part: dict[str, Any], value: dict[str, Any], path: Path, unions: int) -> list[Problem]:
+    def _fields(
+        self, part: dict[str, Any], value: dict[str, Any], path: Path, inside: dict[PathPart, _Place], unions: int
+    ) -> list[Problem]:
         found: list[Problem] = []
-        inside = self._inside[path]
         properties = mapping(part.get("properties"))
         required: Any = part.get("required")
         required = cast("list[Any]", required) if isinstance(required, list) else []
-        by_other_name = {other: key for key in value if (other := self._other_names.get(key))}
+        names = self._other_names
+        by_other_name = {other: key for key in value if (other := names.get(key))} if names else {}
         for name in dict.fromkeys((*properties, *required)):
             key = name if name in value else by_other_name.get(name, name)
-            if key not in inside:
+            place = inside.get(key)
+            if place is None:
                 continue
             if key in value:
-                found += self.at(properties.get(name), value[key], (*path, key), unions)
-            elif name in required and self._is_refused((*path, name), "required"):
+                found += self.at(properties.get(name), value[key], (*path, key), place, unions)
+            elif name in required and _is_refused(place, "required"):
                 found.append(self._explainer.missing((*path, name), properties.get(name)))
         patterns = mapping(part.get("patternProperties"))
         others = [part[one] for one in ("additionalProperties", "unevaluatedProperties") if one in part]
         for key in value:
-            if key not in inside or key in properties:
+            if key in properties or (place := inside.get(key)) is None:
                 continue
-            place = (*path, key)
+            here = (*path, key)
             named = [one for pattern, one in patterns.items() if _may_match(pattern, key)]
             for one in named or others:
-                found += self.at(one, value[key], place, unions)
-            if False in others and not named and self._is_refused(place, "additionalProperties"):
+                found += self.at(one, value[key], here, place, unions)
+            if False in others and not named and _is_refused(place, "additionalProperties"):
                 given = [one for one in value if one != key]
-                found.append(unknown_field(place, list(properties), given, self._other_names))
+                found.append(unknown_field(here, list(properties), given, self._other_names))
         return found
 
-    def _items(self, part: dict[str, Any], value: list[Any], path: Path, unions: int) -> list[Problem]:
+    def _items(
+        self, part: dict[str, Any], value: list[Any], path: Path, inside: dict[PathPart, _Place], unions: int
+    ) -> list[Problem]:
         first, rest = array_parts(part)
         found: list[Problem] = []
-        for at in sorted(one for one in self._inside[path] if isinstance(one, int)):
+        for at in sorted(one for one in inside if isinstance(one, int)):
             prop = first[at] if at < len(first) else rest
             if at < len(value):
-                found += self.at(prop, value[at], (*path, at), unions)
-            elif at < len(first) and self._is_refused((*path, at), "required"):
+                found += self.at(prop, value[at], (*path, at), inside[at], unions)
+            elif at < len(first) and _is_refused(inside[at], "required"):
                 found.append(self._explainer.missing((*path, at), prop))
         return found
 
-    def _union(self, part: dict[str, Any], value: Any, path: Path, unions: int) -> list[Problem]:
+    def _union(self, part: dict[str, Any], value: Any, path: Path, place: _Place, unions: int) -> list[Problem]:
         """None of several forms fits: speak of the form that was meant, where that is clear."""
         rule = "anyOf" if "anyOf" in part else "oneOf"
-        if self._complete and not self._is_refused(path, rule):
+        if self._complete and not _is_refused(place, rule):
             return []
         forms = options(part)
         if not forms:
@@ -247,15 +255,16 @@ class _Walk:
         elif unions == UNIONS_READ:
             found = [Problem(path, "union", phrase("fits none of the {count} forms allowed here", count=len(named)))]
         else:
-            each = [self.at(one, value, path, unions + 1) or self._otherwise(path) for one in named]
+            each = [self.at(one, value, path, place, unions + 1) or self._otherwise(place) for one in named]
             found = union_problems(path, each, value, lambda at: self._shape(named[at])) if all(each) else []
         if found:
-            self.told |= {id(one) for one in self._below[path]}
+            for one in place.all():
+                one.told = True
         return found
 
-    def _otherwise(self, path: Path) -> list[Problem]:
+    def _otherwise(self, place: _Place) -> list[Problem]:
         """Why a form of a union does not fit, for reasons that its schema does not say."""
-        below = [one for one in self._below[path] if one.rule not in ("anyOf", "oneOf")]
+        below = [one for one in place.all() if one.rule not in ("anyOf", "oneOf")]
         return [one.problem for one in below if one.problem] or [self.by_itself(one) for one in below]
 
     def _shape(self, form: Any) -> str:
@@ -269,7 +278,7 @@ class _Walk:
             about = BrokenRule((), rule, limit, refusal.problem)
             walk = _Walk(self._explainer, refusal.key, [about])
             names = schema_at(path, self._root).get("propertyNames", {})
-            inner = (walk.at(names, refusal.key, (), 0) or [walk.by_itself(about)])[0]
+            inner = (walk.at(names, refusal.key, (), walk.refused, 0) or [walk.by_itself(about)])[0]
             said = inner.rule or inner.message
             if inner.expected == ("integer",):
                 said = phrase("must hold an integer")
@@ -306,6 +315,23 @@ class _Walk:
 
 
 _ELSEWHERE = frozenset({"$ref", "allOf", "then", "else", "dependentSchemas", "dependencies"})
+
+
+def _is_refused(place: _Place, rule: str, limit: Any = None, value: Any = None) -> bool:
+    """Whether the validator refused the place by this rule, set to this."""
+    found = False
+    for one in place.here:
+        if one.rule != rule and (one.rule, rule) != ("enum", "const"):
+            continue
+        if rule == "type":
+            same = one.limit == limit or _types(one.limit) == _types(limit)
+        elif one.limit is None and rule in _BROKEN:
+            same = _breaks(rule, limit, value)
+        else:
+            same = one.limit is None or one.limit == limit
+        if same and one.key is None:
+            one.told = found = True
+    return found
 
 
 def _value_at(path: Path, value: Any) -> Any:

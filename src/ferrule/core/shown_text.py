@@ -66,7 +66,7 @@ def _members(ranges: str) -> frozenset[str]:
 
 def _rewritten(text: str, write: Callable[[str], str]) -> str:
     """The text with each character that nobody would see as `write` has it; the very same where there is none."""
-    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+    if text.isascii() and (text.isprintable() or text.replace("\n", "").replace("\t", "").isprintable()):
         return text
     found = _members(_HIDDEN + JOINERS + _VARIANTS).intersection(text)
     hidden = found - _members(JOINERS + _VARIANTS)

@@ -460,7 +460,8 @@ class Executor:
                 raise _too_many(tool, error) from None
             if reason is _DONE:
                 assert run.outcome is not None  # noqa: S101 - `settle` sets both
-                return _value_of(run.outcome)
+                outcome, run.outcome = run.outcome, None  # an exception leads back to the run
+                return _value_of(outcome)
             end = await self._stop(run)
         finally:
             if run.timer is not None:

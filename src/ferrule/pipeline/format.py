@@ -16,7 +16,7 @@ from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError
 from ferrule.core.phrases import Phrase, joined, phrase
 from ferrule.core.problems import InvalidParamsError
 from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult, words_for_attached
-from ferrule.core.shown_text import cut, head_and_tail, hidden_in, visible, well_formed
+from ferrule.core.shown_text import cut, head_and_tail, visible, well_formed
 from ferrule.pipeline.cleaning import clean_exception, clean_text
 from ferrule.pipeline.validate import listed_problem
 
@@ -167,7 +167,10 @@ def format_stopped(call_id: str, tool: str, stopped: StoppedError) -> ToolResult
 
 def _words(text: str) -> str:
     """What a model and a user are told, whoever wrote the words in it."""
-    return cut(text.mapped(visible) if isinstance(text, Phrase) and hidden_in(text) else visible(text), _ERROR)
+    seen = visible(text)
+    if seen is not text and isinstance(text, Phrase):
+        seen = text.mapped(visible)
+    return cut(seen, _ERROR)
 
 
 def with_notes(result: ToolResult, notes: Sequence[str]) -> ToolResult:

@@ -86,6 +86,10 @@ def lent() -> Generator[None]:
         pool.take_back(job)
 
 
+def _nothing(*_: object) -> None:
+    pass
+
+
 class Job:
     """One function to run in a thread, and the event loop that waits for its outcome."""
 
@@ -116,6 +120,10 @@ class Job:
             return False, error
         finally:
             self.seconds = perf_counter() - began
+
+    def let_go(self) -> None:
+        """Keep nothing of a call that is over: it knows its job, and would stay until the next collection."""
+        self._function = self.settle = _nothing
 
 
 class WorkerPool:
@@ -248,6 +256,7 @@ class WorkerPool:
                     else:
                         self._held_back.append(job.inbox)
                 job.inbox.post(job.settle, outcome, wake=comes)  # nothing interrupts this: no job is this thread's
+                job.let_go()
                 job = outcome = None  # a thread that rests must not keep what the last tool used
         except Abandoned:
             return  # it arrived after the tool itself had returned

@@ -210,13 +210,13 @@ def repair(
         if invalid.problems[0].code == "json":
             mended = _mend_text(text, notes)
             if mended is None:
-                raise invalid
+                break
             text = mended
             check_text(text, None, limits, duplicates=True)
         else:
             value = _mend_value(invalid, tool.input_schema, notes)
             if value is _NOTHING:
-                raise invalid
+                break
             from ferrule.core.params import to_text
 
             text = to_text(value)
@@ -227,7 +227,10 @@ def repair(
             invalid = still
         except Exception:  # noqa: BLE001 - a validator of the author's own, which took only what it was given before
             break
-    raise invalid
+    try:
+        raise invalid
+    finally:
+        del invalid  # which leads to this frame: the two would keep the call until the next collection
 
 
 def readable(text: str | bytes) -> Any:
