@@ -72,13 +72,15 @@ class Explainer:
         self.schema = schema
         self.complete = complete
         self.other_names = other_names or {}
-        self._missing: dict[int, tuple[Any, str, tuple[Any, ...]]] = {}
+        self._missing: dict[int, tuple[Any, Problem]] = {}
 
     def explain(self, value: Any, refusals: Sequence[BrokenRule]) -> list[Problem]:
         """Every problem once, in the order of the schema; of a union, only those of the form that was meant."""
         walk = _Walk(self, value, refusals)
         found = walk.at(self.schema, value, (), walk.refused, 0)
         found += [walk.by_itself(one) for one in refusals if not one.told]
+        if len({one.path for one in found}) == len(found):
+            return found
         return list({(one.path, one.code, one.message): one for one in found}.values())
 
     def missing(self, path: Path, prop: Any) -> Problem:
@@ -86,8 +88,9 @@ class Explainer:
         known = self._missing.get(id(prop))
         if known is None:
             said = resolve(prop, self.schema)
-            known = self._missing[id(prop)] = prop, hint(said, self.schema), choices_of(said, self.schema)
-        return missing_field(path, *known[1:])
+            about = missing_field((), hint(said, self.schema), choices_of(said, self.schema))
+            known = self._missing[id(prop)] = prop, about
+        return Problem(path, "missing", known[1].message, (), known[1].choices)
 
 
 class _Place:

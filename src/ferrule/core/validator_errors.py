@@ -158,6 +158,13 @@ _SPECIAL = (
 )  # fmt: skip
 WORDED = frozenset({*_TYPES, *_FORMATS, *_RULES, *WORDS, *_NO_JSON, *_SPECIAL})
 """Every error that has words of ours."""
+_BROKEN = (
+    {kind: ("type", "", name) for kind, name in _TYPES.items()}
+    | {kind: ("format", "", name) for kind, name in _FORMATS.items()}
+    | {kind: (*rule, None) for kind, rule in _RULES.items()}
+)
+"""By error: the rule, where the error says what that is set to, and what it is set to where the error does not."""
+_BY_OWN_WORDS = ("", "", None)
 _COUNTED = {"max_length": "character", "max_digits": "digit", "decimal_places": "digit", "whole_digits": "digit"}
 _OBJECTS = ("model-fields", "typed-dict")
 _ARGUMENTS = {"dataclass-args": "fields", "named-tuple": "fields", "arguments": "arguments_schema"}
@@ -200,15 +207,13 @@ class ErrorReader:
 
     def _refusal(self, item: Any, value: Any) -> BrokenRule:
         kind: str = item["type"]
-        path, key = self._place(item["loc"], value, missing=_RULES.get(kind, ("", ""))[0] == "required")
+        rule, setting, limit = _BROKEN.get(kind, _BY_OWN_WORDS)
+        path, key = self._place(item["loc"], value, missing=rule == "required")
+        if rule and not setting:
+            return BrokenRule(path, rule, limit, None, key)
         context: dict[str, Any] = item.get("ctx", {})
-        if kind in _TYPES:
-            return BrokenRule(path, "type", _TYPES[kind], key=key)
-        if kind in _FORMATS:
-            return BrokenRule(path, "format", _FORMATS[kind], key=key)
-        if kind in _RULES:
-            rule, setting = _RULES[kind]
-            return BrokenRule(path, rule, context.get(setting), key=key)
+        if rule:
+            return BrokenRule(path, rule, context.get(setting), None, key)
         if kind in ("too_short", "too_long") and "et" not in context["field_type"]:
             is_object = context["field_type"] == "Dictionary"
             least = kind == "too_short"
