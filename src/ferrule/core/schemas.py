@@ -17,6 +17,7 @@ Schema = dict[str, Any]
 NOWHERE = object()
 """Where a reference leads that cannot be followed."""
 
+_HOLDERS = (dict, list, tuple)
 _SAME_VALUE = ("then", "else")
 _SAME_VALUE_LISTS = ("allOf",)
 _SAME_VALUE_MAPS = ("dependentSchemas", "dependencies")
@@ -42,7 +43,7 @@ def pointed(ref: Any, root: Any) -> tuple[Any, Any]:
         named = (one for one in map(mapping, held) if anchor in (one.get("$anchor"), one.get("$dynamicAnchor")))
         return next(named, NOWHERE), root
     for step in ref.split("/")[1:]:
-        name = unquote(step).replace("~1", "/").replace("~0", "~")
+        name = step if step.isidentifier() else unquote(step).replace("~1", "/").replace("~0", "~")
         if isinstance(here, dict) and name in here:
             here = cast("Any", here)[name]
         elif isinstance(here, list) and name.isdecimal() and int(name) < len(cast("list[Any]", here)):
@@ -112,14 +113,13 @@ def options(schema: Schema) -> list[Any]:
 
 def parts(document: Any) -> Iterator[Schema]:
     """Every object in a document, the document itself first, whatever it is there for."""
-    waiting = [document]
+    waiting: list[Any] = [document] if isinstance(document, _HOLDERS) else []
     while waiting:
-        part = waiting.pop()
+        held = part = waiting.pop()
         if isinstance(part, dict):
             yield cast("Schema", part)
-            waiting.extend(cast("Schema", part).values())
-        elif isinstance(part, (list, tuple)):
-            waiting.extend(cast("list[Any]", part))
+            held = cast("Any", part).values()
+        waiting += [one for one in held if isinstance(one, _HOLDERS)]
 
 
 def applied(schema: Any, root: Any) -> list[Schema]:

@@ -47,18 +47,21 @@ class Exported:
 class Ledger:
     """Keeps account of one export: each loss, and the notes that belong in the tool's own description."""
 
-    __slots__ = ("losses", "notes", "tool")
+    __slots__ = ("bare_arrays", "losses", "notes", "tool")
 
     def __init__(self, tool: str) -> None:
         self.tool = tool
         self.losses: list[Loss] = []
         self.notes: list[str] = []
+        self.bare_arrays = True
+        """Whether there may be arrays that do not say what their items are."""
 
     def fork(self) -> Ledger:
         """A copy to try something on that may have to be given up."""
         copy = Ledger(self.tool)
         copy.losses = list(self.losses)
         copy.notes = list(self.notes)
+        copy.bare_arrays = self.bare_arrays
         return copy
 
     def lose(self, path: str, keyword: str, what: str) -> None:

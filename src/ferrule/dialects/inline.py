@@ -24,6 +24,8 @@ from ferrule.dialects.flatten import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ferrule.core.problems import Path
+
 MAX_UNROLL = 2
 """How often one definition may appear inside itself before it is cut."""
 MAX_DEPTH = 48
@@ -34,18 +36,14 @@ _STRUCTURE = frozenset({
     "$anchor", "$defs", "$dynamicAnchor", "$dynamicRef", "$id", "$recursiveAnchor", "$recursiveRef", "$ref", "$schema",
     "$vocabulary", "definitions",
 })  # fmt: skip
-_LEAF = frozenset({
-    "const", "default", "description", "format", "maxLength", "maximum", "minLength", "minimum", "pattern", "title",
-    "type",
-})  # fmt: skip
-"""Keywords that hold no schema, and mean the same in every draft."""
+_REFERENCES = frozenset({"$dynamicRef", "$id", "$recursiveRef", "$ref"})
 _SIMPLE = (str, int, float, type(None))
 _OLD_DRAFTS = ("draft-03", "draft-04", "draft-06", "draft-07")
 
 
 def inline(schema: Any, ledger: Ledger | None = None) -> dict[str, Any]:
     """The same schema as a tree without references, wider only where the ledger says so."""
-    return _Inliner(schema, ledger or Ledger("")).node(schema, ROOT, schema, (), 0)
+    return _Inliner(schema, ledger or Ledger("")).node(schema, (), schema, (), 0)
 
 
 class _Inliner:
@@ -53,11 +51,12 @@ class _Inliner:
 
     def __init__(self, root: Any, ledger: Ledger) -> None:
         self.ledger = ledger
+        ledger.bare_arrays = False
         self.nodes = 0
         draft = mapping(root).get("$schema")
         self.old = isinstance(draft, str) and any(name in draft for name in _OLD_DRAFTS)
 
-    def node(self, schema: Any, path: str, resource: Any, inside: tuple[int, ...], depth: int) -> dict[str, Any]:
+    def node(self, schema: Any, path: Path, resource: Any, inside: tuple[int, ...], depth: int) -> dict[str, Any]:
         self.nodes += 1
         if schema is True:
             return {}
@@ -68,11 +67,13 @@ class _Inliner:
         node = cast("dict[str, Any]", schema)
         if depth > MAX_DEPTH:
             return self._cut(path, "schema", f"nested more than {MAX_DEPTH} deep; cut", "")
+        if _REFERENCES.isdisjoint(node):
+            return self._keywords(node, path, resource, inside, depth)
         if "$id" in node and isinstance(node["$id"], str) and not node["$id"].startswith("#"):
             resource = node
         for dynamic in ("$dynamicRef", "$recursiveRef"):
             if dynamic in node:
-                self.ledger.lose(path, dynamic, "dynamic references cannot be followed; left out")
+                self._lose(path, dynamic, "dynamic references cannot be followed; left out")
         if "$ref" not in node:
             return self._keywords(node, path, resource, inside, depth)
         said = {key: node[key] for key in node if key in ANNOTATIONS}
@@ -87,7 +88,7 @@ class _Inliner:
         return {"allOf": [target, rest], **said}
 
     def _follow(
-        self, ref: Any, path: str, resource: Any, inside: tuple[int, ...], depth: int
+        self, ref: Any, path: Path, resource: Any, inside: tuple[int, ...], depth: int
     ) -> tuple[dict[str, Any], bool]:
         """What a reference stands for, and whether it had to be cut."""
         target, resource = pointed(ref, resource)
@@ -103,43 +104,51 @@ class _Inliner:
             return self._cut(path, "$ref", what, f"As `{name}`.", known), True
         return self.node(target, path, resource, (*inside, id(target)), depth + 1), False
 
-    def _cut(self, path: str, keyword: str, what: str, said: str, known: Any = None) -> dict[str, Any]:
-        self.ledger.lose(path, keyword, what)
+    def _lose(self, path: Path, keyword: str, what: str) -> None:
+        self.ledger.lose(step(ROOT, *path), keyword, what)
+
+    def _cut(self, path: Path, keyword: str, what: str, said: str, known: Any = None) -> dict[str, Any]:
+        self._lose(path, keyword, what)
         left: dict[str, Any] = {} if known is None else {"type": known}
         if said:
-            self.ledger.say(path, left, said)
+            self.ledger.say(step(ROOT, *path), left, said)
         return left
 
     def _keywords(
-        self, node: dict[str, Any], path: str, resource: Any, inside: tuple[int, ...], depth: int
+        self, node: dict[str, Any], path: Path, resource: Any, inside: tuple[int, ...], depth: int
     ) -> dict[str, Any]:
-        if node.keys() <= _LEAF and isinstance(node.get("type"), str):  # as most are
-            return {key: one if isinstance(one, _SIMPLE) else deepcopy(one) for key, one in node.items()}
         out: dict[str, Any] = {}
         losses = self.ledger.losses
         before = len(losses)
         depth += 1
         for keyword, value in (_modern(node) if self.old else node).items():
+            if keyword not in _LOOKED_INTO:
+                out[keyword] = value if isinstance(value, _SIMPLE) else deepcopy(value)
+                continue
+            if keyword == "type" and isinstance(value, str):
+                out[keyword] = value
+                continue
             known = len(losses)
             if keyword in _CHECKED and not _CHECKED[keyword](value):
-                self.ledger.lose(path, keyword, "malformed; left out")
+                self._lose(path, keyword, "malformed; left out")
             elif keyword in ONE_SCHEMA:
                 keeps = isinstance(value, bool) and keyword in KEEPS_BOOLEANS
-                here = step(path, keyword)
-                out[keyword] = value if keeps else self.node(value, here, resource, inside, depth)
+                out[keyword] = value if keeps else self.node(value, (*path, keyword), resource, inside, depth)
             elif keyword in SCHEMA_MAPS:
-                here = step(path, keyword)
                 out[keyword] = {
-                    key: self.node(one, step(here, key), resource, inside, depth) for key, one in value.items()
+                    key: self.node(one, (*path, keyword, key), resource, inside, depth) for key, one in value.items()
                 }
             elif keyword in SCHEMA_LISTS:
-                here = step(path, keyword)
-                out[keyword] = [self.node(one, step(here, at), resource, inside, depth) for at, one in enumerate(value)]
-            elif keyword not in _STRUCTURE:
-                out[keyword] = deepcopy(cast("Any", value)) if isinstance(value, (dict, list)) else value
+                out[keyword] = [
+                    self.node(one, (*path, keyword, at), resource, inside, depth) for at, one in enumerate(value)
+                ]
+            elif keyword not in _STRUCTURE:  # a list
+                out[keyword] = [one if isinstance(one, str) else deepcopy(one) for one in value]
             if len(losses) > known and keyword in out:
                 self._widen(out, keyword, node, path)
-        if "if" not in out:
+        if "items" not in out and "array" in out.get("type", ()):
+            self.ledger.bare_arrays = True
+        if "if" not in out and ("then" in out or "else" in out):
             out.pop("then", None)
             out.pop("else", None)
         if len(losses) > before:
@@ -149,22 +158,22 @@ class _Inliner:
                     self._drop(out, keyword, node, path)
         return out
 
-    def _widen(self, out: dict[str, Any], keyword: str, node: dict[str, Any], path: str) -> None:
+    def _widen(self, out: dict[str, Any], keyword: str, node: dict[str, Any], path: Path) -> None:
         """Something inside this keyword got wider; where that would refuse more, the keyword has to go."""
         if keyword == "oneOf":
             if "anyOf" in node:
                 self._drop(out, keyword, node, path)
             else:
                 out["anyOf"] = out.pop("oneOf")
-                self.ledger.lose(path, "oneOf", "its parts became wider, so it was made an anyOf")
+                self._lose(path, "oneOf", "its parts became wider, so it was made an anyOf")
         elif keyword in ("not", "if") or (keyword == "contains" and "maxContains" in node):
             self._drop(out, keyword, node, path)
 
-    def _drop(self, out: dict[str, Any], keyword: str, node: dict[str, Any], path: str) -> None:
+    def _drop(self, out: dict[str, Any], keyword: str, node: dict[str, Any], path: Path) -> None:
         out.pop(keyword, None)
         if said := words(keyword, node[keyword]):
-            self.ledger.say(path, out, said)
-        self.ledger.lose(path, keyword, "rests on something that was cut; moved into the description")
+            self.ledger.say(step(ROOT, *path), out, said)
+        self._lose(path, keyword, "rests on something that was cut; moved into the description")
 
 
 def _are_texts(value: Any) -> bool:
@@ -179,6 +188,8 @@ _CHECKED: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(SCHEMA_MAPS, lambda value: isinstance(value, dict)),
 }
 """Keywords that the later steps look into, and what they must hold."""
+_LOOKED_INTO = ONE_SCHEMA | _STRUCTURE | _CHECKED.keys()
+"""All others are copied as they are."""
 
 
 def _modern(node: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.problems import json_type
-from ferrule.core.schemas import Schema, parts, step
+from ferrule.core.schemas import Schema, step
 from ferrule.dialects.flatten import ROOT, brief, flatten_object, merge_all_of, words
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Abilities:
 
 def reduce(schema: Schema, path: str, abilities: Abilities, ledger: Ledger) -> Schema:
     """The schema within these abilities: equal or wider, with a loss for everything that went."""
-    if abilities.keywords is None and abilities.property_name is None and not any(map(_lacks_items, parts(schema))):
+    if abilities.keywords is None and abilities.property_name is None and not ledger.bare_arrays:
         return schema
     return _Reduction(abilities, ledger).node(schema, path)
 
