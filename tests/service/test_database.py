@@ -48,11 +48,12 @@ def test_the_migrations_make_the_tables_of_the_code(tmp_path: Path, cluster: Clu
         database.close()
 
 
-def test_a_database_of_another_version_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("revision", ["0003_intents", "9999_later"])
+def test_a_database_of_another_version_is_refused(tmp_path: Path, revision: str) -> None:
     database = migrated(f"sqlite:///{tmp_path / 'a.db'}")
     with database.transaction(None, writes=True) as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '9999_later'"))
-    with pytest.raises(DatabaseProblem, match="9999_later"):
+        connection.execute(text("UPDATE alembic_version SET version_num = :it"), {"it": revision})
+    with pytest.raises(DatabaseProblem, match=f"is at revision {revision}, which this version .* Use the version"):
         database.migrate()
     database.close()
 

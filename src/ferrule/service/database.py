@@ -275,8 +275,11 @@ class Database:
                 context.configure(connection=connection, target_metadata=metadata, transactional_ddl=True)
                 try:
                     context.run_migrations()
-                except CommandError as error:  # of a version that this one does not know
-                    raise DatabaseProblem(f"The schema could not be brought up to date: {error}") from None
+                except CommandError:
+                    raise DatabaseProblem(
+                        f"The database is at revision {before[0]}, which this version of Ferrule does not know. Use the "
+                        "version that made it, a newer one, or a new database."
+                    ) from None
         return before[0]
 
 
