@@ -277,8 +277,8 @@ class Database:
                     context.run_migrations()
                 except CommandError:
                     raise DatabaseProblem(
-                        f"The database is at revision {before[0]}, which this version of Ferrule does not know. Use the "
-                        "version that made it, a newer one, or a new database."
+                        f"The database is at revision {before[0]}, which this version of Ferrule does not know. Use "
+                        "the version that made it, a newer one, or a new database."
                     ) from None
         return before[0]
 
