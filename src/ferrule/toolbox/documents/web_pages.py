@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from ferrule.extension import decode, phrase
 from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry, heading, table, tidy
-from ferrule.toolbox.documents.formats import damaged, encrypted, harmful, joined, library
+from ferrule.toolbox.documents.formats import damaged, encrypted, harmful, joined, library, local_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,7 +99,7 @@ class Book(Counted):
 
     def _spine(self) -> list[str]:
         container = self.package.root("META-INF/container.xml")
-        paths = [one.get("full-path", "") for one in container.iter() if _tag(one) == "rootfile"]
+        paths = [one.get("full-path", "") for one in container.iter() if local_name(one) == "rootfile"]
         if not paths or paths[0] not in self.package.names:
             raise damaged(self.name, phrase("its list of contents is missing"))
         folder = paths[0].rpartition("/")[0]
@@ -111,13 +111,13 @@ class Book(Counted):
         if root is None:
             raise damaged(self.name, phrase("its list of contents cannot be read"))
         for one in root.iter():
-            match _tag(one):
+            match local_name(one):
                 case "item":
                     items[one.get("id", "")] = joined(folder, unquote(one.get("href", "")))
                 case "itemref":
                     order.append(one.get("idref", ""))
                 case "title" | "creator" | "language" | "publisher" | "date" if one.text:
-                    self.properties.setdefault(_tag(one), one.text.strip())
+                    self.properties.setdefault(local_name(one), one.text.strip())
                 case _:
                     pass
         return [items[one] for one in order if items.get(one) in self.package.names]
@@ -155,7 +155,7 @@ def html_blocks(root: Any) -> Iterator[DocumentBlock]:
     prefix = ""
     walk = etree.iterwalk(root, events=("start", "end", "comment", "pi"))
     for event, element in walk:
-        tag = _tag(element).lower()
+        tag = local_name(element).lower()
         if event in ("comment", "pi"):
             pieces.append(_flat(element.tail))
             continue
@@ -167,7 +167,8 @@ def html_blocks(root: Any) -> Iterator[DocumentBlock]:
                 prefix = ""
                 # A table that holds tables, headings or lists of its own only arranges the page.
                 if tag == "table" and any(
-                    _tag(one).lower() in ("table", "ul", "ol", "pre", *_HEADINGS) for one in element.iterdescendants()
+                    local_name(one).lower() in ("table", "ul", "ol", "pre", *_HEADINGS)
+                    for one in element.iterdescendants()
                 ):
                     continue
                 yield from _whole(tag, element)
@@ -208,7 +209,9 @@ def _flush(pieces: list[str], prefix: str) -> Iterator[DocumentBlock]:
 
 def _whole(tag: str, element: Any) -> Iterator[DocumentBlock]:
     if tag == "table":
-        rows = [[_inner(cell) for cell in line if _tag(cell).lower() in ("td", "th")] for line in element.iter("tr")]
+        rows = [
+            [_inner(cell) for cell in line if local_name(cell).lower() in ("td", "th")] for line in element.iter("tr")
+        ]
         if text := table([one for one in rows if one]):
             yield DocumentBlock("table", text)
     elif tag == "pre":
@@ -228,9 +231,5 @@ def _flat(text: str | None) -> str:
 
 
 def _link(element: Any) -> str:
-    address = element.get("href") or "" if _tag(element).lower() == "a" else ""
+    address = element.get("href") or "" if local_name(element).lower() == "a" else ""
     return address.strip() if address.startswith(("http://", "https://", "mailto:")) and " " not in address else ""
-
-
-def _tag(element: Any) -> str:
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
