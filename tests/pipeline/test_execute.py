@@ -783,6 +783,33 @@ Suggestion: Try again later.\
     )
 
 
+def test_a_sync_call_that_no_thread_was_free_for_was_not_run() -> None:
+    go_on, ran = threading.Event(), list[int]()
+
+    @tool(kind="write")
+    def holds(n: int) -> int:
+        ran.append(n)
+        go_on.wait(10)
+        return n
+
+    async def main() -> list[ToolResult]:
+        runtime = Runtime([holds], limits=Limits(threads=1), policy=RulePolicy(mode="bypass"))
+        first = asyncio.create_task(runtime.run("holds", {"n": 1}))
+        while not ran:
+            await asyncio.sleep(0.001)
+        second = await runtime.run("holds", {"n": 2}, timeout=0.05)
+        go_on.set()
+        return [await first, second]
+
+    first, second = asyncio.run(main())
+    assert (first.success, ran) == (True, [1])
+    assert second.llm_content == snapshot("""\
+Error (timeout_error): `holds` was not run: no thread was free within its time limit of 0.05 s.
+
+Suggestion: Try again later.\
+""")
+
+
 def test_a_hanging_sync_tool_does_not_starve_the_one_that_waits_behind_it() -> None:
     let_go = threading.Event()
 

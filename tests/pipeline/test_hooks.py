@@ -155,6 +155,21 @@ async def test_a_hook_that_does_not_work_refuses(hook: Hook, words: str):
     assert "a failing hook refuses" in result.llm_content
 
 
+async def broken_after(call: Invocation, result: ToolResult, session: Session) -> HookReply | None:
+    raise RuntimeError("no disk")
+
+
+async def test_a_hook_after_a_call_that_does_not_work_holds_its_result_back():
+    """The model must not take it for a call that can be made again."""
+    result = await ask(Hook("h", after=broken_after), "change", mode="bypass")
+    assert RAN == ["a"]
+    assert result.llm_content == snapshot("""\
+Error (permission_error): `change` ran, but the hook `h` held its result back: it failed (RuntimeError: no disk).
+
+Suggestion: Do not run it again to see the result; go on without it, or ask the user.\
+""")
+
+
 async def test_no_mode_overrides_a_hook():
     result = await ask(Hook("no", before=lambda call, session: HookReply(deny="no")), "change", mode="bypass")
     assert (result.success, RAN) == (False, [])

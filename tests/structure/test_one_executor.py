@@ -9,7 +9,7 @@ from tests.structure.test_structure import MODULES, name, parsed
 THREADS = {"pipeline/threads.py", "pipeline/tool_loops.py", "pipeline/loop_watch.py"}
 """Threads for sync tools, the thread of the tools' loop, and the one that watches loops."""
 LOOPS = {"pipeline/tool_loops.py"}
-SIZE = 1_800
+SIZE = 1_825
 """Lines of the executor in all."""
 
 

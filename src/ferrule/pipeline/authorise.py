@@ -130,16 +130,21 @@ def authorise(call: Call, policy: Policy) -> Verdict:
     if decision.verdict is _ALLOW or (verdict := Verdict(decision.verdict)) is _ALLOW:
         return _ALLOW
     if verdict is Verdict.DENY:
-        raise StoppedError(
-            Stage.AUTHORISE,
-            ErrorKind.PERMISSION,
-            phrase("`{name}` was not run: {reason}.", name=tool.name, reason=decision.reason),
-            phrase("Do not try the same call again; try another approach, or ask the user."),
-        )
+        raise denied(tool, decision)
     if (problem := invocation.info.refusal) is not None:
         said = stopped_by(tool.name, problem, session.workspace, session.folders[1:])  # as if it had run
         raise StoppedError(Stage.AUTHORISE, said.kind, said.message, said.suggestion, said.details)
     return verdict
+
+
+def denied(tool: Tool[Any], decision: Decision) -> StoppedError:
+    """The early exit of a call that the policy refuses."""
+    return StoppedError(
+        Stage.AUTHORISE,
+        ErrorKind.PERMISSION,
+        phrase("`{name}` was not run: {reason}.", name=tool.name, reason=decision.reason),
+        phrase("Do not try the same call again; try another approach, or ask the user."),
+    )
 
 
 def tried_or_asked(decision: Decision, invocation: Invocation) -> Decision:

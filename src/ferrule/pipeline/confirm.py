@@ -15,7 +15,7 @@ from ferrule.core.call import Approval
 from ferrule.core.errors import ErrorKind, Stage, StoppedError, ToolError, out_of_resources
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.turns import Turns
-from ferrule.pipeline.authorise import JudgesEffects, tried_or_asked
+from ferrule.pipeline.authorise import JudgesEffects, denied, tried_or_asked
 from ferrule.pipeline.stages import Decision, Verdict
 
 if TYPE_CHECKING:
@@ -138,12 +138,12 @@ async def confirm(call: Call, policy: Policy, asking: Asking) -> None:
 async def _answer_to(call: Call, policy: Policy, asking: Asking) -> Answer:
     invocation, session, decision = call.invocation, call.session, call.decision
     async with asking.turn() as waited:
-        if waited:  # an «always» given meanwhile counts for this call too
-            decision = tried_or_asked(policy.decide(invocation, session), invocation)
+        if waited:  # an «always» given meanwhile counts for this call too, and so does another mode
+            decision = call.decision = tried_or_asked(policy.decide(invocation, session), invocation)
             if decision.verdict == Verdict.ALLOW:
                 return Answer(Choice.ALWAYS)
             if decision.verdict == Verdict.DENY:
-                return Answer(Choice.NO, decision.reason)
+                raise denied(invocation.tool, decision)
         offer = _offer(invocation, policy, session)
         shown = invocation.tool.params.dump(invocation.params), invocation.info
         question = replace(_question(invocation, decision, offer), preview=await foreseen(invocation, session))

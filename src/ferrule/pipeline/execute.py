@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ferrule.calls")
 
 _DONE, _TIME_IS_UP, _CANCELLED = "done", "time is up", "cancelled"
-_STOPPED, _RETURNED, _LEFT, _BLOCKED = "stopped", "returned", "left", "blocked"
+_STOPPED, _RETURNED, _LEFT, _BLOCKED, _UNSTARTED = "stopped", "returned", "left", "blocked", "unstarted"
 _SYNC, _SYNC_STREAM = Style.SYNC, Style.SYNC_STREAM
 _LONGEST_HELD_UP = 30.0
 """Seconds that a call waits at least for a loop which another call blocks, before it ends as well."""
@@ -173,7 +173,9 @@ class _ThreadRun(_Run):
         self._pool.submit(self.job)
 
     def abandon(self) -> str:
-        return _LEFT if self._pool.abandon(self.job) else ""  # the pool counts those that still hang
+        if self._pool.abandon(self.job):
+            return _LEFT  # the pool counts those that still hang
+        return _RETURNED if self.job.finished else _UNSTARTED
 
 
 class _TaskRun(_Run):
@@ -489,7 +491,7 @@ class Executor:
             grace += _REMOTE_GRACE
         if context is not None:
             grace = max(grace, _SECONDS_TO_BE_HEARD)
-        elif tool.style in (_SYNC, _SYNC_STREAM):
+        elif isinstance(run, _ThreadRun):
             grace = 0.0  # it has no way to hear of it
         cancellation = context.cancellation if context is not None else Cancellation()
         cancellation.allow(loop.time() + grace)  # the calls that it has made may extend this
@@ -561,6 +563,11 @@ def _cut_short(tool: Tool[Any], reason: str, end: str, timeout: float, own_words
         return StoppedError(Stage.EXECUTE, kind, joined(" ", [said, _RETURNED_ANYWAY]), _LOOK_FIRST)
     if reason is _CANCELLED:
         return _cancelled(tool, joined(" ", [phrase("It was cancelled."), ending]), details)
+    if end is _UNSTARTED:
+        too_long = phrase(
+            "`{name}` was not run: no thread was free within its time limit of {seconds} s.", name=name, seconds=limit
+        )
+        return StoppedError(Stage.EXECUTE, kind, too_long, phrase("Try again later."))
     less = phrase("Ask for less at once, or for a longer time limit.")
     if end is not _BLOCKED:
         too_long = phrase(

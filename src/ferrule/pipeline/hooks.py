@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind, Stage, StoppedError
@@ -20,7 +21,7 @@ from ferrule.core.shown_text import cut_counted
 from ferrule.pipeline.validate import validate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from ferrule.core.call import Limits
     from ferrule.core.context import Session
@@ -84,7 +85,8 @@ class Hooks:
             invocation = call.invocation
             if not hook.is_for(invocation.tool.name):
                 continue
-            said = await self._ask(hook, invocation, lambda one=hook, now=invocation: one.before(now, call.session))  # pyright: ignore[reportOptionalCall]
+            ask = partial(cast("_Ask", hook.before), invocation, call.session)
+            said = await _ask(hook, ask, partial(_broken, invocation, hook))
             if said.deny is not None:
                 raise _refused(invocation, hook, said.deny or _NO_REASON)
             words += _bounded(said.context)
@@ -98,49 +100,40 @@ class Hooks:
         for hook in self._after:
             if not hook.is_for(invocation.tool.name):
                 continue
-            said = await self._ask(hook, invocation, lambda one=hook: one.after(invocation, result, call.session))  # pyright: ignore[reportOptionalCall]
+            ask = partial(cast("_Ask", hook.after), invocation, result, call.session)
+            said = await _ask(
+                hook, ask, lambda what, one=hook: _held_back(invocation, one, phrase("it {did}", did=what))
+            )
             if said.deny is not None:
-                raise StoppedError(
-                    Stage.FORMAT,
-                    ErrorKind.PERMISSION,
-                    phrase(
-                        "`{name}` ran, but the hook `{hook}` held its result back: {why}.",
-                        name=invocation.tool.name,
-                        hook=hook.name,
-                        why=said.deny or _NO_REASON,
-                    ),
-                    phrase("Do not run it again to see the result; go on without it, or ask the user."),
-                )
+                raise _held_back(invocation, hook, said.deny or _NO_REASON)
             added += _bounded(said.context)
         if not added:
             return result
         content = "\n\n".join([result.llm_content, *added])
         return replace(result, llm_content=content, metadata={**result.metadata, "hooks": added})
 
-    async def _ask(
-        self, hook: Hook, invocation: Invocation, ask: Callable[[], Awaitable[HookReply | None] | HookReply | None]
-    ) -> HookReply:
-        try:
-            async with asyncio.timeout(hook.timeout):
-                said = ask()
-                said = await said if isinstance(said, Awaitable) else said
-        except TimeoutError:
-            raise _broken(
-                invocation, hook, phrase("gave no answer within {seconds} s", seconds=f"{hook.timeout:g}")
-            ) from None
-        except Exception as error:
-            logger.info("Hook %s failed", hook.name, exc_info=error)
-            what = glued(f"{type(error).__name__}: ", said_by(error))
-            raise _broken(invocation, hook, phrase("failed ({error})", error=what)) from None
-        if said is None:
-            return HookReply()
-        if not isinstance(said, HookReply):  # pyright: ignore[reportUnnecessaryIsInstance] - a hook may be untyped
-            raise _broken(
-                invocation,
-                hook,
-                phrase("answered with {kind}, where `HookReply` or nothing was expected", kind=type(said).__name__),
-            )
-        return said
+
+_Ask = Callable[..., Awaitable[HookReply | None] | HookReply | None]
+
+
+async def _ask(hook: Hook, ask: _Ask, broken: Callable[[str], StoppedError]) -> HookReply:
+    """What a hook says; raises what `broken` makes of the reason where it does not work."""
+    try:
+        async with asyncio.timeout(hook.timeout):
+            said = ask()
+            said = await said if isinstance(said, Awaitable) else said
+    except TimeoutError:
+        raise broken(phrase("gave no answer within {seconds} s", seconds=f"{hook.timeout:g}")) from None
+    except Exception as error:
+        logger.info("Hook %s failed", hook.name, exc_info=error)
+        what = glued(f"{type(error).__name__}: ", said_by(error))
+        raise broken(phrase("failed ({error})", error=what)) from None
+    if said is None:
+        return HookReply()
+    if not isinstance(said, HookReply):  # pyright: ignore[reportUnnecessaryIsInstance] - a hook may be untyped
+        kind = type(said).__name__
+        raise broken(phrase("answered with {kind}, where `HookReply` or nothing was expected", kind=kind))
+    return said
 
 
 def _changed(call: Call, hook: Hook, arguments: Mapping[str, Any], limits: Limits) -> Invocation:
@@ -171,6 +164,21 @@ def _refused(invocation: Invocation, hook: Hook, why: str) -> StoppedError:
             why=why if why is _NO_REASON else why.strip().rstrip("."),
         ),
         phrase("Do not try the same call again; try another approach, or ask the user."),
+    )
+
+
+def _held_back(invocation: Invocation, hook: Hook, why: str) -> StoppedError:
+    """The early exit of a call that was run, whose hook after it refused or does not work."""
+    return StoppedError(
+        Stage.FORMAT,
+        ErrorKind.PERMISSION,
+        phrase(
+            "`{name}` ran, but the hook `{hook}` held its result back: {why}.",
+            name=invocation.tool.name,
+            hook=hook.name,
+            why=why,
+        ),
+        phrase("Do not run it again to see the result; go on without it, or ask the user."),
     )
 
 

@@ -165,13 +165,13 @@ class WorkerPool:
                 raise RuntimeError("The system gives no thread.")
 
     def abandon(self, job: Job) -> bool:
-        """Leave a job behind: interrupt it, and never wait for it. False if it had finished."""
+        """Leave a job behind: interrupt it, and never wait for it. False if it had finished, or never began."""
         with self.lock:
             if job.finished:
                 return False
             job.abandoned = True
             if job.thread is None:
-                return True  # it has not started, and now never will
+                return False  # now it never will
             if not job.lent:
                 self._threads -= 1
             self.stuck += 1
@@ -236,10 +236,14 @@ class WorkerPool:
                     held_back = self._held_back if comes or rests else ()
                     if held_back:
                         self._held_back = []
+                        if job is not None:
+                            job.seen_through = True
                 for inbox in held_back:
                     inbox.wake()
                 if job is None:
                     continue
+                if held_back:
+                    _see_through(job, self, until_left=False)
                 _here.job = job
                 outcome = job.work()
                 with self.lock:

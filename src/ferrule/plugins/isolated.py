@@ -50,7 +50,7 @@ def _checked_server(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
 
 
 def server_of(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
-    """How it is started, and the box that it is started in; raises `PluginError` where that cannot be."""
+    """How it is started, and the box that it is started in; raises `ToolError` where that cannot be."""
     manifest, program = plugin.manifest, plugin.program_folder
     if manifest.runtime == "remote":
         return ServerConfig(plugin.name, url=manifest.url)
