@@ -37,7 +37,7 @@ class Stage(StrEnum):
 
 
 class StoppedError(Exception):
-    """The one way out of a call before its end; caught in `pipeline/run.py` alone."""
+    """The one way out of a call before its end; it becomes a result in `pipeline/run.py` alone."""
 
     def __init__(
         self,

@@ -352,7 +352,7 @@ class _Batch:
         self._order = TopologicalSorter[int]()
         self._ready: list[int] = []
         self._late = set[int]()
-        """Calls that others ran before."""
+        """Calls that waited for others, and are looked up again when their turn comes."""
         self._running: dict[asyncio.Task[None], int] = {}
         self._begun = set[int]()
         self._results: dict[int, ToolResult] = {}

@@ -87,7 +87,7 @@ class Question:
 
 @runtime_checkable
 class Offers(Protocol):
-    """A policy that says what an «always» would remember; of any other the tool's abstract rule is shown."""
+    """A policy that says what an «always» would remember; with any other policy the tool's own rule is shown."""
 
     def offer(self, invocation: Invocation, session: Session) -> Offer | None:
         """None where no «always» can be given."""
@@ -207,7 +207,7 @@ async def foreseen(invocation: Invocation, session: Session) -> str:
 
 
 def _understood(tool: str, said: object) -> Answer:
-    """Whatever an asker gave, as an answer; what cannot be one is no leave to run."""
+    """Whatever an asker gave, as an answer; what cannot be read as one does not permit the call."""
     try:
         if isinstance(said, Answer):
             return Answer(Choice(said.choice), said.reason)

@@ -36,7 +36,7 @@ _DONE, _TIME_IS_UP, _CANCELLED = "done", "time is up", "cancelled"
 _STOPPED, _RETURNED, _LEFT, _BLOCKED, _UNSTARTED = "stopped", "returned", "left", "blocked", "unstarted"
 _SYNC, _SYNC_STREAM = Style.SYNC, Style.SYNC_STREAM
 _LONGEST_HELD_UP = 30.0
-"""Seconds that a call waits at least for a loop which another call blocks, before it ends as well."""
+"""Seconds that a call waits at least while another call blocks its loop, before it ends as well."""
 _A_MOMENT = 0.0001
 """What the loop's thread waits for a sync tool that was quick the last time; a turn of the loop takes as long."""
 _TURN_SECONDS = 0.005
@@ -368,6 +368,7 @@ class Executor:
         try:
             return await self._wait(run, call.seconds)
         finally:
+            # One that was abandoned while it blocked the loop has blocked it for as long as that was watched.
             _note_blocked(call, run.blocked, NOTED if run.over else STALL)
 
     async def _on_this_loop(
@@ -403,7 +404,7 @@ class Executor:
         loop, name = asyncio.get_running_loop(), call.invocation.tool.name
         inbox = self._inbox_of(loop)
         run = _ThreadRun(call, inbox, self._pool, self._limits)
-        # A busy loop has better to do than to wait.
+        # A loop with other work does not stand still for this.
         soon = name not in self._slow and not has_callbacks(loop, unknown=False)
         value = await self._wait(run, call.seconds, moment=min(_A_MOMENT, call.seconds) if soon else 0.0)
         if run.job.seconds >= _A_MOMENT:
@@ -462,7 +463,7 @@ class Executor:
                 raise _too_many(tool, error) from None
             if reason is _DONE:
                 assert run.outcome is not None  # noqa: S101 - `settle` sets both
-                outcome, run.outcome = run.outcome, None  # an exception leads back to the run
+                outcome, run.outcome = run.outcome, None  # an exception holds its frames, and they the run: no cycle
                 return _value_of(outcome)
             end = await self._stop(run)
         finally:

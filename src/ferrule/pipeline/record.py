@@ -88,7 +88,7 @@ class Recording:
 
     @property
     def is_watched(self) -> bool:
-        """Whether anybody wants to know when a call begins; who only logs it does while that is logged."""
+        """Whether anybody wants to know when a call begins; one who only logs it does while debug lines are logged."""
         return self._is_watched or logger.isEnabledFor(logging.DEBUG)
 
     def take_notes(self) -> list[str]:
@@ -164,7 +164,7 @@ class Listeners:
 
 
 class Emitter:
-    """Takes one call's reports: straight on on the loop's own thread, handed over from any other.
+    """Takes one call's reports: at once on the loop's own thread, handed over from any other.
 
     A thread that reports faster than the loop can listen waits a little, so that memory stays flat. Once closed it
     is deaf, so that a tool that goes on after its call is over adds nothing to what was said.

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ferrule.calls")
 
-_ALLOW = Verdict.ALLOW  # an enum's member takes longer to look up than all the rest of that line
+_ALLOW = Verdict.ALLOW  # looking up an enum's member takes longer than the line that needs it
 
 
 class Runtime:
@@ -92,7 +92,7 @@ class Runtime:
         self._executor = Executor(limits, own_loop=own_loop, remote=remote)
         self._listeners = Listeners()
         self._alone = Turns()
-        self._whole = self
+        self._whole = self  # with `with_tools`: the runtime that has all tools, for the calls that tools make
         self._port: CallPort | None = None
         self._approve: Callable[[Call, Effects], Coroutine[Any, Any, Approval]] | None = None
         self.hooks = Hooks(hooks)
@@ -119,7 +119,7 @@ class Runtime:
     def with_tools(
         self, tools: ToolSource, *, ask: Asker | None = None, listener: Callable[[CallEvent], None] | None = None
     ) -> Runtime:
-        """The same runtime for a caller with other tools, as an agent's filter leaves them; others do not exist for it.
+        """The same runtime for a caller with other tools, as an agent's filter leaves them; it sees no others.
 
         What those tools themselves call they find where they always do. `ask` and `listener` are for the calls of this
         caller alone, and for those that their tools make: their questions do not wait for anyone else's.
@@ -515,7 +515,7 @@ class Runtime:
 
     @property
     def unwanted(self) -> set[str]:
-        """Ids of calls that shall not begin, such as those of a batch; whoever adds one removes it after the end."""
+        """Ids of calls that must not start, such as those of a batch. Whoever adds one removes it afterwards."""
         return self._executor.unwanted
 
     @property

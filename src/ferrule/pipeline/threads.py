@@ -162,7 +162,7 @@ class WorkerPool:
             self._have_one_come()
             if not self._threads:
                 self._jobs.pop()
-                raise RuntimeError("The system gives no thread.")
+                raise RuntimeError("The system does not start another thread.")
 
     def abandon(self, job: Job) -> bool:
         """Leave a job behind: interrupt it, and never wait for it. False if it had finished, or never began."""

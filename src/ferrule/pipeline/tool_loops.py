@@ -180,9 +180,7 @@ class ToolLoops:
                     self.submit(call)
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Await something that is not a call, such as a plugin's start, on the loop that tools use unless it is
-        blocked.
-        """
+        """Await something that is not a call, such as a plugin's start, on the first of the tools' loops."""
 
         async def there() -> T:
             return await work()
