@@ -39,6 +39,8 @@ class Stage(StrEnum):
 class StoppedError(Exception):
     """The one way out of a call before its end; it becomes a result in `pipeline/run.py` alone."""
 
+    __slots__ = ("details", "kind", "message", "stage", "suggestion")
+
     def __init__(
         self,
         stage: Stage,
@@ -47,7 +49,7 @@ class StoppedError(Exception):
         suggestion: str | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(message)
+        Exception.__init__(self, message)
         self.stage = stage
         self.kind = kind
         self.message = message

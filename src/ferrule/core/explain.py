@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.phrases import joined, phrase
@@ -66,25 +67,34 @@ class Explainer:
     from names that also mean a field to the one that the schema shows.
     """
 
-    __slots__ = ("_missing", "complete", "other_names", "schema")
+    __slots__ = ("_missing", "complete", "known_parts", "other_names", "schema")
 
     def __init__(self, schema: Any, *, complete: bool, other_names: Mapping[str, str] | None = None) -> None:
         self.schema = schema
         self.complete = complete
         self.other_names = other_names or {}
         self._missing: dict[int, tuple[Any, Problem]] = {}
+        self.known_parts: dict[int, tuple[Any, list[_Part]]] = {}
 
     def explain(self, value: Any, refusals: Sequence[BrokenRule]) -> list[Problem]:
         """Every problem once, in the order of the schema; of a union, only those of the form that was meant."""
         walk = _Walk(self, value, refusals)
         found = walk.at(self.schema, value, (), walk.refused, 0)
-        found += [walk.by_itself(one) for one in refusals if not one.told]
-        if len({one.path for one in found}) == len(found):
+        for one in refusals:
+            if not one.told:
+                found.append(walk.by_itself(one))
+        if len(set(map(_path_of, found))) == len(found):
             return found
         return list({(one.path, one.code, one.message): one for one in found}.values())
 
+    def parts(self, schema: Any) -> list[_Part]:
+        """Every part of the schema that says something of the same value; `schema` must be in the explainer's own."""
+        found = [_Part(one) for one in applied(schema, self.schema)]
+        self.known_parts[id(schema)] = schema, found
+        return found
+
     def missing(self, path: Path, prop: Any) -> Problem:
-        """A field that must be given."""
+        """A field that must be given; `prop` must be in the explainer's own schema."""
         known = self._missing.get(id(prop))
         if known is None:
             said = resolve(prop, self.schema)
@@ -93,44 +103,63 @@ class Explainer:
         return Problem(path, "missing", known[1].message, (), known[1].choices)
 
 
-class _Place:
-    """What was refused at a place of the value, and at the fields or items inside it."""
+class _Part:
+    """What the walk asks of a part of a schema, looked up once."""
 
-    __slots__ = ("here", "inside")
+    __slots__ = ("fields", "is_closed", "is_union", "names", "others", "patterns", "required", "rules", "schema")
 
-    def __init__(self) -> None:
-        self.here: list[BrokenRule] = []
-        self.inside: dict[PathPart, _Place] = {}
+    def __init__(self, schema: dict[str, Any]) -> None:
+        said: Any = schema.get("required")
+        required = dict.fromkeys(cast("list[str]", said)) if isinstance(said, list) else {}
+        self.schema = schema
+        self.rules = [one for one in schema if one in _WORDS]
+        self.is_union = "anyOf" in schema or "oneOf" in schema
+        self.fields = mapping(schema.get("properties"))
+        self.required = required
+        self.names = list(dict.fromkeys((*self.fields, *required)))
+        self.patterns = mapping(schema.get("patternProperties"))
+        self.others = [schema[one] for one in ("additionalProperties", "unevaluatedProperties") if one in schema]
+        self.is_closed = False in self.others
 
-    def all(self) -> list[BrokenRule]:
-        found: list[BrokenRule] = []
-        waiting: list[_Place] = [self]
-        for place in waiting:
-            found += place.here
-            waiting += place.inside.values()
-        return sorted(found, key=lambda one: one.number)
+
+_path_of = attrgetter("path")
+_Place = dict[PathPart | None, Any]
+"""A place of the value: under None what was refused there, and by name or number the places inside it."""
+
+
+def _all_refused(place: _Place) -> list[BrokenRule]:
+    found: list[BrokenRule] = []
+    waiting = [place]
+    for one in waiting:
+        found += one.get(None, ())
+        waiting += [inner for part, inner in one.items() if part is not None]
+    return sorted(found, key=lambda one: one.number)
 
 
 class _Walk:
-    __slots__ = ("_complete", "_explainer", "_other_names", "_root", "_value", "refused")
+    __slots__ = ("_complete", "_explainer", "_known_parts", "_other_names", "_root", "_value", "refused")
 
     def __init__(self, explainer: Explainer, value: Any, refusals: Sequence[BrokenRule]) -> None:
         self._explainer = explainer
+        self._known_parts = explainer.known_parts
         self._root = explainer.schema
         self._complete = explainer.complete
         self._other_names = explainer.other_names
         self._value = value
-        self.refused = _Place()
+        self.refused: _Place = {}
         waiting = list(refusals)
         for number, one in enumerate(waiting):
             one.number = number
             place = self.refused
             for part in one.path:
-                inner = place.inside.get(part)
+                inner: _Place | None = place.get(part)
                 if inner is None:
-                    inner = place.inside[part] = _Place()
+                    inner = place[part] = {}
                 place = inner
-            place.here.append(one)
+            if None in place:
+                place[None].append(one)
+            else:
+                place[None] = [one]
             for form in one.forms:
                 waiting += form
 
@@ -139,102 +168,98 @@ class _Walk:
         if schema is False:
             return [_forbidden(path)] if _is_refused(place, "falseSchema") else []
         found: list[Problem] = []
-        # Of most schemas nothing else says anything of the same value.
-        simple = isinstance(schema, dict) and _ELSEWHERE.isdisjoint(cast("dict[str, Any]", schema))
-        parts = [cast("dict[str, Any]", schema)] if simple else applied(schema, self._root)
+        here: Sequence[BrokenRule] = place.get(None, ())
+        is_refused_inside = len(place) > 1 or not here
+        known = self._known_parts.get(id(schema))
         in_union = False
-        for part in parts:
-            if place.here:
-                found += self._rules(part, value, path, place)
-            if "anyOf" in part or "oneOf" in part:
+        for part in self._explainer.parts(schema) if known is None else known[1]:
+            if here:
+                self._rules(part, value, path, place, found)
+            if part.is_union:
                 in_union = True
-                found += self._union(part, value, path, place, unions)
-            if place.inside and isinstance(value, dict):
-                found += self._fields(part, cast("dict[str, Any]", value), path, place.inside, unions)
-            elif place.inside and isinstance(value, list):
-                found += self._items(part, cast("list[Any]", value), path, place.inside, unions)
-        if place.here and not in_union and not any(one.path == path for one in found):
-            for one in place.here:
-                if one.problem is not None:
-                    one.told = True
-                    found.append(one.problem)
+                found += self._union(part.schema, value, path, place, unions)
+            if not is_refused_inside:
+                continue
+            if isinstance(value, dict):
+                self._fields(part, value, path, place, unions, found)  # pyright: ignore[reportUnknownArgumentType]
+            elif isinstance(value, list):
+                self._items(part, value, path, place, unions, found)  # pyright: ignore[reportUnknownArgumentType]
+        if not here or in_union or (found and found[0].path == path) or any(one.path == path for one in found):
+            return found
+        for one in here:
+            if one.problem is not None:
+                one.told = True
+                found.append(one.problem)
         return found
 
-    def _rules(self, part: dict[str, Any], value: Any, path: Path, place: _Place) -> list[Problem]:
-        """The rules of a schema itself that the value breaks."""
-        refused = {one.rule for one in place.here}
-        broken = [
-            one for one in part
-            if (one in refused or one == "const") and one in _WORDS and _is_refused(place, one, part[one], value)
-        ]  # fmt: skip
+    def _rules(self, part: _Part, value: Any, path: Path, place: _Place, found: list[Problem]) -> None:
+        """Add the rules of a schema itself that the value breaks."""
+        schema = part.schema
+        broken: list[str] = []
+        for rule in part.rules:
+            limit = schema[rule]
+            if _is_refused(place, rule, limit, value):
+                broken.append(rule)
         if broken and not self._complete and "type" not in broken:  # the validator stopped at the first
-            broken += [one for one in part if one not in broken and _breaks(one, part[one], value)]
-        if "type" in broken and ("enum" in broken or "const" in broken):
+            broken += [one for one in part.rules if one not in broken and _breaks(one, schema[one], value)]
+        if len(broken) > 1 and "type" in broken and ("enum" in broken or "const" in broken):
             broken.remove("type")
-        found: list[Problem] = []
         for rule in broken:
-            if rule == "minItems" and len(value) < len(places := array_parts(part)[0]):
+            if rule == "minItems" and len(value) < len(places := array_parts(schema)[0]):
                 found += [
                     self._explainer.missing((*path, at), places[at])
-                    for at in range(len(value), min(part[rule], len(places)))
+                    for at in range(len(value), min(schema[rule], len(places)))
                 ]
             elif rule == "type":
-                found.append(self._other_type(path, _types(part[rule]), part, value))
+                found.append(self._other_type(path, schema[rule], schema, value))
             else:
-                found.append(_WORDS[rule](path, part[rule], value))
-        return found
+                found.append(_WORDS[rule](path, schema[rule], value))
 
-    def _other_type(self, path: Path, types: tuple[str, ...], part: dict[str, Any], value: Any) -> Problem:
+    def _other_type(self, path: Path, limit: Any, part: dict[str, Any], value: Any) -> Problem:
         """A value of another type; what an object or an array holds is shown too."""
-        if types == ("string",) and part.get("format") in EXAMPLES:
+        types, form, rule = _kinds(tuple(cast("list[str]", limit)) if isinstance(limit, list) else limit)
+        if form == "string" and part.get("format") in EXAMPLES:
             return out_of_form(path, "format", example_of(part["format"]), value)
-        shown = kind_of(part, self._root) if path and types in (("object",), ("array",)) else ""
-        return _unexpected(path, "type", shown or or_list(types), value, types)
+        if path and form in ("object", "array") and (shown := kind_of(part, self._root)):
+            form, rule = shown, ""
+        return _unexpected(path, "type", form, value, types, (), rule)
 
     def _fields(
-        self, part: dict[str, Any], value: dict[str, Any], path: Path, inside: dict[PathPart, _Place], unions: int
-    ) -> list[Problem]:
-        found: list[Problem] = []
-        properties = mapping(part.get("properties"))
-        required: Any = part.get("required")
-        required = cast("list[Any]", required) if isinstance(required, list) else []
+        self, part: _Part, value: dict[str, Any], path: Path, inside: _Place, unions: int, found: list[Problem]
+    ) -> None:
+        fields = part.fields
         names = self._other_names
-        by_other_name = {other: key for key in value if (other := names.get(key))} if names else {}
-        for name in dict.fromkeys((*properties, *required)):
-            key = name if name in value else by_other_name.get(name, name)
+        by_other_name = {other: key for key in value if (other := names.get(key))} if names else names
+        for name in part.names:
+            key = name if not by_other_name or name in value else by_other_name.get(name, name)
             place = inside.get(key)
             if place is None:
                 continue
             if key in value:
-                found += self.at(properties.get(name), value[key], (*path, key), place, unions)
-            elif name in required and _is_refused(place, "required"):
-                found.append(self._explainer.missing((*path, name), properties.get(name)))
-        patterns = mapping(part.get("patternProperties"))
-        others = [part[one] for one in ("additionalProperties", "unevaluatedProperties") if one in part]
+                found += self.at(fields.get(name), value[key], (*path, key), place, unions)
+            elif name in part.required and _is_refused(place, "required"):
+                found.append(self._explainer.missing((*path, name), fields.get(name)))
         for key in value:
-            if key in properties or (place := inside.get(key)) is None:
+            if key in fields or (place := inside.get(key)) is None:
                 continue
             here = (*path, key)
-            named = [one for pattern, one in patterns.items() if _may_match(pattern, key)]
-            for one in named or others:
+            patterns = part.patterns
+            named = [patterns[one] for one in patterns if _may_match(one, key)] if patterns else patterns
+            for one in named or part.others:
                 found += self.at(one, value[key], here, place, unions)
-            if False in others and not named and _is_refused(place, "additionalProperties"):
-                given = [one for one in value if one != key]
-                found.append(unknown_field(here, list(properties), given, self._other_names))
-        return found
+            if part.is_closed and not named and _is_refused(place, "additionalProperties"):
+                found.append(unknown_field(here, fields, value, names))
 
     def _items(
-        self, part: dict[str, Any], value: list[Any], path: Path, inside: dict[PathPart, _Place], unions: int
-    ) -> list[Problem]:
-        first, rest = array_parts(part)
-        found: list[Problem] = []
-        for at in sorted(one for one in inside if isinstance(one, int)):
+        self, part: _Part, value: list[Any], path: Path, inside: _Place, unions: int, found: list[Problem]
+    ) -> None:
+        first, rest = array_parts(part.schema)
+        for at in sorted([one for one in inside if isinstance(one, int)]):
             prop = first[at] if at < len(first) else rest
             if at < len(value):
                 found += self.at(prop, value[at], (*path, at), inside[at], unions)
             elif at < len(first) and _is_refused(inside[at], "required"):
                 found.append(self._explainer.missing((*path, at), prop))
-        return found
 
     def _union(self, part: dict[str, Any], value: Any, path: Path, place: _Place, unions: int) -> list[Problem]:
         """None of several forms fits: speak of the form that was meant, where that is clear."""
@@ -261,13 +286,13 @@ class _Walk:
             each = [self.at(one, value, path, place, unions + 1) or self._otherwise(place) for one in named]
             found = union_problems(path, each, value, lambda at: self._shape(named[at])) if all(each) else []
         if found:
-            for one in place.all():
+            for one in _all_refused(place):
                 one.told = True
         return found
 
     def _otherwise(self, place: _Place) -> list[Problem]:
         """Why a form of a union does not fit, for reasons that its schema does not say."""
-        below = [one for one in place.all() if one.rule not in ("anyOf", "oneOf")]
+        below = [one for one in _all_refused(place) if one.rule not in ("anyOf", "oneOf")]
         return [one.problem for one in below if one.problem] or [self.by_itself(one) for one in below]
 
     def _shape(self, form: Any) -> str:
@@ -280,7 +305,7 @@ class _Walk:
         if refusal.key is not None:
             about = BrokenRule((), rule, limit, refusal.problem)
             walk = _Walk(self._explainer, refusal.key, [about])
-            names = schema_at(path, self._root).get("propertyNames", {})
+            names = schema_at(path, self._root).get("propertyNames")
             inner = (walk.at(names, refusal.key, (), walk.refused, 0) or [walk.by_itself(about)])[0]
             said = inner.rule or inner.message
             if inner.expected == ("integer",):
@@ -291,17 +316,18 @@ class _Walk:
         if refusal.problem is not None:
             return refusal.problem
         if rule == "required":
-            return self._explainer.missing(path, schema_at(path, self._root))
+            said = schema_at(path, self._root)
+            return missing_field(path, hint(said, self._root), choices_of(said, self._root))
         around = _value_at(path[:-1], self._value)
         if rule == "additionalProperties" and path and isinstance(around, dict):
             known = mapping(schema_at(path[:-1], self._root).get("properties"))
-            given = [one for one in cast("dict[str, Any]", around) if one != path[-1]]
-            return unknown_field(path, list(known), given, self._other_names)
+            given = {one for one in cast("dict[str, Any]", around) if one != path[-1]}
+            return unknown_field(path, known, given, self._other_names)
         if rule == "falseSchema":
             return _forbidden(path)
         here = _value_at(path, self._value)
         if rule == "type":
-            return self._other_type(path, _types(limit), schema_at(path, self._root), here)
+            return self._other_type(path, limit, schema_at(path, self._root), here)
         if rule in _WORDS and (limit is not None or rule in _WITHOUT_LIMIT):
             return _WORDS[rule](path, limit, here)
         if rule == "enum" and (choices := choices_of(schema_at(path, self._root), self._root)):
@@ -317,14 +343,11 @@ class _Walk:
         return against_rule(path, "value", phrase("does not fit the schema's `{keyword}`", keyword=cut(rule, 60)), here)
 
 
-_ELSEWHERE = frozenset({"$ref", "allOf", "then", "else", "dependentSchemas", "dependencies"})
-
-
 def _is_refused(place: _Place, rule: str, limit: Any = None, value: Any = None) -> bool:
     """Whether the validator refused the place by this rule, set to this."""
     found = False
-    for one in place.here:
-        if one.rule != rule and (one.rule, rule) != ("enum", "const"):
+    for one in place.get(None, ()):
+        if one.rule != rule and (rule != "const" or one.rule != "enum"):
             continue
         if rule == "type":
             same = one.limit == limit or _types(one.limit) == _types(limit)
@@ -344,7 +367,7 @@ def _value_at(path: Path, value: Any) -> Any:
 
 
 def _types(limit: Any) -> tuple[str, ...]:
-    return tuple(sorted(cast("list[str]", limit))) if isinstance(limit, list) else (str(limit),)
+    return tuple(sorted(cast("list[str]", limit))) if isinstance(limit, (list, tuple)) else (str(limit),)
 
 
 def _forbidden(path: Path) -> Problem:
@@ -353,12 +376,20 @@ def _forbidden(path: Path) -> Problem:
     return Problem(path, "unknown", phrase("not allowed here") if path else phrase("no arguments are allowed"))
 
 
+@lru_cache(maxsize=256)
+def _kinds(limit: Any) -> tuple[tuple[str, ...], str, str]:
+    """The types that a schema allows, those in words, and the rule that a value must be of one of them."""
+    types = _types(limit)
+    form = or_list(types)
+    return types, form, phrase("must be {form}", form=form)
+
+
 def _unexpected(
-    path: Path, code: str, form: str, value: Any, types: tuple[str, ...], choices: tuple[Any, ...] = ()
+    path: Path, code: str, form: str, value: Any, types: tuple[str, ...], choices: tuple[Any, ...] = (), rule: str = ""
 ) -> Problem:
     """Another kind of value than the forms that would do."""
     message = phrase("expected {kind}, got {found}", kind=form, found=got(value))
-    return Problem(path, code, message, types, choices, form, phrase("must be {form}", form=form))
+    return Problem(path, code, message, types, choices, form, rule or phrase("must be {form}", form=form))
 
 
 # A value that fits none of several forms: which form was meant, and what is wrong with it in that one.

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from inspect import iscoroutine
+from itertools import filterfalse
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +16,7 @@ from ferrule.core.phrases import Phrase, glued, joined, phrase
 from ferrule.core.shown_text import cut, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Mapping, Sequence
 
 
 PathPart = str | int
@@ -46,10 +47,7 @@ class Problem:
     @property
     def where(self) -> str:
         """The place in the form a model would write it: `items[2].price`."""
-        path = self.path
-        if len(path) == 1 and isinstance(path[0], str):  # a field of the arguments themselves, as most are
-            return path[0]
-        return format_path(path)
+        return format_path(self.path)
 
 
 class InvalidParamsError(Exception):
@@ -101,6 +99,8 @@ def format_path(path: Sequence[PathPart]) -> str:
     """`("items", 2, "price")` becomes `items[2].price`; the empty path is `arguments`."""
     if not path:
         return "arguments"
+    if len(path) == 1 and isinstance(path[0], str):  # a field of the arguments themselves, as most are
+        return path[0]
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -125,8 +125,8 @@ _JSON_TYPES: dict[type, str] = {
 
 def json_type(value: Any) -> str:
     """The JSON name of a value's type, as a model knows it."""
-    kind = cast("type[Any]", type(value))
-    return _JSON_TYPES.get(kind, kind.__name__)
+    name = _JSON_TYPES.get(type(value))  # pyright: ignore[reportUnknownArgumentType]
+    return name or type(value).__name__
 
 
 def show(value: Any, limit: int = 60) -> str:
@@ -154,10 +154,13 @@ def show(value: Any, limit: int = 60) -> str:
 
 def got(value: Any) -> str:
     """`string "x"`, `integer 5`, `an object`: what was there instead of what was expected."""
-    if value is None or isinstance(value, (dict, list, bool)):
-        return show(value)
     shown = show(value)
-    return joined(" ", [json_type(value), shown]) if isinstance(shown, Phrase) else f"{json_type(value)} {shown}"
+    if not isinstance(value, str):
+        if value is None or isinstance(value, (dict, list, bool)):
+            return shown
+        if isinstance(shown, Phrase):
+            return joined(" ", [json_type(value), shown])
+    return f"{json_type(value)} {shown}"
 
 
 def or_list(words: Sequence[str]) -> str:
@@ -241,19 +244,18 @@ def missing_field(path: Path, hint: str, choices: tuple[Any, ...] = ()) -> Probl
 
 
 def unknown_field(
-    path: Path, known: Sequence[str], given: Iterable[str], other_names: Mapping[str, str] | None = None
+    path: Path, known: Collection[str], given: Container[str], other_names: Mapping[str, str] | None = None
 ) -> Problem:
     """A field that does not exist. `other_names` leads from names that also mean a field to the one that is shown."""
     name = str(path[-1])
-    present = set(given)
-    meant = (other_names or {}).get(name)
-    if meant is not None and meant not in known:
-        meant = None
-    if meant is not None and meant in present:
+    meant = other_names.get(name) if other_names else None
+    if meant is None or meant not in known:
+        close = nearest(name, filterfalse(given.__contains__, known), most=1)
+    elif meant in given:
         said = phrase("another name for `{name}`, which is already given. Give only one", name=meant)
         return Problem(path, "unknown", said)
-    free = [field for field in known if field not in present]
-    close = [meant] if meant is not None else nearest(name, free, most=1)
+    else:
+        close = [meant]
     if close:
         return Problem(path, "unknown", phrase("unknown field. Did you mean `{name}`?", name=close[0]))
     return Problem(path, "unknown", _known_fields(tuple(known)))

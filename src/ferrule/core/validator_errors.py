@@ -208,7 +208,16 @@ class ErrorReader:
     def _refusal(self, item: Any, value: Any) -> BrokenRule:
         kind: str = item["type"]
         rule, setting, limit = _BROKEN.get(kind, _BY_OWN_WORDS)
-        path, key = self._place(item["loc"], value, missing=rule == "required")
+        path: Path = item["loc"]
+        key = None
+        # Nearly all are of the arguments themselves, and lead to the place as they are.
+        if (
+            len(path) != 1
+            or self._has_unions
+            or not isinstance(value, dict)
+            or not (path[0] in value or rule == "required")
+        ):
+            path, key = self._place(path, value, missing=rule == "required")
         if rule and not setting:
             return BrokenRule(path, rule, limit, None, key)
         context: dict[str, Any] = item.get("ctx", {})
@@ -223,8 +232,6 @@ class ErrorReader:
 
     def _place(self, loc: tuple[PathPart, ...], value: Any, *, missing: bool) -> tuple[Path, str | None]:
         """The way through the value, without pydantic's names for the forms of a union; and the key that is wrong."""
-        if len(loc) == 1 and not self._has_unions and (missing or _leads_on(loc[0], value)):
-            return loc, None  # as nearly all are
         path: list[PathPart] = []
         here = value
         schemas = [resolve(self._schema, self._schema)] if self._has_unions else []

@@ -160,9 +160,8 @@ def format_stopped(call_id: str, tool: str, stopped: StoppedError) -> ToolResult
     message = _words(stopped.message)
     suggestion = _words(stopped.suggestion) if stopped.suggestion else None
     error = ErrorInfo(stopped.kind, message, stopped.details, suggestion)
-    return ToolResult(
-        call_id, tool, False, error.words, _first_line(message), None, error, {"stage": str(stopped.stage)}
-    )
+    metadata = {"stage": str(stopped.stage)}
+    return ToolResult(call_id, tool, False, error.words, _first_line(message), None, error, metadata, [])
 
 
 def _words(text: str) -> str:

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import Phrase, joined, phrase
-from ferrule.core.problems import HALF_PAIR, InvalidParamsError, PathPart, Problem, json_type, own_problems, show
+from ferrule.core.problems import (
+    HALF_PAIR,
+    InvalidParamsError,
+    PathPart,
+    Problem,
+    format_path,
+    json_type,
+    own_problems,
+    show,
+)
 from ferrule.core.schemas import schema_at
 from ferrule.core.secrets import is_secret_name
 from ferrule.core.shown_text import cut, one_line
@@ -315,8 +324,13 @@ def _only_reading(found: Any, problem: Problem) -> Any:
     """What a value must mean, if every expected type and every choice allow one meaning in all."""
     if problem.code not in ("type", "union", "enum"):
         return _NOTHING
-    readings = [reading for kind in problem.expected if (reading := _read_as(found, kind)) is not _NOTHING]
-    readings += [choice for choice in problem.choices if _is_reading(found, choice)]
+    readings: list[Any] = []
+    for kind in problem.expected:
+        reading = _read_as(found, kind)
+        if reading is not _NOTHING:
+            readings.append(reading)
+    if problem.choices:
+        readings += [choice for choice in problem.choices if _is_reading(found, choice)]
     if not readings:
         return _NOTHING
     first = readings[0]
@@ -499,16 +513,20 @@ def _invalid(tool: Tool[Any], problems: list[Problem]) -> StoppedError:
         form = tool.expected_form
     except DefinitionError as error:
         return _defined_wrongly(tool, error)
-    listed = [listed_problem(problem) for problem in problems[:_SHOWN_PROBLEMS]]
+    listed: list[dict[str, str]] = []
+    lines: list[str] = [_head(tool.name, len(problems))]
+    for problem in problems[:_SHOWN_PROBLEMS]:
+        one = listed_problem(problem)
+        listed.append(one)
+        lines.append((_known_line if problem.code in _BY_SCHEMA else _line)(one["path"], one["message"]))
     if len(problems) == 1 and problems[0].code in ("json", "limit"):
         message = phrase(
             "The arguments of `{name}` were not accepted: {why}.", name=tool.name, why=listed[0]["message"]
         )
     else:
-        lines = [(_known_line if one["code"] in _BY_SCHEMA else _line)(one["path"], one["message"]) for one in listed]
         if len(problems) > _SHOWN_PROBLEMS:
             lines.append(phrase("- and {count} more", count=len(problems) - _SHOWN_PROBLEMS))
-        message = joined("\n", [_head(tool.name, len(problems)), *lines])
+        message = joined("\n", lines)
     return StoppedError(
         Stage.VALIDATE,
         ErrorKind.VALIDATION,
@@ -541,20 +559,21 @@ def _again(name: str, form: str) -> Phrase:
 
 def listed_problem(problem: Problem) -> dict[str, str]:
     """A problem as it may leave: short, and without the value of a secret."""
-    where, message = problem.where, _fit(problem)
+    where, code, message = format_path(problem.path), problem.code, problem.message
+    if code == "value":  # what code raised
+        message = clean_text(message)
+    if "got " in message:
+        message = _without_secret(problem, message)
     if len(where) + len(message) > _SHOWN_CHARACTERS:
         if isinstance(message, Phrase) and len(message) > _SHOWN_CHARACTERS:
             message = message.mapped(lambda value: cut(value, _SHOWN_VALUE))  # so that it stays a phrase
         # A model may send a key or a value of any length, and must not get all of it back.
         where, message = cut(where, _SHOWN_CHARACTERS), cut(message, _SHOWN_CHARACTERS)
-    return {"path": where, "code": problem.code, "message": message}
+    return {"path": where, "code": code, "message": message}
 
 
-def _fit(problem: Problem) -> str:
-    """A problem's message as it may leave: what code raised is cleaned, and a secret's value is not quoted."""
-    message = clean_text(problem.message) if problem.code == "value" else problem.message
-    if "got " not in message:
-        return message
+def _without_secret(problem: Problem, message: str) -> str:
+    """The message, in which the value of a secret is not quoted."""
     for part in problem.path:
         if isinstance(part, str) and is_secret_name(part):
             hidden = phrase("a value that is not shown")
