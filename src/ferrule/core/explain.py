@@ -74,7 +74,7 @@ class Explainer:
         self.complete = complete
         self.other_names = other_names or {}
         self._missing: dict[int, tuple[Any, Problem]] = {}
-        self.known_parts: dict[int, tuple[Any, list[_Part]]] = {}
+        self.known_parts: dict[int, tuple[Any, list[_SchemaPart]]] = {}
 
     def explain(self, value: Any, refusals: Sequence[BrokenRule]) -> list[Problem]:
         """Every problem once, in the order of the schema; of a union, only those of the form that was meant."""
@@ -87,9 +87,9 @@ class Explainer:
             return found
         return list({(one.path, one.code, one.message): one for one in found}.values())
 
-    def parts(self, schema: Any) -> list[_Part]:
+    def parts(self, schema: Any) -> list[_SchemaPart]:
         """Every part of the schema that says something of the same value; `schema` must be in the explainer's own."""
-        found = [_Part(one) for one in applied(schema, self.schema)]
+        found = [_SchemaPart(one) for one in applied(schema, self.schema)]
         self.known_parts[id(schema)] = schema, found
         return found
 
@@ -103,7 +103,7 @@ class Explainer:
         return Problem(path, "missing", known[1].message, (), known[1].choices)
 
 
-class _Part:
+class _SchemaPart:
     """What the walk asks of a part of a schema, looked up once."""
 
     __slots__ = ("fields", "is_closed", "is_union", "names", "others", "patterns", "required", "rules", "schema")
@@ -192,7 +192,7 @@ class _Walk:
                 found.append(one.problem)
         return found
 
-    def _rules(self, part: _Part, value: Any, path: Path, place: _Place, found: list[Problem]) -> None:
+    def _rules(self, part: _SchemaPart, value: Any, path: Path, place: _Place, found: list[Problem]) -> None:
         """Add the rules of a schema itself that the value breaks."""
         schema = part.schema
         broken: list[str] = []
@@ -225,7 +225,7 @@ class _Walk:
         return _unexpected(path, "type", form, value, types, (), rule)
 
     def _fields(
-        self, part: _Part, value: dict[str, Any], path: Path, inside: _Place, unions: int, found: list[Problem]
+        self, part: _SchemaPart, value: dict[str, Any], path: Path, inside: _Place, unions: int, found: list[Problem]
     ) -> None:
         fields = part.fields
         names = self._other_names
@@ -251,7 +251,7 @@ class _Walk:
                 found.append(unknown_field(here, fields, value, names))
 
     def _items(
-        self, part: _Part, value: list[Any], path: Path, inside: _Place, unions: int, found: list[Problem]
+        self, part: _SchemaPart, value: list[Any], path: Path, inside: _Place, unions: int, found: list[Problem]
     ) -> None:
         first, rest = array_parts(part.schema)
         for at in sorted([one for one in inside if isinstance(one, int)]):
