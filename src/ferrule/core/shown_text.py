@@ -32,7 +32,8 @@ JOINERS = "\u200c\u200d"
 """Emoji and several scripts are written with them; between other characters they do nothing but hide."""
 _VARIANTS = "\ufe00-\ufe0f"
 # One that joins nothing, and one variant of a character after another.
-_ALONE = rf"[{JOINERS}](?<![^\0-\x7f{JOINERS}].)(?![^\0-\x7f{JOINERS}])|[{_VARIANTS}](?<=[{_VARIANTS}]{{2}})"
+_JOINED = rf"[^\0-\x7f{JOINERS}{_VARIANTS}]"
+_ALONE = rf"[{JOINERS}](?<!{_JOINED}.)(?!{_JOINED})|[{_VARIANTS}](?<=[{_VARIANTS}]{{2}})"
 
 MOST = 20_000
 """Characters of a text to approve that are shown at most."""
