@@ -86,6 +86,15 @@ def test_a_tag_names_the_form_whether_it_is_declared_or_not(union: Any) -> None:
     )
 
 
+def test_a_form_that_a_function_chose_is_told_alone() -> None:
+    assert problems(ByFunction, '{"which": "c", "kind": "cat"}') == snapshot(
+        [
+            "missing it.lives: required, but missing (expected integer)",
+            "unknown it.which: unknown field. Known fields: `kind`, `lives`",
+        ]
+    )
+
+
 @pytest.mark.parametrize("union", TAGGED)
 def test_an_unknown_tag_is_answered_with_the_tags(union: Any) -> None:
     assert problems(union, '{"kind": "cow", "lives": 9}') == snapshot(

@@ -139,6 +139,13 @@ def test_a_choice_that_is_none_in_any_type_is_refused(arguments: dict[str, Any])
         validate(choose, RawCall("choose", arguments), DEFAULT_LIMITS)
 
 
+def test_a_format_that_a_raw_schema_only_notes_stops_no_repair() -> None:
+    """It is a note to the model: any text is taken there, and so is a number that was meant as text."""
+    schema = {"type": "object", "properties": {"year": {"type": "string", "format": "date"}}}
+    raw = raw_tool("raw", schema, lambda arguments: arguments, kind="readonly")
+    assert Runtime([raw]).run_sync("raw", {"year": 2024}).data == {"year": "2024"}
+
+
 def test_a_raw_schemas_choices_are_mended_alike() -> None:
     schema = {"type": "object", "properties": {"of_three": {"enum": [1, 2, 3]}, "one": {"const": 1}}}
     raw = raw_tool("raw", schema, lambda arguments: arguments, kind="readonly")

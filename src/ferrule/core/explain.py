@@ -218,7 +218,8 @@ class _Walk:
     def _other_type(self, path: Path, limit: Any, part: dict[str, Any], value: Any) -> Problem:
         """A value of another type; what an object or an array holds is shown too."""
         types, form, rule = _kinds(tuple(cast("list[str]", limit)) if isinstance(limit, list) else limit)
-        if form == "string" and part.get("format") in EXAMPLES:
+        # A validator that goes by the schema alone takes any text there, and so may a repair.
+        if form == "string" and not self._complete and part.get("format") in EXAMPLES:
             return out_of_form(path, "format", example_of(part["format"]), value)
         if path and form in ("object", "array") and (shown := kind_of(part, self._root)):
             form, rule = shown, ""
@@ -283,8 +284,13 @@ class _Walk:
         elif unions == UNIONS_READ:
             found = [Problem(path, "union", phrase("fits none of the {count} forms allowed here", count=len(named)))]
         else:
-            each = [self.at(one, value, path, place, unions + 1) or self._otherwise(place) for one in named]
-            found = union_problems(path, each, value, lambda at: self._shape(named[at])) if all(each) else []
+            each = [self.at(one, value, path, place, unions + 1) for one in named]
+            told = [form for form in each if len(form) == max(map(len, each)) > 0]
+            if rule == "oneOf" and not self._complete and len(told) == 1:
+                found = told[0]  # pydantic chose one by a function of the tool's author, and refused by that one alone
+            else:
+                each = [form or self._otherwise(place) for form in each]
+                found = union_problems(path, each, value, lambda at: self._shape(named[at])) if all(each) else []
         if found:
             for one in _all_refused(place):
                 one.told = True

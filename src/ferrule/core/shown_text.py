@@ -24,13 +24,13 @@ _HIDDEN = (
     "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"  # signs that enclose what follows them
     "\ufff0-\ufffb\ufffe\uffff\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # for layout
     "\ud800-\udfff"  # halves of a pair
-    "\U000e0000-\U000e0fff"  # tags, which spell whole sentences that only a model reads
+    "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"  # tags, which spell whole sentences that only a model reads
 )
 _PLAIN = bytes(one if 0x20 <= one < 0x7F or one in b"\n\t" else 0x3F for one in range(256))
 """Leaves ASCII text as it is where nothing in it hides."""
 JOINERS = "\u200c\u200d"
 """Emoji and several scripts are written with them; between other characters they do nothing but hide."""
-_VARIANTS = "\ufe00-\ufe0f"
+_VARIANTS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 # One that joins nothing, and one variant of a character after another.
 _JOINED = rf"[^\0-\x7f{JOINERS}{_VARIANTS}]"
 _ALONE = rf"[{JOINERS}](?<!{_JOINED}.)(?!{_JOINED})|[{_VARIANTS}](?<=[{_VARIANTS}]{{2}})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures.thread  # noqa: F401 # pyright: ignore[reportUnusedImport] - too late in a late `run_sync`
 import logging
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
