@@ -126,7 +126,7 @@ def _starve(process: int) -> None:
     while theirs.read_text().split()[:1] == ours.read_text().split()[:1]:
         assert time.monotonic() < until, "the program did not begin a session of its own"
         time.sleep(0.01)
-    theirs.write_text("10")  # a tenth of what the others have
+    theirs.write_text("5")  # a third of what the others have
 
 
 class Terminal:
