@@ -86,7 +86,7 @@ def test_another_programs_commands_are_listed_read_and_stopped(ferrule: Command)
 
         assert becomes(knows), listed  # the one who started it
         print("end", file=say, flush=True)
-        program.wait(60)
+        program.wait(30)
     assert ferrule("shells", "--json").json == []
     assert list((ferrule.folder / "data/shells").iterdir()) == []
 
