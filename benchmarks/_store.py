@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from _files_session import FilesSession, lines_of_code
 from _measure import Row
 from ferrule.workspace.paths import Paths
-from ferrule.workspace.snapshots.changes import Caps
+from ferrule.workspace.snapshots.changes import Caps, Write
 from ferrule.workspace.snapshots.history import History
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _with_caps(folder: Path, edits: int, size: int, caps: Caps) -> tuple[int, in
     text = "\n".join(lines_of_code(size))
     most = kept = 0
     for number in range(edits):
-        history.write(place, f"{number}\n{text}".encode())
+        history.apply([Write(place, f"{number}\n{text}".encode())])
         if number % 250 == 249:
             most = max(most, _on_disk(folder / "history"))
             kept = max(kept, len(history.recent(10 * _FEW_CHANGES.changes)))

@@ -1,9 +1,9 @@
 """This code against an older commit of it, in one run: `python benchmarks/against.py COMMIT [BENCHMARK …]`.
 
 The commit is checked out into a folder of its own. Each benchmark runs there and here in turn, as each has it, and
-every row that both have is compared. Exits with 1 when a row is worse by more than 5 %, and memory by more than half a
-megabyte too, which is what a module takes that is first imported there; a benchmark with one that is so in the first
-rounds is given as many rounds again.
+every row that both have is compared: the best figures, their ratio, and the lowest and highest ratio of a round. Exits
+with 1 when a row is worse by more than 5 %, and memory by more than half a megabyte too, which is what a module takes
+that is first imported there; a benchmark with one that is so in the first rounds is given as many rounds again.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ def compare(name: str, older: Path, rounds: int, *, quickly: bool) -> list[str]:
     for label in shared:
         before, now, unit, times = judge(done, label)
         figures = f"{before:>9.3g} → {now:>9.3g} {unit}"
-        print(f"{'✗' if label in worse else ' '} {label:<{width}}  {figures:<30} {times:.2f}", flush=True)
+        each = sorted(ratio(before[label][0], now[label][0], unit) for before, now in done)
+        spread = f"{each[0]:.2f} to {each[-1]:.2f}"
+        print(f"{'✗' if label in worse else ' '} {label:<{width}}  {figures:<30} {times:.2f}  {spread}", flush=True)
     return [f"{name}: {label}" for label in worse]
 
 

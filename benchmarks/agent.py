@@ -23,7 +23,7 @@ from _measure import Row, Work, in_turn, report
 from ferrule import RawCall, Runtime, tool
 from ferrule.agent.agent import Agent
 from ferrule.agent.conversation import Conversation
-from ferrule.agent.saved_sessions import SavedSession
+from ferrule.agent.saved_sessions import SavedConversation
 from ferrule.core.model import (
     AssistantMessage,
     Finished,
@@ -97,7 +97,7 @@ async def agent_turn(agent: Agent) -> None:
 async def measure_turns(rounds: int, folder: Path) -> list[Row]:
     runtime = Runtime([look])
     plain = Agent(Instant(), [look], system="Be brief.")
-    saved = Agent(Instant(), [look], save=SavedSession(folder, "bench", folder, "instant/model"))
+    saved = Agent(Instant(), [look], save=SavedConversation(folder, "bench", folder, "instant/model"))
     model = Instant()
     contenders: dict[str, Work] = {
         "bare": lambda: bare_turn(model, runtime),

@@ -30,10 +30,10 @@ from edit_inside import INSIDE, inside_cases
 from edit_literal import literal_edit
 from edit_retry import retried
 from edit_sources import git_changes, npm_changes, pypi_changes
-from ferrule.workspace.edits.edit_problems import EditProblem
+from ferrule.workspace.edits.edit_problems import EditError
 from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.edits.multi_edit import edited_bytes
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.texts.text import decode, require_same_encoding
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def edit_file(data: bytes, old: str, new: str) -> bytes:
     """The boundary: what the Edit tool does to a file, on its bytes."""
     text = decode(data)
     if text is None:
-        raise PathProblem("binary", "not a text file")
+        raise PathError("binary", "not a text file")
     _, changed = edited_bytes("file", data, text, lambda whole: find_edit(whole, old, new))
     require_same_encoding(text, changed)
     return changed
@@ -110,9 +110,9 @@ class Replay:
         what = f"{attempt.name}, {form}, {case.name}\n{attempt.old!r}\n--- to\n{attempt.new!r}\n---"
         try:
             result = edit_file(before, attempt.old, attempt.new)
-        except PathProblem as problem:
+        except PathError as problem:
             tally.refused[problem.code] += 1
-            if isinstance(problem, EditProblem):
+            if isinstance(problem, EditError):
                 self.retries[retried(problem, case, before, edit_file)] += 1
             if self._show < 0 and problem.code != "several":
                 self._show += 1

@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from edit_damage import Case
-    from ferrule.workspace.edits.edit_problems import EditProblem
+    from ferrule.workspace.edits.edit_problems import EditError
 
 _ROW = re.compile(r"(?m)^ *(\d+)\t(.*)$")
 _LEGEND = re.compile(r"\((\S) is a space, (\S) a tab, (\S) a carriage return, (\S) a no-break space\)")
 
 
-def retried(problem: EditProblem, case: Case, before: bytes, edit: Callable[[bytes, str, str], bytes]) -> str:
+def retried(problem: EditError, case: Case, before: bytes, edit: Callable[[bytes, str, str], bytes]) -> str:
     """What comes of a second try, in a word or two."""
     if problem.code == "several":
         return "told the lines" if case.line in (problem.details or {})["lines"] else "several, others told"
@@ -33,7 +33,7 @@ def retried(problem: EditProblem, case: Case, before: bytes, edit: Callable[[byt
     for ending in ("\n", ""):
         try:
             edit(before, text + ending, f"something new{ending}")
-        except PathProblem as again:
+        except PathError as again:
             code = again.code
         else:
             return "applied"

@@ -25,14 +25,13 @@ from typing import Any
 
 from _measure import Row, Time, report
 from ferrule import Runtime, tool
-from ferrule.core.call import RawCall
-from ferrule.core.events import Partial
-from ferrule.pipeline.stages import Limits
+from ferrule.core.call import Limits, RawCall
+from ferrule.core.events import PartialOutput
 from ferrule.remote.caller import RemoteCalls
 from ferrule.remote.link import NatsLink
 from ferrule.remote.roster import pool_counts
 from ferrule.remote.server import DevServer
-from ferrule.remote.wire import Nkey, RemoteProblem, read_key
+from ferrule.remote.wire import Nkey, RemoteError, read_key
 from ferrule.remote.worker import HERE, PoolWorker, WorkerOptions
 
 AT_ONCE = 64
@@ -210,7 +209,7 @@ async def _pending(remote: RemoteCalls, pool: str, many: int) -> None:
     counts: dict[str, int] = {}
     while (counts.get("in_flight"), counts.get("pending")) != (AT_ONCE, many):
         await asyncio.sleep(0.2)
-        with suppress(RemoteProblem):
+        with suppress(RemoteError):
             counts = await pool_counts(desk.link, pool)
 
 
@@ -218,7 +217,7 @@ async def stream_lag(runtime: Runtime, count: int) -> float:
     """Seconds from when a tool shows something to when the caller has it, p50."""
     late: list[float] = []
     async for event in runtime.stream(RawCall("ticks", {"count": count})):
-        if isinstance(event, Partial):
+        if isinstance(event, PartialOutput):
             late.append(perf_counter() - float(str(event.content)))
     assert len(late) == count
     return median(late)

@@ -22,7 +22,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from _measure import Row, report
-from ferrule.process.box import _texts, open_box
+from ferrule.process.box import open_box
 from ferrule.process.launcher import _mount_layers, _unshare
 from ferrule.process.profile import LayerMount, Profile
 from ferrule.process.sandbox.bubblewrap import _hidden
@@ -76,7 +76,9 @@ def bare(launch: Launch, true: str) -> Callable[[], None]:
 
     This bubblewrap mounts no overlays: for a look box that is done before it starts, with the same two system calls.
     """
-    overlays = [_texts(layer) for layer in launch.overlays]
+    overlays = [
+        (str(one.root), str(one.upper), str(one.work), [str(below) for below in one.below]) for one in launch.overlays
+    ]
 
     def mount() -> None:
         _unshare(mounts=True)

@@ -26,7 +26,7 @@ from _measure import Row, report
 from ferrule import RawCall, Runtime, Session
 from ferrule.builtin.glob import glob
 from ferrule.builtin.grep import grep
-from ferrule.core.events import Partial
+from ferrule.core.events import PartialOutput
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.searching.ripgrep import find_ripgrep
 
@@ -144,7 +144,7 @@ async def time_to_first(runtime: Runtime, case: Case) -> float:
     """Until somebody who watches sees the first results."""
     began = perf_counter()
     async for event in runtime.stream(RawCall(case.tool, case.arguments)):
-        if isinstance(event, Partial):
+        if isinstance(event, PartialOutput):
             return perf_counter() - began
     raise AssertionError("a search that finds something shows it")
 

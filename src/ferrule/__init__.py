@@ -12,13 +12,13 @@ from ferrule._version import __version__
 
 if TYPE_CHECKING:
     from ferrule.core.access import NOTHING, Touch, reads, writes
-    from ferrule.core.call import CallInfo, RawCall
+    from ferrule.core.call import CallInfo, Limits, RawCall
     from ferrule.core.context import Caller, Environment, Session, ToolContext
     from ferrule.core.description import Description, Example
-    from ferrule.core.errors import DefinitionError, ErrorKind, Stopped, ToolError
-    from ferrule.core.events import Done, Partial, Pending, Progress, RegistryEvent
+    from ferrule.core.errors import DefinitionError, ErrorKind, StoppedError, ToolError
+    from ferrule.core.events import Done, PartialOutput, Pending, Progress, RegistryEvent
     from ferrule.core.function_tool import FunctionTool, RawTool, raw_tool, tool, tools_of
-    from ferrule.core.problems import InvalidParams, Problem
+    from ferrule.core.problems import InvalidParamsError, Problem
     from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult
     from ferrule.core.tool import Invocation, Kind, Tool
     from ferrule.pipeline.authorise import Mode, Policy
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from ferrule.pipeline.confirm import Answer, Choice, Question
     from ferrule.pipeline.record import Recorder
     from ferrule.pipeline.run import Runtime
-    from ferrule.pipeline.stages import CallRecord, Decision, Limits, Verdict
+    from ferrule.pipeline.stages import CallRecord, Decision, Verdict
     from ferrule.policy.decide import RulePolicy
-    from ferrule.registry.registry import NameTaken, Registry
+    from ferrule.registry.registry import NameTakenError, Registry
 
 __all__ = [
     "NOTHING", "Answer", "Attachment", "CallInfo", "CallRecord", "Caller", "Choice", "Decision", "DefinitionError",
-    "Description", "Done", "Environment", "ErrorInfo", "ErrorKind", "Example", "FunctionTool", "InvalidParams",
-    "Invocation", "Kind", "Limits", "Mode", "NameTaken", "Output", "Partial", "Pending", "Policy", "Problem",
+    "Description", "Done", "Environment", "ErrorInfo", "ErrorKind", "Example", "FunctionTool", "InvalidParamsError",
+    "Invocation", "Kind", "Limits", "Mode", "NameTakenError", "Output", "PartialOutput", "Pending", "Policy", "Problem",
     "Progress", "Question", "RawCall", "RawTool", "Recorder", "Registry", "RegistryEvent", "RulePolicy", "Runtime",
-    "Session", "Stopped", "Tool", "ToolContext", "ToolError", "ToolResult", "Touch", "Verdict", "__version__",
+    "Session", "StoppedError", "Tool", "ToolContext", "ToolError", "ToolResult", "Touch", "Verdict", "__version__",
     "composite", "raw_tool", "reads", "tool", "tools_of", "writes",
 ]  # fmt: skip
 
@@ -43,22 +43,22 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "core.access": ("NOTHING", "Touch", "reads", "writes"),
-        "core.call": ("CallInfo", "RawCall"),
+        "core.call": ("CallInfo", "Limits", "RawCall"),
         "core.context": ("Caller", "Environment", "Session", "ToolContext"),
-        "core.errors": ("DefinitionError", "ErrorKind", "Stopped", "ToolError"),
-        "core.events": ("Done", "Partial", "Pending", "Progress", "RegistryEvent"),
+        "core.errors": ("DefinitionError", "ErrorKind", "StoppedError", "ToolError"),
+        "core.events": ("Done", "PartialOutput", "Pending", "Progress", "RegistryEvent"),
         "core.function_tool": ("FunctionTool", "tool", "tools_of", "RawTool", "raw_tool"),
-        "core.problems": ("InvalidParams", "Problem"),
+        "core.problems": ("InvalidParamsError", "Problem"),
         "core.result": ("Attachment", "ErrorInfo", "Output", "ToolResult"),
         "core.description": ("Description", "Example"),
         "core.tool": ("Invocation", "Kind", "Tool"),
         "pipeline.authorise": ("Mode", "Policy"),
         "pipeline.batch": ("composite",),
         "pipeline.confirm": ("Answer", "Choice", "Question"),
-        "pipeline.stages": ("CallRecord", "Decision", "Limits", "Verdict"),
+        "pipeline.stages": ("CallRecord", "Decision", "Verdict"),
         "pipeline.record": ("Recorder",),
         "pipeline.run": ("Runtime",),
         "policy.decide": ("RulePolicy",),
-        "registry.registry": ("NameTaken", "Registry"),
+        "registry.registry": ("NameTakenError", "Registry"),
     },
 )

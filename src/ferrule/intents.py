@@ -1,5 +1,5 @@
 """What a package needs to add a kind of intent to the service, by the entry point `ferrule.intent_handlers`."""
 
-from ferrule.service.intent_handlers import HandlerOptions, HandlerProblem, IntentCall, IntentHandler, KnownThings
+from ferrule.service.intent_handlers import HandlerError, HandlerOptions, IntentCall, IntentHandler, KnownThings
 
-__all__ = ["HandlerOptions", "HandlerProblem", "IntentCall", "IntentHandler", "KnownThings"]
+__all__ = ["HandlerError", "HandlerOptions", "IntentCall", "IntentHandler", "KnownThings"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.elicitation import current_elicitor
-from ferrule.core.errors import MissingExtra
+from ferrule.core.errors import MissingExtraError
 from ferrule.mcp_client.bounds import START_SECONDS
 from ferrule.mcp_client.server_config import Ports, ServerConfig
 from ferrule.mcp_client.servers import Servers, open_into
@@ -15,7 +15,7 @@ try:
 except ModuleNotFoundError as error:
     if (error.name or "").startswith("ferrule"):
         raise
-    raise MissingExtra("MCP", "mcp") from error
+    raise MissingExtraError("MCP", "mcp") from error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

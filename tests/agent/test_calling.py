@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ferrule import ErrorKind, RawCall, Stopped
+from ferrule import ErrorKind, RawCall, StoppedError
 from ferrule.agent.agent_events import AgentEvent, CallAsked
 from ferrule.agent.calling import Calling
 from ferrule.core.errors import Stage
@@ -29,7 +29,7 @@ async def test_refused_calls_do_not_run_and_are_on_the_record() -> None:
     records = Records()
     where = runtime(recorders=[records])
     calls = [RawCall("keep", {"text": "x"}, id="c")]
-    why = Stopped(Stage.VALIDATE, ErrorKind.VALIDATION, "Not whole.")
+    why = StoppedError(Stage.VALIDATE, ErrorKind.VALIDATION, "Not whole.")
     (result,) = await Calling(calls, where, where.session, None, lambda event: None).refuse(why)
     assert (result.success, result.llm_content) == (False, "Error (validation_error): Not whole.")
     assert [one.outcome for one in records.all] == ["validation_error"]

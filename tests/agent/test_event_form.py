@@ -11,18 +11,18 @@ from ferrule import RawCall, ToolResult
 from ferrule.agent.agent_events import (
     VERSION,
     AgentEvent,
+    AgentNotice,
     Answered,
     CallAsked,
     Compacted,
     Ending,
-    Noted,
     Steered,
     TurnEnded,
     TurnStarted,
     call_form,
     to_form,
 )
-from ferrule.core.events import Done, Partial, Pending, Progress
+from ferrule.core.events import Done, PartialOutput, Pending, Progress
 from ferrule.core.model import AssistantMessage, Preparing, Retrying, TextDelta, ThinkingDelta, Usage
 
 CALL = RawCall("Read", '{"file_path": "a"}', id="c")
@@ -36,11 +36,11 @@ EVENTS: list[AgentEvent] = [
     CallAsked(CALL, "reading `a`"),
     Pending("c", "Read"),
     Progress("c", "Read", 1, 2, "half"),
-    Partial("c", "Read", b"\xff"),
+    PartialOutput("c", "Read", b"\xff"),
     Done("c", "Read", ToolResult("c", "Read", True, "text", "short")),
     Steered("more"),
     Compacted(10, 5, "s"),
-    Noted("n"),
+    AgentNotice("n"),
     TurnEnded(Ending.LIMIT, "t", Usage(1, 2, cost=0.5), 3, "p", "s"),
 ]
 

@@ -69,8 +69,8 @@ def test_long_words_are_cut_and_the_nearest_have_the_first_claim(tmp_path: Path)
     (work / "AGENTS.md").write_text("i" * (MOST - 100))
     outer, inner = project_words(work)
     assert inner.text == "i" * (MOST - 100)
-    assert outer.text.startswith("o" * 100 + "\n[… ")
-    assert "more characters are not shown" in outer.text
+    assert outer.text.startswith("o" * 100 + "… (")
+    assert "more characters)" in outer.text
 
 
 def test_the_branch_is_read_without_git(tmp_path: Path) -> None:

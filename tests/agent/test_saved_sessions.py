@@ -13,8 +13,8 @@ import pytest
 from ferrule import RawCall
 from ferrule.agent.conversation import Conversation, well_formed
 from ferrule.agent.saved_sessions import (
-    SavedSession,
-    SessionProblem,
+    SavedConversation,
+    SavedConversationError,
     find,
     forget_old,
     latest,
@@ -28,8 +28,8 @@ from .room import agent_with, shown, turn
 from .test_compaction import exchange
 
 
-def saved(folder: Path, session_id: str = "a" * 32, workspace: str = "/w") -> SavedSession:
-    return SavedSession(folder, session_id, Path(workspace), "scripted/test")
+def saved(folder: Path, session_id: str = "a" * 32, workspace: str = "/w") -> SavedConversation:
+    return SavedConversation(folder, session_id, Path(workspace), "scripted/test")
 
 
 def written(folder: Path, session_id: str = "a" * 32, workspace: str = "/w") -> Path:
@@ -92,8 +92,8 @@ def test_calls_that_a_crash_cut_off_are_settled_when_the_session_goes_on(tmp_pat
 def test_a_process_that_is_killed_loses_nothing_that_was_said(tmp_path: Path) -> None:
     program = (
         "import os, sys; from pathlib import Path\n"
-        "from ferrule.agent.saved_sessions import SavedSession; from ferrule.core.model import UserMessage\n"
-        "s = SavedSession(Path(sys.argv[1]), 'b' * 32, Path('/w'), 'm')\n"
+        "from ferrule.agent.saved_sessions import SavedConversation; from ferrule.core.model import UserMessage\n"
+        "s = SavedConversation(Path(sys.argv[1]), 'b' * 32, Path('/w'), 'm')\n"
         "[s.said(UserMessage(f'word {n}')) for n in range(50)]; os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False, env={**os.environ})
@@ -106,7 +106,7 @@ def test_a_line_damaged_in_the_middle_is_refused_with_its_number(tmp_path: Path)
     lines = path.read_text().splitlines()
     lines[1] = lines[1][:10]
     path.write_text("\n".join(lines) + "\n")
-    with pytest.raises(SessionProblem, match=r"damaged in line 2.*Start a new session"):
+    with pytest.raises(SavedConversationError, match=r"damaged in line 2.*Start a new session"):
         load(path)
 
 
@@ -114,14 +114,14 @@ def test_a_file_that_is_no_session_is_refused(tmp_path: Path) -> None:
     other = tmp_path / "x.jsonl"
     for text in ("", "{}", "nonsense", json.dumps({"ferrule_session": 99, "id": "x"})):
         other.write_text(text)
-        with pytest.raises(SessionProblem, match="not a saved session"):
+        with pytest.raises(SavedConversationError, match="not a saved session"):
             load(other)
 
 
 def test_a_session_that_is_open_elsewhere_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path)
     session, _ = load(path)
-    with pytest.raises(SessionProblem, match="open in another process"):
+    with pytest.raises(SavedConversationError, match="open in another process"):
         load(path)
     session.close()
     load(path)[0].close()
@@ -156,10 +156,10 @@ def test_sessions_are_found_by_folder_and_by_the_beginning_of_their_ids(tmp_path
     (line,) = listed(tmp_path, Path("/other"))
     assert (line.request, line.model, line.changed) == ("Hello from /other.", "scripted/test", 1001)
     assert find(tmp_path, "ab") == tmp_path / "ab2.jsonl"
-    with pytest.raises(SessionProblem, match="3 saved sessions begin with `a`"):
+    with pytest.raises(SavedConversationError, match="3 saved sessions begin with `a`"):
         find(tmp_path, "a")
     for nothing in ("zz", "", "../ab2", "a*"):
-        with pytest.raises(SessionProblem, match="No saved session begins"):
+        with pytest.raises(SavedConversationError, match="No saved session begins"):
             find(tmp_path, nothing)
 
 

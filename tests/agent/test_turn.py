@@ -9,11 +9,11 @@ import pytest
 from ferrule import Choice, RawCall, RulePolicy, ToolContext, tool
 from ferrule.agent.agent import AgentLimits
 from ferrule.agent.agent_events import (
+    AgentNotice,
     Answered,
     CallAsked,
     Compacted,
     Ending,
-    Noted,
     Steered,
     TurnEnded,
     TurnStarted,
@@ -180,7 +180,7 @@ async def test_an_answer_that_never_ends_is_given_up_on_and_says_so() -> None:
     agent, model = agent_with([say("x", stop="length")] * 4)
     happened = await turn(agent)
     assert (happened.ended.ending, happened.ended.text) == (Ending.DONE, "xxxx")
-    assert "may be incomplete" in happened.of(Noted)[0].text
+    assert "may be incomplete" in happened.of(AgentNotice)[0].text
     model.check()
 
 
@@ -271,7 +271,7 @@ async def test_a_loop_of_the_same_call_is_noted_and_then_ended() -> None:
     results = [line for line in shown(agent.conversation.messages) if line.startswith("result")]
     assert results[1] == "result: 2"
     assert "made 3 times with the same arguments and the same result" in results[2]
-    assert happened.of(Noted)
+    assert happened.of(AgentNotice)
 
 
 async def test_the_same_call_after_a_change_is_no_loop() -> None:
@@ -313,7 +313,7 @@ async def test_time_that_is_up_stops_the_model_and_the_calls() -> None:
 
 async def test_a_cost_limit_for_a_model_without_a_price_is_said_not_to_hold() -> None:
     agent, _ = agent_with(["ok"], limits=AgentLimits(cost=1))
-    assert "price of `scripted/test` is unknown" in (await turn(agent)).of(Noted)[0].text
+    assert "price of `scripted/test` is unknown" in (await turn(agent)).of(AgentNotice)[0].text
 
 
 # Stopping and steering

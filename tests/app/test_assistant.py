@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from ferrule.agent.agent_events import TurnEnded
-from ferrule.agent.saved_sessions import SessionProblem
+from ferrule.agent.saved_sessions import SavedConversationError
 from ferrule.app.assistant import Assistant, build_assistant, limits_of, model_for, resume
 from ferrule.app.build import App
 from ferrule.app.settings import AssistantSettings, PermissionSettings, Settings, SettingsError, ToolSettings
+from ferrule.core.access import Mode
 from ferrule.records.reader import AuditReader
 from ferrule.testing import ScriptedModel, call, say
 from ferrule.workspace.files import files_of
@@ -75,7 +76,7 @@ async def test_a_file_that_a_rule_denies_is_not_told(workspace: Path) -> None:
 async def test_plan_mode_shows_no_tool_that_changes_something(workspace: Path) -> None:
     model = ScriptedModel(["A plan."])
     chosen = settings()
-    chosen.permissions = PermissionSettings(mode="plan")
+    chosen.permissions = PermissionSettings(mode=Mode.PLAN)
     async with App(chosen, workspace) as app:
         await said(build_assistant(app, model), "Plan.")
     assert not {"Edit", "Write", "Bash"} & {tool.name for tool in model.requests[0].tools}
@@ -106,7 +107,7 @@ async def test_a_session_is_saved_and_goes_on_under_its_name(workspace: Path) ->
         "Sure?",
     ]
     assert resume(workspace / "..", None) is None
-    with pytest.raises(SessionProblem, match="No saved session"):
+    with pytest.raises(SavedConversationError, match="No saved session"):
         resume(workspace, "ffff")
     assert [row.session for row in AuditReader(workspace.parent / "data" / "audit.db").list()] == [first]
 
@@ -114,7 +115,7 @@ async def test_a_session_is_saved_and_goes_on_under_its_name(workspace: Path) ->
 async def test_a_resumed_session_must_read_files_again_before_it_changes_them(workspace: Path) -> None:
     edit = call("Edit", {"file_path": "a.txt", "old_string": "hello", "new_string": "bye"})
     chosen = settings()
-    chosen.permissions = PermissionSettings(mode="accept-edits")
+    chosen.permissions = PermissionSettings(mode=Mode.ACCEPT_EDITS)
     async with App(chosen, workspace) as app:
         assistant = build_assistant(app, ScriptedModel([call("Read", {"file_path": "a.txt"}), "Read."]))
         await said(assistant, "Read it.")
@@ -149,7 +150,7 @@ def test_a_script_in_a_file_is_a_model(tmp_path: Path) -> None:
 
 async def test_what_one_turn_changed_can_be_undone_as_one(workspace: Path) -> None:
     chosen = settings()
-    chosen.permissions = PermissionSettings(mode="accept-edits")
+    chosen.permissions = PermissionSettings(mode=Mode.ACCEPT_EDITS)
     two = say("", *(call("Write", {"file_path": f"{name}.txt", "content": name}) for name in ("b", "c")))
     async with App(chosen, workspace) as app:
         assistant = build_assistant(

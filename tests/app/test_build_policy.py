@@ -17,6 +17,7 @@ from ferrule.app.settings import (
     ToolSettings,
     load_settings,
 )
+from ferrule.core.access import Mode
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +90,7 @@ def test_the_files_in_force_are_protected_and_denied_files_stay_out_of_searches(
     workspace = project.parent
     (workspace / ".env").write_text("KEY=needle")
     settings = Settings(
-        permissions=PermissionSettings(mode="bypass", deny=["Read(.env)"]),
+        permissions=PermissionSettings(mode=Mode.BYPASS, deny=["Read(.env)"]),
         tools=ToolSettings(plugins=False),
         audit=AuditSettings(enabled=False),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ferrule.app.settings import Settings
-from ferrule.pipeline.stages import Limits
+from ferrule.core.call import Limits
 
 
 def test_limits_agree_with_the_runtimes_own() -> None:

@@ -14,7 +14,7 @@ from tests.process.shell.shell_room import alive, becomes, new_mark
 
 from ferrule import RawCall
 from ferrule.builtin.bash import bash
-from ferrule.core.events import Partial
+from ferrule.core.events import PartialOutput
 from ferrule.core.lint import lint_tool
 
 
@@ -200,7 +200,7 @@ async def test_its_output_is_shown_while_it_runs(tmp_path: Path) -> None:
         call = RawCall("Bash", {"command": "echo first; read x <fifo; echo last"})
         await desk.bash("mkfifo fifo")
         async for event in desk.runtime.stream(call):
-            if isinstance(event, Partial):
+            if isinstance(event, PartialOutput):
                 seen.append(str(event.content))
                 if len(seen) == 1:
                     (desk.workspace / "fifo").write_text("go\n")

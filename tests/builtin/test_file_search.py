@@ -13,7 +13,7 @@ from inline_snapshot import snapshot
 from tests.builtin.search_workspace import ask, plant, words
 from tests.workspace.desk import Desk, refused
 
-from ferrule import Partial, Progress, RawCall, Registry, Runtime, Session, ToolResult
+from ferrule import PartialOutput, Progress, RawCall, Registry, Runtime, Session, ToolResult
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.builtin.file_search import file_search
 from ferrule.core.context import Cancellation
@@ -579,7 +579,7 @@ def test_lines_are_shown_as_they_are_found(tmp_path: Path) -> None:
     async def main() -> list[str]:
         runtime = Runtime([file_search], session=Session(workspace=root))
         call = RawCall("FileSearch", {"pattern": "needle", "file_glob": "*.ts"})
-        return [str(event.content) async for event in runtime.stream(call) if isinstance(event, Partial)]
+        return [str(event.content) async for event in runtime.stream(call) if isinstance(event, PartialOutput)]
 
     assert asyncio.run(main()) == ["src/view.ts:1:const needle = {}"]
 

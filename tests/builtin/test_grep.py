@@ -13,7 +13,7 @@ import pytest
 from inline_snapshot import snapshot
 from tests.builtin.search_workspace import ask, plant, words
 
-from ferrule import Environment, Partial, RawCall, Runtime, Session
+from ferrule import Environment, PartialOutput, RawCall, Runtime, Session
 from ferrule.builtin.grep import grep
 from ferrule.core.lint import lint_tool
 from ferrule.policy.decide import RulePolicy
@@ -260,7 +260,7 @@ def test_results_come_before_the_end_and_in_the_same_form(tmp_path: Path) -> Non
 
     async def main() -> list[str]:
         call = RawCall("Grep", {"pattern": "needle", "output_mode": "content"})
-        return [str(event.content) async for event in runtime.stream(call) if isinstance(event, Partial)]
+        return [str(event.content) async for event in runtime.stream(call) if isinstance(event, PartialOutput)]
 
     shown = "\n".join(asyncio.run(main())).splitlines()
     assert sorted(shown) == sorted(words(grep, root, {"pattern": "needle", "output_mode": "content"}).splitlines()[1:])

@@ -14,9 +14,8 @@ from inline_snapshot import snapshot
 from tests.workspace.desk import Desk, refused
 from tests.workspace.pictures import PNG, WHOLE
 
-import ferrule.builtin.read as read_module
 from ferrule.builtin.read import read
-from ferrule.workspace import tracker
+from ferrule.workspace import files, tracker
 from ferrule.workspace.paths import Paths
 
 
@@ -376,7 +375,7 @@ def test_of_a_large_file_a_page_does_not_cost_the_whole_again(desk: Desk, monkey
         named.append(file)
         return tracker.digest_of(file)
 
-    monkeypatch.setattr(read_module, "digest_of", counting)
+    monkeypatch.setattr(files, "digest_of", counting)
     path = desk.put("big.log", "a line of a log\n" * 300_000)
     assert desk.read("big.log", limit=5).metadata["total_lines"] == 300_000
     assert desk.read("big.log", offset=299_998).metadata["lines_read"] == 2

@@ -110,7 +110,7 @@ def test_where_no_rule_can_be_kept_none_is_offered(capsys: pytest.CaptureFixture
 def test_a_disguise_is_made_visible_and_said(capsys: pytest.CaptureFixture[str]) -> None:
     show(question("rm \u202exrf\u202c -- a\x1b[2Kb", rule=""))
     shown = capsys.readouterr().err
-    assert "rm \\u{202e}xrf\\u{202c} -- a\\u{1b}[2Kb" in shown
+    assert "rm \\u{202e}xrf\\u{202c} -- a\\x1b[2Kb" in shown
     assert "Warning: it contains invisible characters or ones that reverse the text" in shown
 
 

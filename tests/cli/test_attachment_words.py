@@ -71,7 +71,7 @@ def test_with_json_all_of_it_is_in_the_document_and_nothing_beside_it(ferrule: C
 def test_a_call_with_a_hostile_name_cannot_steer_even_in_a_pipe(ferrule: Command) -> None:
     add(ferrule, "peer", "steers")
     first, *rest = [line for line in ferrule(*RESOURCES).err.splitlines() if line.startswith("Attached")]
-    assert first == "Attached: link, \\u{1b}[31m, a b\\u{9b}2J\\u{202e}c, <x:\\u{1b}[2J>"
+    assert first == "Attached: link, \\x1b[31m, a b\\x9b2J\\u{202e}c, <x:\\x1b[2J>"
     assert rest == LINES
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 from tests.needs import slow
+
+from ferrule.cli.output import log_lines_held, show_log_lines
 
 from .conftest import Command
 from .mcp_peer import add
@@ -31,3 +35,19 @@ def test_what_is_left_out_is_said_once_by_the_test_of_a_server(ferrule: Command)
     done = ferrule.process("mcp", "test", "peer")
     assert done.code == 0
     assert done.err.count("is left out") == 1
+
+
+def test_what_is_logged_during_a_question_is_shown_after_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging, "lastResort", None)
+    show_log_lines()
+    logger = logging.getLogger("ferrule.test_log_lines")
+    logger.propagate = False  # as where no handler was set up
+    with log_lines_held():
+        with log_lines_held():
+            logger.warning("inside")
+        assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == "inside\n"
+    logger.warning("after")
+    assert capsys.readouterr().err == "after\n"

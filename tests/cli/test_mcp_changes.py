@@ -91,10 +91,10 @@ def test_what_would_steer_the_terminal_or_pass_for_a_line_of_ours_is_spelled_out
     said = ferrule("mcp", "trust", "theirs").out
     assert said.splitlines()[1:4] == [
         "  - command: serve",
-        "  + command: serve '\\u{1b}[2J\\u{202e}b' 'a⏎+ command: harmless'",
+        "  + command: serve '\\x1b[2J\\u{202e}b' 'a⏎+ command: harmless'",
         "  + variable: X⏎theirs is as it was when you trusted it.",
     ]
-    assert said.splitlines()[4] == "theirs may be started: serve '\\u{1b}[2J\\u{202e}b' 'a⏎+ command: harmless'"
+    assert said.splitlines()[4] == "theirs may be started: serve '\\x1b[2J\\u{202e}b' 'a⏎+ command: harmless'"
     assert said.splitlines()[5] == "It receives: X⏎theirs is as it was when you trusted it."
 
 

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from ferrule.cli.output import shown
 
 from .test_call import at_a_terminal
 
@@ -19,26 +14,6 @@ if TYPE_CHECKING:
     from .conftest import Command
 
 RED = '{"text": "\\u001b[31mred\\u009b\\r\\tend"}'
-
-
-def test_control_characters_are_made_visible_but_for_line_ends_and_tabs() -> None:
-    assert shown("a\x1b[2J\tb\nc\x07\x9b\rd é 名") == "a\\x1b[2J\tb\nc\\x07\\x9b\\x0dd é 名"
-
-
-def test_marks_that_turn_or_hide_text_are_made_visible_and_joiners_stay() -> None:
-    assert shown("a\u202eb\u2066c\u2069\u200b\ufeff\U000e0041\u2028d") == (
-        "a<U+202E>b<U+2066>c<U+2069><U+200B><U+FEFF><U+E0041><U+2028>d"
-    )
-    assert shown("👩\u200d💻 نمی\u200cدانم\n") == "👩\u200d💻 نمی\u200cدانم\n"
-
-
-@given(st.text())
-def test_nothing_that_steers_or_turns_is_left(text: str) -> None:
-    left = {unicodedata.category(one) for one in shown(text) if one not in "\n\t\u200c\u200d"}
-    assert "Cc" not in left
-    assert not {"L", "R", "RLO", "LRO", "PDF", "RLI", "LRI", "FSI", "PDI"} & {
-        unicodedata.bidirectional(one) for one in shown(text) if unicodedata.category(one) == "Cf"
-    }
 
 
 TURNED = '{"text": "a\\u202eb\\u2066c\\u0085"}'

@@ -21,6 +21,7 @@ from tests.needs import needs
 from tests.plugins.market_site import KEY, PINNED, make_mcpb, serving
 from tests.plugins.wheels import COUNT, make_wheel, wordy
 
+from ferrule import ToolError
 from ferrule.plugins.install import fetched, find_local
 from ferrule.plugins.isolated import server_of
 from ferrule.plugins.lock import LockedPlugin, PluginGrants
@@ -442,14 +443,14 @@ def test_a_folder_of_the_workspace_does_not_lead_out_of_it(place: Path, folder: 
     workspace = place / "workspace"
     workspace.mkdir()
     (workspace / "link").symlink_to(place)
-    with pytest.raises(PluginError, match="outside of the workspace"):
+    with pytest.raises(ToolError, match="outside of the workspace"):
         server_of(LockedPlugin(Manifest(name="x", version="1"), "x", grants=PluginGrants(folders=(folder,))), workspace)
 
 
 def test_ferrules_own_files_are_never_granted_for_writing(place: Path) -> None:
     for folder in (place, place / "data", place / "data/plugins"):
         plugin = LockedPlugin(Manifest(name="x", version="1"), "x", grants=PluginGrants(folders=(f"{folder}:write",)))
-        with pytest.raises(PluginError, match="Ferrule's own files"):
+        with pytest.raises(ToolError, match="Ferrule's own files"):
             server_of(plugin, place)
 
 

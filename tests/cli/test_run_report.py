@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ferrule import ErrorInfo, ErrorKind, RawCall, ToolResult
-from ferrule.agent.agent_events import AgentEvent, Answered, CallAsked, Compacted, Ending, Noted, TurnEnded
+from ferrule.agent.agent_events import AgentEvent, AgentNotice, Answered, CallAsked, Compacted, Ending, TurnEnded
 from ferrule.app.build import Tools
 from ferrule.cli.chatting.call_view import doing
 from ferrule.cli.run import LastCalls, TextReport
@@ -31,7 +31,7 @@ def test_only_the_answer_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> Non
         READ,
         Retrying(1, 2.4, "busy"),
         Compacted(2, 1, ""),
-        Noted("Mind this."),
+        AgentNotice("Mind this."),
         ENDED,
     ]
     for event in events:

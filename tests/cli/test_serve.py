@@ -38,6 +38,10 @@ def test_a_tenant_with_a_role_a_user_and_a_key_is_made_from_the_shell(ferrule: C
     assert (made["name"], made["operator"], made["limits"]) == ("acme", False, {"calls_per_day": 9})
     changed = ferrule("tenants", "change", "acme", "--rate", "2.5", *of_store, "--json").json
     assert changed["limits"] == {"calls_per_day": 9, "rate": 2.5}
+    changed = ferrule("tenants", "change", "acme", "--tool", "Bash", "--burst", "3", *of_store, "--json").json
+    assert changed["limits"]["tools"] == {"Bash": {"burst": 3}}
+    refused = ferrule("tenants", "change", "acme", "--audit-days", "0.5", *of_store)
+    assert refused.err == "Error: `audit_days` cannot be `0.5`: it must be 0 to keep all, or 1 or more.\n"
     assert ferrule("roles", "set", "clerk", "--allow", "Write", "--deny", "Bash", *of_acme).code == 0
     assert ferrule("users", "create", "ann", "--role", "clerk", "--role", "member", *of_acme).code == 0
     key = ferrule("keys", "create", "ann", "--expires", "30d", "--scope", "calls", *of_acme)
@@ -54,6 +58,8 @@ def test_a_tenant_with_a_role_a_user_and_a_key_is_made_from_the_shell(ferrule: C
     assert ferrule("keys", "revoke", listed["id"], *of_acme).out == f"Revoked {listed['id']}.\n"
     names = [line.split()[0] for line in ferrule("roles", "list", *of_acme).out.splitlines()[1:]]
     assert names == ["admin", "clerk", "member"]
+    assert ferrule("keys", "revoke", "x", *of_acme).err == "Error: There is no key `x`.\n"
+    assert ferrule("keys", "create", "ghost", *of_acme).err == "Error: There is no user `ghost`.\n"
     assert ferrule("users", "remove", "ann", *of_acme).code == 0
     assert ferrule("users", "list", *of_acme).err == "There are no users.\n"
 
@@ -62,10 +68,14 @@ def test_a_tenant_with_a_role_a_user_and_a_key_is_made_from_the_shell(ferrule: C
     ("command", "said"),
     [
         (("users", "create", "ann", "--tenant", "nowhere"), "Error: There is no tenant `nowhere`.\n"),
-        (("tenants", "create", "No Good"), "Error: `No Good` cannot name a tenant: it must be 1 to 63 lower-case"),
-        (("keys", "create", "ghost"), "Error: There is no user `ghost`.\n"),
+        (("tenants", "create", "No Good"), "Error: `name` cannot be `No Good`: it must be 1 to 63 lower-case"),
+        (("keys", "create", "ghost"), "Error: There is no tenant `default`.\n"),
+        (
+            ("tenants", "create", "acme", "--display-name", "x" * 201),
+            f"Error: `display_name` cannot be `{'x' * 201}`: it must have at most 200 characters.\n",
+        ),
         (("roles", "set", "odd", "--allow", "Grep(x)"), "Error: There is no tenant `default`.\n"),
-        (("keys", "revoke", "x"), "Error: There is no key `x`.\n"),
+        (("keys", "revoke", "x", "--tenant", "nowhere"), "Error: There is no tenant `nowhere`.\n"),
     ],
 )
 def test_what_cannot_be_is_one_line(ferrule: Command, database: str, command: tuple[str, ...], said: str) -> None:

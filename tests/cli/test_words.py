@@ -67,13 +67,15 @@ def test_chinese_sentences_have_full_width_marks(catalogues: Any) -> None:
 
 
 CALLS = {
-    "ToolError", "PathProblem", "EditProblem", "SandboxRefused", "Stopped", "Decision", "Danger", "lacks",  # of a call
+    "ToolError", "PathError", "EditError", "SandboxRefused", "StoppedError", "Decision", "Danger", "lacks",  # of a call
     "CannotStart", "require_folder",
     "Problem", "out_of_form", "against_rule", "unexpected", "missing_field", "wrong_key", "_said",  # of its arguments
-    "RuleError", "SettingsError", "HookFailed", "MissingExtra", "AuditError", "SessionProblem",  # of what surrounds it
-    "ModelError", "_error", "broken", "garbled", "no_connection", "TurnEnded", "_ended", "Noted",  # of a turn
+    "RuleError", "SettingsError", "HookFailed", "MissingExtraError", "AuditError",  # of what surrounds it
+    "SavedConversationError",
+    "ModelError", "_error", "broken", "garbled", "no_connection", "TurnEnded", "_ended", "AgentNotice",  # of a turn
     "MarketError", "PluginError", "_wrong_address",  # of a market
-    "Failed", "_failed", "Malformed", "MissingValue", "OAuthFlowError", "ended_in_call", "Conflict",  # of servers, undo
+    "Failed", "_failed", "Malformed", "MissingValueError", "OAuthFlowError", "ended_in_call",  # of servers
+    "Conflict",  # of undo
     "UsageError", "ClickException", "PlainError", "fail", "warn",  # of a command line
 }  # fmt: skip
 """What makes words that a person gets to read: as a reason, an error, a suggestion."""

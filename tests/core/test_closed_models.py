@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from ferrule import InvalidParams, Runtime, Tool, ToolContext, tool
+from ferrule import InvalidParamsError, Runtime, Tool, ToolContext, tool
 
 
 class Item(BaseModel):
@@ -42,7 +42,7 @@ def order_items(item: Item, loose: Loose | None = None, tree: Node | None = None
     ],
 )
 def test_a_misspelt_field_inside_a_model_is_an_error(text: str, said: str) -> None:
-    with pytest.raises(InvalidParams) as raised:
+    with pytest.raises(InvalidParamsError) as raised:
         order_items.params.load(text)
     assert said in str(raised.value)
 
@@ -65,7 +65,7 @@ def test_a_class_tools_own_parameters_are_closed_too() -> None:
         def run(self, params: Item, context: ToolContext) -> str:
             return params.name
 
-    with pytest.raises(InvalidParams, match="amuont"):
+    with pytest.raises(InvalidParamsError, match="amuont"):
         Count().params.load('{"name": "a", "amuont": 2}')
 
 
@@ -94,7 +94,7 @@ def test_infinity_is_refused_wherever_it_stands(number: str, text: str, long: bo
     given = text % number
     if long:
         given = given[:-1] + f', "note": "{"x" * 500}"}}'
-    with pytest.raises(InvalidParams):
+    with pytest.raises(InvalidParamsError):
         weigh.params.load(given)
     result = asyncio.run(Runtime([weigh]).run("weigh", given))
     assert result.error is not None

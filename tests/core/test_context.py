@@ -13,8 +13,19 @@ from typing import Any, cast
 
 import pytest
 
-from ferrule import Caller, Environment, Partial, Progress, RawCall, Runtime, Session, ToolContext, ToolError, tool
-from ferrule.core.context import ANYONE, Cancellation, SandboxChoice, limit_time
+from ferrule import (
+    Caller,
+    Environment,
+    PartialOutput,
+    Progress,
+    RawCall,
+    Runtime,
+    Session,
+    ToolContext,
+    ToolError,
+    tool,
+)
+from ferrule.core.context import ANYONE, Cancellation, SandboxChoice
 
 
 class Model:
@@ -86,7 +97,7 @@ def test_reports_go_to_whoever_listens_and_nowhere_otherwise() -> None:
     context = ToolContext(Session(), "c", "t", heard.append)
     context.progress(1, 4, "a quarter")
     context.partial({"row": 1})
-    assert heard == [Progress("c", "t", 1, 4, "a quarter"), Partial("c", "t", {"row": 1})]
+    assert heard == [Progress("c", "t", 1, 4, "a quarter"), PartialOutput("c", "t", {"row": 1})]
     assert context.watched
     silent = ToolContext(Session(), "c", "t")
     assert not silent.watched
@@ -125,28 +136,6 @@ def test_a_session_has_its_workspace_and_the_folders_added_to_it(tmp_path: Path)
     assert Session(workspace=tmp_path).folders == (tmp_path,)
     session = Session(workspace=tmp_path, environment=Environment(roots=["/a", Path("/b")]))
     assert session.folders == (tmp_path, Path("/a"), Path("/b"))
-
-
-def test_a_clock_stands_still_while_the_person_is_asked_however_often() -> None:
-    heard: list[str] = []
-
-    class Clock:
-        def pause(self) -> None:
-            heard.append("pause")
-
-        def resume(self) -> None:
-            heard.append("resume")
-
-    context = ToolContext(Session(), "c", "t")
-    limit_time(context, Clock())
-    with context.asking_person(), context.asking_person():
-        assert heard == ["pause"]
-    assert heard == ["pause", "resume"]
-    late = ToolContext(Session(), "c", "t")
-    with late.asking_person():
-        limit_time(late, Clock())
-        assert heard[2:] == ["pause"]
-    assert heard[2:] == ["pause", "resume"]
 
 
 @pytest.mark.parametrize(

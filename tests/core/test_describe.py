@@ -16,7 +16,7 @@ from ferrule.core.access import NOTHING, READS_ANYTHING, WRITES_ANYTHING, reads,
 from ferrule.core.context import Session
 from ferrule.core.errors import ToolError
 from ferrule.core.function_tool import raw_tool, tool
-from ferrule.core.problems import InvalidParams, Problem
+from ferrule.core.problems import InvalidParamsError, Problem
 from ferrule.core.tool import Tool
 
 CITY: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -66,7 +66,7 @@ def test_a_tool_says_of_its_calls_what_it_is_told_to():
     assert (invocation.signature, invocation.always_rule) == ("Oslo", "greet_city:*")
     assert tool.render("hi") == "HI"
     assert tool.output_schema == {"type": "string"}
-    with pytest.raises(InvalidParams, match="no such city"):
+    with pytest.raises(InvalidParamsError, match="no such city"):
         tool.build({"city": "X"})
 
 
@@ -168,7 +168,7 @@ def test_a_check_of_its_own_is_as_detailed_as_the_schemas(make: Make) -> None:
 
     made = make(check=check)
     assert made.build({"city": "Oslo"})
-    with pytest.raises(InvalidParams) as caught:
+    with pytest.raises(InvalidParamsError) as caught:
         made.build({"city": "oslo"})
     assert str(caught.value) == "city: must begin with a capital; arguments: no such place"
 
@@ -178,7 +178,7 @@ def test_a_check_is_not_asked_about_arguments_that_do_not_fit(make: Make) -> Non
     """T7: it may rely on what the schema promises."""
     asked: list[Any] = []
     made = make(check=lambda params: asked.append(params) or ())
-    with pytest.raises(InvalidParams):
+    with pytest.raises(InvalidParamsError):
         made.build({"city": 5})
     assert asked == []
 
@@ -203,7 +203,7 @@ def test_a_check_says_what_it_found_in_any_plain_way(make: Make, said: Any, prob
     found: list[str] = []
     try:
         made.build({"city": "Oslo"})
-    except InvalidParams as invalid:
+    except InvalidParamsError as invalid:
         found = str(invalid).split("; ")
     assert found == problems
 
@@ -254,7 +254,7 @@ def test_a_check_may_raise_its_problem(make: Make) -> None:
     def check(params: Any) -> None:
         raise ToolError("There is nobody in Oslo.")
 
-    with pytest.raises(InvalidParams, match=r"arguments: There is nobody in Oslo\."):
+    with pytest.raises(InvalidParamsError, match=r"arguments: There is nobody in Oslo\."):
         make(check=check).build({"city": "Oslo"})
 
 

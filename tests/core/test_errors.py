@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ferrule import DefinitionError, ErrorKind, Stopped, ToolError
-from ferrule.core.errors import MissingExtra, Stage
+from ferrule import DefinitionError, ErrorKind, StoppedError, ToolError
+from ferrule.core.errors import MissingExtraError, Stage
 
 
 def test_the_kinds_are_stable_words() -> None:
@@ -31,7 +31,7 @@ def test_a_tool_error_is_an_execution_error_unless_said() -> None:
 
 
 def test_an_early_exit_says_where_and_why() -> None:
-    stopped = Stopped(Stage.LOOKUP, ErrorKind.NOT_FOUND, "gone", "look elsewhere", {"a": 1})
+    stopped = StoppedError(Stage.LOOKUP, ErrorKind.NOT_FOUND, "gone", "look elsewhere", {"a": 1})
     assert str(stopped) == "gone"
     assert (stopped.stage, stopped.kind, stopped.suggestion, stopped.details) == (
         "lookup", "not_found_error", "look elsewhere", {"a": 1},
@@ -39,7 +39,7 @@ def test_an_early_exit_says_where_and_why() -> None:
 
 
 def test_a_missing_part_says_how_to_install_it() -> None:
-    error = MissingExtra("raw_tool", "schema")
+    error = MissingExtraError("raw_tool", "schema")
     assert str(error) == "raw_tool needs an optional part of Ferrule. Install it: pip install 'ferrule[schema]'"
     assert isinstance(error, ImportError)
     assert issubclass(DefinitionError, TypeError)

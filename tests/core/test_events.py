@@ -6,12 +6,12 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from ferrule import Done, Partial, Pending, Progress, RegistryEvent, ToolResult
+from ferrule import Done, PartialOutput, Pending, Progress, RegistryEvent, ToolResult
 
 
 def test_events_name_their_call_and_tool() -> None:
     result = ToolResult("c", "t", True, "", "")
-    for event in (Pending("c", "t"), Progress("c", "t", 1), Partial("c", "t", "x"), Done("c", "t", result)):
+    for event in (Pending("c", "t"), Progress("c", "t", 1), PartialOutput("c", "t", "x"), Done("c", "t", result)):
         assert (event.call_id, event.tool) == ("c", "t")
 
 
@@ -23,5 +23,5 @@ def test_events_cannot_be_changed_by_whoever_hears_them_first() -> None:
 
 
 def test_nothing_was_dropped_unless_said() -> None:
-    assert Partial("c", "t", "x").dropped == 0
+    assert PartialOutput("c", "t", "x").dropped == 0
     assert Progress("c", "t", 1).total is None

@@ -24,7 +24,7 @@ from ferrule import (
     Done,
     FunctionTool,
     Kind,
-    Partial,
+    PartialOutput,
     RawCall,
     RawTool,
     Runtime,
@@ -345,7 +345,7 @@ def test_what_a_wrapper_hands_on_is_awaited_or_streamed(function: Any, streams: 
         shown: list[object] = []
         runtime = Runtime([one])
         async for event in runtime.stream(RawCall("count", needed)):
-            if isinstance(event, Partial):
+            if isinstance(event, PartialOutput):
                 shown.append(event.content)
             if isinstance(event, Done):
                 return shown, event.result

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ferrule.core.function_tool import raw_tool
-from ferrule.core.problems import InvalidParams
+from ferrule.core.problems import InvalidParamsError
 
 SUITE = Path(__file__).parent / "json_schema_suite"
 FILES = sorted(path.stem for path in (SUITE / "tests").glob("*.json"))
@@ -31,7 +31,7 @@ def test_every_case_of(name: str):
             try:
                 tool.params.load(json.dumps(case["data"]))
                 fits = True
-            except InvalidParams as invalid:
+            except InvalidParamsError as invalid:
                 fits = False
                 if not invalid.problems or any(problem.code == "limit" for problem in invalid.problems):
                     wrong.append(f"{group['description']}: {case['description']}: {invalid}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 
 import pytest
 
-from ferrule.core.loops import LateTimers, Posted, elsewhere, wait_for
+from ferrule.core.loops import LateTimers, LoopInbox, Posted, elsewhere, wait_for
 
 word: ContextVar[str] = ContextVar("word", default="")
 
@@ -112,7 +113,7 @@ async def test_a_late_timer_fires_at_its_time_or_a_moment_later_and_never_once_i
 
 
 async def test_a_timer_with_long_to_go_is_on_time_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LateTimers, "_LATER", 0.1)
+    monkeypatch.setattr(LateTimers, "_SOON", 0.1)
     timers, fired = LateTimers(), dict[float, float]()
     loop, over = asyncio.get_running_loop(), asyncio.Event()
     began = loop.time()
@@ -123,3 +124,64 @@ async def test_a_timer_with_long_to_go_is_on_time_as_well(monkeypatch: pytest.Mo
     await asyncio.wait_for(over.wait(), 60)
     assert list(fired) == [0.19, 0.21, 0.25, 0.4]
     assert all(at >= seconds - 0.001 for seconds, at in fired.items())
+
+
+async def test_what_other_threads_post_is_called_in_order_and_wakes_the_loop_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop, called, woken = asyncio.get_running_loop(), list[int](), list[object]()
+    wake = loop.call_soon_threadsafe
+    monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *given: woken.append(given) or wake(*given))
+    inbox = LoopInbox(loop)
+    thread = threading.Thread(target=lambda: [inbox.post(called.append, number) for number in range(100)])
+    thread.start()
+    thread.join()  # the loop has no turn meanwhile
+    assert called == []
+    await asyncio.sleep(0)
+    assert called == list(range(100))
+    assert len(woken) == 1
+    inbox.post(called.append, 100)
+    await asyncio.sleep(0)
+    assert called[-1] == 100
+
+
+def test_what_is_posted_to_a_closed_loop_is_dropped() -> None:
+    loop = asyncio.new_event_loop()
+    loop.close()
+    LoopInbox(loop).post(print, "nobody hears this")
+
+
+async def test_the_loops_thread_may_wait_for_what_is_posted() -> None:
+    inbox, called = LoopInbox(asyncio.get_running_loop()), list[str]()
+    thread = threading.Thread(target=inbox.post, args=(called.append, "here"))
+    thread.start()
+    while not called:
+        inbox.wait(20)
+    assert called == ["here"]
+    inbox.wait(0.001)  # nothing comes
+    inbox.post(called.append, "later")
+    await asyncio.sleep(0)
+    assert called == ["here", "later"]
+
+
+async def test_what_is_posted_just_as_the_wait_ends_is_called_exactly_once() -> None:
+    """The race between a post and the end of the wait for it, many times over."""
+    inbox, called = LoopInbox(asyncio.get_running_loop()), list[int]()
+    go_on = threading.Semaphore(0)
+
+    def post() -> None:
+        for turn in range(400):
+            go_on.acquire()
+            time.sleep((turn % 5) * 0.0001)
+            inbox.post(called.append, turn)
+
+    thread = threading.Thread(target=post)
+    thread.start()
+    for turn in range(400):
+        go_on.release()
+        inbox.wait((turn % 7) * 0.0001)
+        async with asyncio.timeout(20):
+            while len(called) <= turn:
+                await asyncio.sleep(0.0001)
+    thread.join()
+    assert called == list(range(400))

@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, computed_fi
 from pydantic_core import to_json
 from typing_extensions import TypedDict
 
-from ferrule import Attachment, InvalidParams, Output, Runtime, Tool, ToolResult, raw_tool, tool
+from ferrule import Attachment, InvalidParamsError, Output, Runtime, Tool, ToolResult, raw_tool, tool
 from ferrule.core.outputs import TypedOutput
 from ferrule.core.schema_params import SchemaParams
 from ferrule.dialects.payload import jsonable
@@ -341,7 +341,7 @@ def test_what_is_let_through_fits_the_schema_that_is_shown(annotation: Any, valu
     """The law that MCP asks for: whatever a client is sent has the form that the tool promised."""
     try:
         fitting = TypedOutput(annotation).fit(value)
-    except InvalidParams:
+    except InvalidParamsError:
         return
     schema = TypeAdapter(annotation).json_schema(mode="serialization")
     SchemaParams("shown", schema).load(to_json(jsonable(fitting)))

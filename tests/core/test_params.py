@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from ferrule import InvalidParams
+from ferrule import InvalidParamsError
 from ferrule.core.params import ModelParams
 
 
@@ -51,7 +51,7 @@ def test_text_becomes_a_typed_value_with_defaults() -> None:
 
 @pytest.mark.parametrize("text", ['{"pattern": 5}', '{"pattern": "x", "limit": "5"}', '{"pattern": "x", "-i": 1}'])
 def test_what_only_fits_after_conversion_does_not_fit(text: str) -> None:
-    with pytest.raises(InvalidParams):
+    with pytest.raises(InvalidParamsError):
         SEARCH.load(text)
 
 
@@ -73,7 +73,7 @@ def test_the_size_of_flat_arguments_is_the_number_of_keys_given() -> None:
 
 
 def test_every_problem_is_found_at_once() -> None:
-    with pytest.raises(InvalidParams) as invalid:
+    with pytest.raises(InvalidParamsError) as invalid:
         SEARCH.load('{"limit": "x", "other": 1}')
     assert [problem.code for problem in invalid.value.problems] == ["missing", "type", "unknown"]
     assert invalid.value.value == {"limit": "x", "other": 1}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from pydantic_core import from_json
 
-from ferrule import InvalidParams, Problem
+from ferrule import InvalidParamsError, Problem
 from ferrule.core.problems import format_path, got, json_type, not_json, show
 
 
@@ -63,7 +63,7 @@ def test_types_have_their_json_names() -> None:
 
 
 def test_invalid_params_carry_everything_and_read_as_one_line() -> None:
-    invalid = InvalidParams([Problem(("a",), "type", "bad"), Problem((), "value", "worse")], {"a": 1})
+    invalid = InvalidParamsError([Problem(("a",), "type", "bad"), Problem((), "value", "worse")], {"a": 1})
     assert str(invalid) == "a: bad; arguments: worse"
     assert invalid.value == {"a": 1}
 

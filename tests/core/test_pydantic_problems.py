@@ -9,7 +9,7 @@ import pytest
 from inline_snapshot import snapshot
 from pydantic import BaseModel, Field, field_validator, model_validator
 
-from ferrule import InvalidParams
+from ferrule import InvalidParamsError
 from ferrule.core.params import ModelParams
 
 
@@ -53,7 +53,7 @@ PETS = ModelParams(Pets)
 
 
 def problems(text: str) -> list[str]:
-    with pytest.raises(InvalidParams) as invalid:
+    with pytest.raises(InvalidParamsError) as invalid:
         PETS.load(text)
     return [f"{problem.code} {problem.where}: {problem.message}" for problem in invalid.value.problems]
 
@@ -108,7 +108,7 @@ def test_the_words_for_each_sort_of_mistake() -> None:
 
 
 def test_branches_of_a_union_are_one_problem_with_every_type() -> None:
-    with pytest.raises(InvalidParams) as invalid:
+    with pytest.raises(InvalidParamsError) as invalid:
         PETS.load('{"either": "x"}')
     (problem,) = invalid.value.problems
     assert problem.expected == ("integer", "array")
@@ -116,7 +116,7 @@ def test_branches_of_a_union_are_one_problem_with_every_type() -> None:
 
 
 def test_branch_names_of_a_union_never_show_in_a_path() -> None:
-    with pytest.raises(InvalidParams) as invalid:
+    with pytest.raises(InvalidParamsError) as invalid:
         PETS.load('{"loose": {"kind": "cow", "lives": 1}}')
     assert {problem.path[0] for problem in invalid.value.problems} == {"loose"}
     assert all("Cat" not in problem.where and "Dog" not in problem.where for problem in invalid.value.problems)
@@ -130,7 +130,7 @@ def test_a_hint_about_a_missing_field_is_made_once() -> None:
 
     params = ModelParams(Needy)
     for _ in range(2):
-        with pytest.raises(InvalidParams) as invalid:
+        with pytest.raises(InvalidParamsError) as invalid:
             params.load('{"deep": {"x": {"kind": "cat"}}}')
         assert [f"{one.where}: {one.message}" for one in invalid.value.problems] == snapshot(
             [
@@ -150,7 +150,7 @@ def test_whatever_a_before_validator_does_to_the_value_paths_stay_inside_it() ->
         def move(cls, value: Any) -> Any:
             return {"a": value.get("b")} if isinstance(value, dict) else value
 
-    with pytest.raises(InvalidParams) as invalid:
+    with pytest.raises(InvalidParamsError) as invalid:
         ModelParams(Moved).load('{"b": "x"}')
     assert invalid.value.problems[0].path == ()
 
@@ -166,7 +166,7 @@ def test_of_very_many_errors_only_the_first_are_looked_at() -> None:
     class Many(BaseModel):
         pets: list[Cat | Dog]
 
-    with pytest.raises(InvalidParams) as invalid:
+    with pytest.raises(InvalidParamsError) as invalid:
         ModelParams(Many).load('{"pets": [' + ", ".join(['{"kind": "cow"}'] * 5000) + "]}")
     assert len(invalid.value.problems) < 5000
     assert invalid.value.problems[0].message == 'must be "cat" or "dog"; got string "cow"'

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from ferrule.core import schema_compile
-from ferrule.core.errors import DefinitionError, MissingExtra
+from ferrule.core.errors import DefinitionError, MissingExtraError
 from ferrule.core.function_tool import raw_tool
-from ferrule.core.problems import InvalidParams
+from ferrule.core.problems import InvalidParamsError
 from ferrule.core.schema_compile import MAX_REFERENCES, MAX_SCHEMA_BYTES, CompiledSchema, freeze, quick_validator
 from ferrule.core.schema_params import SchemaParams
 
@@ -29,7 +29,7 @@ def load(schema: Any, text: str) -> Any:
 
 
 def refusal(schema: Any, text: str) -> list[tuple[str, str, str]]:
-    with pytest.raises(InvalidParams) as caught:
+    with pytest.raises(InvalidParamsError) as caught:
         load(schema, text)
     return [(problem.where, problem.code, problem.message) for problem in caught.value.problems]
 
@@ -100,7 +100,7 @@ def test_what_is_frozen_is_what_was_said(document: dict[str, Any]):
 def test_without_the_validator_the_definition_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
     schema_compile.require_validator.cache_clear()
     monkeypatch.setattr(schema_compile, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"pip install 'ferrule\[schema\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'ferrule\[schema\]'"):
         raw_tool("greet_city", True, lambda arguments: arguments)
 
 
@@ -139,7 +139,7 @@ def test_a_document_from_elsewhere_is_used_only_when_handed_over():
     assert "never fetched" in broken(schema)
     params = SchemaParams("do_it", schema, {"https://example.org/city": {"type": "string"}})
     assert params.load('{"city": "Oslo"}') == {"city": "Oslo"}
-    with pytest.raises(InvalidParams, match="expected string"):
+    with pytest.raises(InvalidParamsError, match="expected string"):
         params.load('{"city": 1}')
 
 
@@ -275,7 +275,7 @@ def test_a_strangers_schema_works_or_says_why_not(schema: Any):
         complaint, params = str(error), None
     assert complaint.startswith("`do_it`: ")
     for text in ("{}", '{"a": "x"}', "[1]", "null"):
-        with suppress(InvalidParams):
+        with suppress(InvalidParamsError):
             _ = params and params.load(text)
 
 

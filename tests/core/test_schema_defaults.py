@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ferrule.core import schema_params as schema_defaults
-from ferrule.core.problems import InvalidParams
+from ferrule.core.problems import InvalidParamsError
 from ferrule.core.schema_params import MAX_FILLED, Defaults, SchemaParams, TooManyDefaults
 
 
@@ -21,7 +21,7 @@ def load(schema: Any, text: str) -> Any:
 
 
 def refusal(schema: Any, text: str) -> list[tuple[str, str, str]]:
-    with pytest.raises(InvalidParams) as caught:
+    with pytest.raises(InvalidParamsError) as caught:
         load(schema, text)
     return [(problem.where, problem.code, problem.message) for problem in caught.value.problems]
 
@@ -103,7 +103,7 @@ def test_it_says_where_it_filled_in() -> None:
 
 def test_a_place_that_is_to_be_left_stays_empty() -> None:
     schema = {"properties": {"a": {"default": 1}, "b": {"default": 2}}}
-    assert Defaults(schema).fill({}, frozenset({("a",)})) == ({"b": 2}, [("b",)])
+    assert Defaults(schema, frozenset({("a",)})).fill({}) == ({"b": 2}, [("b",)])
 
 
 def test_where_nothing_is_missing_the_value_itself_comes_back() -> None:

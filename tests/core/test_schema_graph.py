@@ -15,18 +15,17 @@ from ferrule.core.schema_compile import (
     BACKTRACKING_COST,
     LENGTH_COST,
     UNEVALUATED_FACTOR,
-    Graph,
+    SchemaGraph,
     SchemaNode,
     cost_per_character,
-    read_graph,
 )
 
 BASE = "json-schema:///"
 
 
-def graph(schema: Any, draft: int = Draft202012, **others: Any) -> Graph:
+def graph(schema: Any, draft: int = Draft202012, **others: Any) -> SchemaGraph:
     documents = {**{f"urn:{name}": document for name, document in others.items()}, BASE: schema}
-    return read_graph(schema, documents, Registry(list(documents.items()), draft), BASE)
+    return SchemaGraph(schema, documents, Registry(list(documents.items()), draft), BASE)
 
 
 def root(schema: Any, draft: int = Draft202012, **others: Any) -> SchemaNode:
@@ -123,7 +122,7 @@ def test_a_reference_starts_from_the_address_it_stands_in() -> None:
         "$defs": {"inner": {"$id": "inner", "$defs": {"a": {"minLength": 1}}}, "a": {"maxItems": 1}},
     }
     documents = {"https://example.org/root": schema}
-    found = read_graph(schema, documents, Registry(list(documents.items()), Draft202012), "https://example.org/root")
+    found = SchemaGraph(schema, documents, Registry(list(documents.items()), Draft202012), "https://example.org/root")
     (target,) = found.nodes[0].in_place
     assert target.chars == LENGTH_COST
 
@@ -182,7 +181,7 @@ def test_patterns_that_go_back_are_listed_once() -> None:
         "items": {"pattern": "^a+$"},
         "patternProperties": {"(?=a)": {"pattern": "(?=b)"}},
     }
-    assert graph(schema).backtracking == ["(?=a)", "(?=b)"]
+    assert graph(schema).backtracking == {"(?=a)", "(?=b)"}
 
 
 def test_what_each_character_costs() -> None:

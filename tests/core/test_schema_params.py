@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from ferrule.core.problems import InvalidParams
+from ferrule.core.problems import InvalidParamsError
 from ferrule.core.schema_params import SchemaParams
 
 
@@ -19,7 +19,7 @@ def load(schema: Any, text: str | bytes, **resources: Any) -> Any:
 
 
 def refusal(schema: Any, text: str | bytes) -> list[tuple[str, str, str]]:
-    with pytest.raises(InvalidParams) as caught:
+    with pytest.raises(InvalidParamsError) as caught:
         load(schema, text)
     return [(problem.where, problem.code, problem.message) for problem in caught.value.problems]
 

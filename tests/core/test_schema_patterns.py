@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ferrule.core.errors import DefinitionError
-from ferrule.core.problems import InvalidParams
+from ferrule.core.problems import InvalidParamsError
 from ferrule.core.schema_compile import BACKTRACKING_COST, LINEAR_COST, cost_per_character, is_linear, states
 from ferrule.core.schema_params import SchemaParams
 
@@ -28,7 +28,7 @@ def answer(schema: Any, text: str) -> str:
         outcome = "ok"
     except DefinitionError:
         outcome = "definition"
-    except InvalidParams as invalid:
+    except InvalidParamsError as invalid:
         outcome = " ".join(sorted({problem.code for problem in invalid.problems}))
     assert time.process_time() - started < SECONDS
     return outcome
@@ -169,6 +169,6 @@ def test_a_pattern_matches_what_it_matches_elsewhere(literal: str, text: str) ->
         try:
             params.load(json.dumps(value))
             found = True
-        except InvalidParams:
+        except InvalidParamsError:
             found = False
         assert found == expected

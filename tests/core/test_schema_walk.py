@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.core.problems import resolve, schema_at
+from ferrule.core.schemas import resolve, schema_at
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

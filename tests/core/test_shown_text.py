@@ -31,14 +31,14 @@ def test_honest_text_in_any_language_stays_as_it_is(plain: str):
 @pytest.mark.parametrize(
     ("text", "seen"),
     [
-        ("ls\x1b[2K\rrm -rf /", r"ls\u{1b}[2K\u{d}rm -rf /"),
+        ("ls\x1b[2K\rrm -rf /", r"ls\x1b[2K\x0drm -rf /"),
         ("echo \u202egnp.exe", r"echo \u{202e}gnp.exe"),
         ("cat\u200b secret", r"cat\u{200b} secret"),
         ("c\u0430t x", r"c\u{430}t x"),
         ("\u0441\u0430t x", r"\u{441}\u{430}t x"),
         ("echo ｒｍ", r"echo \u{ff52}\u{ff4d}"),
         ("echo “quoted”", r"echo \u{201c}quoted\u{201d}"),
-        ("ls\u00a0-la", r"ls\u{a0}-la"),
+        ("ls\u00a0-la", r"ls\xa0-la"),
         ("a\u2028b", r"a\u{2028}b"),
         ("ls" + " " * 300 + "; rm -rf ~", "ls ⟨300 spaces⟩ ; rm -rf ~"),
         ("ls" + "\n" * 50 + "rm -rf ~", "ls\n⟨49 blank lines⟩\nrm -rf ~"),
@@ -61,7 +61,7 @@ def test_of_a_very_long_text_both_ends_are_shown_and_the_gap_is_said():
     seen = shown(text)
     assert seen.startswith("echo start\n")
     assert seen.endswith("\nrm -rf end")
-    assert f"{len(text) - MOST:,} characters are not shown here" in seen
+    assert f"[… {len(text) - MOST:,} of {len(text):,} characters left out …]" in seen
 
 
 @given(st.text())
@@ -77,7 +77,7 @@ def test_ascii_without_long_gaps_is_shown_as_it_is(text: str):
 
 
 def test_on_one_row_a_line_end_is_seen_and_passes_for_none():
-    assert shown_row("a\nRun it? yes\x1b[A") == r"a⏎Run it? yes\u{1b}[A"
+    assert shown_row("a\nRun it? yes\x1b[A") == r"a⏎Run it? yes\x1b[A"
 
 
 @given(st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1, max_size=12))

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.dialects.flatten import ROOT, Exported, Ledger, Loss, step
+from ferrule.core.schemas import step
+from ferrule.dialects.flatten import ROOT, Exported, Ledger, Loss
 
 
 def test_a_loss_reads_as_one_line() -> None:

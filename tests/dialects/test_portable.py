@@ -80,7 +80,7 @@ def test_an_object_with_alternatives_becomes_one_object() -> None:
 
 
 def test_hard_patterns_are_beyond_simple_matchers() -> None:
-    simple = Abilities(simple_patterns=True)
+    simple = Abilities(keywords=frozenset({"pattern", "properties", "type"}), simple_patterns=True)
     assert reduced({"pattern": "^[a-z]+$"}, simple) == ({"pattern": "^[a-z]+$"}, [])
     for hard in (r"(?=a)", r"\bword", r"(a)\1", "a{2,3}"):
         assert reduced({"pattern": hard}, simple)[1] == ["pattern"]

@@ -16,11 +16,11 @@ from inline_snapshot import snapshot
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind
 from ferrule.core.result import SUGGESTION, Attachment, ErrorInfo, ToolResult
+from ferrule.core.shown_text import well_formed
 from ferrule.dialects import Loss
 from ferrule.dialects.payload import (
     attachment_line,
     attachment_lost,
-    clean,
     details_lost,
     jsonable,
     reads_as_error,
@@ -105,7 +105,7 @@ def test_words_go_through_any_encoder(content: str, message: str, suggestion: st
     losses: list[Loss] = []
     text = text_of(failure(content, ErrorInfo(ErrorKind.UNKNOWN, message, suggestion=suggestion)), losses)
     text.encode()
-    assert bool(losses) == (clean(content) != content)
+    assert bool(losses) == (well_formed(content) != content)
 
 
 def test_words_in_another_form_are_an_unknown_error() -> None:
@@ -176,14 +176,14 @@ def test_what_of_an_attachment_is_lost_is_named() -> None:
 
 @given(st.text())
 def test_clean_text_is_left_alone(text: str) -> None:
-    assert clean(text) == text
+    assert well_formed(text) == text
 
 
 @given(ANY_TEXT)
 def test_cleaning_replaces_halves_of_pairs_and_nothing_else(text: str) -> None:
     joined = re.sub("[\ud800-\udbff][\udc00-\udfff]", lambda pair: _character(pair[0]), text)
-    assert clean(text) == re.sub("[\ud800-\udfff]", "\ufffd", joined)
-    assert clean(clean(text)) == clean(text)
+    assert well_formed(text) == re.sub("[\ud800-\udfff]", "\ufffd", joined)
+    assert well_formed(well_formed(text)) == well_formed(text)
 
 
 def _character(pair: str) -> str:
@@ -191,8 +191,8 @@ def _character(pair: str) -> str:
 
 
 def test_two_halves_of_a_pair_become_the_character_they_mean() -> None:
-    assert clean("a\ud83d\ude00b") == "a😀b"
-    assert clean("a\ude00\ud83db") == "a\ufffd\ufffdb"
+    assert well_formed("a\ud83d\ude00b") == "a😀b"
+    assert well_formed("a\ude00\ud83db") == "a\ufffd\ufffdb"
 
 
 class Odd:

@@ -239,6 +239,8 @@ MODULES = (
     "client",
     "intents",
     "remote",
+    "extension",
+    "extension.hosting",
 )
 PUBLIC = {"ferrule", *(f"ferrule.{one}" for one in MODULES)}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ferrule.workspace.files import history_folder
 from ferrule.workspace.paths import Paths
-from ferrule.workspace.snapshots.changes import Caps
+from ferrule.workspace.snapshots.changes import Caps, Write
 from ferrule.workspace.snapshots.history import History
 from tests.faults.bench import Bench, Tree
 from tests.faults.programs import Body, Call, Program, Reporter, command_line, ready_then, session
@@ -182,5 +182,5 @@ def forgetting(reporter: Reporter) -> int:
         if number == 15:
             reporter.ready()
         data = random.Random(number).randbytes(80_000 * (1 + number % 7))  # sometimes too many bytes, sometimes changes
-        history.write(paths.locate(f"file-{number % 5}.txt"), data)
+        history.apply([Write(paths.locate(f"file-{number % 5}.txt"), data)])
     return 0

@@ -22,7 +22,7 @@ from ferrule.cli.ask import say_yes
 from ferrule.cli.main import main
 from ferrule.cli.past import history_of
 from ferrule.core.call import RawCall
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 
 Call: TypeAlias = tuple[str, dict[str, Any]]
 """A tool and its arguments; `undo` takes back what the program's last call changed."""
@@ -246,7 +246,7 @@ def _undo_last() -> Report:
     """Undo what the last call of this program changed, as `ferrule undo --call` does."""
     try:
         report = history_of(Path.cwd()).undo(call=_made.pop())
-    except PathProblem as problem:
+    except PathError as problem:
         return Report("", False, str(problem), {})
     return Report("", report.refused is None and bool(report.groups), str(report), {})
 

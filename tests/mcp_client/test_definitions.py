@@ -40,7 +40,7 @@ def test_references_inside_are_fine() -> None:
 
 def test_a_long_description_is_cut() -> None:
     found = read_definition({**ONE, "description": "x" * 50_000})
-    assert found.description.endswith("x\n[… 30,000 characters left out …]")
+    assert found.description.endswith("x… (30,000 more characters)")
 
 
 def test_what_is_no_definition_is_left_out_and_the_others_stay() -> None:

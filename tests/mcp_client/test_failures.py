@@ -5,7 +5,7 @@ from __future__ import annotations
 from inline_snapshot import snapshot
 from mcp.shared.exceptions import MCPError
 
-from ferrule.core.errors import MissingExtra
+from ferrule.core.errors import MissingExtraError
 from ferrule.mcp_client.failures import (
     Failed,
     NotYet,
@@ -18,7 +18,7 @@ from ferrule.mcp_client.failures import (
     with_garbage,
 )
 from ferrule.mcp_client.stdio_transport import CannotStart
-from ferrule.process.references import MissingValue
+from ferrule.process.references import MissingValueError
 
 
 def test_the_innermost_cause_is_told() -> None:
@@ -31,10 +31,10 @@ def test_the_innermost_cause_is_told() -> None:
 
 
 def test_what_kind_of_trouble_it_is_is_known_from_the_cause() -> None:
-    group = ExceptionGroup("outer", [MissingValue("the variable `A` is not set")])
+    group = ExceptionGroup("outer", [MissingValueError("the variable `A` is not set")])
     assert trouble_of(group) is Trouble.VALUE
     assert trouble_of(CannotStart("there is no program")) is Trouble.PROGRAM
-    assert trouble_of(MissingExtra("An MCP server", "mcp")) is Trouble.EXTRA
+    assert trouble_of(MissingExtraError("An MCP server", "mcp")) is Trouble.EXTRA
     assert trouble_of(Failed("it wants you to sign in", Trouble.SIGN_IN)) is Trouble.SIGN_IN
     assert trouble_of(ValueError()) is Trouble.OTHER
 

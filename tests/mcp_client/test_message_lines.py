@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.mcp_client.stdio_transport import TooLong, answered_id, lines, looks_like_answer, read_line
+from ferrule.core.json_lines import LineReader, TooLong, parse_line
+from ferrule.mcp_client.stdio_transport import answered_id, looks_like_answer
 
 
 class Pieces:
@@ -23,7 +24,10 @@ class Pieces:
 
 def read(pieces: list[bytes], most: int = 1000) -> list[bytes | TooLong | None]:
     async def gather() -> list[bytes | TooLong | None]:
-        return [line async for line in lines(Pieces(pieces), most)]
+        reader, found = LineReader(Pieces(pieces), most), list[bytes | TooLong | None]()
+        while (line := await reader.read()) is not None:
+            found.append(line)
+        return found + [None] * reader.is_inside_line
 
     return asyncio.run(gather())
 
@@ -70,13 +74,13 @@ def test_a_long_answer_still_says_what_it_answers() -> None:
 @given(st.text(st.characters(), max_size=8))
 def test_half_a_character_costs_itself_alone(text: str) -> None:
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    assert read_line(json.dumps({"text": text}).encode()) == {"text": whole}
+    assert parse_line(json.dumps({"text": text}).encode()) == {"text": whole}
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b'{"a": "\\ud800"', b"[" * 100_000 + b'"\\ud800"'])
 def test_what_is_no_json_stays_none(line: bytes) -> None:
     with pytest.raises(ValueError, match=r"EOF|Expecting|nested|recursion"):
-        read_line(line)
+        parse_line(line)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_garbage_is_shown_as_a_short_plain_sample() -> None:
     assert log.garbage() == ""
     for word in (b"first", b"\x1b[31msecond"):
         log.add_garbage(word)
-    assert (log.garbage(), log.garbage_lines) == ("first [31msecond", 2)
+    assert (log.garbage(), log.garbage_lines) == ("first \\x1b[31msecond", 2)
     log.add_garbage(b"x" * 1000)
     assert len(log.garbage()) == 120
 

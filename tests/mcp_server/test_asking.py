@@ -13,7 +13,7 @@ from ferrule import Runtime, Session, tool
 from ferrule.builtin.bash import bash
 from ferrule.builtin.edit import edit, write
 from ferrule.core.elicitation import Elicited
-from ferrule.core.errors import Stopped
+from ferrule.core.errors import StoppedError
 from ferrule.mcp_server.asking import (
     ShownQuestion,
     ask_through_client,
@@ -102,7 +102,7 @@ async def test_the_person_sees_what_an_edit_would_change(tmp_path: Path, era: st
             "    +++ b/a.txt",
             "    @@ -0,0 +1,2 @@",
             "    +one",
-            "    +\\u{1b}[2Jtwo",
+            "    +\\x1b[2Jtwo",
         ]
     )
     assert "    -one\n    +1\n" in second
@@ -217,5 +217,5 @@ def test_a_declined_form_may_be_nobodys_no() -> None:
 
 
 async def test_outside_of_a_clients_call_nobody_can_be_asked() -> None:
-    with pytest.raises(Stopped, match="this client cannot ask"):
+    with pytest.raises(StoppedError, match="this client cannot ask"):
         await ask_through_client(question(rule="save_note"))

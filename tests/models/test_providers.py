@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ferrule.core.errors import MissingExtra
+from ferrule.core.errors import MissingExtraError
 from ferrule.core.model import ModelError, ModelFault
 from ferrule.models.providers import Provider, all_providers, custom_provider, form_of, open_model, split_name
 
@@ -138,7 +138,7 @@ def test_a_model_whose_part_is_not_installed_is_refused_when_it_is_opened(
 ) -> None:
     """Not when it is first asked: a script would go on until then as if all were well."""
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises((ModelError, MissingExtra)) as caught:
+    with pytest.raises((ModelError, MissingExtraError)) as caught:
         opened(name, {})
     assert str(caught.value).startswith(said)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.core.errors import MissingExtra
+from ferrule.core.errors import MissingExtraError
 from ferrule.models.faults import Endpoint, Faults, TryAgain
 from ferrule.models.http_model import Transport, as_json, http
 from ferrule.models.wire_form import Frame
@@ -126,7 +126,7 @@ def test_any_request_can_be_sent(sent: dict[str, Any]) -> None:
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httpx2", None)
-    with pytest.raises(MissingExtra, match=r"ferrule\[models\]"):
+    with pytest.raises(MissingExtraError, match=r"ferrule\[models\]"):
         http()
 
 

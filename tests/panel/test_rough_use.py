@@ -292,7 +292,7 @@ async def test_half_a_character_is_shown_as_what_it_is_not(tmp_path: Path) -> No
         made = await (await service.http()).post("/v1/calls", json={"tool": "half", "arguments": {}})
         answer = await client.get(f"/calls/{made.json()['id']}")
         assert answer.status_code == 200
-        assert "a?b" in answer.text
+        assert "a\\u{d800}b" in answer.text or "a\\ud800b" in answer.text
 
 
 @asynccontextmanager

@@ -30,18 +30,18 @@ SCHEMA: dict[str, Any] = {
 
 
 def test_each_kind_of_argument_has_its_kind_of_field() -> None:
-    kinds = {one.name: one.kind for one in form_of(SCHEMA)}
+    kinds = {one.field.name: one.field.kind for one in form_of(SCHEMA)}
     assert kinds == {
-        "name": "text", "size": "number", "ratio": "number", "sure": "flag", "colour": "choice", "tags": "lines",
+        "name": "text", "size": "integer", "ratio": "number", "sure": "boolean", "colour": "one", "tags": "lines",
         "more": "json",
     }  # fmt: skip
-    assert form_of(SCHEMA)[1].default == "3"
+    assert form_of(SCHEMA)[1].text == "3"
 
 
 def test_what_does_not_fit_is_said_beside_its_field() -> None:
     given_text = {"argument.size": "1.5", "argument.ratio": "nan", "argument.more": "{", "argument.sure": ""}
     arguments, fields = arguments_of(SCHEMA, given_text, WORDS)
-    assert {one.name: one.problem for one in fields if one.problem} == {
+    assert {one.field.name: one.problem for one in fields if one.problem} == {
         "size": "not whole", "ratio": "not number", "sure": "not required", "more": "not json",
     }  # fmt: skip
     assert arguments == {"name": ""}
@@ -80,19 +80,21 @@ def test_what_is_written_into_the_form_is_what_the_tool_gets(arguments: dict[str
         ({"type": "string", "maxLength": None}, "x", "text", "x"),
         ({"type": "number"}, "9007199254740993", "number", 9007199254740993),
         ({"type": "number"}, "1_0", "number", None),
-        ({"type": "integer"}, "1_0", "number", None),
+        ({"type": "integer"}, "1_0", "integer", None),
         ({"type": "object"}, '{"a": NaN}', "json", None),
         ({"type": "object"}, "[" * 100_000, "json", None),
-        ({"enum": ["1", 1]}, "1", "choice", 1),
-        ({"enum": ["1", 1]}, '"1"', "choice", "1"),
-        ({"enum": ["", " ", "a"]}, '""', "choice", ""),
-        ({"enum": [True, "true"]}, "true", "choice", True),
-        ({"const": "a"}, "a", "choice", "a"),
+        ({"enum": ["1", 1]}, "1", "one", 1),
+        ({"enum": ["1", 1]}, '"1"', "one", "1"),
+        ({"enum": ["", " ", "a"]}, '""', "one", ""),
+        ({"enum": [True, "true"]}, "true", "one", True),
+        ({"const": "a"}, "a", "one", "a"),
+        ({"oneOf": [{"const": 1, "title": "One"}, {"const": 2, "title": "Two"}]}, "Two", "one", 2),
+        ({"type": "array", "items": {"enum": [1, 2]}}, "2\n1", "many", [2, 1]),
     ],
 )
 def test_a_schema_of_any_form_sends_what_was_written(schema: dict[str, Any], text: str, kind: str, value: Any) -> None:
     whole = {"$ref": "#/$defs/Whole", "$defs": {"Whole": {"properties": {"one": schema}, "required": ["one"]}}}
-    assert [one.kind for one in form_of(whole)] == [kind]
+    assert [one.field.kind for one in form_of(whole)] == [kind]
     arguments, (field,) = arguments_of(whole, {"argument.one": text}, WORDS)
     assert bool(field.problem) == (value is None)
     assert repr(arguments) == repr({} if value is None else {"one": value})
@@ -101,11 +103,11 @@ def test_a_schema_of_any_form_sends_what_was_written(schema: dict[str, Any], tex
 def test_a_default_among_choices_is_chosen() -> None:
     for choices, default, shown in (([1, 2], 2.0, "2"), (["1", 1], "1", '"1"'), ([True, 1], 1, "1"), (["a"], "b", "")):
         (one,) = form_of({"properties": {"one": {"enum": choices, "default": default}}})
-        assert one.default == shown
+        assert one.text == shown
 
 
 def test_every_built_in_tool_has_a_form() -> None:
     for tool in builtin_tools():
         schema = tool.input_schema
         assert isinstance(schema, dict)
-        assert [one.name for one in form_of(schema)] == list(schema.get("properties", {}))
+        assert [one.field.name for one in form_of(schema)] == list(schema.get("properties", {}))

@@ -23,6 +23,7 @@ from ferrule import (
     RulePolicy,
     Runtime,
     Session,
+    ToolContext,
     ToolError,
     ToolResult,
     Verdict,
@@ -180,6 +181,42 @@ def test_an_always_counts_for_those_that_wait_their_turn() -> None:
     person = Person(ALWAYS)
     assert all(result.success for result in calls(person, *(f"/a/{n}" for n in range(10)), together=True))
     assert len(person.questions) == 1
+
+
+@tool(kind="execute", describe=lambda params, session: CallInfo(tentative=True))
+async def command(context: ToolContext, path: str) -> str:
+    """Run a command, which can be tried first."""
+    return "tried" if context.tentative else "run for real"
+
+
+def decided_anew(decision: Decision) -> ToolResult:
+    """The second of two calls, of which each asks; the policy changes its mind while the first question stands."""
+    policy = Counting(Decision(Verdict.ASK, "it may matter"))
+
+    async def person(question: Question) -> Answer:
+        await asyncio.sleep(0.01)
+        policy.decision = decision
+        return ONCE
+
+    async def main() -> ToolResult:
+        runtime = Runtime([command], policy=policy, ask=person)
+        return (await asyncio.gather(*(runtime.run("command", {"path": path}) for path in ("/a/1", "/a/2"))))[1]
+
+    return asyncio.run(main())
+
+
+def test_what_the_policy_says_while_a_call_waits_its_turn_counts() -> None:
+    """P4: a denial is the policy's and not the user's, and what may only be tried does not run for real."""
+    denied = decided_anew(Decision(Verdict.DENY, "mode plan runs only read-only tools"))
+    assert denied.llm_content == snapshot(
+        """\
+Error (permission_error): `command` was not run: mode plan runs only read-only tools.
+
+Suggestion: Do not try the same call again; try another approach, or ask the user.\
+"""
+    )
+    assert decided_anew(Decision(Verdict.ALLOW, "it was allowed")).llm_content == "run for real"
+    assert decided_anew(Decision(Verdict.ALLOW, "it is tried", tentative=True)).llm_content == "tried"
 
 
 @pytest.mark.parametrize("answer", [RuntimeError("terminal gone"), None, "yes", Answer("perhaps")])  # type: ignore[arg-type]

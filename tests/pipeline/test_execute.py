@@ -16,14 +16,12 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule import Limits, RawCall, RulePolicy, Runtime, Tool, ToolContext, ToolResult, tool
+from ferrule.core.loops import LoopInbox
 from ferrule.pipeline import execute
-from ferrule.pipeline.threads import Job
 from tests.process.shell.shell_room import becomes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from ferrule.pipeline.threads import Outcome
 
 FAST = Limits(grace=0.05)
 
@@ -717,14 +715,14 @@ def test_quick_sync_tools_one_after_the_other_leave_the_loop_its_turns() -> None
 
 def test_the_loop_waits_a_moment_only_for_a_tool_that_was_quick_the_last_time(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[str] = []
-    wait = Job.wait
+    wait = LoopInbox.wait
 
-    def counted(job: Job, seconds: float) -> Outcome | None:
+    def counted(inbox: LoopInbox, seconds: float) -> None:
         waited.append(turn)
-        return wait(job, seconds)
+        wait(inbox, seconds)
 
     monkeypatch.setattr(execute, "_A_MOMENT", 0.2)
-    monkeypatch.setattr(Job, "wait", counted)
+    monkeypatch.setattr(LoopInbox, "wait", counted)
 
     @tool(kind="readonly")
     def work(seconds: float) -> None:
@@ -783,6 +781,33 @@ Error (execution_error): `hangs` was not run: 2 abandoned calls of sync tools st
 Suggestion: Try again later.\
 """
     )
+
+
+def test_a_sync_call_that_no_thread_was_free_for_was_not_run() -> None:
+    go_on, ran = threading.Event(), list[int]()
+
+    @tool(kind="write")
+    def holds(n: int) -> int:
+        ran.append(n)
+        go_on.wait(10)
+        return n
+
+    async def main() -> list[ToolResult]:
+        runtime = Runtime([holds], limits=Limits(threads=1), policy=RulePolicy(mode="bypass"))
+        first = asyncio.create_task(runtime.run("holds", {"n": 1}))
+        while not ran:
+            await asyncio.sleep(0.001)
+        second = await runtime.run("holds", {"n": 2}, timeout=0.05)
+        go_on.set()
+        return [await first, second]
+
+    first, second = asyncio.run(main())
+    assert (first.success, ran) == (True, [1])
+    assert second.llm_content == snapshot("""\
+Error (timeout_error): `holds` was not run: no thread was free within its time limit of 0.05 s.
+
+Suggestion: Try again later.\
+""")
 
 
 def test_a_hanging_sync_tool_does_not_starve_the_one_that_waits_behind_it() -> None:

@@ -23,7 +23,7 @@ from ferrule import (
     Output,
     RawCall,
     Runtime,
-    Stopped,
+    StoppedError,
     ToolContext,
     ToolError,
     ToolResult,
@@ -31,8 +31,9 @@ from ferrule import (
 )
 from ferrule.core.errors import Stage
 from ferrule.core.events import Done
+from ferrule.core.shown_text import head_and_tail, well_formed
 from ferrule.pipeline.cleaning import stopped_by
-from ferrule.pipeline.format import format_stopped, head_and_tail, well_formed
+from ferrule.pipeline.format import format_stopped
 
 
 def answer(value: Any, **options: Any) -> ToolResult:
@@ -198,13 +199,13 @@ def test_text_that_no_encoder_takes_is_made_well_formed() -> None:
     assert well_formed("Grüße 🎉") == "Grüße 🎉"
 
 
-def test_the_words_of_an_error_are_well_formed_and_bounded_too() -> None:
-    stopped = Stopped(Stage.EXECUTE, ErrorKind.EXECUTION, "a\ud800" + "x" * 100_000, "try \udfff")
+def test_the_words_of_an_error_hide_nothing_and_are_bounded_too() -> None:
+    stopped = StoppedError(Stage.EXECUTE, ErrorKind.EXECUTION, "a\ud800" + "x" * 100_000, "try \udfff")
     result = format_stopped("c", "t", stopped)
     result.llm_content.encode()
     assert len(result.llm_content) < 25_000
     assert result.error is not None
-    assert result.error.suggestion == "try \ufffd"
+    assert result.error.suggestion == "try \\u{dfff}"
 
 
 def test_a_long_result_keeps_both_ends_and_says_how_much_is_gone() -> None:

@@ -14,7 +14,7 @@ from ferrule.core.context import Session
 from ferrule.core.result import ToolResult
 from ferrule.core.tool import Invocation
 from ferrule.pipeline.hooks import Hook, HookReply
-from ferrule.pipeline.stages import CallRecord
+from ferrule.pipeline.stages import CallRecord, Decision, Verdict
 
 RAN: list[str] = []
 
@@ -84,6 +84,31 @@ async def test_a_changed_input_is_validated_and_authorised_anew():
     assert RAN == []
 
 
+class NotTheSecret:
+    """A policy that looks at the input."""
+
+    def decide(self, invocation: Invocation, session: Session) -> Decision:
+        is_secret = b"secret" in invocation.tool.params.dump(invocation.params)
+        verdict = Verdict.DENY if is_secret else Verdict.ALLOW
+        return Decision(verdict, "it is a secret")
+
+    def remember(self, invocation: Invocation, session: Session) -> None:
+        raise AssertionError
+
+
+async def test_what_was_decided_about_a_call_does_not_count_for_what_a_hook_makes_of_it():
+    """A service hands its decision on; the policy decides again about another input."""
+    hook = Hook("swap", before=lambda call, session: HookReply(arguments={"path": "secret"}))
+    runtime = Runtime([look], hooks=[hook], policy=NotTheSecret())
+    invocation = runtime.build(RawCall("look", {"path": "a"}))
+    decision = runtime.policy.decide(invocation, runtime.session)
+    assert decision.verdict is Verdict.ALLOW
+    result = await runtime.execute(invocation, decision=decision)
+    assert result.error is not None
+    assert result.error.kind == "permission_error"
+    assert RAN == []
+
+
 async def test_a_hook_can_add_words_before_and_after():
     hook = Hook(
         "notes",
@@ -128,6 +153,21 @@ async def test_a_hook_that_does_not_work_refuses(hook: Hook, words: str):
     assert RAN == []
     assert words in result.llm_content
     assert "a failing hook refuses" in result.llm_content
+
+
+async def broken_after(call: Invocation, result: ToolResult, session: Session) -> HookReply | None:
+    raise RuntimeError("no disk")
+
+
+async def test_a_hook_after_a_call_that_does_not_work_holds_its_result_back():
+    """The model must not take it for a call that can be made again."""
+    result = await ask(Hook("h", after=broken_after), "change", mode="bypass")
+    assert RAN == ["a"]
+    assert result.llm_content == snapshot("""\
+Error (permission_error): `change` ran, but the hook `h` held its result back: it failed (RuntimeError: no disk).
+
+Suggestion: Do not run it again to see the result; go on without it, or ask the user.\
+""")
 
 
 async def test_no_mode_overrides_a_hook():

@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError, fields
 import pytest
 
 from ferrule import Limits
-from ferrule.pipeline.stages import DEFAULT_LIMITS
+from ferrule.core.call import DEFAULT_LIMITS
 
 
 def test_every_bound_has_a_default_that_bounds() -> None:

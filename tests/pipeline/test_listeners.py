@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ferrule import Done, Limits, Partial, Pending, Progress, RawCall, Runtime, ToolContext, ToolError, tool
-from ferrule.pipeline.record import Backlog
+from ferrule import Done, Limits, PartialOutput, Pending, Progress, RawCall, Runtime, ToolContext, ToolError, tool
+from ferrule.pipeline.record import EventQueue
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -42,7 +42,7 @@ def test_a_call_is_pending_then_reports_then_done(name: str) -> None:
     pending, progress, partial, done = asyncio.run(main())
     assert pending == Pending("c", name)
     assert progress == Progress("c", name, 1, 2, "half")
-    assert partial == Partial("c", name, "piece")
+    assert partial == PartialOutput("c", name, "piece")
     assert isinstance(done, Done)
     assert done.result.data == "done"
 
@@ -55,7 +55,7 @@ def test_a_stream_of_many_calls_ends_when_all_are_done() -> None:
     events = asyncio.run(main())
     for number in range(5):
         own = [event for event in events if event.call_id == f"c{number}"]
-        assert [type(event) for event in own] == [Pending, Progress, Partial, Done]
+        assert [type(event) for event in own] == [Pending, Progress, PartialOutput, Done]
 
 
 def test_a_stream_shows_only_its_own_calls() -> None:
@@ -93,7 +93,7 @@ def test_a_listener_that_fails_is_logged_and_harms_nobody(caplog: pytest.LogCapt
 
     with caplog.at_level(logging.ERROR, "ferrule.calls"):
         assert asyncio.run(main()) == "done"
-    assert heard == ["Pending", "Progress", "Partial", "Done"]
+    assert heard == ["Pending", "Progress", "PartialOutput", "Done"]
     assert "A listener failed on Pending" in caplog.text
 
 
@@ -125,7 +125,7 @@ def test_leaving_a_stream_early_stops_its_calls() -> None:
     async def main() -> None:
         stream: Any = Runtime([endless]).stream(RawCall("endless"))
         async for event in stream:
-            if isinstance(event, Partial):
+            if isinstance(event, PartialOutput):
                 break
         await stream.aclose()
         assert stopped == ["stopped"]
@@ -153,7 +153,7 @@ def test_a_slow_reader_keeps_memory_flat_and_learns_how_much_it_missed() -> None
         return seen, len(seen)
 
     seen, count = asyncio.run(main())
-    partials = [event for event in seen if isinstance(event, Partial)]
+    partials = [event for event in seen if isinstance(event, PartialOutput)]
     assert count <= 1010
     assert isinstance(seen[0], Pending)
     assert isinstance(seen[-1], Done)
@@ -170,7 +170,7 @@ def test_a_thread_that_floods_waits_for_the_loop_and_loses_nothing_while_it_is_h
 
     async def main() -> None:
         runtime = Runtime([flood])
-        runtime.subscribe(lambda event: heard.append(event.content) if isinstance(event, Partial) else None)
+        runtime.subscribe(lambda event: heard.append(event.content) if isinstance(event, PartialOutput) else None)
         await runtime.run("flood")
 
     asyncio.run(main())
@@ -212,7 +212,7 @@ def test_done_is_the_last_event_even_of_a_tool_that_goes_on(name: str) -> None:
         await asyncio.gather(*tasks)
 
     asyncio.run(main())
-    assert heard.count("Partial") > 1
+    assert heard.count("PartialOutput") > 1
     assert heard[-1] == "Done"
 
 
@@ -240,17 +240,17 @@ def test_a_call_whose_caller_was_cancelled_is_done_too() -> None:
     assert heard[-1].result.error.kind == "cancelled_error"
 
 
-def test_a_backlog_never_drops_a_beginning_or_an_end() -> None:
+def test_a_queue_never_drops_a_beginning_or_an_end() -> None:
     async def main() -> list[CallEvent]:
-        backlog = Backlog({"a", "b"})
-        backlog.add(Pending("a", "t"))
+        queue = EventQueue[Any]({"a", "b"})
+        queue.put(Pending("a", "t"))
         for number in range(3000):
-            backlog.add(Progress("a", "t", number))
-        backlog.add(Pending("b", "t"))
-        backlog.add(Pending("other", "t"))
-        backlog.close()
+            queue.put(Progress("a", "t", number))
+        queue.put(Pending("b", "t"))
+        queue.put(Pending("other", "t"))
+        queue.close()
         seen: list[CallEvent] = []
-        while (event := await backlog.next()) is not None:
+        while (event := await queue.next()) is not None:
             seen.append(event)
         return seen
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule import RawCall, Registry, Runtime, Stopped, tool
+from ferrule import RawCall, Registry, Runtime, StoppedError, tool
 from ferrule.pipeline.validate import lookup
 
 
@@ -23,7 +23,7 @@ REGISTRY = Registry([named("read_file"), named("write_file"), named("list_files"
 
 
 def refusal(source: Any, name: Any, version: str | None = None) -> str:
-    with pytest.raises(Stopped) as stopped:
+    with pytest.raises(StoppedError) as stopped:
         lookup(source, RawCall(name, version=version))
     assert stopped.value.kind == "not_found_error"
     return f"{stopped.value.message} {stopped.value.suggestion}"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from pydantic import BaseModel
 
-from ferrule import Stopped, tool
+from ferrule import StoppedError, tool
 from ferrule.pipeline.batch import check_against_output, find_references, resolve
 
 
@@ -19,7 +19,7 @@ def put(arguments: Any, values: dict[str, Any]) -> Any:
 
 
 def broken(arguments: Any, values: dict[str, Any]) -> str:
-    with pytest.raises(Stopped) as stopped:
+    with pytest.raises(StoppedError) as stopped:
         put(arguments, values)
     return f"{stopped.value.message} {stopped.value.suggestion or ''}".strip()
 
@@ -98,7 +98,7 @@ def test_a_field_that_the_typed_result_does_not_have_is_known_before_anything_ru
 
     def check(text: str) -> str:
         (reference,) = find_references({"x": {"$ref": text}}, ["find"])
-        with pytest.raises(Stopped) as stopped:
+        with pytest.raises(StoppedError) as stopped:
             check_against_output(reference, find)
         return f"{stopped.value.message} {stopped.value.suggestion or ''}".strip()
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from ferrule import InvalidParams, RawCall, Runtime, Stopped, raw_tool, tool
-from ferrule.pipeline.stages import DEFAULT_LIMITS
+from ferrule import InvalidParamsError, RawCall, Runtime, StoppedError, raw_tool, tool
+from ferrule.core.call import DEFAULT_LIMITS
 from ferrule.pipeline.validate import validate
 
 
@@ -135,8 +135,15 @@ def test_a_choice_in_another_type_is_mended_where_it_has_one_reading(
     "arguments", [{"of_three": "4"}, {"of_three": "2.5"}, {"text": 3}, {"flag": "yes"}, {"auto": "3"}]
 )
 def test_a_choice_that_is_none_in_any_type_is_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         validate(choose, RawCall("choose", arguments), DEFAULT_LIMITS)
+
+
+def test_a_format_that_a_raw_schema_only_notes_stops_no_repair() -> None:
+    """It is a note to the model: any text is taken there, and so is a number that was meant as text."""
+    schema = {"type": "object", "properties": {"year": {"type": "string", "format": "date"}}}
+    raw = raw_tool("raw", schema, lambda arguments: arguments, kind="readonly")
+    assert Runtime([raw]).run_sync("raw", {"year": 2024}).data == {"year": "2024"}
 
 
 def test_a_raw_schemas_choices_are_mended_alike() -> None:
@@ -195,7 +202,7 @@ def test_commas_and_fences_inside_strings_are_left_alone() -> None:
     ],
 )
 def test_what_has_no_sure_reading_is_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         mended(arguments)
 
 
@@ -209,7 +216,7 @@ def test_what_has_no_sure_reading_is_refused(arguments: dict[str, Any]) -> None:
     ],
 )
 def test_a_doubled_key_has_two_readings_wherever_it_hides(arguments: Any) -> None:
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         mended(arguments)
 
 
@@ -222,7 +229,7 @@ def test_a_doubled_key_has_two_readings_wherever_it_hides(arguments: Any) -> Non
     ],
 )
 def test_mended_arguments_are_held_to_the_same_limits(arguments: Any) -> None:
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         mended(arguments)
 
 
@@ -242,11 +249,11 @@ def test_repair_is_idempotent_and_leaves_what_was_valid_alone(arguments: dict[st
     text = json.dumps(arguments)
     try:
         plain: Any = take.params.load(text)
-    except InvalidParams:
+    except InvalidParamsError:
         plain = None
     try:
         ready = validate(take, RawCall("take", text), DEFAULT_LIMITS)
-    except Stopped:
+    except StoppedError:
         assert plain is None
         return
     if plain is not None:

@@ -17,14 +17,14 @@ from pydantic import BaseModel
 from ferrule import (
     Caller,
     CallRecord,
-    InvalidParams,
+    InvalidParamsError,
     Limits,
     RawCall,
     Registry,
     RulePolicy,
     Runtime,
     Session,
-    Stopped,
+    StoppedError,
     Tool,
     ToolContext,
     ToolError,
@@ -459,9 +459,9 @@ def test_build_validates_and_execute_runs() -> None:
         result = await runtime.execute(invocation)
         assert (result.call_id, result.data) == ("c", 3)
         assert len(keeper.records) == 1
-        with pytest.raises(Stopped):
+        with pytest.raises(StoppedError):
             runtime.build(RawCall("add", {}))
-        with pytest.raises(Stopped):
+        with pytest.raises(StoppedError):
             runtime.build(RawCall("gone", {}))
 
     asyncio.run(main())
@@ -470,7 +470,7 @@ def test_build_validates_and_execute_runs() -> None:
 def test_a_tool_builds_its_own_invocation() -> None:
     invocation = add.build({"a": 2}, call_id="c")
     assert (invocation.tool, invocation.call_id, invocation.params.a, invocation.params.b) == (add, "c", 2, 1)
-    with pytest.raises(InvalidParams, match="a: expected integer"):
+    with pytest.raises(InvalidParamsError, match="a: expected integer"):
         add.build('{"a": []}')
 
 
@@ -546,7 +546,7 @@ async def test_a_runtime_that_sees_fewer_tools_runs_no_others_but_those_that_its
         return (await context.call("inner")).llm_content
 
     runtime = Runtime([inner, outer])
-    narrow = runtime.seeing(runtime.tools.only(["outer"]))
+    narrow = runtime.with_tools(runtime.tools.only(["outer"]))
     assert (await narrow.run("inner")).llm_content.startswith("Error (not_found_error)")
     assert (await narrow.run("outer")).llm_content == "from inside"
     assert (await runtime.run("inner")).llm_content == "from inside", "the whole one is as it was"
@@ -657,7 +657,7 @@ async def test_a_call_that_is_refused_leaves_its_record_and_runs_nothing() -> No
         ran.append(number)
 
     keeper = Keeper()
-    why = Stopped(Stage.LOOKUP, ErrorKind.CANCELLED, "There was no time for it.", "Ask again.")
+    why = StoppedError(Stage.LOOKUP, ErrorKind.CANCELLED, "There was no time for it.", "Ask again.")
     result = await Runtime([note], recorders=[keeper]).refuse(RawCall("note", {"number": 1}, id="c1"), why)
     assert (result.call_id, result.success) == ("c1", False)
     assert result.llm_content == snapshot("""\
@@ -696,7 +696,7 @@ async def test_a_callers_own_asker_and_listener_hold_for_its_calls_and_for_what_
         asked.append(question.invocation.tool.name)
         return "once"
 
-    narrow = runtime.seeing(
+    narrow = runtime.with_tools(
         runtime.tools.only(["pass_on", "have_passed_on"]),
         ask=ask,
         listener=lambda event: heard.append(f"{type(event).__name__} {event.tool}"),

@@ -402,6 +402,32 @@ def test_the_end_of_the_program_is_prompt_and_quiet_while_a_thread_waits() -> No
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+AFTER_THE_MAIN_THREAD = """
+import atexit, threading, time
+from ferrule import Runtime, tool
+
+@tool(kind="readonly")
+def double(number: int) -> int:
+    return 2 * number
+
+runtime = Runtime([double])
+
+def outlives():
+    threading.main_thread().join()
+    print(runtime.run_sync("double", {"number": 4}).data, flush=True)
+
+threading.Thread(target=outlives).start()
+"""
+
+
+@pytest.mark.skipif(sys.version_info[:2] == (3, 12), reason="Python 3.12 starts no thread once the main one has ended")
+def test_a_thread_that_outlives_the_main_thread_can_begin_to_call() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", AFTER_THE_MAIN_THREAD], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "8\n", "")
+
+
 FORKS = """
 import os, sys, warnings
 from ferrule import Runtime, tool

@@ -6,6 +6,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -13,8 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ferrule import Limits, RawCall, Runtime, ToolContext, tool
-from ferrule.pipeline import tool_loops as stalls
-from ferrule.pipeline.tool_loops import watch_of
+from ferrule.pipeline import loop_watch as stalls
+from ferrule.pipeline.loop_watch import LoopWatch, blocked_on_purpose, watch_of
 from tests.process.shell.shell_room import becomes
 
 if TYPE_CHECKING:
@@ -79,13 +83,65 @@ async def test_one_that_blocks_after_it_waited_is_named_while_it_does(caplog: py
     assert "test_stalls.py:" in caplog.text  # where it stood just then
 
 
-@pytest.mark.parametrize("name", ["block_at_once", "block_later"])
-async def test_a_thread_that_waits_for_a_processor_blocks_nothing(
-    name: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stalls, "_delay_of", lambda thread: time.monotonic())  # as on a machine with no time for us
+STOPPED_FOR_A_WHILE = """
+import asyncio, os
+from ferrule import Runtime, tool
+
+@tool(kind="readonly")
+async def nap() -> str:
+    await asyncio.sleep(0.2)
+    asyncio.get_running_loop().call_soon(lambda: print(os.getpid(), flush=True))
+    await asyncio.sleep(3)
+    return "rested"
+
+print(asyncio.run(Runtime([nap]).run("nap")).data)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGSTOP")
+def test_a_program_that_gets_no_time_blames_no_tool() -> None:
+    """As on a busy machine: the watching thread gets no time either."""
+    with subprocess.Popen(
+        [sys.executable, "-c", STOPPED_FOR_A_WHILE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline().strip() == str(program.pid)
+        os.kill(program.pid, signal.SIGSTOP)
+        time.sleep(2)
+        os.kill(program.pid, signal.SIGCONT)
+        assert program.communicate(timeout=120) == ("rested\n", "")
+
+
+async def test_a_tool_that_says_it_never_blocks_is_not_named(caplog: pytest.LogCaptureFixture) -> None:
+    """Its loop is the program's, whose user can do nothing about it; a built-in is never named in a terminal."""
+
+    @tool(kind="readonly", may_block=False)
+    async def blocks_all_the_same() -> str:
+        time.sleep(BLOCKED)
+        await asyncio.sleep(0)
+        time.sleep(BLOCKED)
+        return "returned"
+
     with caplog.at_level(logging.WARNING, "ferrule.calls"):
-        await Runtime(TOOLS).run(name, timeout=60)
+        assert (await Runtime([blocks_all_the_same]).run("blocks_all_the_same")).data == "returned"
+    assert caplog.text == ""
+
+
+async def test_a_loop_that_the_program_blocks_on_purpose_is_nobodys_fault(caplog: pytest.LogCaptureFixture) -> None:
+    """As while a user answers at the terminal, inside of the call that asks."""
+
+    @tool(kind="readonly")
+    async def ask_a_question() -> str:
+        await asyncio.sleep(0.05)
+        with blocked_on_purpose():
+            time.sleep(BLOCKED)
+        await asyncio.sleep(0.3)
+        return "answered"
+
+    with caplog.at_level(logging.WARNING, "ferrule.calls"):
+        result = await Runtime([ask_a_question]).run("ask_a_question", timeout=1)
+    assert result.data == "answered"
+    assert "blocked_loop_seconds" not in result.metadata
     assert caplog.text == ""
 
 
@@ -144,19 +200,18 @@ async def test_a_tool_is_not_blamed_for_the_call_that_it_made() -> None:
 def test_nobody_looks_on_while_no_call_waits() -> None:
     """A call that never waits costs no thread, and one that does leaves none behind that works."""
 
-    async def main() -> stalls.LoopWatch:
+    async def main() -> LoopWatch:
         runtime = Runtime(TOOLS)
         await runtime.run("nap", {"seconds": 0.01})
         watch = watch_of(asyncio.get_running_loop())
         for _ in range(200):
-            if not watch.beating:
+            if watch not in stalls._watched:
                 break
             await asyncio.sleep(0.05)
         return watch
 
-    watch = asyncio.run(main())
-    assert not watch.beating
-    assert becomes(lambda: watch not in stalls._watcher._watches)
+    assert asyncio.run(main()) not in stalls._watched
+    assert becomes(lambda: stalls._watched or "ferrule-watch" not in {one.name for one in threading.enumerate()})
 
 
 def test_loops_that_have_ended_are_forgotten() -> None:

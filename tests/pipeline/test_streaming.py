@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrule import Done, Limits, Output, Partial, RawCall, Runtime, ToolError, tool
+from ferrule import Done, Limits, Output, PartialOutput, RawCall, Runtime, ToolError, tool
 from ferrule.pipeline.streaming import Collected
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ async def events(runtime: Runtime, name: str, arguments: dict[str, Any]) -> list
 @pytest.mark.parametrize("name", ["count", "count_in_thread"])
 def test_pieces_of_text_are_joined_and_shown_as_they_come(name: str) -> None:
     seen = asyncio.run(events(Runtime([count, count_in_thread]), name, {"to": 4}))
-    assert [event.content for event in seen if isinstance(event, Partial)] == ["0;", "1;", "2;", "3;"]
+    assert [event.content for event in seen if isinstance(event, PartialOutput)] == ["0;", "1;", "2;", "3;"]
     assert isinstance(seen[-1], Done)
     assert seen[-1].result.llm_content == "0;1;2;3;"
 
@@ -71,7 +71,7 @@ def test_an_output_at_the_end_is_the_result_and_is_not_shown_as_a_piece() -> Non
         yield Output([1, 2], "2 found")
 
     seen = asyncio.run(events(Runtime([search]), "search", {}))
-    assert [event.content for event in seen if isinstance(event, Partial)] == ["looking…"]
+    assert [event.content for event in seen if isinstance(event, PartialOutput)] == ["looking…"]
     assert isinstance(seen[-1], Done)
     assert (seen[-1].result.data, seen[-1].result.llm_content) == ([1, 2], "2 found")
 

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from ferrule.core.loops import SyncCaller, Turns, sync_caller
+from ferrule.core.loops import SyncCaller, sync_caller
+from ferrule.core.turns import Turns
 from tests.process.shell.shell_room import becomes
 
 

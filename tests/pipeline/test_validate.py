@@ -9,8 +9,8 @@ import pytest
 from inline_snapshot import snapshot
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
-from ferrule import InvalidParams, Limits, Problem, RawCall, Runtime, Stopped, ToolResult, tool
-from ferrule.pipeline.stages import DEFAULT_LIMITS
+from ferrule import InvalidParamsError, Limits, Problem, RawCall, Runtime, StoppedError, ToolResult, tool
+from ferrule.core.call import DEFAULT_LIMITS
 from ferrule.pipeline.validate import validate, validate_around
 
 
@@ -35,7 +35,7 @@ async def order(
 
 
 def refusal(arguments: Any, limits: Limits = DEFAULT_LIMITS) -> str:
-    with pytest.raises(Stopped) as stopped:
+    with pytest.raises(StoppedError) as stopped:
         validate(order, RawCall("order", arguments), limits)
     assert stopped.value.kind == "validation_error"
     return f"{stopped.value.message}\n{stopped.value.suggestion}"
@@ -116,7 +116,7 @@ def test_numbers_that_are_none_are_refused(value: float) -> None:
     async def measure(size: float) -> float:
         return size
 
-    with pytest.raises(Stopped, match="numbers must be finite"):
+    with pytest.raises(StoppedError, match="numbers must be finite"):
         validate(measure, RawCall("measure", {"size": value}), DEFAULT_LIMITS)
 
 
@@ -205,7 +205,7 @@ Suggestion: Call `span` again with {"first": integer, "last": integer}.\
     assert bad.error.details == {
         "problems": [{"path": "last", "code": "range", "message": "must not be before `first` (3)"}]
     }
-    with pytest.raises(InvalidParams, match="last: must not be before"):
+    with pytest.raises(InvalidParamsError, match="last: must not be before"):
         span.build({"first": 3, "last": 1})
 
 
@@ -217,7 +217,7 @@ def test_a_value_error_from_a_check_is_one_problem_with_the_whole() -> None:
     async def either(a: int = 0, b: int = 0) -> int:
         return a + b
 
-    with pytest.raises(Stopped, match="`arguments`: give a or b"):
+    with pytest.raises(StoppedError, match="`arguments`: give a or b"):
         validate(either, RawCall("either", {}), DEFAULT_LIMITS)
 
 
@@ -238,7 +238,7 @@ Suggestion: Use another tool; its author has to fix this one.\
 def test_places_whose_values_are_not_known_yet_are_passed_over() -> None:
     arguments = {"items": {"$ref": "x"}, "colour": "red"}
     assert validate_around(order, arguments, [("items",)], DEFAULT_LIMITS) == arguments
-    with pytest.raises(Stopped, match="`items`"):
+    with pytest.raises(StoppedError, match="`items`"):
         validate_around(order, arguments, [("note",)], DEFAULT_LIMITS)
 
 

@@ -84,8 +84,8 @@ def test_files_of_one_name_in_two_folders_do_not_meet(tmp_path: Path) -> None:
     for number in ("1", "2"):
         (tmp_path / number).mkdir()
         (tmp_path / number / "tools.py").write_text(GOOD.replace("read_one", f"read_{number}"))
-    found = discover_folder(tmp_path / "2", discover_folder(tmp_path / "1"))
-    assert [plugin.tools[0].name for plugin in found.plugins] == ["read_1", "read_2"]
+    found = [*discover_folder(tmp_path / "1").plugins, *discover_folder(tmp_path / "2").plugins]
+    assert [plugin.tools[0].name for plugin in found] == ["read_1", "read_2"]
 
 
 def test_a_missing_folder_is_reported(tmp_path: Path) -> None:

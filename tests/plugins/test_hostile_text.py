@@ -23,12 +23,12 @@ from ferrule.mcp_client.stdio_transport import CannotStart, end_program
 from ferrule.plugins.isolated import server_of
 from ferrule.plugins.lock import LockedPlugin, PluginGrants
 from ferrule.plugins.manifest import Manifest, PluginError, read_manifest, read_server_json
-from ferrule.process.references import MissingValue
+from ferrule.process.references import MissingValueError
 from tests.needs import needs
 
 from .hostile_text import CANARY, Received, received, started, texts
 
-REFUSED = (PluginError, ConfigProblem, CannotStart, MissingValue, ToolError)
+REFUSED = (PluginError, ConfigProblem, CannotStart, MissingValueError, ToolError)
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 

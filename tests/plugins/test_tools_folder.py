@@ -177,7 +177,7 @@ def test_no_cache_is_written_beside_the_files(tmp_path: Path, monkeypatch: pytes
         ("input()", snapshot("line 1: EOFError: EOF when reading a line")),
         ("# coding: no-such-coding", snapshot("unknown encoding: no-such-coding")),
         ("raise type('Odd', (Exception,), {'__str__': lambda self: 1 / 0})", snapshot("line 1: Odd")),
-        ("class Long(Exception): pass\nraise Long('x' * 10000)", snapshot("line 2: Long: " + "x" * 294 + "…")),
+        ("class Long(Exception): pass\nraise Long('x' * 10000)", snapshot("line 2: Long: " + "x" * 293 + "…")),
     ],
 )  # fmt: skip
 def test_a_file_that_fails_is_reported_in_one_line_and_the_others_load(tmp_path: Path, text: str, reason: str) -> None:

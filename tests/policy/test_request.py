@@ -8,7 +8,7 @@ import pytest
 from tests.policy.stand_in import bash, invoke
 
 from ferrule import Environment, Session, Touch, tool
-from ferrule.core.errors import ErrorKind, Stopped
+from ferrule.core.errors import ErrorKind, StoppedError
 from ferrule.policy.commands.analyse import analyse
 from ferrule.policy.commands.parts import Analysis
 from ferrule.policy.findings import Requests, roots_of
@@ -39,7 +39,7 @@ def test_a_path_with_a_nul_byte_is_said_to_be_none(session: Session):
     @tool(kind="readonly", touches=lambda params: [Touch("path:a\0b")])
     def act() -> None: ...
 
-    with pytest.raises(Stopped) as stopped:
+    with pytest.raises(StoppedError) as stopped:
         Requests().of(invoke(act, session), session)
     assert (stopped.value.kind, stopped.value.message) == (ErrorKind.VALIDATION, "The path contains a NUL byte.")
 

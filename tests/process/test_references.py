@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from ferrule.process.references import MissingValue, Variables, places_in
+from ferrule.process.references import MissingValueError, Variables, places_in
 
 
 def test_places_are_filled_in() -> None:
@@ -18,7 +18,7 @@ def test_places_are_filled_in() -> None:
 
 
 def test_what_is_missing_is_named() -> None:
-    with pytest.raises(MissingValue, match="the variable `B` is not set"):
+    with pytest.raises(MissingValueError, match="the variable `B` is not set"):
         Variables({}).fill("${B}")
 
 
@@ -44,9 +44,9 @@ def test_the_keyring_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     variables = Variables({})
     assert variables.fill("${keyring:github/me}") == "from the ring"
     assert variables.masked("from the ring") == "[keyring:github/me]"
-    with pytest.raises(MissingValue, match="has nothing for github/you"):
+    with pytest.raises(MissingValueError, match="has nothing for github/you"):
         variables.fill("${keyring:github/you}")
-    with pytest.raises(MissingValue, match=r"secret as `\$\{keyring:service/user\}`"):
+    with pytest.raises(MissingValueError, match=r"secret as `\$\{keyring:service/user\}`"):
         variables.fill("${keyring:github}")
 
 
@@ -57,10 +57,10 @@ def test_a_keyring_that_fails_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     keyring = ModuleType("keyring")
     keyring.get_password = fail  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "keyring", keyring)
-    with pytest.raises(MissingValue, match=r"could not be read: RuntimeError$"):
+    with pytest.raises(MissingValueError, match=r"could not be read: RuntimeError$"):
         Variables({}).fill("${keyring:a/b}")
     monkeypatch.setitem(sys.modules, "keyring", None)
-    with pytest.raises(MissingValue, match="pip install keyring"):
+    with pytest.raises(MissingValueError, match="pip install keyring"):
         Variables({}).fill("${keyring:a/b}")
 
 
@@ -76,7 +76,7 @@ async def test_a_keyring_that_does_not_answer_is_not_waited_for_for_ever(monkeyp
     keyring.get_password = lambda service, user: "late" if opened.wait(60) else None  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "keyring", keyring)
     variables = Variables({})
-    with pytest.raises(MissingValue, match=r"the keyring did not answer within 0.01 s; it may be locked"):
+    with pytest.raises(MissingValueError, match=r"the keyring did not answer within 0.01 s; it may be locked"):
         await variables.ask_keyring(["${keyring:a/b}"], 0.01)
     opened.set()
     await variables.ask_keyring(["x ${keyring:a/b}", "${A}"], 60)
@@ -87,7 +87,7 @@ async def test_a_keyring_that_does_not_answer_is_not_waited_for_for_ever(monkeyp
 async def test_what_the_keyring_lacks_is_said_when_it_is_asked_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
     await Variables({}).ask_keyring(["${A}", "no place"], 60)
-    with pytest.raises(MissingValue, match="pip install keyring"):
+    with pytest.raises(MissingValueError, match="pip install keyring"):
         await Variables({}).ask_keyring(["${keyring:a/b}"], 60)
 
 
@@ -103,7 +103,7 @@ def test_the_users_own_settings_may_name_files_and_programs(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("place", ["file:/etc/hostname", "command:true"])
 def test_nobody_elses_settings_do(place: str) -> None:
-    with pytest.raises(MissingValue, match="only be used in your own settings"):
+    with pytest.raises(MissingValueError, match="only be used in your own settings"):
         Variables({}).fill(f"${{{place}}}")
 
 
@@ -121,5 +121,5 @@ def test_nobody_elses_settings_do(place: str) -> None:
     ],
 )
 def test_what_a_file_or_a_program_does_not_give_is_said(place: str, said: str) -> None:
-    with pytest.raises(MissingValue, match=said):
+    with pytest.raises(MissingValueError, match=said):
         Variables({}, of_the_user=True).fill(f"${{{place}}}")

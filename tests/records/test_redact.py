@@ -83,7 +83,7 @@ def test_a_secret_across_the_edge_of_what_is_kept_is_gone_before_it_is_cut() -> 
 
 
 def test_long_words_say_how_long_they_were() -> None:
-    assert keep_text("x" * 12, 10) == "xxxxxxxxxx… (12 characters)"
+    assert keep_text("x" * 12, 10) == "xxxxxxxxxx… (2 more characters)"
     assert keep_text("x" * 10, 10) == "x" * 10
     assert keep_text(ValueError("token=abc")) == "token=[redacted]"
 

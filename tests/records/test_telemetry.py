@@ -20,7 +20,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from tests.records.record_samples import a_record, a_refusal
 
 from ferrule.core.context import Caller, Session, ToolContext
-from ferrule.core.errors import ErrorKind, MissingExtra, ToolError
+from ferrule.core.errors import ErrorKind, MissingExtraError, ToolError
 from ferrule.core.function_tool import tool
 from ferrule.pipeline.run import Runtime
 from ferrule.records.telemetry import LineRecord, MetricsRecorder, SpanTracer
@@ -186,7 +186,7 @@ def collected(reader: InMemoryMetricReader) -> dict[str, list[Any]]:
 def test_without_opentelemetry_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     for make in (SpanTracer, MetricsRecorder):
-        with pytest.raises(MissingExtra, match=r"ferrule\[telemetry\]"):
+        with pytest.raises(MissingExtraError, match=r"ferrule\[telemetry\]"):
             make()
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferrule import FunctionTool, NameTaken, Registry, RegistryEvent, tool
+from ferrule import FunctionTool, NameTakenError, Registry, RegistryEvent, tool
 
 
 def make(name: str, version: str = "1", **options: Any) -> FunctionTool:
@@ -46,7 +46,7 @@ def test_a_taken_name_is_refused_and_nothing_changes() -> None:
     """R2."""
     first = make("read")
     registry = Registry([first])
-    with pytest.raises(NameTaken, match="A tool `read` 1 is registered already"):
+    with pytest.raises(NameTakenError, match="A tool `read` 1 is registered already"):
         registry.register(make("read"))
     assert registry.get("read") is first
     assert registry.revision == 1
@@ -59,7 +59,7 @@ def test_a_taken_name_is_replaced_when_asked_per_call_or_per_registry() -> None:
     registry = Registry([make("read")], replace=True)
     registry.register(second)
     assert asked.get("read") is registry.get("read") is second
-    with pytest.raises(NameTaken):
+    with pytest.raises(NameTakenError):
         registry.register(make("read"), replace=False)
 
 
@@ -123,12 +123,12 @@ def test_an_alias_finds_the_current_version() -> None:
 
 def test_an_alias_and_a_name_cannot_be_the_same() -> None:
     registry = Registry([make("read"), make("write")])
-    with pytest.raises(NameTaken):
+    with pytest.raises(NameTakenError):
         registry.register(make("read", "2"), aliases=["write"])
     registry.register(make("open"), aliases=["show"])
-    with pytest.raises(NameTaken):
+    with pytest.raises(NameTakenError):
         registry.register(make("show"))
-    with pytest.raises(NameTaken):
+    with pytest.raises(NameTakenError):
         registry.register(make("print"), aliases=["show"])
     assert registry.versions("read") == ["1"]
 
@@ -139,7 +139,7 @@ def test_many_are_registered_or_none() -> None:
     heard: list[RegistryEvent] = []
     registry.subscribe(heard.append)
     for bad in ([make("a"), make("b")], [make("a"), make("c"), make("c")], [make("a"), 5]):
-        with pytest.raises((NameTaken, TypeError)):
+        with pytest.raises((NameTakenError, TypeError)):
             registry.register_many(bad)  # type: ignore[arg-type]
         assert registry.names() == ["b"]
     assert heard == []
@@ -310,7 +310,7 @@ def apply(registry: Registry, operation: str, name: str, version: str) -> None:
             registry.disable(name)
         else:
             registry.register_many([one, make(name + "x", version)])
-    except (NameTaken, KeyError):
+    except (NameTakenError, KeyError):
         pass
 
 
@@ -390,7 +390,7 @@ def test_one_name_raced_for_by_many_threads_is_given_once() -> None:
             try:
                 registry.register_many([make("x"), make(f"own_{number}")])
                 won.append(number)
-            except NameTaken:
+            except NameTakenError:
                 pass
 
         threads = [threading.Thread(target=race, args=(number,)) for number in range(8)]

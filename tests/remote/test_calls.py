@@ -19,11 +19,11 @@ from ferrule.core.call import RawCall
 from ferrule.core.context import Caller
 from ferrule.core.elicitation import Elicited, current_elicitor, set_elicitor
 from ferrule.core.errors import ToolError
-from ferrule.core.events import Done, Partial, Progress
+from ferrule.core.events import Done, PartialOutput, Progress
 from ferrule.core.result import Attachment, Output
 from ferrule.records.telemetry import SpanTracer
 from ferrule.remote.job import RemoteJob
-from ferrule.remote.link import NatsLink, NotReached
+from ferrule.remote.link import NatsLink, NotReachedError
 from ferrule.remote.wire import claims_bucket
 from ferrule.remote.worker import HERE
 from tests.remote.places import Server, calling, calls_to, listening, working
@@ -102,7 +102,7 @@ async def test_events_and_records_are_those_of_the_caller(server: Server, pool: 
     async with working(server, pool, TOOLS), calling(server, pool, TOOLS, recorders=[Keep()]) as runtime:
         events = [event async for event in runtime.stream(RawCall("stream", {"count": 3}, id="mine"))]
     assert [event.message for event in events if isinstance(event, Progress)] == ["counting"] * 3
-    assert [event.content for event in events if isinstance(event, Partial)] == ["0 ", "1 ", "2 "]
+    assert [event.content for event in events if isinstance(event, PartialOutput)] == ["0 ", "1 ", "2 "]
     assert isinstance(events[-1], Done)
     assert {event.call_id for event in events} == {"mine"}
     assert [(one.tool, one.outcome, one.call_id) for one in records] == [("stream", "success", "mine")]
@@ -376,7 +376,7 @@ async def test_odd_values_arrive_or_are_said_not_to(server: Server, pool: str) -
             expected = await here.run(RawCall("give", {"what": what}, id="one"))
             assert await there.run(RawCall("give", {"what": what}, id="one")) == expected, what
         events = [event async for event in there.stream(RawCall("give", {"what": "half a pair"}))]
-        assert [one.content for one in events if isinstance(one, Partial)] == ["caf\udce9.txt"]
+        assert [one.content for one in events if isinstance(one, PartialOutput)] == ["caf\udce9.txt"]
         told = await asyncio.wait_for(there.run("give", {"what": "too deep"}), 10)
         assert "`give` ran, but its result could not be sent back." in told.llm_content
         told = await asyncio.wait_for(there.run("give", {"what": "too long a number"}), 10)
@@ -491,7 +491,7 @@ async def test_a_call_that_is_cancelled_while_it_is_handed_over_does_not_start_l
         await send(self, subject, uid, payload)
         if b"cancelled" in payload:
             handed.set()
-            raise NotReached("no answer")
+            raise NotReachedError("no answer")
 
     monkeypatch.setattr(NatsLink, "send_call", unanswered)
     async with working(server, pool, [note], concurrency=1), calling(server, pool, [note]) as runtime:

@@ -12,7 +12,7 @@ from ferrule.core.call import RawCall
 from ferrule.policy.decide import RulePolicy
 from ferrule.remote.link import NatsLink
 from ferrule.remote.server import ServerPlan, ServerUser
-from ferrule.remote.wire import RemoteProblem
+from ferrule.remote.wire import RemoteError
 from tests.remote.places import Server, WorkerProcess, calling, free_port
 from tests.remote.worker_program import TOOLS
 
@@ -51,7 +51,7 @@ async def prepared(urls: list[str], first: Server, pool: str) -> None:
         try:
             await link.prepare(pool, replicas=3)
             break
-        except RemoteProblem:
+        except RemoteError:
             await asyncio.sleep(0.2)
     else:
         pytest.fail("the servers did not become a cluster")

@@ -21,7 +21,7 @@ from ferrule.policy.decide import RulePolicy
 from ferrule.registry.registry import Registry
 from ferrule.remote.link import NatsLink
 from ferrule.remote.offers import follow
-from ferrule.remote.wire import Nkey, RemoteProblem, calls_stream, claims_bucket, new_seed
+from ferrule.remote.wire import Nkey, RemoteError, calls_stream, claims_bucket, new_seed
 from ferrule.remote.worker import HERE
 from tests.remote.places import Server, calling, calls_to, free_port, working
 
@@ -291,7 +291,7 @@ async def test_a_worker_goes_on_when_its_consumers_were_deleted(
 async def test_a_worker_without_a_queue_says_so_and_ends(server: Server, pool: str) -> None:
     link = NatsLink(server.key, 5.0)
     await link.open([server.url], "admin")
-    with pytest.raises(RemoteProblem, match="has no queue for the pool"):
+    with pytest.raises(RemoteError, match="has no queue for the pool"):
         async with working(server, pool, [add]) as worker:
             await link.api(f"STREAM.DELETE.{calls_stream(pool)}")
             await asyncio.sleep(1.5)

@@ -14,7 +14,7 @@ import pytest
 
 from ferrule import Session, tool
 from ferrule.core.context import Caller
-from ferrule.remote.link import GIVEN_UP, NatsLink, NotReached, RemoteProblem
+from ferrule.remote.link import GIVEN_UP, NatsLink, NotReachedError, RemoteError
 from ferrule.remote.server import ServerPlan, ServerUser, plan_users
 from ferrule.remote.wire import (
     Nkey,
@@ -256,15 +256,15 @@ async def test_a_worker_can_neither_read_nor_answer_what_is_not_its_own(
     config = {"name": "mine", "filter_subject": f"call.{pool}.{tenant}.>", "ack_policy": "explicit"}
     for name in ("mine", f"t-{subject_token(tenant)}", "t-acme"):
         body = {"stream_name": stream, "config": {**config, "name": name, "durable_name": name}, "action": ""}
-        with pytest.raises(NotReached):
+        with pytest.raises(NotReachedError):
             await link.api(f"CONSUMER.CREATE.{stream}.{name}.call.{pool}.{tenant}.>", body, timeout=0.2)
-    with pytest.raises(NotReached):
+    with pytest.raises(NotReachedError):
         await link.api(f"STREAM.CREATE.{stream}2", {"name": f"{stream}2", "sources": [{"name": stream}]}, timeout=0.2)
-    with pytest.raises((NotReached, RemoteProblem)):
+    with pytest.raises((NotReachedError, RemoteError)):
         await asyncio.wait_for(link.set_claim(pool, f"{tenant}.x", GIVEN_UP, 0), 5)
-    with pytest.raises(NotReached):
+    with pytest.raises(NotReachedError):
         await link.claim(pool, f"{tenant}.x")
-    with pytest.raises(NotReached):  # it would list the keys of others' claims
+    with pytest.raises(NotReachedError):  # it would list the keys of others' claims
         await link.api(f"STREAM.INFO.KV_{bucket}", {"subjects_filter": ">"}, timeout=0.2)
     # Somebody else's call goes by, and its answer.
     other = NatsLink(read_key(keys / "admin.key"), 5.0)

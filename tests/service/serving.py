@@ -124,9 +124,10 @@ class Running:
         admin = await self.client()
         await admin.create_tenant(name, **tenant)
         from ferrule.service.directory import create_user, note_change
+        from ferrule.service.messages import UserRequest
 
         def change(connection: Any) -> None:
-            create_user(connection, name, "boss", ["admin"])
+            create_user(connection, name, UserRequest(name="boss", roles=["admin"]))
             note_change(connection, self.service.database)
 
         await self.service.writer.change(name, change)

@@ -9,8 +9,13 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule.app.settings import PermissionSettings
+from ferrule.builtin.surroundings import get_current_date_time as NOW
 from ferrule.client import ServiceError
-from tests.service.serving import running, started
+from ferrule.core.context import Session
+from ferrule.core.tool import Invocation
+from ferrule.pipeline.stages import Decision
+from ferrule.policy import RulePolicy
+from tests.service.serving import TOOLS, running, started
 
 ALLOW_NOTES = PermissionSettings(allow=["note", "slow_note"])
 
@@ -67,6 +72,25 @@ Suggestion: Try on Monday.\
 """,
             }
         )
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("add", {"a": 2, "b": 40}), ("note", {"text": "one"}), (NOW.name, {})])
+async def test_a_call_is_decided_once(
+    store: str, tmp_path: Path, name: str, arguments: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service decides whether to ask before it stores a call, and hands what it decided to the pipeline."""
+    decided: list[str] = []
+    decide = RulePolicy.decide
+
+    def counted(policy: RulePolicy, invocation: Invocation, session: Session) -> Decision:
+        decided.append(invocation.tool.name)
+        return decide(policy, invocation, session)
+
+    monkeypatch.setattr(RulePolicy, "decide", counted)
+    async with running(store, tmp_path, tools=(*TOOLS, NOW), permissions=ALLOW_NOTES) as service:
+        call = await (await service.client()).call(name, arguments)
+        assert call.status == "succeeded"
+        assert decided == [name]
 
 
 async def test_a_call_outlives_its_request(store: str, tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from sqlalchemy.exc import DBAPIError
 
 from ferrule.service.database import APP_ROLE, Database, DatabaseProblem
 from ferrule.service.directory import create_key, create_tenant, create_user
-from ferrule.service.documents import new_call_row
+from ferrule.service.messages import KeyRequest, TenantRequest, UserRequest
+from ferrule.service.stored_calls import new_call_row
 from ferrule.service.tables import APPEND_ONLY, HEAD, SHARED, audit, calls, metadata, users, work
 from ferrule.service.writer import FINISH_VALUES, FinishCall, GroupWriter, append_audit
 from tests.service.postgres import Cluster
@@ -29,9 +30,9 @@ def migrated(url: str) -> Database:
 def fill(database: Database, *tenants: str) -> None:
     for name in tenants:
         with database.transaction(name, writes=True) as connection:
-            create_tenant(connection, name)
-            create_user(connection, name, "ann", ["member"])
-            create_key(connection, name, "ann")
+            create_tenant(connection, TenantRequest(name=name))
+            create_user(connection, name, UserRequest(name="ann"))
+            create_key(connection, name, KeyRequest(user="ann"))
             append_audit(connection, name, [[name, 1.5, None]])
 
 
@@ -47,39 +48,14 @@ def test_the_migrations_make_the_tables_of_the_code(tmp_path: Path, cluster: Clu
         database.close()
 
 
-def test_a_new_file_gets_the_tables_that_the_migrations_make(tmp_path: Path) -> None:
-    new = Database(f"sqlite:///{tmp_path / 'new.db'}")
-    grown = migrated(f"sqlite:///{tmp_path / 'grown.db'}")
-    assert new.create_in_new_file()
-    assert not new.create_in_new_file()
-    assert not grown.create_in_new_file()
-    assert new.revision() == grown.revision() == HEAD
-    with new.engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, metadata) == []
-    found = [_shape(database) for database in (new, grown)]
-    assert found[0] == found[1]
-    assert new.migrate() == (HEAD, HEAD)
-    new.close()
-    grown.close()
-
-
-def _shape(database: Database) -> dict[str, object]:
-    """All that makes a difference between two files: columns, keys, indexes and the rows of a new one."""
-    shape: dict[str, object] = {}
-    with database.engine.connect() as connection:
-        names = [name for (name,) in connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'table'"))]
-        for name in names:
-            columns = connection.execute(text(f"SELECT name, type, \"notnull\", pk FROM pragma_table_info('{name}')"))
-            indexes = connection.execute(
-                text(
-                    f"SELECT l.origin, l.\"unique\", group_concat(i.name) FROM pragma_index_list('{name}') l, "
-                    "pragma_index_info(l.name) i GROUP BY l.name"
-                )
-            )
-            rows = connection.execute(text(f"SELECT * FROM {name}"))
-            shape[name] = sorted(map(str, columns)), sorted(map(str, indexes)), sorted(map(str, rows))
-    return shape
+@pytest.mark.parametrize("revision", ["0003_intents", "9999_later"])
+def test_a_database_of_another_version_is_refused(tmp_path: Path, revision: str) -> None:
+    database = migrated(f"sqlite:///{tmp_path / 'a.db'}")
+    with database.transaction(None, writes=True) as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = :it"), {"it": revision})
+    with pytest.raises(DatabaseProblem, match=f"is at revision {revision}, which this version .* Use the version"):
+        database.migrate()
+    database.close()
 
 
 def test_without_a_tenant_no_row_of_any_tenant_is_seen(postgres_url: str) -> None:
@@ -100,7 +76,7 @@ def test_a_row_for_another_tenant_is_refused(postgres_url: str) -> None:
     database = migrated(postgres_url)
     fill(database, "one", "two")
     with pytest.raises(DBAPIError, match="row-level security"), database.transaction("one") as connection:
-        create_user(connection, "two", "mallory", [])
+        create_user(connection, "two", UserRequest(name="mallory"))
     with database.transaction("one", writes=True) as connection:
         assert connection.execute(users.update().where(users.c.tenant == "two").values(enabled=False)).rowcount == 0
         assert connection.execute(users.delete().where(users.c.tenant == "two")).rowcount == 0

@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import event, select
 
 from ferrule.client import AsyncClient, ServiceError
-from ferrule.service.messages import AREAS
 from ferrule.service.tables import metadata
+from ferrule.service.vocabulary import AREAS
 from tests.service.serving import Running, running, started
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ferrule import Output, tool
-from ferrule.client import Client, ServiceError, Unreachable
+from ferrule.client import Client, ServiceError, UnreachableError
 from tests.service.instances import Instance, marks_of
 from tests.service.postgres import Cluster
 from tests.service.serving import running
@@ -83,7 +83,7 @@ def test_sigterm_lets_running_calls_end_and_refuses_new_ones(tmp_path: Path) -> 
             while refused is None and time.monotonic() < deadline:
                 try:
                     client.call("look", {"text": "late"})
-                except (ServiceError, Unreachable) as error:
+                except (ServiceError, UnreachableError) as error:
                     refused = error
             assert isinstance(refused, ServiceError)
             assert (refused.status, refused.code) == (503, "draining")
@@ -124,7 +124,7 @@ def test_instances_killed_at_random_end_every_call_once(postgres_url: str, tmp_p
                 with client() as one:
                     try:
                         found = one.call(tool, {"text": text, "seconds": 0.05}, wait=0, key=text)
-                    except (ServiceError, Unreachable):
+                    except (ServiceError, UnreachableError):
                         time.sleep(0.1 * min(attempt, 10))
                         continue
                     made[found.id] = text
@@ -149,7 +149,7 @@ def test_instances_killed_at_random_end_every_call_once(postgres_url: str, tmp_p
                 instances[at] = Instance(tmp_path, postgres_url, f"i{at}")
                 try:
                     decide()
-                except (Unreachable, ServiceError):
+                except (UnreachableError, ServiceError):
                     continue
             for one in making:
                 one.result()

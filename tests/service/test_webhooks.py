@@ -7,6 +7,7 @@ import base64
 import hashlib
 import hmac
 import json
+import os
 import sys
 import threading
 from collections.abc import Generator
@@ -22,8 +23,9 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from ferrule.app.settings import WebhookSettings
+from ferrule.process.references import MissingValueError, read_reference
 from ferrule.service import outgoing
-from ferrule.service.outgoing import FetchProblem, read_secret, sign
+from ferrule.service.outgoing import sign
 from ferrule.service.tables import deliveries
 from tests.service.serving import running
 
@@ -79,7 +81,7 @@ async def test_an_approval_is_told_signed_and_told_again_until_it_is_taken(
     monkeypatch.setattr(outgoing, "_FIRST_PAUSE", 0.01)
     with receiving() as receiver:
         receiver.answers = [500, 302, 429]
-        hooks = {"default": WebhookSettings(receiver.url, "env:HOOK_SECRET")}
+        hooks = {"default": WebhookSettings(receiver.url, "${HOOK_SECRET}")}
         async with running(store, tmp_path, webhooks=hooks, public_url="https://tools.example.org") as service:
             client = await service.client()
             call = await client.call("note", {"text": "token=ghp_abcdefghijklmnopqrstuvwxyz0123456789"}, wait=0)
@@ -107,8 +109,8 @@ async def test_a_receiver_that_does_not_answer_holds_nothing_up(
     with receiving() as receiver, receiving() as other, caplog.at_level("WARNING", "ferrule.service"):
         receiver.holding.clear()
         hooks = {
-            "*": WebhookSettings(receiver.url, "env:HOOK_SECRET"),
-            "calm": WebhookSettings(other.url, "env:HOOK_SECRET"),
+            "*": WebhookSettings(receiver.url, "${HOOK_SECRET}"),
+            "calm": WebhookSettings(other.url, "${HOOK_SECRET}"),
         }
         async with running(store, tmp_path, webhooks=hooks) as service:
             client = await service.client()
@@ -128,7 +130,7 @@ async def test_what_was_not_told_is_told_after_a_restart_with_the_same_id(
     monkeypatch.setenv("HOOK_SECRET", "a secret")
     with receiving() as receiver:
         receiver.answers = [500, 500, 500]
-        hooks = {"default": WebhookSettings(receiver.url, "env:HOOK_SECRET")}
+        hooks = {"default": WebhookSettings(receiver.url, "${HOOK_SECRET}")}
         monkeypatch.setattr(outgoing, "_FIRST_PAUSE", 3.0)
         async with running(store, tmp_path, webhooks=hooks) as service:
             client, key = await service.client(), service.key
@@ -155,7 +157,7 @@ async def test_another_instance_tells_what_one_began_to_tell_and_died(
     monkeypatch.setenv("HOOK_SECRET", "a secret")
     monkeypatch.setattr(outgoing, "_CLAIM_SECONDS", 0.5)
     with receiving() as receiver:
-        hooks = {"default": WebhookSettings(receiver.url, "env:HOOK_SECRET")}
+        hooks = {"default": WebhookSettings(receiver.url, "${HOOK_SECRET}")}
         async with (
             running(postgres_url, tmp_path, webhooks=hooks) as one,
             running(postgres_url, tmp_path, key=one.key) as two,
@@ -177,13 +179,13 @@ async def test_a_webhook_without_its_secret_is_not_sent(
 ) -> None:
     monkeypatch.setattr(outgoing, "_FIRST_PAUSE", 0.0)
     with receiving() as receiver, caplog.at_level("WARNING", "ferrule.service"):
-        hooks = {"*": WebhookSettings(receiver.url, "env:NO_SUCH_SECRET")}
+        hooks = {"*": WebhookSettings(receiver.url, "${NO_SUCH_SECRET}")}
         async with running(f"sqlite:///{tmp_path / 'a.db'}", tmp_path, webhooks=hooks) as service:
             await (await service.client()).call("note", {"text": "x"}, wait=0)
             while "was not told" not in caplog.text:
                 await asyncio.sleep(0.05)
     assert receiver.got == []
-    assert "`env:NO_SUCH_SECRET` gives no secret" in caplog.text
+    assert "the variable `NO_SUCH_SECRET` is not set" in caplog.text
 
 
 async def test_a_secret_comes_from_the_environment_a_file_or_a_command(
@@ -191,17 +193,33 @@ async def test_a_secret_comes_from_the_environment_a_file_or_a_command(
 ) -> None:
     monkeypatch.setenv("HOOK_SECRET", "one")
     (tmp_path / "secret").write_text("two\n")
-    assert await read_secret("env:HOOK_SECRET") == b"one"
-    assert await read_secret(f"file:{tmp_path / 'secret'}") == b"two"
-    assert await read_secret(f"command:{sys.executable} -c \"print('thr' + 'ee')\"") == b"three"
+    assert await read_reference("${HOOK_SECRET}", os.environ, 20) == "one"
+    assert await read_reference(f"${{file:{tmp_path / 'secret'}}}", os.environ, 20) == "two"
+    assert await read_reference(f"${{command:{sys.executable} -c \"print('thr' + 'ee')\"}}", os.environ, 20) == "three"
     for wrong, said in (
-        ("env:NOWHERE", "gives no secret"),
-        ("file:/no/such/file", "cannot be read"),
-        ("command:/no/such/program --token=x", "`/no/such/program` cannot be run"),
-        (f"command:{sys.executable} -c 'raise SystemExit(3)'", "failed with status 3"),
+        ("${NOWHERE}", "the variable `NOWHERE` is not set"),
+        ("${file:/no/such/file}", "cannot be read"),
+        ("${command:/no/such/program --token=x}", "`/no/such/program` could not be run"),
+        (f"${{command:{sys.executable} -c 'raise SystemExit(3)'}}", "failed with exit code 3"),
+        (f"${{command:{sys.executable} -c 'import time; time.sleep(20)'}}", "did not end within 0.5 s"),
     ):
-        with pytest.raises(FetchProblem, match=said):
-            await read_secret(wrong)
+        with pytest.raises(MissingValueError, match=said):
+            await read_reference(wrong, os.environ, 0.5 if "sleep" in wrong else 20)
+
+
+async def test_the_program_of_a_secret_ends_with_the_wait_for_it(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\necho $$ > {pid}.part\nmv {pid}.part {pid}\nexec sleep 1000\n")
+    program.chmod(0o700)
+    reading = asyncio.create_task(read_reference(f"${{command:{program}}}", os.environ, 500))
+    while not pid.exists():
+        await asyncio.sleep(0.02)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    while Path(f"/proc/{pid.read_text().strip()}").exists():
+        await asyncio.sleep(0.02)
 
 
 @given(st.binary(min_size=1), st.binary())
@@ -224,8 +242,9 @@ def test_the_signature_is_that_of_the_standard() -> None:
 
 @pytest.mark.parametrize(
     ("url", "secret"),
-    [("http://hooks.example.org", "env:X"), ("https://hooks.example.org", "plain"), ("https://x", "env:"),
-     ("file:///etc/passwd", "env:X"), ("https://", "env:X")],
+    [("http://hooks.example.org", "${X}"), ("https://hooks.example.org", "plain"), ("https://x", "${}"),
+     ("https://x", "env:X"), ("https://x", "${X:-plain}"),
+     ("file:///etc/passwd", "${X}"), ("https://", "${X}")],
 )  # fmt: skip
 def test_a_secret_in_the_settings_and_plain_http_are_refused(url: str, secret: str) -> None:
     with pytest.raises(ValueError, match="must be"):

@@ -9,11 +9,11 @@ from inline_snapshot import snapshot
 from ferrule import Runtime, ToolError, tool
 from ferrule.testing import (
     Cassette,
-    CassetteMiss,
+    CassetteMissError,
     Recorded,
     ScriptedAsker,
     ScriptedCaller,
-    ToolChanged,
+    ToolChangedWarning,
     call,
 )
 
@@ -95,7 +95,7 @@ def test_an_unknown_call_fails_the_test_and_names_the_nearest(tmp_path: Path, mo
         play(cassette, [weather([])], "Oslo", "Lisbon")
     cassette = Cassette(path)
     result = play(cassette, [weather([])], "Lissabon").result("call_1")
-    with pytest.raises(CassetteMiss) as miss:
+    with pytest.raises(CassetteMissError) as miss:
         cassette.check()
     assert str(miss.value) == snapshot("""\
 Not recorded in weather.json: get_weather {"city": "Lissabon", "token": "[redacted]"}
@@ -103,7 +103,7 @@ The nearest that was: get_weather {"city": "Lisbon", "token": "[redacted]"}
 To record again, delete the file or open it with mode="record".\
 """)
     assert str(miss.value) in result.llm_content
-    with pytest.raises(CassetteMiss), Cassette(path) as cassette:
+    with pytest.raises(CassetteMissError), Cassette(path) as cassette:
         play(cassette, [weather([])], "Paris")
     with pytest.raises(KeyError) as failure, Cassette(path) as cassette:
         play(cassette, [weather([])], "Paris")
@@ -122,7 +122,7 @@ def test_a_tool_that_was_never_recorded_says_so(tmp_path: Path):
         return many
 
     says = "No call of `count_sheep` was, nor of a tool with a name like it"
-    with pytest.raises(CassetteMiss, match=says), Cassette(path) as cassette:
+    with pytest.raises(CassetteMissError, match=says), Cassette(path) as cassette:
         asyncio.run(Runtime(cassette.tools([count_sheep])).run("count_sheep", {"many": 3}))
 
 
@@ -147,7 +147,7 @@ def test_a_tool_that_changed_is_reported(tmp_path: Path):
     with Cassette(path) as cassette:
         play(cassette, [weather([])], "Oslo")
 
-    with Cassette(path) as cassette, pytest.warns(ToolChanged, match=r"is version 2\.0\.0 now; .* with 1\.0\.0"):
+    with Cassette(path) as cassette, pytest.warns(ToolChangedWarning, match=r"is version 2\.0\.0 now; .* with 1\.0\.0"):
         assert play(cassette, [weather([], "2.0.0")], "Oslo").expect_success()
 
     @tool(kind="readonly")
@@ -155,7 +155,7 @@ def test_a_tool_that_changed_is_reported(tmp_path: Path):
         """The weather of a city."""
         return city
 
-    with Cassette(path) as cassette, pytest.warns(ToolChanged, match="parameters of `get_weather` have changed"):
+    with Cassette(path) as cassette, pytest.warns(ToolChangedWarning, match="parameters of `get_weather` have changed"):
         cassette.tools([get_weather])
 
 

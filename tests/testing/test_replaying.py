@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from ferrule import Attachment, Limits, Output, Partial, RawCall, Runtime, Tool, ToolError, tool
+from ferrule import Attachment, Limits, Output, PartialOutput, RawCall, Runtime, Tool, ToolError, tool
 from ferrule.testing import Cassette, Recorded, ScriptedCaller, call
 
 JSON = st.recursive(
@@ -41,7 +41,7 @@ def documents(cassette: Cassette, tools: list[Tool[Any]], calls: list[Any]) -> t
     recorded = Recorded()
     caller = ScriptedCaller([calls])
     caller.run(Runtime(cassette.tools(tools), recorders=[recorded]))
-    pieces = [event.content for event in caller.events if isinstance(event, Partial)]
+    pieces = [event.content for event in caller.events if isinstance(event, PartialOutput)]
     return [result.to_dict() for result in caller.results], pieces, [record.outcome for record in recorded]
 
 

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule import Done, Partial, Pending, RawCall, Runtime, ToolContext, ToolError, tool
+from ferrule import Done, PartialOutput, Pending, RawCall, Runtime, ToolContext, ToolError, tool
 from ferrule.testing import Recorded, ScriptedCaller, call
 
 
@@ -101,7 +101,7 @@ def test_events_of_tools_and_of_the_calls_they_make_are_kept():
     caller = ScriptedCaller([call("outer")])
     runtime = Runtime([find, outer])
     caller.run(runtime)
-    assert [type(event) for event in caller.events] == [Pending, Partial, Pending, Done, Done]
+    assert [type(event) for event in caller.events] == [Pending, PartialOutput, Pending, Done, Done]
     asyncio.run(runtime.run("find", {"name": "y"}))
     assert len(caller.events) == 5  # the subscription ended with the script
 

@@ -103,7 +103,7 @@ def test_long_results_and_values_are_cut_and_say_so(desk: DatabaseDesk) -> None:
 """)
     wide = desk.query("SELECT printf('%.*c', 200000, 'x') AS long")
     assert len(wide.llm_content) < 2000
-    assert "200,000 characters" in wide.llm_content
+    assert "(199,000 more characters)" in wide.llm_content
     assert wide.data["cut_values"] == 1
     both = desk.query(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 5000) SELECT printf('%.*c', 900, 'x') FROM n",

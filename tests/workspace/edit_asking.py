@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ferrule.workspace.edits.edit_problems import EditProblem
+from ferrule.workspace.edits.edit_problems import EditError
 from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.texts.text import apply_edits
 
@@ -11,16 +11,16 @@ def edited(text: str, old: str, new: str, *, replace_all: bool = False) -> tuple
     """The rung, or the code of the problem, and the text that results."""
     try:
         found = find_edit(text, old, new, replace_all=replace_all)
-    except EditProblem as problem:
+    except EditError as problem:
         return problem.code, text
     return str(found.rung), apply_edits(text, found.spans)
 
 
-def problem_of(call: Callable[[], object]) -> EditProblem:
+def problem_of(call: Callable[[], object]) -> EditError:
     """The problem that a call raises."""
     try:
         call()
-    except EditProblem as problem:
+    except EditError as problem:
         return problem
     raise AssertionError("there was none")
 
@@ -29,6 +29,6 @@ def words(text: str, old: str, new: str, *, replace_all: bool = False) -> str:
     """What a model reads when an edit fails."""
     try:
         find_edit(text, old, new, replace_all=replace_all)
-    except EditProblem as problem:
+    except EditError as problem:
         return f"[{problem.code}, {problem.kind}] {problem.message}\nSuggestion: {problem.suggestion}"
     raise AssertionError("the edit was found")

@@ -6,13 +6,17 @@ import os
 import shutil
 import stat
 import subprocess
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ferrule.workspace.atomic import writing
 from ferrule.workspace.paths import Paths, Place
 from ferrule.workspace.snapshots.changes import Caps, Delete, Move, Origin, SetMode, Write
-from ferrule.workspace.snapshots.history import History
+from ferrule.workspace.snapshots.history import ChangedMeanwhileError, History
 from ferrule.workspace.snapshots.shell_changes import RecordedChanges
+from ferrule.workspace.tracker import digest
 
 MEMORY = Path("/dev/shm")
 """Where fsync costs nothing, for tests that make thousands of changes."""
@@ -39,8 +43,18 @@ class Room:
         return self.paths.locate(name)
 
     def write(self, name: str, data: bytes, origin: Origin | None = None) -> int:
-        group = self.history.write(self.place(name), data, origin)
+        group = self.history.apply([Write(self.place(name), data)], origin)
         return group.number if group else 0
+
+    def edit(self, name: str, change: Callable[[bytes], bytes]) -> None:
+        """Change a file by what it holds at that moment, again if another process was quicker."""
+        place = self.place(name)
+        with writing(place.path):
+            while True:
+                now = self.paths.read(place)
+                with suppress(ChangedMeanwhileError):
+                    self.history.apply([Write(place, change(now), expect=digest(now), holds=now)])
+                    return
 
     def delete(self, name: str) -> None:
         self.history.apply([Delete(self.place(name))])

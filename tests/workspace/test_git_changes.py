@@ -202,14 +202,14 @@ def test_a_new_repository_and_its_first_commit(tmp_path: Path) -> None:
 def test_what_hides_in_a_subject_is_visible(repository: Repository) -> None:
     (repository.folder / "message").write_bytes("a \x1b[31m red \u202e gpj; f.txt +1".encode() + b" \xff\n\nbody")
     assert repository.said("git commit -q --allow-empty --cleanup=verbatim -F message") == snapshot(
-        ['1 commit on master: "a \\\\u{1b}[31m red \\\\u{202e} gpj; f.txt +1 ÿ"']
+        ['1 commit on master: "a \\\\x1b[31m red \\\\u{202e} gpj; f.txt +1 ÿ"']
     )
 
 
 def test_names_that_are_not_utf8(repository: Repository) -> None:
     commands = "touch $'\\xff\\n\\x1b'; git add .; git commit -qm odd; git branch $'b\\xfe'"
     assert repository.said(commands) == snapshot(
-        ["1 commit on master: odd; �⏎\\u{1b}", "new branch b� with 1 commit: odd; �⏎\\u{1b}"]
+        ["1 commit on master: odd; �⏎\\x1b", "new branch b� with 1 commit: odd; �⏎\\x1b"]
     )
 
 

@@ -8,11 +8,11 @@ import pytest
 from inline_snapshot import snapshot
 
 from ferrule.workspace.paths import Paths
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 
 
 def words(folder: Path, given: str) -> tuple[str, str | None]:
-    with pytest.raises(PathProblem) as problem:
+    with pytest.raises(PathError) as problem:
         Paths([folder]).find(given)
     assert problem.value.code == "missing"
     return problem.value.message, problem.value.suggestion

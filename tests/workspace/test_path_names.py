@@ -17,7 +17,7 @@ from ferrule.workspace.names import (
     slips,
     unicode_form,
 )
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_an_ordinary_name_may_be_made(name: str) -> None:
     ],
 )
 def test_a_name_that_misleads_is_not_made(name: str, why: str) -> None:
-    with pytest.raises(PathProblem, match=why) as problem:
+    with pytest.raises(PathError, match=why) as problem:
         check_new_names(["fine", name])
     assert problem.value.suggestion
 
@@ -67,7 +67,7 @@ def test_a_name_that_misleads_is_not_made(name: str, why: str) -> None:
     "given", ["", "a\0", "x" * 256, "file:///a", "https://example.org/a", "/".join(["d" * 99] * 41)]
 )
 def test_what_is_no_path_is_refused(given: str) -> None:
-    with pytest.raises(PathProblem) as problem:
+    with pytest.raises(PathError) as problem:
         check_text(given)
     assert (problem.value.code, problem.value.suggestion is not None) == ("name", True)
 

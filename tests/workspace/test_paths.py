@@ -15,9 +15,10 @@ from tests.workspace.desk import Desk, refused
 from tests.workspace.swapping import folder_swaps, for_a_while, relink, swapping
 
 from ferrule import Environment, ErrorKind, ToolResult
+from ferrule.core import files
 from ferrule.workspace import atomic, confined, paths
 from ferrule.workspace.paths import Paths
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 
 SECRET = "the secret of the neighbour\n"
 
@@ -284,7 +285,8 @@ class Moments:
         (paths, "open_beneath"),
         (atomic, "_open_folder"),
         (atomic, "_attributes"),
-        (atomic, "_fill"),
+        (atomic, "write_new"),
+        (files, "_fill"),
         (atomic, "open_beneath"),
     )
 
@@ -582,7 +584,7 @@ Error (permission_error): `../x` is outside the workspace.
 
 Suggestion: Use a path inside the workspace; relative paths start at its top.\
 """)
-    with pytest.raises(PathProblem) as problem:
+    with pytest.raises(PathError) as problem:
         Paths([desk.workspace]).find("/etc/passwd")
     assert (problem.value.kind, problem.value.code) == (ErrorKind.PERMISSION, "outside")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from inline_snapshot import snapshot
 
 from ferrule import ErrorKind
-from ferrule.workspace.problems import PathProblem, outside
+from ferrule.workspace.problems import PathError, outside
 
 
 def test_a_problem_carries_its_code_where_programs_find_it() -> None:
-    problem = PathProblem("missing", "Not there.", details={"nearest": ["a"]})
+    problem = PathError("missing", "Not there.", details={"nearest": ["a"]})
     assert (problem.code, problem.kind) == ("missing", ErrorKind.EXECUTION)
     assert problem.details == {"code": "missing", "nearest": ["a"]}
 

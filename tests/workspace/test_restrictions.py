@@ -15,7 +15,7 @@ from ferrule import Environment, RulePolicy, Runtime, Session, ToolResult
 from ferrule.builtin.all_tools import builtin_tools
 from ferrule.policy.restrictions import RuleRestrictions
 from ferrule.workspace.files import files_of
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.restrictions import held_back_note
 
 
@@ -162,7 +162,7 @@ def test_the_note_counts() -> None:
 
 def test_a_refusal_is_a_path_problem_with_a_stable_word(tmp_path: Path) -> None:
     paths = files_of(Room(tmp_path, **DENY).session).paths
-    with pytest.raises(PathProblem) as raised:
+    with pytest.raises(PathError) as raised:
         paths.kept.require_read(Path(os.path.realpath(tmp_path)) / "ws" / ".env", ".env")
     assert raised.value.code == "denied"
 

@@ -14,7 +14,7 @@ from tests.workspace.desk import Desk, refused
 from ferrule import ErrorKind
 from ferrule.workspace import tracker
 from ferrule.workspace.paths import Paths, Place
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.tracker import Tracker
 
 
@@ -135,7 +135,7 @@ def place(desk: Desk) -> Place:
 def test_the_lines_that_changed_are_named(place: Place, before: bytes, now: bytes, words: str) -> None:
     seen = Tracker()
     seen.saw(place, before)
-    with pytest.raises(PathProblem) as problem:
+    with pytest.raises(PathError) as problem:
         seen.require_seen(place, now)
     assert problem.value.message == f"`f.txt` has changed since you read it: {words}."
     assert problem.value.kind is ErrorKind.VALIDATION
@@ -145,7 +145,7 @@ def test_the_lines_that_changed_are_named(place: Place, before: bytes, now: byte
 def test_a_change_of_line_endings_alone_is_one_of_those_lines(place: Place, before: bytes, now: bytes) -> None:
     seen = Tracker()
     seen.saw(place, before)
-    with pytest.raises(PathProblem, match=r"has changed since you read it: line 2[.]"):
+    with pytest.raises(PathError, match=r"has changed since you read it: line 2[.]"):
         seen.require_seen(place, now)
 
 
@@ -158,7 +158,7 @@ def test_any_difference_is_seen_and_no_other(place: Place) -> None:
         seen.saw(place, before)
         seen.require_seen(place, before)
         if before != now:
-            with pytest.raises(PathProblem, match=r"has changed since you read it: lines? [0-9]"):
+            with pytest.raises(PathError, match=r"has changed since you read it: lines? [0-9]"):
                 seen.require_seen(place, now)
 
     check()
@@ -177,7 +177,7 @@ def test_of_a_large_file_the_name_of_its_content_is_enough(place: Place, monkeyp
     seen = Tracker()
     seen.saw(place, b"x" * 11)
     seen.require_seen(place, b"x" * 11)
-    with pytest.raises(PathProblem, match=r"has changed since you read it[.]"):
+    with pytest.raises(PathError, match=r"has changed since you read it[.]"):
         seen.require_seen(place, b"y" * 11)
 
 
@@ -185,7 +185,7 @@ def test_what_is_forgotten_was_not_read(place: Place) -> None:
     seen = Tracker()
     seen.saw(place, b"x")
     seen.forget(place)
-    with pytest.raises(PathProblem, match="has not been read"):
+    with pytest.raises(PathError, match="has not been read"):
         seen.require_seen(place, b"x")
 
 
@@ -239,7 +239,7 @@ def test_one_that_deceives_is_found_out_and_then_read_again(place: Place, monkey
     seen = Tracker()
     seen.saw(place, b"another", found=place.path.stat())
     assert seen.has_seen(place, place.path.stat())
-    with pytest.raises(PathProblem, match="has changed since you read it"):
+    with pytest.raises(PathError, match="has changed since you read it"):
         seen.require_seen(place, b"one")
     assert not seen.has_seen(place, place.path.stat())
 

@@ -13,12 +13,12 @@ import re
 import uuid
 from base64 import b64decode
 from binascii import Error as Base64Error
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import unquote, urlsplit
 
 from acp import PROTOCOL_VERSION, RequestError
@@ -62,8 +62,8 @@ from acp.schema import (
 
 from ferrule._version import __version__
 from ferrule.acp_server.updates import ALWAYS, ONCE, asked, code_content, ended, is_todo, plan_of, started, told_again
-from ferrule.agent.agent_events import CallAsked, Compacted, Ending, Noted, TurnEnded
-from ferrule.agent.saved_sessions import SessionProblem, find, fork, listed, load
+from ferrule.agent.agent_events import AgentNotice, CallAsked, Compacted, Ending, TurnEnded
+from ferrule.agent.saved_sessions import SavedConversationError, find, fork, listed, load
 from ferrule.agent.todo_tool import todos_in, todos_of
 from ferrule.app.assistant import Resumed, build_assistant, model_for
 from ferrule.app.build import App
@@ -71,16 +71,18 @@ from ferrule.app.mcp_servers import without_wrong_servers
 from ferrule.app.settings import McpServerSettings, sessions_folder
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ToolError
-from ferrule.core.events import Done, Partial, Pending
+from ferrule.core.events import Done, PartialOutput, Pending
+from ferrule.core.json_lines import parse_line
 from ferrule.core.model import ModelError, Preparing, Retrying, TextDelta, ThinkingDelta
 from ferrule.core.phrases import joined, phrase, said_by
 from ferrule.core.result import Attachment
+from ferrule.core.shown_text import visible
 from ferrule.pipeline.authorise import Mode
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.workspace.files import files_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from acp.interfaces import Client
 
@@ -125,12 +127,12 @@ class MessageLines:
             if not line.strip():
                 continue
             try:
-                message = json.loads(line)
-            except (ValueError, RecursionError):
+                message = parse_line(line)
+            except ValueError:
                 await self._refuse(-32700, "The line is not JSON.")
                 continue
             if isinstance(message, dict):
-                return message  # pyright: ignore[reportUnknownVariableType]
+                return cast("dict[str, Any]", message)
             await self._refuse(-32600, "A message is a JSON object.")
         return None
 
@@ -225,19 +227,19 @@ class EditorSession:
         if last.ending is Ending.FAILED:
             raise RequestError(_FAILED, words)
         if words and last.ending is not Ending.INTERRUPTED:
-            await self.show(update_agent_message_text(f"\n\n{words}"))
+            await self.show(update_agent_message_text(visible(f"\n\n{words}")))
         return _STOPS.get(last.ending, "end_turn")
 
     async def _tell(self, event: AgentEvent) -> None:
         if isinstance(event, TextDelta):
-            await self.show(update_agent_message_text(event.text))
+            await self.show(update_agent_message_text(visible(event.text)))
         elif isinstance(event, ThinkingDelta):
-            await self.show(update_agent_thought_text(event.text))
+            await self.show(update_agent_thought_text(visible(event.text)))
         elif isinstance(event, CallAsked):
             await self._announce(event.call, self._say(event.doing))
         elif isinstance(event, Pending) and event.call_id in self._announced:
             await self.show(update_tool_call(event.call_id, status="in_progress"))
-        elif isinstance(event, Partial) and isinstance(event.content, str) and event.call_id in self._announced:
+        elif isinstance(event, PartialOutput) and isinstance(event.content, str) and event.call_id in self._announced:
             await self._stream(event.call_id, event.content)
         elif isinstance(event, Done) and event.call_id in self._announced:
             error = event.result.error
@@ -249,7 +251,7 @@ class EditorSession:
             await self._remark(phrase("{why} Retrying in {seconds} s.", why=event.why, seconds=f"{event.seconds:.0f}"))
         elif isinstance(event, Compacted):
             await self._remark(phrase("Earlier messages were summarised."))
-        elif isinstance(event, Noted | Preparing):
+        elif isinstance(event, AgentNotice | Preparing):
             await self._remark(event.text)
 
     async def _stream(self, call_id: str, piece: str) -> None:
@@ -262,7 +264,7 @@ class EditorSession:
         self._output[call_id] = (text, shown_at)
 
     async def _remark(self, words: str) -> None:
-        await self.show(update_agent_thought_text(f"{self._say(words)}\n"))
+        await self.show(update_agent_thought_text(visible(f"{self._say(words)}\n")))
 
     async def _announce(self, call: RawCall, title: str) -> None:
         if call.id not in self._announced:
@@ -308,7 +310,7 @@ class EditorSession:
         else:
             report, _turns = await asyncio.to_thread(history.undo_turns, session, most=int(rest or 1))
             words = self._undone(report)
-        await self.show(update_agent_message_text(self._say(words)))
+        await self.show(update_agent_message_text(visible(self._say(words))))
 
     def _undone(self, report: Report) -> str:
         if not report.changes:
@@ -390,7 +392,7 @@ class EditorAgent:
 
     async def authenticate(self, method_id: str, **_more: Any) -> None:
         """Keys of models are in the environment or the settings; there is nobody to sign in with here."""
-        raise RequestError(_INVALID, self._say(phrase("There is no way to sign in called `{name}`.", name=method_id)))
+        raise self._refused(phrase("There is no way to sign in called `{name}`.", name=method_id))
 
     # Sessions
 
@@ -442,8 +444,8 @@ class EditorAgent:
     async def set_session_mode(self, session_id: str, mode_id: str, **_more: Any) -> None:
         policy: Any = self._session(session_id).app.runtime.policy
         if mode_id not in self._modes:
-            words = phrase("There is no mode `{name}`. Modes are {modes}.", name=mode_id, modes=", ".join(self._modes))
-            raise RequestError(_INVALID, self._say(words))
+            modes = ", ".join(self._modes)
+            raise self._refused(phrase("There is no mode `{name}`. Modes are {modes}.", name=mode_id, modes=modes))
         policy.mode = Mode(mode_id)
 
     # Turns
@@ -476,14 +478,12 @@ class EditorAgent:
                 try:
                     attachments.append(Attachment(block.mime_type, b64decode(block.data, validate=True)))
                 except Base64Error:
-                    raise RequestError(_INVALID, self._say(phrase("The image is not base64."))) from None
+                    raise self._refused(phrase("The image is not base64.")) from None
             else:
-                raise RequestError(
-                    _INVALID, self._say(phrase("Content of type `{kind}` is not supported.", kind=block.type))
-                )
+                raise self._refused(phrase("Content of type `{kind}` is not supported.", kind=block.type))
         text = "".join(parts)
         if not text.strip() and not attachments:
-            raise RequestError(_INVALID, self._say(phrase("The message is empty.")))
+            raise self._refused(phrase("The message is empty."))
         return text, attachments
 
     # What these share
@@ -491,21 +491,21 @@ class EditorAgent:
     def _session(self, session_id: str) -> EditorSession:
         session = self._sessions.get(session_id)
         if session is None:
-            raise RequestError(_INVALID, self._say(phrase("There is no open session `{id}`.", id=session_id)))
+            raise self._refused(phrase("There is no open session `{id}`.", id=session_id))
         return session
 
     def _folder(self, cwd: str) -> Path:
         folder = Path(cwd)
         if not folder.is_absolute() or not folder.is_dir():
-            raise RequestError(
-                _INVALID, self._say(phrase("`cwd` must be the absolute path of a folder, not `{cwd}`.", cwd=cwd))
-            )
+            raise self._refused(phrase("`cwd` must be the absolute path of a folder, not `{cwd}`.", cwd=cwd))
         return folder.resolve()
 
     def _saved(self, folder: Path, session_id: str) -> Path:
         known = next((one for one in listed(sessions_folder(), folder) if one.id == session_id), None)
         if known is None:
-            raise SessionProblem(phrase("No session `{id}` is saved for {folder}.", id=session_id, folder=folder))
+            raise SavedConversationError(
+                phrase("No session `{id}` is saved for {folder}.", id=session_id, folder=folder)
+            )
         return find(sessions_folder(), session_id)
 
     async def _resume(self, cwd: str, session_id: str, mcp_servers: Any) -> EditorSession:
@@ -556,26 +556,20 @@ class EditorAgent:
         modes = [SessionMode(id=name, name=name, description=about) for name, about in self._modes.items()]
         return SessionModeState(current_mode_id=str(policy.mode), available_modes=modes)
 
-    def _as_request_errors(self) -> _AsRequestErrors:
-        return _AsRequestErrors(self._say)
+    def _refused(self, words: str) -> RequestError:
+        return RequestError(_INVALID, self._say(words))
 
-
-class _AsRequestErrors:
-    """What a user can mend, as an error that their editor shows."""
-
-    def __init__(self, say: Callable[[str], str]) -> None:
-        self._say = say
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, ModelError | ToolError):
+    @contextmanager
+    def _as_request_errors(self) -> Generator[None]:
+        """What a user can mend, as an error that their editor shows."""
+        try:
+            yield
+        except (ModelError, ToolError) as error:
             words = self._say(joined(" ", [error.message, error.suggestion or ""]))
             raise RequestError(_FAILED, words.strip()) from None
-        if isinstance(error, SessionProblem | ValueError | OSError) and not isinstance(
-            error, RequestError | ConnectionError
-        ):
+        except (RequestError, ConnectionError):
+            raise
+        except (SavedConversationError, ValueError, OSError) as error:
             raise RequestError(_FAILED, self._say(said_by(error))) from None
 
 

@@ -21,7 +21,7 @@ from ferrule.agent.agent_events import TODO
 from ferrule.agent.conversation import said_by_user
 from ferrule.core.model import AssistantMessage, ToolResults
 from ferrule.core.phrases import joined, phrase
-from ferrule.core.shown_text import disguises, shown, shown_row
+from ferrule.core.shown_text import cut_counted, disguises, shown, shown_row, visible
 from ferrule.core.tool import Kind
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def started(call: RawCall, title: str, tool: Tool[Any] | None, workspace: Path) 
     arguments = arguments_of(call)
     return start_tool_call(
         call.id,
-        shown_row(title),
+        shown_row(title, 200),
         kind=kind_of(tool),
         status="pending",
         locations=_places(arguments, workspace),
@@ -90,15 +90,13 @@ def ended(result: ToolResult, workspace: Path, said: str) -> ToolCallProgress:
     diff = result.metadata.get("diff")
     content: list[Any] = diff_contents(diff, workspace) if isinstance(diff, str) and result.success else []
     if not content:
-        words = result.llm_content if result.success else said
-        more = "" if len(words) <= _MOST else "\n…"
-        content = [code_content(words[:_MOST] + more)]
+        content = [code_content(cut_counted(result.llm_content if result.success else said, _MOST))]
     return update_tool_call(result.call_id, status="completed" if result.success else "failed", content=content)
 
 
 def plan_of(todos: Sequence[Todo]) -> AgentPlanUpdate:
     """The model's list of steps."""
-    return update_plan([PlanEntry(content=one.content, priority="medium", status=one.status) for one in todos])
+    return update_plan([PlanEntry(content=visible(one.content), priority="medium", status=one.status) for one in todos])
 
 
 def diff_contents(diff: str, workspace: Path) -> list[Any]:
@@ -120,7 +118,7 @@ def diff_contents(diff: str, workspace: Path) -> list[Any]:
         old = None
         new.clear()
 
-    for line in diff.splitlines():
+    for line in visible(diff).splitlines():
         if old is None and (found := _FILE.fullmatch(line)):
             names[line.startswith("+")] = found["name"]
         elif line.startswith("@@"):
@@ -183,7 +181,7 @@ def asked(
     options.append(PermissionOption(option_id=NO, name=say(phrase("Deny")), kind="reject_once"))
     update = ToolCallUpdate(
         tool_call_id=invocation.call_id,
-        title=shown_row(question.summary)[:500],
+        title=shown_row(question.summary, 500),
         kind=kind_of(invocation.tool),
         status="pending",
         content=content,
@@ -202,7 +200,7 @@ def told_again(
                 yield ended(result, workspace, result.error.message if result.error is not None else "")
         elif isinstance(message, AssistantMessage):
             if message.text:
-                yield update_agent_message_text(message.text)
+                yield update_agent_message_text(visible(message.text))
             for call in message.calls:
                 yield started(call, _label(call), tool_of(call.name), workspace)
         elif said := said_by_user(message):
@@ -214,7 +212,7 @@ def _label(call: RawCall) -> str:
     telling = next(
         (arguments[key] for key in ("command", *_FILES, "pattern") if isinstance(arguments.get(key), str)), ""
     )
-    return f"{call.name} {telling}".strip()[:200]
+    return f"{call.name} {telling}".strip()
 
 
 def is_todo(tool: str) -> bool:

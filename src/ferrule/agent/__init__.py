@@ -10,31 +10,31 @@ if TYPE_CHECKING:
     from ferrule.agent.agent import Agent, AgentLimits
     from ferrule.agent.agent_events import (
         AgentEvent,
+        AgentNotice,
         Answered,
         CallAsked,
         Compacted,
         Ending,
-        Noted,
         Steered,
         TurnEnded,
         TurnStarted,
     )
     from ferrule.agent.conversation import Conversation
-    from ferrule.agent.saved_sessions import SavedSession
+    from ferrule.agent.saved_sessions import SavedConversation
     from ferrule.core.model import AssistantMessage, ToolResults, UserMessage
 
 __all__ = [
     "Agent",
     "AgentEvent",
     "AgentLimits",
+    "AgentNotice",
     "Answered",
     "AssistantMessage",
     "CallAsked",
     "Compacted",
     "Conversation",
     "Ending",
-    "Noted",
-    "SavedSession",
+    "SavedConversation",
     "Steered",
     "ToolResults",
     "TurnEnded",
@@ -55,13 +55,13 @@ __getattr__, __dir__ = lazy_names(
             "CallAsked",
             "Compacted",
             "Ending",
-            "Noted",
+            "AgentNotice",
             "Steered",
             "TurnEnded",
             "TurnStarted",
         ),
         "agent.conversation": ("Conversation",),
-        "agent.saved_sessions": ("SavedSession",),
+        "agent.saved_sessions": ("SavedConversation",),
         "core.model": (
             "AssistantMessage",
             "ToolResults",

@@ -13,10 +13,10 @@ from dataclasses import dataclass, fields, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from ferrule.agent.agent_events import Answered, Ending, Noted, Steered, TurnEnded, TurnStarted
-from ferrule.agent.calling import ENDED, NOTED, Calling, EventQueue, Repeats, TurnModel, bounded, note
+from ferrule.agent.agent_events import AgentEvent, AgentNotice, Answered, Ending, Steered, TurnEnded, TurnStarted
+from ferrule.agent.calling import ENDED, NOTED, Calling, Repeats, TurnModel, bounded, note
 from ferrule.agent.conversation import GO_ON, SAY_SOMETHING, Conversation, Hearing, Room
-from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.model import (
     AssistantMessage,
     Finished,
@@ -28,13 +28,14 @@ from ferrule.core.model import (
     UserMessage,
 )
 from ferrule.core.phrases import phrase
+from ferrule.pipeline.record import EventQueue
 from ferrule.pipeline.run import Runtime
 from ferrule.registry.registry import Registry, ToolSource
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 
-    from ferrule.agent.agent_events import AgentEvent, Compacted
+    from ferrule.agent.agent_events import Compacted
     from ferrule.agent.conversation import MessageJournal
     from ferrule.core.context import ModelAdapter, Session, ToolContext
     from ferrule.core.model import Effort, Model
@@ -71,9 +72,9 @@ class AgentLimits:
 class Meter:
     """Counts the steps, tokens and money of one turn."""
 
-    def __init__(self, limits: AgentLimits, above: Meter | None = None) -> None:
+    def __init__(self, limits: AgentLimits, parent: Meter | None = None) -> None:
         self._limits = limits
-        self._above = above
+        self._parent = parent
         self._began = monotonic()
         self.steps = 0
         self.usage = Usage()
@@ -81,8 +82,8 @@ class Meter:
     def add(self, usage: Usage) -> None:
         """Count an answer."""
         self.usage += usage
-        if self._above is not None:
-            self._above.add(usage)
+        if self._parent is not None:
+            self._parent.add(usage)
 
     @property
     def seconds_left(self) -> float | None:
@@ -106,7 +107,7 @@ class Meter:
             return said, _go_on("--max-cost")
         if (left := self.seconds_left) is not None and left <= 0:
             return self.out_of_time
-        return self._above.problem() if self._above is not None else None
+        return self._parent.problem() if self._parent is not None else None
 
     @property
     def out_of_time(self) -> tuple[str, str]:
@@ -142,7 +143,7 @@ class Turn:
         self._text = text
         self._attachments = tuple(attachments)
         self._typed = typed
-        self._queue = EventQueue()
+        self._queue = EventQueue[AgentEvent]()
         self._hearing = Hearing(self._queue.put)
         self._repeats = Repeats()
         self._effort: Effort | None = agent.effort  # some providers refuse a change while calls are answered
@@ -152,7 +153,7 @@ class Turn:
         """The model's last words: those of its last answer, and of the ones it was cut off in before."""
         self.failure: Exception | None = None
         """Why the model gave no answer, where it gave none."""
-        self.meter = Meter(agent.limits, agent.above)
+        self.meter = Meter(agent.limits, agent.parent_meter)
 
     # Seen from outside
 
@@ -262,7 +263,7 @@ class Turn:
                     self._conversation.add(UserMessage(GO_ON))
                     continue
                 self._queue.put(
-                    Noted(phrase("The answer was cut off by the model's length limit, and may be incomplete."))
+                    AgentNotice(phrase("The answer was cut off by the model's length limit, and may be incomplete."))
                 )
             if not self._agent.steering:
                 return self._ended(Ending.DONE)
@@ -285,7 +286,7 @@ class Turn:
         self.meter.add(finished.usage)
         if self.meter.steps == 1 and agent.limits.cost is not None and finished.usage.cost is None:
             self._queue.put(
-                Noted(
+                AgentNotice(
                     phrase(
                         "The price of `{name}` is unknown, so a cost limit cannot be enforced.", name=agent.model.name
                     )
@@ -310,7 +311,7 @@ class Turn:
     async def _call(self, finished: Finished) -> int:
         """Run the calls of an answer and keep their results; gives how often the most repeated of them came."""
         agent, calls = self._agent, finished.message.calls
-        runtime = agent.runtime.seeing(agent.tools)
+        runtime = agent.runtime.with_tools(agent.tools)
         calling = Calling(calls, runtime, agent.session, agent.parent, self._queue.put)
         try:
             results = await (calling.refuse(_torn()) if finished.stop == "length" else calling.run())
@@ -329,7 +330,7 @@ class Turn:
             if times >= NOTED:
                 kept.llm_content += note(times)
                 self._queue.put(
-                    Noted(
+                    AgentNotice(
                         phrase(
                             "The same call to `{name}` gave the same result {times} times.",
                             name=call.name,
@@ -370,8 +371,8 @@ class Turn:
             self._hearing.text = ""
 
 
-def _torn() -> Stopped:
-    return Stopped(
+def _torn() -> StoppedError:
+    return StoppedError(
         Stage.VALIDATE,
         ErrorKind.VALIDATION,
         phrase("The call was not run: the answer was cut off by its length limit, so its arguments may be incomplete."),
@@ -422,7 +423,7 @@ class Agent:
         conversation: Conversation | None = None,
         save: MessageJournal | None = None,
         parent: ToolContext | None = None,
-        above: Meter | None = None,
+        parent_meter: Meter | None = None,
     ) -> None:
         if not hasattr(model, "stream"):
             meant = f": write open_model({model!r})" if isinstance(model, str) else ""
@@ -432,7 +433,7 @@ class Agent:
         self.model = model
         self.limits = limits
         self.parent = parent
-        self.above = above
+        self.parent_meter = parent_meter
         self.steering: deque[str] = deque()
         """What the user said while it worked and the model has not read yet; the next turn begins with it."""
         self.hear: Callable[[str], Awaitable[UserMessage]] = _as_said

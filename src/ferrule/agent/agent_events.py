@@ -1,7 +1,7 @@
 """What happens while an agent works: one stream that the terminal, the service, scripts and tests all read.
 
 A turn begins with `TurnStarted` and ends with `TurnEnded`, whatever happens in between. Each step is one answer of the
-model, then the calls it asked for. A call's own events (`Pending`, `Progress`, `Partial`, `Done`) come as they are.
+model, then the calls it asked for. A call's own events (`Pending`, `Progress`, `PartialOutput`, `Done`) are passed on.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.events import Done, Partial, Pending, Progress
+from ferrule.core.events import Done, PartialOutput, Pending, Progress
 from ferrule.core.model import Preparing, Retrying, TextDelta, ThinkingDelta, Usage
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Compacted:
 
 
 @dataclass(slots=True, frozen=True)
-class Noted:
+class AgentNotice:
     """Something the user should know: a limit that is near, a call made again and again."""
 
     text: str
@@ -111,11 +111,11 @@ AgentEvent = (
     | CallAsked
     | Pending
     | Progress
-    | Partial
+    | PartialOutput
     | Done
     | Steered
     | Compacted
-    | Noted
+    | AgentNotice
     | TurnEnded
 )
 
@@ -135,11 +135,11 @@ _TYPES: dict[type, str] = {
     CallAsked: "call_asked",
     Pending: "call_pending",
     Progress: "call_progress",
-    Partial: "call_partial",
+    PartialOutput: "call_partial",
     Done: "call_done",
     Steered: "steered",
     Compacted: "compacted",
-    Noted: "noted",
+    AgentNotice: "noted",
     TurnEnded: "turn_ended",
 }
 
@@ -154,26 +154,31 @@ def to_form(event: AgentEvent) -> dict[str, Any]:
         return head | call_form(event.call) | {"doing": event.doing}
     if isinstance(event, Done):
         return head | {"call_id": event.call_id, "tool": event.tool, "result": event.result.to_dict()}
-    if isinstance(event, Partial):
-        content = _plain(event.content)
+    if isinstance(event, PartialOutput):
+        content = plain(event.content)
         return head | {"call_id": event.call_id, "tool": event.tool, "content": content, "dropped": event.dropped}
     return head | asdict(event)
 
 
 def call_form(call: RawCall) -> dict[str, Any]:
-    """A call as the model asked for it; arguments that are no JSON object stay the text that came."""
-    arguments = call.arguments
-    if isinstance(arguments, (str, bytes)):
-        from pydantic_core import from_json
-
-        try:
-            arguments = from_json(arguments)
-        except ValueError:
-            arguments = arguments.decode("utf-8", "replace") if isinstance(arguments, bytes) else arguments
-    return {"call_id": call.id, "tool": call.name, "arguments": _plain(arguments)}
+    """A call as the model asked for it."""
+    return {"call_id": call.id, "tool": call.name, "arguments": plain(parsed(call.arguments))}
 
 
-def _plain(value: Any) -> Any:
+def parsed(arguments: Any) -> Any:
+    """Arguments as values; those that are no JSON stay the text that came."""
+    if not isinstance(arguments, (str, bytes)):
+        return arguments
+    from pydantic_core import from_json
+
+    try:
+        return from_json(arguments)
+    except ValueError:
+        return arguments.decode("utf-8", "replace") if isinstance(arguments, bytes) else arguments
+
+
+def plain(value: Any) -> Any:
+    """Plain JSON values."""
     from pydantic_core import to_jsonable_python
 
     return to_jsonable_python(value, fallback=str, bytes_mode="base64")

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from string import Formatter
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.agent.agent_events import CALLING, CallAsked
+from ferrule.agent.agent_events import CALLING, CallAsked, parsed
 from ferrule.agent.conversation import Hearing, cancelled
-from ferrule.core.errors import ErrorKind, Stopped, ToolError
-from ferrule.core.events import Done, Partial, Pending, Progress
+from ferrule.core.errors import ErrorKind, StoppedError, ToolError
+from ferrule.core.events import Done, Pending
 from ferrule.core.model import (
     ModelError,
     ModelRequest,
     UserMessage,
 )
 from ferrule.core.phrases import phrase
-from ferrule.pipeline.format import head_and_tail
+from ferrule.core.shown_text import flattened, head_and_tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -118,52 +116,6 @@ class TurnModel:
         return finished.message.text
 
 
-# Events on their way to whoever reads the stream; what nobody reads in time does not fill the memory.
-
-
-_MOST = 1000
-
-
-class EventQueue:
-    """First in, first out. Of a slow reader's events the oldest progress and partial output give way, and say so."""
-
-    def __init__(self) -> None:
-        self._events: deque[AgentEvent] = deque()
-        self._dropped: dict[str, int] = {}
-        self._ready = asyncio.Event()
-        self._closed = False
-
-    def put(self, event: AgentEvent) -> None:
-        if len(self._events) >= _MOST and isinstance(event, (Progress, Partial)):
-            self._make_room()
-        self._events.append(event)
-        self._ready.set()
-
-    def close(self) -> None:
-        self._closed = True
-        self._ready.set()
-
-    async def next(self) -> AgentEvent | None:
-        """The oldest event; None when closed and empty."""
-        while not self._events:
-            if self._closed:
-                return None
-            self._ready.clear()
-            await self._ready.wait()
-        event = self._events.popleft()
-        if isinstance(event, Partial) and (dropped := self._dropped.pop(event.call_id, 0)):
-            return replace(event, dropped=event.dropped + dropped)
-        return event
-
-    def _make_room(self) -> None:
-        for position, event in enumerate(self._events):
-            if isinstance(event, (Progress, Partial)):
-                if isinstance(event, Partial):
-                    self._dropped[event.call_id] = self._dropped.get(event.call_id, 0) + 1 + event.dropped
-                del self._events[position]
-                return
-
-
 # The calls of one answer: through the runtime as one batch, each event shown, exactly one result for each call.
 
 
@@ -191,7 +143,7 @@ class Calling:
         with self._watching():
             return await self._runtime.batch(self._calls, session=self._session, parent=self._parent)
 
-    async def refuse(self, why: Stopped) -> list[ToolResult]:
+    async def refuse(self, why: StoppedError) -> list[ToolResult]:
         """Run none of them, on the record."""
         with self._watching():
             return [
@@ -238,37 +190,20 @@ _MOST_SHOWN = 120
 
 def doing(tool: Tool[Any] | None, call: RawCall) -> tuple[str, str, Mapping[str, str]]:
     """The words in English, their pattern, and the values that belong into it."""
-    values = {"tool": _short(call.name)}
+    values = {"tool": flattened(call.name, _MOST_SHOWN)}
     if tool is not None and (pattern := tool.doing):
         named = [name for _, name, _, _ in Formatter().parse(pattern) if name]
-        given = _arguments(call)
+        read = parsed(call.arguments)  # this is shown, never run
+        given: Mapping[str, Any] = cast("Mapping[str, Any]", read) if isinstance(read, Mapping) else {}
         if not given.keys() >= set(named):
             given = {**_defaults(tool), **given}
         if given.keys() >= set(named):
-            values |= {name: _short(given[name]) for name in named}
+            values |= {name: flattened(str(given[name]), _MOST_SHOWN) for name in named}
             return pattern.format(**values), pattern, values
     return CALLING.format(**values), CALLING, values
-
-
-def _arguments(call: RawCall) -> Mapping[str, Any]:
-    """What the model wrote, if it can be read: this is shown, never run."""
-    given = call.arguments
-    if isinstance(given, (str, bytes)):
-        from pydantic_core import from_json
-
-        try:
-            given = from_json(given)
-        except ValueError:
-            return {}
-    return cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
 
 
 def _defaults(tool: Tool[Any]) -> dict[str, Any]:
     schema = tool.input_schema if tool.fault is None else {}
     known: dict[str, Any] = schema.get("properties", {}) if isinstance(schema, dict) else {}
     return {name: one["default"] for name, one in known.items() if one.get("default") is not None}
-
-
-def _short(value: object) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 1] + "…"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ferrule.agent.agent_events import Compacted
+from ferrule.agent.agent_events import Compacted, parsed
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind
 from ferrule.core.model import (
@@ -32,6 +32,7 @@ from ferrule.core.model import (
 )
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.result import ErrorInfo, ToolResult
+from ferrule.core.shown_text import cut_counted, head_and_tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -361,7 +362,7 @@ def _what_the_person_said(old: Sequence[Message]) -> str:
     for message in reversed(old):
         if not isinstance(message, UserMessage) or _is_summary(message) or message.text in NOTES:
             continue
-        text = message.text if len(message.text) <= _ONE_SAYING else message.text[:_ONE_SAYING] + " […]"
+        text = cut_counted(message.text, _ONE_SAYING)
         room -= len(text)
         if room < 0:
             break
@@ -386,13 +387,7 @@ def files_in(messages: Sequence[Message]) -> list[str]:
 
 
 def _file_of(arguments: Any) -> str | None:
-    if isinstance(arguments, (str, bytes)):
-        from pydantic_core import from_json
-
-        try:
-            arguments = from_json(arguments)
-        except ValueError:
-            return None
+    arguments = parsed(arguments)
     if not isinstance(arguments, Mapping):
         return None
     named: Any = arguments.get("file_path")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -405,25 +400,20 @@ def _is_summary(message: Message) -> bool:
 
 def transcript(messages: Sequence[Message], most_tokens: int) -> str:
     """Messages as text, for a model that is to summarise them; both ends where it is too long."""
-    from ferrule.pipeline.format import head_and_tail
-
     parts: list[str] = []
+    most = 2 * _OLD_RESULT
     for message in messages:
         if isinstance(message, UserMessage):
             parts.append(f"USER: {message.text}")
         elif isinstance(message, AssistantMessage):
             if message.text:
                 parts.append(f"ASSISTANT: {message.text}")
-            parts += [f"CALL {call.name} {_bounded(str(call.arguments))}" for call in message.calls]
+            parts += [f"CALL {one.name} {cut_counted(str(one.arguments), most)}" for one in message.calls]
         else:
-            parts += [f"RESULT of {one.tool}: {_bounded(one.llm_content)}" for one in message.results]
+            parts += [f"RESULT of {one.tool}: {cut_counted(one.llm_content, most)}" for one in message.results]
     text = "\n\n".join(parts).replace("</conversation>", "<\\/conversation>")
     tokens = tokens_of(text)
     return text if tokens <= most_tokens else head_and_tail(text, len(text) * most_tokens // tokens)[0]
-
-
-def _bounded(text: str) -> str:
-    return text if len(text) <= 2 * _OLD_RESULT else text[: 2 * _OLD_RESULT] + " […]"
 
 
 # When a conversation is made shorter, and how far: before the context is full, with the model's own summary if it

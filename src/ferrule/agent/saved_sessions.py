@@ -18,13 +18,16 @@ from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any
 
+from ferrule.agent.agent_events import plain
 from ferrule.agent.conversation import Conversation, said_by_user, well_formed
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind
+from ferrule.core.files import lock, write_all
 from ferrule.core.model import AssistantMessage, ToolResults, Usage, UserMessage
 from ferrule.core.phrases import phrase
 from ferrule.core.result import Attachment, ErrorInfo, ToolResult
 from ferrule.core.secrets import redact_text, redact_value
+from ferrule.core.shown_text import flattened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +47,7 @@ def to_form(message: Message) -> dict[str, Any]:
     if isinstance(message, AssistantMessage):
         form = {"type": "assistant", "text": redact_text(message.text)}
         calls = [_call_form(call) for call in message.calls]
-        return _with(form, calls=calls, thinking=redact_text(message.thinking), kept=_plain(dict(message.kept)))
+        return _with(form, calls=calls, thinking=redact_text(message.thinking), kept=plain(dict(message.kept)))
     return {"type": "results", "results": [_result_form(one) for one in message.results]}
 
 
@@ -72,7 +75,7 @@ def _with(form: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def _call_form(call: RawCall) -> dict[str, Any]:
-    form = {"id": call.id, "name": call.name, "arguments": _plain(redact_value(call.arguments))}
+    form = {"id": call.id, "name": call.name, "arguments": plain(redact_value(call.arguments))}
     return _with(form, version=call.version)
 
 
@@ -112,12 +115,6 @@ def _attachment(form: Mapping[str, Any]) -> Attachment:
     return Attachment(str(form["media_type"]), data, form.get("uri"), form.get("name"), after=form.get("after"))
 
 
-def _plain(value: Any) -> Any:
-    from pydantic_core import to_jsonable_python
-
-    return to_jsonable_python(value, fallback=str, bytes_mode="base64")
-
-
 logger = logging.getLogger("ferrule.agent")
 
 VERSION = 1
@@ -126,7 +123,7 @@ _SHOWN = 80
 _LOST = phrase("The program ended during this call; whether it ran is unknown. Check before you repeat it.")
 
 
-class SessionProblem(Exception):  # noqa: N818 - reads as what it is
+class SavedConversationError(Exception):
     """A saved session cannot be used; the words say why and what to do."""
 
 
@@ -143,7 +140,7 @@ class SessionLine:
     """How the first thing that was said begins."""
 
 
-class SavedSession:
+class SavedConversation:
     """The file of one session, open for adding. It is made with the first message, so a session without one leaves
     nothing behind.
     """
@@ -184,11 +181,17 @@ class SavedSession:
             self._file = None
 
     def open(self) -> None:
-        """Take the file for this process alone; raises `SessionProblem` when another one has it."""
+        """Take the file for this process alone; raises `SavedConversationError` when another one has it."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            _lock(file, self.id)
+            if not lock(file, 0):
+                raise SavedConversationError(
+                    phrase(
+                        "Session `{session_id}` is open in another process. Close it first, or start a new session.",
+                        session_id=self.id[:8],
+                    )
+                )
             size = _whole_lines(file, os.fstat(file).st_size)
             os.ftruncate(file, size)
         except BaseException:
@@ -207,14 +210,14 @@ class SavedSession:
             if self._file is None:
                 self.open()
             line = json.dumps(form, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
-            _write_all(self._file or 0, line + b"\n")
-        except (OSError, SessionProblem) as error:
+            write_all(self._file or 0, line + b"\n")
+        except (OSError, SavedConversationError) as error:
             self.problem = str(error)
             logger.warning("Session %s is no longer saved: %s", self.id, error)
 
 
-def load(path: Path) -> tuple[SavedSession, Conversation]:
-    """A saved session, open for adding, and its conversation with every call settled; raises `SessionProblem`."""
+def load(path: Path) -> tuple[SavedConversation, Conversation]:
+    """A saved session, open for adding, and its conversation, every call settled; raises `SavedConversationError`."""
     saved = _closed(path)
     saved.open()
     try:
@@ -227,24 +230,24 @@ def load(path: Path) -> tuple[SavedSession, Conversation]:
     return saved, conversation
 
 
-def fork(path: Path, session_id: str) -> tuple[SavedSession, Conversation]:
+def fork(path: Path, session_id: str) -> tuple[SavedConversation, Conversation]:
     """A copy of a saved session under a new id; the first stays as it is, also where another process has it open."""
     first = _closed(path)
     conversation = _read(path, first)
     conversation.settle(_LOST)
-    saved = SavedSession(path.parent, session_id, Path(first.workspace), first.model)
+    saved = SavedConversation(path.parent, session_id, Path(first.workspace), first.model)
     saved.take_over(conversation)
     return saved, conversation
 
 
-def _closed(path: Path) -> SavedSession:
+def _closed(path: Path) -> SavedConversation:
     head = _head(path)
     if head is None:
-        raise SessionProblem(phrase("{path} is not a saved session of this version of Ferrule.", path=path))
-    return SavedSession(path.parent, head["id"], Path(head["workspace"]), head["model"])
+        raise SavedConversationError(phrase("{path} is not a saved session of this version of Ferrule.", path=path))
+    return SavedConversation(path.parent, head["id"], Path(head["workspace"]), head["model"])
 
 
-def _read(path: Path, saved: SavedSession) -> Conversation:
+def _read(path: Path, saved: SavedConversation) -> Conversation:
     messages: list[Message] = []
     usage, turn = Usage(), 0
     *lines, _torn = path.read_bytes().split(b"\n")
@@ -261,7 +264,7 @@ def _read(path: Path, saved: SavedSession) -> Conversation:
                 if isinstance(message, UserMessage):
                     turn = max(turn, message.turn)  # also of a turn that a kill ended
         except (ValueError, TypeError, KeyError) as error:
-            raise SessionProblem(
+            raise SavedConversationError(
                 phrase(
                     "{path} is damaged in line {number}: {error}. Start a new session.",
                     path=path,
@@ -271,17 +274,21 @@ def _read(path: Path, saved: SavedSession) -> Conversation:
             ) from None
     conversation = Conversation(messages, usage=usage, turn=turn)
     if (problem := well_formed(messages)) and problem != "the last calls have no results":
-        raise SessionProblem(phrase("{path} is damaged: {problem}. Start a new session.", path=path, problem=problem))
+        raise SavedConversationError(
+            phrase("{path} is damaged: {problem}. Start a new session.", path=path, problem=problem)
+        )
     return conversation
 
 
 def find(folder: Path, named: str) -> Path:
-    """The file of a session by its id, or by as much of it as no other begins with; raises `SessionProblem`."""
+    """The file of a session by its id, or by as much of it as no other begins with; raises `SavedConversationError`."""
     found = [one for one in _files(folder) if one.stem.startswith(named)] if named.isalnum() else []
     if len(found) != 1:
         if found:
-            raise SessionProblem(phrase("{count} saved sessions begin with `{named}`.", count=len(found), named=named))
-        raise SessionProblem(phrase("No saved session begins with `{named}`.", named=named))
+            raise SavedConversationError(
+                phrase("{count} saved sessions begin with `{named}`.", count=len(found), named=named)
+            )
+        raise SavedConversationError(phrase("No saved session begins with `{named}`.", named=named))
     return found[0]
 
 
@@ -340,25 +347,8 @@ def _request(path: Path) -> str:
         file.readline()
         first = from_form(json.loads(file.readline()))
         if isinstance(first, UserMessage):
-            words = " ".join(said_by_user(first).split())
-            return words if len(words) <= _SHOWN else words[: _SHOWN - 1] + "…"
+            return flattened(said_by_user(first), _SHOWN)
     return ""
-
-
-def _lock(file: int, session_id: str) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows: nothing there holds two processes apart
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise SessionProblem(
-            phrase(
-                "Session `{session_id}` is open in another process. Close it first, or start a new session.",
-                session_id=session_id[:8],
-            )
-        ) from None
 
 
 def _whole_lines(file: int, size: int) -> int:
@@ -371,8 +361,3 @@ def _whole_lines(file: int, size: int) -> int:
             return start + cut + 1
         end = start
     return 0
-
-
-def _write_all(file: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(file, data) :]

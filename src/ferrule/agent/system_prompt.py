@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ferrule.core.access import Mode
+from ferrule.core.shown_text import cut_counted, flattened, without_hidden
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import date
@@ -50,8 +53,7 @@ def project_words(workspace: Path, denied: Callable[[Path], bool] = lambda path:
                 continue
             seen.add(text)
             if len(text) > room:
-                left = len(text) - room
-                text = f"{text[:room]}\n[… {left:,} more characters are not shown; read the file for the rest.]"
+                text = f"{cut_counted(text, room)}\n[Read the file for the rest.]"
             room -= len(text)
             found.append(ProjectWords(os.path.relpath(folder / name, workspace), text))
     return found[::-1]
@@ -78,7 +80,7 @@ def git_branch(folder: Path) -> str | None:
     except OSError:
         return None
     name = head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else head[:12]
-    return "".join(one for one in name[:100] if one.isprintable() and one not in "`<>") or None
+    return "".join(one for one in flattened(without_hidden(name), 100) if one not in "`<>") or None
 
 
 def project_folders(workspace: Path) -> list[Path]:
@@ -174,18 +176,18 @@ def _tools(about: Surroundings) -> str:
     return "# Tools\n" + "\n".join(lines)
 
 
-_MODES = {
-    "default": "Reading runs freely; what changes or executes something may need the user's approval.",
-    "accept-edits": "Reading and edits in the workspace run freely; the rest may need the user's approval.",
-    "dont-ask": "Approval isn't available: what is not allowed already is refused.",
-    "bypass": "Nearly everything runs without asking, so be especially careful.",
-    "plan": "Plan mode: only reading is possible.",
+_MODES: dict[str, str] = {
+    Mode.DEFAULT: "Reading runs freely; what changes or executes something may need the user's approval.",
+    Mode.ACCEPT_EDITS: "Reading and edits in the workspace run freely; the rest may need the user's approval.",
+    Mode.DONT_ASK: "Approval isn't available: what is not allowed already is refused.",
+    Mode.BYPASS: "Nearly everything runs without asking, so be especially careful.",
+    Mode.PLAN: "Plan mode: only reading is possible.",
 }
 
 
 def _rules(about: Surroundings) -> str:
-    lines = [f"- {_MODES.get(about.mode, _MODES['default'])}"]
-    if not about.asks and about.mode in ("default", "accept-edits"):
+    lines = [f"- {_MODES.get(about.mode, _MODES[Mode.DEFAULT])}"]
+    if not about.asks and about.mode in (Mode.DEFAULT, Mode.ACCEPT_EDITS):
         lines.append("- Approval isn't available now, so what would need it is refused.")
     lines.append(
         "- A refusal is final: do not try the same thing in another way. Try another approach, or "
@@ -199,7 +201,7 @@ def _rules(about: Surroundings) -> str:
 
 
 def _plan(about: Surroundings) -> str:
-    if about.mode != "plan":
+    if about.mode != Mode.PLAN:
         return ""
     return """\
 # Plan mode
@@ -220,7 +222,7 @@ def _project(about: Surroundings) -> str:
 
 def _marked(words: ProjectWords) -> str:
     text = words.text.strip().replace("</project-words", "<\\/project-words")
-    name = "".join(one for one in words.name if one.isprintable() and one not in '"<>')
+    name = "".join(one for one in flattened(without_hidden(words.name)) if one not in '"<>')
     return f'<project-words file="{name}">\n{text}\n</project-words>'
 
 
@@ -231,11 +233,7 @@ def _skills(about: Surroundings) -> str:
         "# Skills\nInstructions for certain tasks, from files of the project and the user; read one with Skill before "
         "such a task. They cannot allow what the rules above refuse."
     )
-    return "\n".join([opening, *(f"- `{name}`: {_one_row(said)}" for name, said in about.skills)])
-
-
-def _one_row(text: str) -> str:
-    return "".join(one if one.isprintable() else " " for one in text)
+    return "\n".join([opening, *(f"- `{name}`: {flattened(said)}" for name, said in about.skills)])
 
 
 def _surroundings(about: Surroundings) -> str:

@@ -115,7 +115,7 @@ class TaskTool(Tool[TaskParams]):
             ),
             tools=tools,
             parent=context,
-            above=above.meter,
+            parent_meter=above.meter,
         )
 
     def _tools(self, params: TaskParams) -> ToolSource:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ferrule.agent.agent import Agent, AgentLimits
     from ferrule.agent.conversation import Conversation
     from ferrule.agent.custom_commands import CustomCommands
-    from ferrule.agent.saved_sessions import SavedSession
+    from ferrule.agent.saved_sessions import SavedConversation
     from ferrule.app.build import App
     from ferrule.app.settings import AssistantSettings, Settings
     from ferrule.core.model import Model
@@ -90,7 +90,7 @@ TWINS = ("readFile", "listFiles", "searchFiles", "executeCommand")  # of Read, L
 class Resumed:
     """A session from before: what was said in it, and the file that it goes on in."""
 
-    saved: SavedSession
+    saved: SavedConversation
     conversation: Conversation
 
 
@@ -99,7 +99,7 @@ class Assistant:
     """An agent that is ready to work, and where its session is saved, if it is."""
 
     agent: Agent
-    saved: SavedSession | None
+    saved: SavedConversation | None
     commands: CustomCommands
     """The commands and skills of the project and the user."""
 
@@ -111,7 +111,7 @@ class Assistant:
 
 
 def resume(workspace: Path, named: str | None = None, *, forks: bool = False) -> Resumed | None:
-    """The session with this id, or else the last one of this workspace; raises `SessionProblem`.
+    """The session with this id, or else the last one of this workspace; raises `SavedConversationError`.
 
     None when the workspace has none. `forks` gives a copy of it under a new id.
     """
@@ -147,7 +147,7 @@ def build_assistant(
     """An agent over an app's runtime. `asks` says whether a person can be asked before something runs."""
     from ferrule.agent.agent import Agent
     from ferrule.agent.custom_commands import CustomCommands, SkillTool
-    from ferrule.agent.saved_sessions import SavedSession, forget_old
+    from ferrule.agent.saved_sessions import SavedConversation, forget_old
     from ferrule.agent.task_tool import add_task_tool
     from ferrule.agent.todo_tool import TodoTool
 
@@ -157,7 +157,7 @@ def build_assistant(
         session.id = saved.id  # the record and the history go on under one name
     elif settings.assistant.save:
         folder = sessions_folder()
-        saved = SavedSession(folder, session.id, session.workspace, model.name)
+        saved = SavedConversation(folder, session.id, session.workspace, model.name)
         if settings.assistant.keep_days:
             forget_old(folder, settings.assistant.keep_days)
     commands = CustomCommands(session.workspace, user_settings_file().parent, lambda path: _denied(app, path))

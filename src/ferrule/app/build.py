@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.app.mcp_servers import build_servers, plugin_servers
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable, Iterator, Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from ferrule.app.settings import HookSettings, Settings
     from ferrule.mcp_client.server_config import Ports
@@ -180,28 +179,24 @@ def sandbox_choice(settings: Settings, workspace: Path) -> SandboxChoice:
     """What a session must know of the sandbox."""
     chosen = settings.sandbox
     if chosen.hosts:
-        _require_hosts(chosen.hosts)
+        from ferrule.process.sandbox.proxy import AllowedHosts, BadHost
+
+        try:
+            AllowedHosts(chosen.hosts)
+        except BadHost as error:
+            raise SettingsError(
+                phrase(
+                    "`sandbox.hosts`: {error}. Write a host as `example.org`, `*.example.org` or `*`, "
+                    "optionally with a port: `example.org:443`.",
+                    error=error,
+                )
+            ) from None
     return SandboxChoice(
         enabled=chosen.enabled,
         hosts=tuple(chosen.hosts or ()) or None,
         writable=tuple(writable_folders(settings, workspace)),
         ignored=settings.shell.look.ignored,
     )
-
-
-def _require_hosts(hosts: Sequence[str]) -> None:
-    from ferrule.process.sandbox.proxy import AllowedHosts, BadHost
-
-    try:
-        AllowedHosts(hosts)
-    except BadHost as error:
-        raise SettingsError(
-            phrase(
-                "`sandbox.hosts`: {error}. Write a host as `example.org`, `*.example.org` or `*`, optionally with a "
-                "port: `example.org:443`.",
-                error=error,
-            )
-        ) from None
 
 
 def writable_folders(settings: Settings, workspace: Path) -> list[Path]:
@@ -255,7 +250,7 @@ def build_remote(settings: Settings) -> RemoteCalls | None:
             return None
         url, file = (found[0], file or found[1]) if found is not None else ("", None)
     from ferrule.remote.caller import RemoteCalls
-    from ferrule.remote.wire import RemoteProblem
+    from ferrule.remote.wire import RemoteError
 
     try:
         return RemoteCalls(
@@ -267,16 +262,16 @@ def build_remote(settings: Settings) -> RemoteCalls | None:
             queue=chosen.queue,
             ca=chosen.ca.expanduser() if chosen.ca is not None else None,
         )
-    except (RemoteProblem, ValueError) as error:
+    except (RemoteError, ValueError) as error:
         raise SettingsError(said_by(error)) from None
 
 
 def remote_key(file: Path | None, trusted: Sequence[str]) -> Nkey:
-    """The key in a file; raises `RemoteProblem` where there is none."""
-    from ferrule.remote.wire import RemoteProblem, read_key
+    """The key in a file; raises `RemoteError` where there is none."""
+    from ferrule.remote.wire import RemoteError, read_key
 
     if file is None:
-        raise RemoteProblem(
+        raise RemoteError(
             phrase(
                 "`remote.key` is missing: the file with the key to log in to the NATS server. `ferrule remote config` "
                 "makes keys."
@@ -313,9 +308,9 @@ class App:
         plugins_come: bool = False,
     ) -> None:
         """With `plugins_come`, `follow_plugins` takes those in that are enabled while it runs, and lets others go."""
+        from ferrule.core.call import Limits
         from ferrule.core.context import Environment, Session
         from ferrule.pipeline.run import Runtime
-        from ferrule.pipeline.stages import Limits
 
         self.settings = settings
         self.tools = build_tools(settings, workspace, ports, plugins_come=plugins_come)
@@ -338,19 +333,13 @@ class App:
                 retention=Retention(days=settings.audit.keep_days or None),
             )
             recorders.append(self.audit)
-        limits = settings.limits
         self.remote = build_remote(settings) if remote is None else None
         self.runtime: Runtime = Runtime(
             self.tools.registry,
             policy=built.policy,
             ask=ask,
             recorders=recorders,
-            limits=Limits(
-                timeout=limits.timeout,
-                result_chars=limits.result_chars,
-                argument_bytes=limits.argument_bytes,
-                concurrency=limits.concurrency,
-            ),
+            limits=Limits(**asdict(settings.limits)),
             session=Session(
                 workspace=workspace,
                 environment=Environment(
@@ -387,16 +376,16 @@ class App:
         if self.tools.servers is not None and not self._single_call:
             try:
                 await self.tools.servers.start_unlisted(wait=_SERVERS_SECONDS)
-            except BaseException as error:  # whoever did not want to wait; what was started is ended all the same
-                await self.__aexit__(type(error), error, None)
+            except BaseException:  # whoever did not want to wait; what was started is ended all the same
+                await self.__aexit__()
                 raise
         if self.remote is not None and self.remote.pools:
             from ferrule.remote.offers import follow
 
             try:
                 await follow(self.remote, self.tools.registry, _WORKERS_SECONDS)
-            except BaseException as error:
-                await self.__aexit__(type(error), error, None)
+            except BaseException:
+                await self.__aexit__()
                 raise
         return self
 
@@ -413,9 +402,7 @@ class App:
                 logger.warning("%s", note)
             await self.tools.servers.follow(plugins)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         if self.tools.folders is not None:
             self.tools.folders.close()
         await self.runtime.session.close()

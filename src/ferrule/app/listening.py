@@ -1,15 +1,20 @@
-"""Listening for HTTP, for the service and `ferrule mcp serve`: the socket, and heads that are slow, huge or false."""
+"""Serving over HTTP, for the service, the panel and `ferrule mcp serve`: the socket, uvicorn until a signal, and heads
+that are slow, huge or false.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import sys
-from ipaddress import ip_address
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.loops import no_more_on_signal, on_signal
+
 if TYPE_CHECKING:
-    import asyncio
+    from collections.abc import Awaitable, Callable
 
 HEAD_SECONDS = 20.0
 """How long the head of a request may take to come."""
@@ -18,20 +23,12 @@ HEAD_BYTES = 65_536
 _MOST_HEADERS = 200
 STALLED_SECONDS = 120
 """How long a client may leave what it asked for unread."""
-ENDS = tuple(one for one in signal.Signals if one.name in ("SIGTERM", "SIGINT", "SIGHUP"))
+_ENDS = tuple(one.name for one in signal.Signals if one.name in ("SIGTERM", "SIGINT", "SIGHUP"))
 """The signals that end a server: those there are on this system."""
 
 
 class CannotListen(ValueError):  # noqa: N818 - reads as what it says
     """An address that cannot be served on; says why."""
-
-
-def is_local(host: str) -> bool:
-    """Whether only this machine can reach it. A name that is not `localhost` may lead anywhere."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def url_of(host: str, port: int) -> str:
@@ -54,6 +51,62 @@ def listen(host: str, port: int, backlog: int) -> socket.socket:
         listening.close()
         raise CannotListen(f"{host}:{port} cannot be served on: {error.strerror or error}.") from None
     return listening
+
+
+async def serve_app(
+    app: Any,
+    listening: socket.socket,
+    *,
+    until: asyncio.Event | None = None,
+    drain: Callable[[], Awaitable[None]] | None = None,
+    protocol: Callable[[Any], type[Any]] = lambda chosen: chosen,
+    **options: Any,
+) -> None:
+    """Serve an ASGI application with uvicorn until SIGTERM, Ctrl-C or SIGHUP, or until the event is set.
+
+    It goes on answering while it waits for `drain`; a second signal ends it at once. No signal is raised again: what
+    is around the server must close too. `protocol` may extend the one that uvicorn chose, and `options` go to uvicorn.
+    """
+    import uvicorn
+
+    usual: dict[str, Any] = {
+        "interface": "asgi3", "ws": "none", "lifespan": "off", "log_config": None, "access_log": False,
+        "server_header": False, "proxy_headers": False,
+    }  # fmt: skip
+    config = uvicorn.Config(app, **(usual | options))
+    config.load()
+    config.http_protocol_class = protocol(with_head_limit(config.http_protocol_class))
+    server: Any = uvicorn.Server(config)
+    server.capture_signals = nullcontext
+    loop, tasks = asyncio.get_running_loop(), list[asyncio.Task[None]]()
+
+    async def stop() -> None:
+        try:
+            if drain is not None:
+                await drain()
+        finally:
+            server.should_exit = True
+
+    def end() -> None:
+        if tasks:
+            server.should_exit = server.force_exit = True
+        else:
+            tasks.append(loop.create_task(stop()))
+
+    async def end_with(event: asyncio.Event) -> None:
+        await event.wait()
+        end()
+
+    for number in _ENDS:
+        on_signal(number, end)
+    waiting = None if until is None else loop.create_task(end_with(until))
+    try:
+        await server.serve([listening])
+    finally:
+        if waiting is not None:
+            waiting.cancel()
+        for number in _ENDS:
+            no_more_on_signal(number)
 
 
 class HeadTooLarge(Exception):  # noqa: N818 - reads as what it says

@@ -7,17 +7,17 @@ command changed waits again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
 
-from ferrule.app.settings import SettingsError, SourcedServer, is_trusted, user_settings_file
+from ferrule.app.settings import McpServerSettings, SettingsError, SourcedServer, is_trusted, user_settings_file
 from ferrule.core.phrases import phrase
 from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ferrule.app.settings import McpServerSettings, Settings
+    from ferrule.app.settings import Settings
     from ferrule.mcp_client.remote_tool import AgreedServer
     from ferrule.mcp_client.server_config import Ports, ServerConfig
     from ferrule.mcp_client.servers import Servers
@@ -193,18 +193,6 @@ def _wrong(table: McpServerSettings, problem: Exception) -> str:
 def _config(name: str, table: McpServerSettings) -> ServerConfig:
     from ferrule.mcp_client.server_config import ServerConfig
 
-    return ServerConfig(
-        name=name,
-        command=(table.command, *table.args) if table.command else (),
-        env=table.env,
-        folder=table.cwd,
-        url=table.url,
-        headers=table.headers,
-        client_id=table.client_id,
-        client_secret=table.client_secret,
-        timeout=table.timeout,
-        start_timeout=table.start_timeout,
-        protocol=table.protocol,
-        roots=table.roots,
-        enabled=table.enabled,
-    )
+    given: dict[str, Any] = {one.name: getattr(table, one.name) for one in fields(McpServerSettings)}
+    program, arguments, folder = given.pop("command"), given.pop("args"), given.pop("cwd")
+    return ServerConfig(name, (program, *arguments) if program else (), folder=folder, **given)

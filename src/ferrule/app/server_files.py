@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-from contextlib import suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.app.settings import SettingsError
+from ferrule.core.files import write_atomically
 from ferrule.core.phrases import phrase, said_by
 from ferrule.policy.patterns import RuleError
 from ferrule.policy.rule_file import SettingsDocument
 from ferrule.workspace.confined import read_given
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
 _SERVERS, _TRUSTED = "mcp_servers", "trusted_mcp_servers"
 
@@ -28,7 +28,7 @@ class ServerFile(SettingsDocument):
         """Put a server in, in place of one that has its name; whether there was one."""
         import tomlkit
 
-        with _as_settings_error():
+        with as_settings_error():
             document = self.document()
             servers: Any = document.setdefault(section, tomlkit.table(is_super_table=True))
             replaced = name in servers
@@ -41,7 +41,7 @@ class ServerFile(SettingsDocument):
 
     def remove(self, name: str, section: str = _SERVERS) -> bool:
         """Take a server out; False when it was not there."""
-        with _as_settings_error():
+        with as_settings_error():
             document = self.document()
             servers: Any = cast("Any", document).get(section)
             if servers is None or name not in servers:
@@ -56,7 +56,7 @@ class ServerFile(SettingsDocument):
         """Remember the person's word for a workspace's server as it is now."""
         import tomlkit
 
-        with _as_settings_error():
+        with as_settings_error():
             document = self.document()
             listed: Any = cast("Any", document).get(_TRUSTED)
             if listed is None:
@@ -80,7 +80,7 @@ class ServerFile(SettingsDocument):
 
     def distrust(self, fingerprints: set[str]) -> bool:
         """Take the person's word back; whether any of it stood here."""
-        with _as_settings_error():
+        with as_settings_error():
             document = self.document()
             listed: Any = cast("Any", document).get(_TRUSTED, ())
             places = [at for at, one in enumerate(listed) if one in fingerprints]
@@ -144,15 +144,9 @@ class ServerJson:
                     path=self.path,
                 )
             )
-        temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}")
         try:
-            temporary.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            if self.path.exists():  # who may read it stays as it was
-                temporary.chmod(self.path.stat().st_mode & 0o7777)
-            temporary.replace(self.path)
+            write_atomically(self.path, (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode())
         except OSError as error:
-            with suppress(OSError):
-                temporary.unlink()
             raise SettingsError(
                 phrase("{path} could not be written: {why}.", path=self.path, why=error.strerror)
             ) from None
@@ -167,10 +161,10 @@ def _with_key_first(document: Any, listed: Any) -> Any:
     return tomlkit.parse(f"{head.as_string()}\n{text}" if text else head.as_string())
 
 
-class _as_settings_error:  # noqa: N801 - reads as what it does
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, RuleError):
-            raise SettingsError(said_by(error)) from None
+@contextmanager
+def as_settings_error() -> Generator[None]:
+    """A file whose rules or servers cannot be read or changed is a wrong setting."""
+    try:
+        yield
+    except RuleError as error:
+        raise SettingsError(said_by(error)) from None

@@ -9,25 +9,33 @@ from typing import Any, ClassVar
 _STRICT_KEYS = {"extra": "forbid"}
 
 
-@dataclass(slots=True)
+def _limit(description: str = "") -> Any:
+    return field(default=None, metadata={"description": description} if description else {})
+
+
+@dataclass
 class ToolLimitSettings:
-    """What a tenant may use of one tool; 0 is no limit."""
+    """What a tenant may use of one tool; 0 is no limit. Messages, forms and options take the limits from here."""
 
     __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
-    rate: float = 0.0
-    burst: int = 0
-    concurrency: int = 0
-    calls_per_day: int = 0
-    argument_bytes: int = 0
-    result_bytes: int = 0
-    spend_per_day: float = 0.0
-    spend_per_month: float = 0.0
+    rate: float | None = _limit("Calls a second.")
+    burst: int | None = _limit("Calls at once above the rate.")
+    concurrency: int | None = _limit("Unfinished calls that run.")
+    calls_per_day: int | None = _limit()
+    argument_bytes: int | None = _limit()
+    result_bytes: int | None = _limit()
+    spend_per_day: float | None = _limit("Of what calls cost, in UTC.")
+    spend_per_month: float | None = _limit()
 
     def __post_init__(self) -> None:
-        for one in fields(ToolLimitSettings):
-            if not 0 <= getattr(self, one.name) < float("inf"):
-                raise ValueError(f"`{one.name}` is 0 for no limit, or a number above it")
+        for name in LIMITS:
+            if not 0 <= (getattr(self, name) or 0) < float("inf"):
+                raise ValueError(f"`{name}` is 0 for no limit, or a number above it")
+
+
+LIMITS = {one.name: int if str(one.type).startswith("int") else float for one in fields(ToolLimitSettings)}
+"""Every limit by its name, and whether it is a whole number."""
 
 
 @dataclass(slots=True)
@@ -43,7 +51,7 @@ class OidcSettings:
     are found through the issuer. `*_claim` name claims, with dots between the levels of a nested one. `tenants` and
     `roles` translate what a claim says; without them it is taken as it is. `tenant` is the tenant of every token.
     `client_id` is the client that signs users in to the panel, and `client_secret` says where its secret is, if it has
-    one: `env:NAME`, `file:PATH` or `command:PROGRAM ARGUMENTS`.
+    one: `${NAME}`, `${file:PATH}`, `${command:PROGRAM}` or `${keyring:SERVICE/USER}`.
     """
 
     __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
@@ -78,10 +86,10 @@ class OidcSettings:
             raise ValueError(f"`algorithms` are some of {', '.join(sorted(ASYMMETRIC))}")
         if not 0 <= self.leeway <= 300:
             raise ValueError("`leeway` is a number of seconds from 0 to 300")
-        if self.client_secret and not self.client_secret.startswith(("env:", "file:", "command:")):
-            raise ValueError(
-                "`client_secret` must be `env:NAME`, `file:PATH` or `command:PROGRAM`, not the secret itself"
-            )
+        if self.client_secret:
+            from ferrule.process.references import require_reference  # settings are read at every start
+
+            require_reference("client_secret", self.client_secret)
 
 
 ASYMMETRIC = frozenset(
@@ -92,8 +100,8 @@ ASYMMETRIC = frozenset(
 
 @dataclass(slots=True)
 class WebhookSettings:
-    """Where a tenant hears of new approvals. `secret` says where the signing key is: `env:NAME`, `file:PATH` or
-    `command:PROGRAM ARGUMENTS`.
+    """Where a tenant hears of new approvals. `secret` says where the signing key is: `${NAME}`,
+    `${file:PATH}`, `${command:PROGRAM}` or `${keyring:SERVICE/USER}`.
     """
 
     __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
@@ -104,22 +112,23 @@ class WebhookSettings:
     def __post_init__(self) -> None:
         if not _is_safe_url(self.url):
             raise ValueError("`url` must be an https:// URL; http:// is for this machine alone")
-        if not self.secret.startswith(("env:", "file:", "command:")) or not self.secret.partition(":")[2].strip():
-            raise ValueError("`secret` must be `env:NAME`, `file:PATH` or `command:PROGRAM`, not the secret itself")
+        from ferrule.process.references import require_reference
+
+        require_reference("secret", self.secret)
 
 
 def _is_safe_url(url: str) -> bool:
     """Whether nobody on the way can read or change what goes there: TLS, or this machine."""
     from urllib.parse import urlsplit  # settings are read at every start
 
+    from ferrule.core.http_fetch import is_local
+
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
     except ValueError:
         return False
-    return bool(host) and (
-        parts.scheme == "https" or (parts.scheme == "http" and host in ("localhost", "127.0.0.1", "::1"))
-    )
+    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_local(host)))
 
 
 @dataclass(slots=True)

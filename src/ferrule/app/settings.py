@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from ferrule.app.service_settings import EntitySettings, ServiceSettings, WebhookSettings
+from ferrule.core.access import LOOSEST_FIRST, Mode
+from ferrule.core.call import DEFAULT_LIMITS
 from ferrule.core.phrases import phrase
 from ferrule.toolbox.accounts import Accounts, Api, CalendarAccount, Credential, DatabaseAccount, MailAccount, WebAccess
 from ferrule.workspace.confined import read_given
@@ -25,14 +27,16 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 
-_STRICT_KEYS = {"extra": "forbid"}
+class _Section:
+    """A table of settings, which has no keys but those that are declared."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
 
 
 @dataclass(slots=True)
-class RuleTable:
+class RuleTable(_Section):
     """A rule with examples that are tried when it is loaded: what it must match, and what it must not."""
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
     rule: str
     match: list[str] = field(default_factory=list[str])
@@ -48,15 +52,13 @@ class SourcedRule(RuleTable):
 
 
 @dataclass(slots=True)
-class PermissionSettings:
+class PermissionSettings(_Section):
     """What may run, by rules: `Tool` or `Tool(specifier)`. Deny beats ask beats allow, from every source.
 
     `dangerous` set to "allow" lets dangerous commands run by the same rules as others.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
-
-    mode: Literal["default", "plan", "accept-edits", "dont-ask", "bypass"] = "default"
+    mode: Mode = Mode.DEFAULT
     allow: list[str | RuleTable] = field(default_factory=list[str | RuleTable])
     ask: list[str | RuleTable] = field(default_factory=list[str | RuleTable])
     deny: list[str | RuleTable] = field(default_factory=list[str | RuleTable])
@@ -64,22 +66,18 @@ class PermissionSettings:
 
 
 @dataclass(slots=True)
-class LimitSettings:
+class LimitSettings(_Section):
     """Bounds on every call."""
 
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
-
-    timeout: float = 120.0
-    result_chars: int = 100_000
-    argument_bytes: int = 10_000_000
-    concurrency: int = 200
+    timeout: float = DEFAULT_LIMITS.timeout
+    result_chars: int = DEFAULT_LIMITS.result_chars
+    argument_bytes: int = DEFAULT_LIMITS.argument_bytes
+    concurrency: int = DEFAULT_LIMITS.concurrency
 
 
 @dataclass(slots=True)
-class ToolSettings:
+class ToolSettings(_Section):
     """Which tools there are besides the built-ins, and which are switched off."""
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
     plugins: bool = True
     drafts: bool = True
@@ -88,22 +86,18 @@ class ToolSettings:
 
 
 @dataclass(slots=True)
-class FileSettings:
+class FileSettings(_Section):
     """Where file tools may go besides the workspace, and whether they change files that have other names."""
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
     folders: list[Path] = field(default_factory=list[Path])
     hard_links: bool = False
 
 
 @dataclass(slots=True)
-class SandboxSettings:
+class SandboxSettings(_Section):
     """What shell commands are confined to: `hosts` they may reach (`example.org`, `*.example.org`), folders besides
     the workspace that are `writable`. Without the sandbox a command may do whatever the person may.
     """
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
     enabled: bool = True
     hosts: list[str] = field(default_factory=list[str])
@@ -111,32 +105,26 @@ class SandboxSettings:
 
 
 @dataclass(slots=True)
-class LookSettings:
+class LookSettings(_Section):
     """What becomes of files that git ignores (caches, build output) when a command made them without approval.
 
     `session` keeps them aside, where later commands of the session see them; `drop` drops them; `keep` puts them in the
     workspace; `ask` asks as for any other change.
     """
 
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
-
     ignored: Literal["session", "drop", "keep", "ask"] = "session"
 
 
 @dataclass(slots=True)
-class ShellSettings:
+class ShellSettings(_Section):
     """How commands run before anyone has approved them."""
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
     look: LookSettings = field(default_factory=LookSettings)
 
 
 @dataclass(slots=True)
-class HookSettings:
+class HookSettings(_Section):
     """A program to ask before or after calls; `command` is the program, then its arguments."""
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
     event: Literal["before", "after"]
     command: list[str]
@@ -153,13 +141,11 @@ class HookSettings:
 
 
 @dataclass(slots=True)
-class McpServerSettings:
+class McpServerSettings(_Section):
     """A server whose tools are used: a program (`command`, `args`, `env`, `cwd`), or a `url` with `headers`.
 
     `${NAME}` and `${NAME:-default}` stand for variables, and `${keyring:service/user}` for a secret in the keyring.
     """
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
     command: str = ""
     args: list[str] = field(default_factory=list[str])
@@ -185,10 +171,8 @@ class SourcedServer(McpServerSettings):
 
 
 @dataclass(slots=True)
-class AuditSettings:
+class AuditSettings(_Section):
     """The audit log: where, how long, and whether a result waits until its record is on disk."""
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
     enabled: bool = True
     path: Path | None = None
@@ -197,15 +181,13 @@ class AuditSettings:
 
 
 @dataclass(slots=True)
-class AssistantSettings:
+class AssistantSettings(_Section):
     """`ferrule chat` and `ferrule run`. The limits are for one turn, and 0 is no limit.
 
     `tools` are those the model is shown: names, `all`, or the standard ones and those of plugins where it is empty.
     `project_words` lets it read the `AGENTS.md` and `CLAUDE.md` of a workspace. Sessions are saved and can be resumed
     for `keep_days`. `notify` is how a chat calls whoever waited for `notify_seconds` or longer.
     """
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
     tools: list[str] = field(default_factory=list[str])
     max_steps: int = 100
@@ -225,22 +207,18 @@ class AssistantSettings:
 
 
 @dataclass(slots=True)
-class NoteSettings:
+class NoteSettings(_Section):
     """Folders of notes besides the workspace, which is one where it holds `.obsidian`; relative ones start there."""
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
     vaults: list[Path] = field(default_factory=list[Path])
 
 
 @dataclass(slots=True)
-class ProviderSettings:
+class ProviderSettings(_Section):
     """A server of models: where it is, in which `form` it speaks, and the variable that holds its key.
 
     A key itself has no place here: settings are read, copied and shown.
     """
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
     base_url: str = ""
     form: Literal["", "chat", "responses", "anthropic", "gemini"] = ""
@@ -254,7 +232,7 @@ class ProviderSettings:
 
 
 @dataclass(slots=True)
-class RemoteSettings:
+class RemoteSettings(_Section):
     """Tools that run on other machines: the NATS server's `url` (several with commas), the file of the `key` to log in
     and to sign with, whose keys are `trusted` besides, and which tools the workers of each of the `pools` run.
 
@@ -262,8 +240,6 @@ class RemoteSettings:
     are there too. A call waits `wait` seconds for a worker that has its tool, and `queue` seconds for a free one; one
     whose worker says nothing for two leases is lost.
     """
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
     url: str = ""
     key: Path | None = None
@@ -281,12 +257,10 @@ class RemoteSettings:
 
 
 @dataclass(slots=True)
-class Settings:
+class Settings(_Section):
     """Everything that can be set. A flag comes before the environment, that before the project's file, that before
     the person's file, and that before the default. `model` is the one to ask, as `provider/name`.
     """
-
-    __pydantic_config__: ClassVar[Any] = _STRICT_KEYS
 
     lang: Literal["", "en", "zh"] = ""
     trusted_folders: list[Path] = field(default_factory=list[Path])
@@ -412,9 +386,7 @@ _OTHER_VARIABLES = {
     "FERRULE_PYTHON",
     "FERRULE_TEST_JOBS",
 }
-# From the most that runs without asking to the least.
 _RULES = ("allow", "ask", "deny")
-_MODES = ("bypass", "accept-edits", "default", "dont-ask", "plan")
 _ADD_UP = (*_RULES, "disabled", "hooks", "trusted_mcp_servers")
 # What is opened up adds up too, but an empty list closes all of it again.
 _OPENED = ("hosts", "writable")
@@ -469,7 +441,17 @@ def load_settings(workspace: Path, flags: Mapping[str, Any] | None = None) -> Lo
             merged = _merge(merged, _sourced(given, kind, None))
     settings = _check(merged, "the settings together")
     if organisation:
-        _hold_to(organisation, settings, overruled)
+        # Nobody on the machine has a looser mode than their organisation, or switches off its questions or sandbox.
+        said, permissions = organisation.get("permissions", {}), settings.permissions
+        if "mode" in said and LOOSEST_FIRST.index(permissions.mode) < LOOSEST_FIRST.index(said["mode"]):
+            overruled.append(f"permissions.mode = {permissions.mode.value!r}")
+            permissions.mode = Mode(said["mode"])
+        if said.get("dangerous") == "ask" and permissions.dangerous == "allow":
+            overruled.append("permissions.dangerous = 'allow'")
+            permissions.dangerous = "ask"
+        if organisation.get("sandbox", {}).get("enabled") is True and not settings.sandbox.enabled:
+            overruled.append("sandbox.enabled = False")
+            settings.sandbox.enabled = True
     return Loaded(settings, files, set_aside, overruled)
 
 
@@ -488,20 +470,6 @@ def _sourced(given: Mapping[str, Any], kind: str, file: Path | None) -> dict[str
             name: SourcedServer(**table, kind=kind, file=file) for name, table in dict(servers).items()
         }
     return sourced
-
-
-def _hold_to(organisation: Mapping[str, Any], settings: Settings, overruled: list[str]) -> None:
-    """Nobody on the machine has a looser mode than their organisation, or switches off its questions or sandbox."""
-    said, permissions = organisation.get("permissions", {}), settings.permissions
-    if "mode" in said and _MODES.index(permissions.mode) < _MODES.index(said["mode"]):
-        overruled.append(f"permissions.mode = {permissions.mode!r}")
-        permissions.mode = said["mode"]
-    if said.get("dangerous") == "ask" and permissions.dangerous == "allow":
-        overruled.append("permissions.dangerous = 'allow'")
-        permissions.dangerous = "ask"
-    if organisation.get("sandbox", {}).get("enabled") is True and not settings.sandbox.enabled:
-        overruled.append("sandbox.enabled = False")
-        settings.sandbox.enabled = True
 
 
 def _read(file: Path, *, of_the_workspace: bool = False) -> dict[str, Any]:
@@ -585,7 +553,9 @@ def _narrowed(project: Mapping[str, Any], asked: Settings, person: Settings, set
     if permissions.get("dangerous") == "allow" and person.permissions.dangerous != "allow":
         set_aside.append(f"permissions.dangerous = {permissions.pop('dangerous')!r}")
     mode = permissions.get("mode")
-    if mode and _MODES.index(mode) < max(_MODES.index(person.permissions.mode), _MODES.index("default")):
+    if mode and LOOSEST_FIRST.index(mode) < max(
+        LOOSEST_FIRST.index(person.permissions.mode), LOOSEST_FIRST.index(Mode.DEFAULT)
+    ):
         set_aside.append(f"permissions.mode = {permissions.pop('mode')!r}")
     kept["permissions"] = permissions
     limits = dict(project.get("limits", {}))

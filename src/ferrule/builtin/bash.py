@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from pydantic import Field
 
-from ferrule.builtin.session_shells import SECONDS_TO_END, shell_folder, shell_of, try_sandbox, work_profile
+from ferrule.builtin.session_shells import SECONDS_TO_END, shell_of, try_sandbox, work_profile
 from ferrule.builtin.shell_run import (
     CommandRun,
     Told,
     adopt,
-    begun,
     command_metadata,
     command_run,
     command_text,
     denials_of,
-    not_kept,
+    failure,
     problems_of,
     record_when_over,
     require_folder,
     run,
     runs_command,
-    starved,
-    timed_out,
     undoable,
     words,
 )
@@ -34,8 +31,7 @@ from ferrule.core.phrases import glued, phrase
 from ferrule.core.result import Output, ToolResult
 
 if TYPE_CHECKING:
-    pass
-
+    from ferrule.process.shell.session import Ended
 
 _NO_INPUT = phrase(
     "Pass what it asks for in the command itself (`git commit -m`, `--yes`, a file to "
@@ -107,15 +103,14 @@ async def bash(
         terminal=terminal,
         may_move=background_on_timeout,
     )
-    if told.kept_nothing:
-        return not_kept(context, ended, told)
-    if ended.timed_out and not ended.moved_to_background:
-        return timed_out(context, ended, told, seconds, _LONGER)
-    if ended.starved:
-        return starved(context, ended, told, _NO_INPUT)
+    return failure(context, ended, told, seconds, _LONGER, _NO_INPUT) or _output(ended, told)
+
+
+def _output(ended: Ended, told: Told, command: str | None = None) -> Output[Any]:
+    """What a command that came to its end gives; in the assistant set's form where its text is given."""
     ran = command_run(ended, told)
     return Output(
-        ran,
+        ran if command is None else _result(command, ran),
         llm_content=words(ended, told),
         display_content=_display(ran, told),
         metadata=command_metadata(ran, told),
@@ -129,14 +124,14 @@ async def _start(context: ToolContext, command: str, folder: str | None) -> Outp
     require_folder(context.session, folder)
     sandbox = await try_sandbox(context.session)
     shell = shell_of(context.session)
-    async with begun(context) as told:
+    async with undoable(context, goes_on=True) as told:
         kept = await shell.background.start(text, boxes(sandbox, work_profile(context.session)))
     record_when_over(context, kept)
     said = f"Started in the background as `{kept.id}`. Read on with BashOutput, end it with KillShell."
     ran: CommandRun = {
-        "exit_code": None, "timed_out": False, "working_directory": str(shell_folder(context.session)), "stdout": "",
-        "stderr": "", "truncated": False, "output_file": None, "shell_id": kept.id, "waiting_for_input": None,
-        "notes": [said],
+        "exit_code": None, "timed_out": False, "working_directory": str(context.session.command_directory),
+        "stdout": "", "stderr": "", "truncated": False, "output_file": None, "shell_id": kept.id,
+        "waiting_for_input": None, "notes": [said],
     }  # fmt: skip
     return Output(ran, llm_content=said, display_content=_display(ran, told), metadata=command_metadata(ran, told))
 
@@ -190,12 +185,7 @@ async def bash_input(
         ended = await shell.answer(text, timeout=seconds)
     adopt(session, shell, ended, tainted=False)
     told.notes += [f"{one.message} {one.suggestion}" for one in denials_of(session, "", ended, work_profile(session))]
-    if ended.timed_out:
-        return timed_out(context, ended, told, seconds, phrase("Run it again with more time."))
-    ran = command_run(ended, told)
-    return Output(
-        ran, llm_content=words(ended, told), display_content=_display(ran, told), metadata=command_metadata(ran, told)
-    )
+    return failure(context, ended, told, seconds, phrase("Run it again with more time.")) or _output(ended, told)
 
 
 # executeCommand: Bash under the assistant set's name and form.
@@ -240,20 +230,12 @@ async def execute_command(
         - run the command whoami: {"command": "whoami"}
     """
     ended, told = await run(context, command, folder=cwd, seconds=_SECONDS)
-    if told.kept_nothing:
-        return _failed(not_kept(context, ended, told), command)
-    if ended.timed_out:
-        return _failed(timed_out(context, ended, told, _SECONDS, phrase("Do it in smaller steps.")), command)
-    if ended.starved:
-        asked = phrase("Pass what it asks for in the command itself, as `git commit -m` does.")
-        return _failed(starved(context, ended, told, asked), command)
-    ran = command_run(ended, told)
-    return Output(
-        _result(command, ran),
-        llm_content=words(ended, told),
-        display_content=_display(ran, told),
-        metadata=command_metadata(ran, told),
-    )
+    asked = phrase("Pass what it asks for in the command itself, as `git commit -m` does.")
+    failed = failure(context, ended, told, _SECONDS, phrase("Do it in smaller steps."), asked)
+    if failed is None:
+        return _output(ended, told, command)
+    failed.data = _result(command, failed.data)
+    return failed
 
 
 def _result(command: str, ran: CommandRun) -> CommandResult:
@@ -265,8 +247,3 @@ def _result(command: str, ran: CommandRun) -> CommandResult:
         "success": ran["exit_code"] == 0,
         "notes": ran["notes"],
     }
-
-
-def _failed(result: ToolResult, command: str) -> ToolResult:
-    result.data = _result(command, result.data)
-    return result

@@ -20,6 +20,7 @@ from ferrule.builtin.session_shells import layered_box, look_profile, try_sandbo
 from ferrule.core.access import writes
 from ferrule.core.call import CallInfo
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.json_lines import parse_line
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.problems import Problem
 from ferrule.core.result import Output
@@ -162,7 +163,7 @@ class DraftTool(Tool[DraftParams]):
                 return self._shown(draft, await self._tried(draft, session))
         except ToolError:
             raise
-        except Exception as error:  # nobody is asked about a draft that they cannot see
+        except Exception as error:  # the user is not asked about a draft that cannot be shown
             raise ToolError(
                 phrase("The draft could not be tried: {why}", why=str(error) or type(error).__name__)
             ) from error
@@ -199,23 +200,23 @@ class DraftTool(Tool[DraftParams]):
         """The draft as a file of this workspace: its version follows the one that is there."""
         code, examples = params.code, plain_examples(params)
         draft = read_draft(code, examples)
-        before = _before(draft, session)
-        if before is None:
-            self._require_free(draft.name)
-            return draft
+        files, path = files_of(session), _file_of(draft, session)
+        if not path.is_file():
+            if self._registry.entry(draft.name) is None:
+                return draft
+            from ferrule.plugins.discovery import holder_of
+
+            holder = holder_of(draft.name, self._registry)
+            raise ToolError(
+                phrase("The name `{name}` is taken by {holder}.", name=draft.name, holder=holder),
+                kind=ErrorKind.VALIDATION,
+                suggestion=phrase("Give the function another name."),
+            )
+        # The user sees the file that a draft replaces when they approve it, so it counts as seen.
+        place = files.paths.locate(str(path))
+        before = files.paths.read(place)
+        files.tracker.saw(place, before)
         return read_draft(code, examples, after=version_of(before.decode(errors="replace")))
-
-    def _require_free(self, name: str) -> None:
-        entry = self._registry.entry(name)
-        if entry is None:
-            return
-        from ferrule.plugins.discovery import holder_of
-
-        raise ToolError(
-            phrase("The name `{name}` is taken by {holder}.", name=name, holder=holder_of(name, self._registry)),
-            kind=ErrorKind.VALIDATION,
-            suggestion=phrase("Give the function another name."),
-        )
 
 
 def plain_examples(params: DraftParams) -> list[dict[str, Any]]:
@@ -224,18 +225,6 @@ def plain_examples(params: DraftParams) -> list[dict[str, Any]]:
 
 def _file_of(draft: Draft, session: Session) -> Path:
     return session.workspace / FOLDER / f"{draft.name}.py"
-
-
-def _before(draft: Draft, session: Session) -> bytes | None:
-    """The file that a draft replaces. The user sees that when they agree, so it counts as seen."""
-    files = files_of(session)
-    path = _file_of(draft, session)
-    if not path.is_file():
-        return None
-    place = files.paths.locate(str(path))
-    content = files.paths.read(place)
-    files.tracker.saw(place, content)
-    return content
 
 
 # How a draft is tried
@@ -286,7 +275,7 @@ async def tried(draft: Draft, session: Session, *, closed: bool = False) -> Tria
     return trial
 
 
-async def try_draft(draft: Draft, session: Session, *, seconds: float | None = None, closed: bool = False) -> Trial:
+async def try_draft(draft: Draft, session: Session, *, closed: bool = False) -> Trial:
     """Check a draft's types, load it and run its examples, in boxes. Whatever it does there leaves nothing behind."""
     import asyncio
 
@@ -302,7 +291,7 @@ async def try_draft(draft: Draft, session: Session, *, seconds: float | None = N
             "name": draft.name, "kind": draft.kind.value, "code": draft.text, "examples": draft.examples,
             "seconds": EXAMPLE_SECONDS,
         }  # fmt: skip
-        ran = await run_boxed(sandbox, box.profile, order, seconds or SECONDS)
+        ran = await run_boxed(sandbox, box.profile, order, SECONDS)
         changed: list[str] = []
         if box.aside is not None and ran.layered:
             found = await asyncio.to_thread(box.aside.read, box.layers)
@@ -404,7 +393,7 @@ def _understood(lines: Sequence[bytes]) -> Iterable[dict[str, Any]]:
     """What a draft's process reported, as far as that is in form: the draft could write there too."""
     for line in lines:
         try:
-            said: Any = json.loads(line)
+            said = parse_line(line)
         except ValueError:
             continue
         if isinstance(said, dict):

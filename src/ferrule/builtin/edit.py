@@ -16,10 +16,11 @@ from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.edits.multi_edit import edited_bytes, find_edits
 from ferrule.workspace.files import opens_file
 from ferrule.workspace.names import amount
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
+from ferrule.workspace.texts.diff import line_count
 from ferrule.workspace.texts.text import Text, encode_new
 
-# What a call would do to a file, as a diff, before anybody has agreed to it. Nothing is written.
+# What a call would do to a file, as a diff, before it is approved. Nothing is written.
 
 
 async def _preview(params: Any, session: Session) -> str:
@@ -83,7 +84,7 @@ def write(
     """
     changed = change_file(context, file_path, _writer(content), must_exist=False)
     verb = "Created" if changed.created else "Overwrote"
-    count = changed.count_lines()
+    count = line_count(changed.text.text) if changed.text else 0
     words = f"{verb} `{changed.place}` ({amount(count, 'line')}, {amount(changed.size, 'byte')})."
     data: FileWritten = {
         "file_path": changed.place.name, "is_overwrite": not changed.created, "line_count": count,
@@ -221,10 +222,10 @@ def _change_existing(context: ToolContext, file_path: str, make: Make, old_strin
     """Change a file; one that is not there, of which nothing is to be replaced, is to be made with Write."""
     try:
         return change_file(context, file_path, make, must_exist=True)
-    except PathProblem as problem:
+    except PathError as problem:
         if old_string or problem.code != "missing":
             raise
-        raise PathProblem(
+        raise PathError(
             problem.code, problem.message, kind=problem.kind, suggestion=phrase("To create it, use Write.")
         ) from None
 

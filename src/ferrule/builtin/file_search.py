@@ -14,6 +14,7 @@ from ferrule.core.context import Session, ToolContext
 from ferrule.core.phrases import glued, phrase
 from ferrule.core.problems import Problem
 from ferrule.core.result import Output
+from ferrule.core.shown_text import cut
 from ferrule.core.tool import Kind, Tool
 from ferrule.workspace.changing import SECONDS_TO_CHANGE, origin_of
 from ferrule.workspace.files import Files, files_of, touching
@@ -30,16 +31,26 @@ from ferrule.workspace.searching.replacement import (
     read_replacement,
 )
 from ferrule.workspace.searching.replacing import (
+    FILTERS,
     MOST,
     FileSearchResult,
     Replacements,
     Replacing,
     apply,
-    left_out,
     prepare,
     previews_of,
 )
-from ferrule.workspace.searching.search import Names, Query, count_searched, file_matches, in_words, search, stop_task
+from ferrule.workspace.searching.search import (
+    Names,
+    Query,
+    count_searched,
+    file_matches,
+    in_words,
+    left_out,
+    search,
+    stop_task,
+    wider,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -184,14 +195,14 @@ async def _search(
 
     findings = await search(files.paths, query, most, show)
     found, shown, cut = file_matches(findings.hits, "content", names, most)
-    notes = [*left_out(shown, findings.matches, "matching lines", can_raise=not cut)]
+    notes = left_out(shown, findings.matches, "matching lines", FILTERS, can_raise=not cut)
     notes += [*about_names(one["path"] for one in found), *findings.notes, *query.place.remarks]
     if findings.files:
         lines = amount(findings.matches, "matching line")
         summary = f"Found {lines} in {amount(findings.files, 'file')}."
     else:
         summary = _nothing(params, query)
-        notes += _wider(params)
+        notes += _wider(params, query)
     body = [line for one in found for line in in_words(one["path"], one["lines"], numbered=True)]
     searched = await counting
     data: FileSearchResult = {
@@ -206,6 +217,10 @@ async def _search(
 async def _replace(
     params: FileSearchParams, query: Query, files: Files, context: ToolContext, counting: Awaitable[int | None]
 ) -> Output[FileSearchResult]:
+    import asyncio
+
+    from ferrule.process.shell.running import finished
+
     given = params.replace_with or ""
     replacement = literal_replacement(given) if params.literal else read_replacement(given)
     found = await find_occurrences(
@@ -238,9 +253,11 @@ async def _replace(
         previews.forget(asked)
         return replacements, group.number if group else None
 
-    replacements, change = await _to_its_end(work)
+    # One that is cancelled stops before its next file and takes back what it did; that is waited for, so that a call
+    # which was stopped has changed nothing.
+    replacements, change = await finished(asyncio.to_thread(work))
     if not found.files:
-        notes += _wider(params)
+        notes += _wider(params, query)
     told = Replacing(replacements, found.matches, _nothing(params, query), applied=not params.preview_only)
     told.notes += notes
     searched = await counting
@@ -263,40 +280,17 @@ def _display(found: FileSearchResult) -> str:
     )
 
 
-async def _to_its_end(work: Callable[[], tuple[Replacements, int | None]]) -> tuple[Replacements, int | None]:
-    """Work beside the loop. One that is cancelled stops before its next file and takes back what it did; that is
-    waited for, so that a call which was stopped has changed nothing.
-    """
-    import asyncio
-
-    running = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.wait({running})
-        if not running.cancelled():
-            running.exception()  # seen: the one who cancelled does not wait for it
-        raise
-
-
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
 def _nothing(params: FileSearchParams, query: Query) -> str:
-    short = params.pattern if len(params.pattern) <= 100 else params.pattern[:99] + "…"
-    return f"No match for `{short}` in `{query.place}`."
+    return f"No match for `{cut(params.pattern, 100)}` in `{query.place}`."
 
 
-def _wider(params: FileSearchParams) -> list[str]:
-    ways: list[str] = []
-    if not params.ignore_case and params.pattern.lower() != params.pattern.upper():
-        ways.append("set `ignore_case` to true")
-    if params.path != ".":
-        ways.append("search a wider `path`")
-    if params.file_glob or params.exclude:
-        ways.append(f"leave out `{'file_glob' if params.file_glob else 'exclude'}`")
-    return [f"Possible next steps: {'; '.join(ways)}."] if ways else []
+def _wider(params: FileSearchParams, query: Query) -> list[str]:
+    filters = (name for name in ("file_glob", "exclude") if getattr(params, name))
+    return wider(query, params.pattern, params.path, "set `ignore_case` to true", filters)
 
 
 def _summary(params: FileSearchParams) -> str:

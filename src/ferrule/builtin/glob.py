@@ -35,20 +35,17 @@ class GlobResult(TypedDict):
 
 
 def _render(found: GlobResult) -> str:
-    lines = [_summary(found), *map(one_line, found["files"]), *(f"[{note}]" for note in found["notes"])]
+    count = found["count"]
+    summary = f"Found {count:,} file{'' if count == 1 else 's'}."
+    if not count:
+        summary = f"No file fits `{found['pattern'][:200]}` in `{found['path']}`."
+    lines = [summary, *map(one_line, found["files"]), *(f"[{note}]" for note in found["notes"])]
     return "\n".join(lines)
 
 
 def _display(found: GlobResult | FilesFound) -> str:
     count = found["count"]
     return phrase("found 1 file") if count == 1 else phrase("found {n} files", n=f"{count:,}")
-
-
-def _summary(found: GlobResult) -> str:
-    count = found["count"]
-    if not count:
-        return f"No file fits `{found['pattern'][:200]}` in `{found['path']}`."
-    return f"Found {count:,} file{'' if count == 1 else 's'}."
 
 
 @tool(

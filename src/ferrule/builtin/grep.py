@@ -11,12 +11,23 @@ from ferrule.core.function_tool import tool
 from ferrule.core.phrases import glued, phrase
 from ferrule.core.problems import Problem
 from ferrule.core.result import Output
+from ferrule.core.shown_text import cut
 from ferrule.workspace.files import paths_of, searches
-from ferrule.workspace.names import about_names, one_line
+from ferrule.workspace.names import about_names, amount, one_line
 from ferrule.workspace.paths import require_file_or_folder
 from ferrule.workspace.searching.globs import glob_below, split_globs
 from ferrule.workspace.searching.replacement import any_line_ending, names_carriage_return
-from ferrule.workspace.searching.search import FileMatches, Mode, Names, Query, file_matches, in_words, search
+from ferrule.workspace.searching.search import (
+    FileMatches,
+    Mode,
+    Names,
+    Query,
+    file_matches,
+    in_words,
+    left_out,
+    search,
+    wider,
+)
 
 _MOST = 10_000
 
@@ -54,11 +65,10 @@ def _body(found: GrepResult) -> list[str]:
 def _summary(found: GrepResult) -> str:
     files, lines = found["total_files"], found["total_matches"]
     if not files:
-        return f"No match for `{_short(found['pattern'])}` in `{found['path']}`."
-    counted = f"{files:,} file{'' if files == 1 else 's'}"
+        return f"No match for `{cut(found['pattern'], 100)}` in `{found['path']}`."
     if lines is None:
-        return f"Found {counted} with a match."
-    return f"Found {lines:,} matching line{'' if lines == 1 else 's'} in {counted}."
+        return f"Found {amount(files, 'file')} with a match."
+    return f"Found {amount(lines, 'matching line')} in {amount(files, 'file')}."
 
 
 def _display(found: GrepResult) -> str:
@@ -76,10 +86,6 @@ def found_matches(count: int) -> str:
 
 def in_files(count: int) -> str:
     return phrase(" in 1 file") if count == 1 else phrase(" in {n} files", n=f"{count:,}")
-
-
-def _short(pattern: str) -> str:
-    return pattern if len(pattern) <= 100 else pattern[:99] + "…"
 
 
 def _check(params: Any) -> list[Problem]:
@@ -175,10 +181,16 @@ async def grep(  # noqa: D417 - the context is filled in
     findings = await search(paths, query, most, show)
     files, shown, cut = file_matches(findings.hits, output_mode, names, most)
     total = findings.matches if output_mode == "content" else findings.files
-    notes = [*_left_out(query, shown, total, cut=cut), *about_names(file["path"] for file in files), *findings.notes]
-    notes += place.remarks
+    noun = "matching lines" if output_mode == "content" else "files"
+    notes = left_out(shown, total, noun, "`glob` or `type`", can_raise=not cut)
+    notes += [*about_names(file["path"] for file in files), *findings.notes, *place.remarks]
     if not findings.files:
-        notes += _wider(query, pattern, path, glob)
+        filters = ["glob"] * bool(glob) + ["type"] * bool(file_type)
+        notes += wider(query, pattern, path, "set `-i` to true to ignore case", filters)
+        if not pattern.isascii():
+            notes.append(
+                "Files in UTF-16 are searched where they begin with a byte order mark, and are binary otherwise."
+            )
     count = findings.files if output_mode == "files_with_matches" else findings.matches
     found: GrepResult = {
         **empty,
@@ -189,25 +201,3 @@ async def grep(  # noqa: D417 - the context is filled in
         "notes": notes,
     }
     return Output(found, metadata={"pattern": pattern, "path": place.name, "count": count})
-
-
-def _left_out(query: Query, shown: int, total: int, *, cut: bool) -> list[str]:
-    if shown >= total:
-        return []
-    noun = "matching lines" if query.mode == "content" else "files"
-    more = "" if cut else ", or raise `head_limit`"
-    return [f"{total - shown:,} of {total:,} {noun} left out. Narrow with `path`, `glob` or `type`{more}."]
-
-
-def _wider(query: Query, pattern: str, path: str, glob: str | None) -> list[str]:
-    ways: list[str] = []
-    if not query.ignore_case and pattern.lower() != pattern.upper():
-        ways.append("set `-i` to true to ignore case")
-    if path != ".":
-        ways.append("search a wider `path`")
-    if glob or query.file_type:
-        ways.append(f"leave out `{'glob' if glob else 'type'}`")
-    notes = [f"Possible next steps: {'; '.join(ways)}."] if ways else []
-    if not pattern.isascii():
-        notes.append("Files in UTF-16 are searched where they begin with a byte order mark, and are binary otherwise.")
-    return notes

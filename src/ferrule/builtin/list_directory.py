@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 _MOST = 1000
+_UNITS = ((1e3, "kB"), (1e6, "MB"), (1e9, "GB"))
 
 
 class ListedEntry(TypedDict):
@@ -55,12 +56,8 @@ def _line(entry: ListedEntry) -> str:
 def _size(size: int) -> str:
     if size < 1000:
         return f"{size} B"
-    number = size / 1000
-    for unit in ("kB", "MB", "GB"):
-        if number < 1000 or unit == "GB":
-            return f"{number:.1f} {unit}" if number < 10 else f"{number:,.0f} {unit}"
-        number /= 1000
-    return ""
+    number, unit = next((size / step, unit) for step, unit in _UNITS if size < 1000 * step or unit == "GB")
+    return f"{number:.1f} {unit}" if number < 10 else f"{number:,.0f} {unit}"
 
 
 def _summary(listing: Listing) -> str:

@@ -17,7 +17,6 @@ from ferrule.workspace.media import SHOWN_IMAGES, is_cut_off, media_type, notebo
 from ferrule.workspace.names import amount
 from ferrule.workspace.texts.pages import WHOLE, Page, read_lines
 from ferrule.workspace.texts.text import decode
-from ferrule.workspace.tracker import digest_of
 
 if TYPE_CHECKING:
     from ferrule.workspace.files import Files
@@ -139,11 +138,8 @@ def _read_page(files: Files, place: Place, opened: int, offset: int, limit: int)
             and (cells := notebook_cells(text.text)) is not None
         ):
             return _notebook(found, place, cells, text.encoding, limit), []
-    elif size <= MOST_EDITABLE and not files.tracker.has_seen(place, status):
-        # A later change must tell whether this is still what was seen: of the very file that is shown, which another
-        # may have replaced by now.
-        with os.fdopen(os.dup(opened), "rb") as file:
-            files.tracker.saw(place, name=digest_of(file), found=status)
+    else:
+        files.note_seen(place, opened)  # the very file that is shown, which another may have replaced by now
     page = read_lines(opened, offset, limit)
     if page is not None:
         return _lines(found, place, page), []

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ferrule.core.context import CommandNames
 from ferrule.workspace.data_folder import data_folder
@@ -16,7 +16,7 @@ from ferrule.workspace.restrictions import files_concerned
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 
     from ferrule.core.access import Restrictions
     from ferrule.core.context import Session
@@ -87,13 +87,21 @@ def shell_of(session: Session) -> ShellSession:
         files_of(session).paths.open_for_reading(outputs_of(session))  # a path that is named to a model can be read
         notice = Notice(data_folder() / "shells", session.workspace)
         spills = SpillFolder(outputs_of(session))
-        kept.shell = ShellSession(folder=str(shell_folder(session)), spills=spills, notice=notice)
+        kept.shell = ShellSession(folder=str(session.command_directory), spills=spills, notice=notice)
     return kept.shell
 
 
-def watchers_of(session: Session) -> set[asyncio.Task[None]]:
-    """What still has to tell the history of a command: what one in the background changed, or that one never ran."""
-    return _commands_of(session).watchers
+def watch(session: Session, telling: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Tell the history of a command, and have the session wait for that: what one in the background changed, or that
+    one never ran.
+    """
+    import asyncio
+
+    watchers = _commands_of(session).watchers
+    task = asyncio.create_task(telling)
+    watchers.add(task)
+    task.add_done_callback(watchers.discard)
+    return task
 
 
 async def close_shell(session: Session) -> None:
@@ -108,7 +116,7 @@ async def close_shell(session: Session) -> None:
     shell, kept.shell = kept.shell, None
     if shell is not None:
         await shell.close()
-    await asyncio.gather(*watchers_of(session), return_exceptions=True)
+    await asyncio.gather(*kept.watchers, return_exceptions=True)
     layer, kept.layer = kept.layer, None
     if layer is not None:
         await asyncio.to_thread(layer.close)
@@ -116,11 +124,6 @@ async def close_shell(session: Session) -> None:
     folders, kept.folders = kept.folders, {}
     for name, folder in folders.items():
         await asyncio.to_thread(partial(folder.close, keep_files=name == "outputs"))
-
-
-def shell_folder(session: Session) -> Path:
-    """Where the session's shell is now: relative paths in a command start there."""
-    return session.command_directory
 
 
 def settle(session: Session, shell: ShellSession) -> None:
@@ -140,23 +143,33 @@ def work_profile(session: Session, *, hosts: Sequence[str] = (), opened: Sequenc
 
 
 def look_profile(session: Session, layers: Sequence[LayerMount]) -> Profile:
-    """For a command that nobody approved: no network, no secrets, and every change lands in the layers."""
+    """For an unapproved command: no network, no secrets, and every change lands in the layers."""
     profile = _profile(session, look=True)
     return replace(profile, layers=tuple(layers), hosts=None, environment={**profile.environment, **_LOOKING})
 
 
 def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened: Sequence[str] = ()) -> Profile:
     from ferrule.process.profile import Profile
+    from ferrule.workspace.git import needed_outside
 
     choice = session.environment.sandbox
     roots = roots_of(session)
-    repositories = _repositories_outside(roots)
-    own = _own_folder(roots)
+    data = Path(os.path.realpath(data_folder()))
+    # What git needs outside of the workspace; never a folder that Ferrule keeps its own files in.
+    needed = dict.fromkeys(Path(place) for root in roots for place in needed_outside(root))
+    repositories = tuple(place for place in needed if not data.is_relative_to(place))
+    # Ferrule's records and history may lie in the workspace, as in a home: no command may rewrite those.
+    own = (data,) if any(data.is_relative_to(root) for root in roots) else ()
+    if own:
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)  # one that is made later would be taken for the command's
     allowed = (*(choice.hosts or ()), *hosts)
+    folder, rules = session.command_directory, session.restrictions
+    # The fixed places that a rule says may not be written, whether they are there or not.
+    fixed = rules.unwritable_places(tuple(map(str, roots))) if rules and not look else ()
     return Profile(
         writable=(*roots, *choice.writable),
-        folder=_existing(shell_folder(session), roots[0]),
-        guarded=(*session.environment.guarded, *(() if look else _unwritable_places(session))),
+        folder=(folder if folder.is_dir() else roots[0]),
+        guarded=(*session.environment.guarded, *map(Path, fixed)),
         forbidden=None if look else _forbidden(session),
         hidden=tuple(
             path
@@ -166,8 +179,8 @@ def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened:
         readable=(outputs_of(session), *repositories),
         hosts=allowed or (() if choice.hosts is not None else None),
         look=look,
-        # The `/tmp` that the session's commands share, and nobody else has. Look and work boxes each have their own:
-        # what nobody approved must not be found by what somebody did.
+        # The `/tmp` that only the session's commands share. Look and work boxes each have their own:
+        # what an unapproved command left must not be found by an approved one.
         temporary=None if own else _owned(session, f"temporary/{'look' if look else 'work'}", 0o1777),
         environment=_CACHES if sandbox_of(session).name == "bubblewrap" else {},
     )
@@ -193,12 +206,6 @@ def _hidden_files(session: Session, roots: tuple[Path, ...], repositories: tuple
     inside = tuple(f"{path}/" for path in found)
     tops = [path for path in sorted(found) if not path.startswith(inside)]
     return tuple(Path(path) for path in tops if path not in (*names, "/"))
-
-
-def _unwritable_places(session: Session) -> tuple[Path, ...]:
-    """The fixed places that a rule says may not be written, whether they are there or not."""
-    rules = session.restrictions
-    return tuple(Path(path) for path in rules.unwritable_places(tuple(map(str, roots_of(session))))) if rules else ()
 
 
 def _forbidden(session: Session) -> Forbidden | None:
@@ -278,7 +285,7 @@ def _end(box: LayeredBox) -> str:
 
 
 def session_layer(session: Session) -> SessionLayer | None:
-    """The layers of commands that nobody approved, and what those left in caches and build folders for later ones."""
+    """The layers of unapproved commands, and what those left in caches and build folders for later ones."""
     from ferrule.workspace.layers.session_layer import SessionLayer, layers_folder
 
     kept = _commands_of(session)
@@ -297,7 +304,7 @@ def outputs_of(session: Session) -> Path:
 
 
 def _owned(session: Session, name: str, mode: int) -> Path:
-    """A folder of the session's own, made again where it was removed under it."""
+    """A folder of the session's own, recreated if it was removed."""
     from ferrule.process.owned_folders import OwnedFolder
 
     folders = _commands_of(session).folders
@@ -306,25 +313,3 @@ def _owned(session: Session, name: str, mode: int) -> Path:
         above = data_folder() / name.partition("/")[0]
         found = folders[name] = OwnedFolder(above, mode=mode)
     return found.path
-
-
-def _repositories_outside(roots: tuple[Path, ...]) -> tuple[Path, ...]:
-    """What git needs outside of the workspace; never a folder that Ferrule keeps its own files in."""
-    from ferrule.workspace.git import needed_outside
-
-    own = Path(os.path.realpath(data_folder()))
-    needed = dict.fromkeys(Path(place) for root in roots for place in needed_outside(root))
-    return tuple(place for place in needed if not own.is_relative_to(place))
-
-
-def _existing(folder: Path, otherwise: Path) -> Path:
-    return folder if folder.is_dir() else otherwise
-
-
-def _own_folder(roots: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Ferrule's records and history, where they lie in the workspace, as in a home: no command may rewrite those."""
-    own = Path(os.path.realpath(data_folder()))
-    if not any(own.is_relative_to(root) for root in roots):
-        return ()
-    own.mkdir(mode=0o700, parents=True, exist_ok=True)  # one that is made later would be taken for the command's
-    return (own,)

@@ -22,10 +22,9 @@ from ferrule.builtin.session_shells import (
     look_profile,
     sandbox_of,
     settle,
-    shell_folder,
     shell_of,
     try_sandbox,
-    watchers_of,
+    watch,
     work_profile,
 )
 from ferrule.core.access import WRITES_ANYTHING, writes
@@ -36,10 +35,9 @@ from ferrule.core.problems import Problem
 from ferrule.core.result import ErrorInfo, ToolResult
 from ferrule.workspace.changing import origin_of
 from ferrule.workspace.files import files_of
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import AsyncGenerator, Sequence
 
     from ferrule.core.call import Approval
@@ -51,10 +49,9 @@ if TYPE_CHECKING:
     from ferrule.process.shell.background import BackgroundCommand
     from ferrule.process.shell.session import Ended, ShellSession
     from ferrule.workspace.files import Files
-    from ferrule.workspace.layers.reading import LayerChange, LayerChanges
+    from ferrule.workspace.layers.reading import LayerChange
     from ferrule.workspace.paths import Paths
-    from ferrule.workspace.snapshots.changes import Origin
-    from ferrule.workspace.snapshots.shell_changes import RecordedChanges, ShellChanges
+    from ferrule.workspace.snapshots.shell_changes import RecordedChanges
 
 _BETWEEN_WORDS = re.compile(r"""[\s'"`;|&()<>=,:@{}$]+""")
 _MOST_NAMED = 5
@@ -114,12 +111,8 @@ class Told:
         self.effects: Effects | None = None
         self.refused: Approval | None = None
         """Why what it changed was not kept, where that is a refusal."""
-        self.lost: PathProblem | None = None
+        self.lost: PathError | None = None
         """Why what it changed could not be kept."""
-
-    @property
-    def kept_nothing(self) -> bool:
-        return self.refused is not None or self.lost is not None
 
 
 async def run(
@@ -138,20 +131,16 @@ async def run(
     if context.tentative and sandbox.confines:
         return await _Trial(context, text, seconds, sandbox).run(may_move=may_move)
     if context.tentative:
-        await _require_approval(context, sandbox)
+        # Nothing can confine the command here, so it needs approval first.
+        why = phrase("No sandbox works on this machine, so the command runs with all of the user's permissions.")
+        approval = await context.approve(Effects(barriers=(Barrier("limit", "", why),)))
+        if not approval.approved:
+            raise ToolError(
+                phrase("The command was not run: {reason}.", reason=approval.reason),
+                kind=ErrorKind.PERMISSION,
+                suggestion=joined(" ", [approval.suggestion, *sandbox.notes[1:]]),
+            )
     return await _work(context, text, seconds, work_profile(context.session), terminal=terminal, may_move=may_move)
-
-
-async def _require_approval(context: ToolContext, sandbox: Sandbox) -> None:
-    """Where nothing can hold a command back, it asks before it runs."""
-    why = phrase("No sandbox works on this machine, so the command runs with all of the user's permissions.")
-    approval = await context.approve(Effects(barriers=(Barrier("limit", "", why),)))
-    if not approval.approved:
-        raise ToolError(
-            phrase("The command was not run: {reason}.", reason=approval.reason),
-            kind=ErrorKind.PERMISSION,
-            suggestion=joined(" ", [approval.suggestion, *sandbox.notes[1:]]),
-        )
 
 
 # For real
@@ -224,7 +213,7 @@ async def _work_aside(context: ToolContext, text: str, seconds: float, profile: 
             found = await asyncio.to_thread(partial(read_layers, files.paths, layers, ignore=False))
             await asyncio.to_thread(_refuse_guarded, files, found.changes, profile)
             await _apply(context, told, found.changes)
-        except PathProblem as problem:
+        except PathError as problem:
             told.lost = problem
         else:
             adopt(session, shell, ended, tainted=False)
@@ -232,7 +221,7 @@ async def _work_aside(context: ToolContext, text: str, seconds: float, profile: 
 
 
 def _refuse_guarded(files: Files, changes: Sequence[LayerChange], profile: Profile) -> None:
-    """A layer holds what a work box would have kept the command from changing; nobody has approved that."""
+    """A layer holds what a work box would have kept the command from changing; that was not approved."""
     from ferrule.core.access import OF_GIT, SETTINGS
     from ferrule.process.sandbox.bubblewrap import below
     from ferrule.process.sandbox.guarded import GuardedTree
@@ -255,7 +244,7 @@ def _refuse_guarded(files: Files, changes: Sequence[LayerChange], profile: Profi
             or not SETTINGS.isdisjoint(parts)
             or not guarded[root].isdisjoint(named)
         ):
-            raise PathProblem(
+            raise PathError(
                 "guarded",
                 phrase(
                     "The command changed `{place}`, which is guarded: it can make other programs run commands. "
@@ -271,15 +260,11 @@ async def _apply(context: ToolContext, told: Told, changes: Sequence[LayerChange
     """Put changes into the workspace. Once that has begun it is seen through, also when the call is cancelled."""
     import asyncio
 
+    from ferrule.process.shell.running import finished
     from ferrule.workspace.layers.effects import apply_layer
 
     files = files_of(context.session)
-    applying = asyncio.ensure_future(asyncio.to_thread(apply_layer, files, changes, origin_of(context)))
-    try:
-        group = await asyncio.shield(applying)
-    except asyncio.CancelledError:
-        await asyncio.wait({applying})
-        raise
+    group = await finished(asyncio.to_thread(apply_layer, files, changes, origin_of(context)))
     told.changed = len(group.changes) if group is not None else 0
     if group is not None and group.uncovered:
         names = ", ".join(f"`{files.paths.show(one.path)}`" for one in group.uncovered[:5])
@@ -320,6 +305,7 @@ class _Trial:
         import asyncio
 
         from ferrule.process.shell.running import boxes
+        from ferrule.workspace.layers.effects import effects_of
         from ferrule.workspace.layers.reading import LayerChanges
 
         async with layered_box(self._session, partial(look_profile, self._session), self._told.notes) as box:
@@ -337,7 +323,8 @@ class _Trial:
                 box.keep = found
                 adopt(self._session, self._shell, ended, tainted=True)
                 return ended, self._told
-            self._told.effects = await asyncio.to_thread(self._effects, found, barriers)
+            paths = files_of(self._session).paths
+            self._told.effects = await asyncio.to_thread(effects_of, paths, found.changes, barriers)
             approval = await self._context.approve(self._told.effects)
             if not approval.approved:
                 return self._dropped(ended, approval, changed=bool(found))
@@ -371,11 +358,6 @@ class _Trial:
         ended, told = await _work(self._context, self._text, self._seconds, profile, may_move=may_move)
         told.effects = self._told.effects
         return ended, told
-
-    def _effects(self, found: LayerChanges, barriers: tuple[Barrier, ...]) -> Effects:
-        from ferrule.workspace.layers.effects import effects_of
-
-        return effects_of(files_of(self._session).paths, found.changes, barriers)
 
     def _dropped(self, ended: Ended, approval: Approval, *, changed: bool) -> tuple[Ended, Told]:
         """What was not approved is gone, and so is the shell's new state: it may be about what is gone."""
@@ -472,23 +454,14 @@ def _without_network(text: str, ended: Ended, profile: Profile) -> Denial | None
     return no_network(named[0] if named else "", profile)
 
 
-# What can be undone, and what is told
+# What can be undone, and what is reported
 
 
 @asynccontextmanager
-async def undoable(context: ToolContext) -> AsyncGenerator[Told]:
-    """Look at the workspace before and after, so that what a work box changed can be undone."""
-    told = Told()
-    await _begin(context)
-    try:
-        yield told
-    finally:
-        await _record(context, told)
-
-
-@asynccontextmanager
-async def begun(context: ToolContext) -> AsyncGenerator[Told]:
-    """The same for a command that goes on when it has been started; `record_when_over` looks again."""
+async def undoable(context: ToolContext, *, goes_on: bool = False) -> AsyncGenerator[Told]:
+    """Look at the workspace before and after, so that what a work box changed can be undone. A command that `goes_on`
+    when it has been started is looked at again by `record_when_over`.
+    """
     told = Told()
     await _begin(context)
     try:
@@ -496,26 +469,18 @@ async def begun(context: ToolContext) -> AsyncGenerator[Told]:
     except BaseException:
         await _record(context, told)
         raise
+    if not goes_on:
+        await _record(context, told)
 
 
 async def _begin(context: ToolContext, *, alone: bool = False) -> bool:
-    """Look at the workspace as it is before a command. With `alone`, False where another command is under way."""
-    changes = files_of(context.session).shell_changes
-    try:
-        return await _look_before(changes, origin_of(context), watchers_of(context.session), alone=alone)
-    except (PathProblem, OSError) as problem:
-        raise ToolError(
-            phrase("The command was not run, because its changes could not be undone: {problem}", problem=problem),
-            suggestion=phrase("The user can free disk space, or repair the history folder."),
-        ) from problem
+    """Look at the workspace as it is before a command. With `alone`, False where another command is under way.
 
-
-async def _look_before(
-    changes: ShellChanges, origin: Origin, watchers: set[asyncio.Task[None]], *, alone: bool
-) -> bool:
-    """Begin to look. Cancelled meanwhile, the command never runs: then what anybody changes later is not its doing."""
+    If cancelled meanwhile, the command never runs, and later changes are not attributed to it.
+    """
     import asyncio
 
+    changes, origin = files_of(context.session).shell_changes, origin_of(context)
     looking = asyncio.ensure_future(asyncio.to_thread(partial(changes.begin, origin, alone=alone)))
 
     async def withdraw() -> None:
@@ -527,11 +492,13 @@ async def _look_before(
     try:
         return await asyncio.shield(looking)
     except asyncio.CancelledError:
-        withdrawing = asyncio.create_task(withdraw())
-        watchers.add(withdrawing)
-        withdrawing.add_done_callback(watchers.discard)
-        await asyncio.shield(withdrawing)
+        await asyncio.shield(watch(context.session, withdraw()))
         raise
+    except (PathError, OSError) as problem:
+        raise ToolError(
+            phrase("The command was not run, because its changes could not be undone: {problem}", problem=problem),
+            suggestion=phrase("The user can free disk space, or repair the history folder."),
+        ) from problem
 
 
 async def _record(context: ToolContext, told: Told, *, over: bool = True) -> RecordedChanges:
@@ -550,7 +517,7 @@ def require_folder(session: Session, folder: str | None) -> None:
     """Refuse to go to a folder of the workspace that is not there; what else is there only the sandbox knows."""
     if folder is None:
         return
-    whole = os.path.normpath(shell_folder(session) / folder)
+    whole = os.path.normpath(session.command_directory / folder)
     inside = any(Path(whole).is_relative_to(os.path.realpath(root)) for root in session.folders)
     if inside and not Path(whole).is_dir():
         there = Path(whole).exists()
@@ -560,14 +527,14 @@ def require_folder(session: Session, folder: str | None) -> None:
             else phrase("There is no folder `{folder}`.", folder=folder),
             kind=ErrorKind.VALIDATION if there else ErrorKind.NOT_FOUND,
             suggestion=phrase(
-                "The shell is in `{folder}`; relative paths start there. Nothing was run.", folder=shell_folder(session)
+                "The shell is in `{folder}`; relative paths start there. Nothing was run.",
+                folder=session.command_directory,
             ),
         )
 
 
 def record_when_over(context: ToolContext, kept: BackgroundCommand) -> None:
     """Have what a background command changed put into the history once it has ended."""
-    import asyncio
 
     async def record() -> None:
         await kept.over.wait()
@@ -575,10 +542,7 @@ def record_when_over(context: ToolContext, kept: BackgroundCommand) -> None:
         if recorded.waiting:  # the next result says it: this command's own was given long ago
             context.session.note(f"`{kept.id}` has ended. {recorded.note}")
 
-    watchers = watchers_of(context.session)
-    task = asyncio.create_task(record())
-    watchers.add(task)
-    task.add_done_callback(watchers.discard)
+    watch(context.session, record())
 
 
 def words(ended: Ended, told: Told) -> str:
@@ -627,57 +591,51 @@ def command_metadata(ran: CommandRun, told: Told | None = None) -> dict[str, Any
     return said
 
 
-def timed_out(context: ToolContext, ended: Ended, told: Told, seconds: float, suggestion: str) -> ToolResult:
-    """The result of a command whose time was up."""
-    error = ErrorInfo(
-        ErrorKind.TIMEOUT,
-        phrase(
-            "The command did not finish within {seconds} s and was stopped, with everything it had started.",
-            seconds=f"{seconds:g}",
-        ),
-        details={"stdout": ended.stdout, "stderr": ended.stderr, "timed_out": True},
-        suggestion=suggestion,
-    )
-    return _failed(context, ended, told, error, f"ended after {seconds:g} s")
+def failure(
+    context: ToolContext, ended: Ended, told: Told, seconds: float, longer: str, no_input: str = ""
+) -> ToolResult | None:
+    """The result of a command that did not come to its own end, or whose changes were not kept; None of any other.
 
-
-def starved(context: ToolContext, ended: Ended, told: Told, suggestion: str) -> ToolResult:
-    """The result of a command that waited for what could never come."""
-    error = ErrorInfo(
-        ErrorKind.EXECUTION,
-        phrase("The command waited for input and was stopped: it has no terminal, so nothing can be typed."),
-        details={"stdout": ended.stdout, "stderr": ended.stderr, "waited_for_input": True},
-        suggestion=suggestion,
-    )
-    return _failed(context, ended, told, error, "ended: it waited for input")
-
-
-def not_kept(context: ToolContext, ended: Ended, told: Told) -> ToolResult:
-    """The result of a command whose changes were not approved, or do not fit the workspace any more: what it wrote, and
-    what it would have changed.
+    `longer` is what to do where its time was up, `no_input` where it waited for what could never come. What the command
+    wrote stays whole, which an exception's text does not.
     """
     details: dict[str, Any] = {"stdout": ended.stdout, "stderr": ended.stderr}
-    if (lost := told.lost) is not None:
+    shown: str = phrase("not kept")
+    if (lost := told.lost) is not None:  # its changes do not fit the workspace any more
         error = ErrorInfo(lost.kind, lost.message, details=details, suggestion=lost.suggestion)
-        return _failed(context, ended, told, error, phrase("not kept"))
-    approval = told.refused
-    assert approval is not None  # noqa: S101 - whoever calls this has looked
-    would = joined("\n", [glued("- ", line) for line in _effect_lines(told)])
-    error = ErrorInfo(
-        ErrorKind.PERMISSION,
-        phrase(
-            "The command was tried, and none of its changes were kept: {reason}. It would:\n{would}",
-            reason=approval.reason,
-            would=would,
-        ),
-        details={**details, **(told.effects or Effects()).as_data()},
-        suggestion=approval.suggestion or None,
-    )
-    return _failed(context, ended, told, error, phrase("not kept"))
-
-
-def _failed(context: ToolContext, ended: Ended, told: Told, error: ErrorInfo, shown: str) -> ToolResult:
-    """What the command wrote stays whole, which an exception's text does not."""
+    elif (approval := told.refused) is not None:
+        would = joined("\n", [glued("- ", line) for line in _effect_lines(told)])
+        error = ErrorInfo(
+            ErrorKind.PERMISSION,
+            phrase(
+                "The command was tried, and none of its changes were kept: {reason}. It would:\n{would}",
+                reason=approval.reason,
+                would=would,
+            ),
+            details={**details, **(told.effects or Effects()).as_data()},
+            suggestion=approval.suggestion or None,
+        )
+    elif ended.timed_out and not ended.moved_to_background:
+        error = ErrorInfo(
+            ErrorKind.TIMEOUT,
+            phrase(
+                "The command did not finish within {seconds} s and was stopped, with everything it had started.",
+                seconds=f"{seconds:g}",
+            ),
+            details={**details, "timed_out": True},
+            suggestion=longer,
+        )
+        shown = f"ended after {seconds:g} s"
+    elif ended.starved:
+        error = ErrorInfo(
+            ErrorKind.EXECUTION,
+            phrase("The command waited for input and was stopped: it has no terminal, so nothing can be typed."),
+            details={**details, "waited_for_input": True},
+            suggestion=no_input,
+        )
+        shown = "ended: it waited for input"
+    else:
+        return None
     text = words(ended, told)
     whole = f"{error.words}\n\n{text}" if text else error.words
     ran = command_run(ended, told)

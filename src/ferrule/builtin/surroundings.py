@@ -152,19 +152,13 @@ async def get_git_info(context: ToolContext) -> GitInfo:
         nothing: GitStatus = {"modified": [], "added": [], "deleted": []}
         return {"isRepo": False, "branch": None, "commit": None, "remote": None, "status": nothing, "notes": []}
     lists = {"modified": found.modified, "added": found.added, "deleted": found.deleted}
+    long = {kind: len(names) for kind, names in lists.items() if len(names) > _MOST}
+    modified, added, deleted = (names[:_MOST] for names in lists.values())
     return {
         "isRepo": True,
         "branch": found.branch,
         "commit": found.commit,
         "remote": found.remote,
-        "status": {
-            "modified": found.modified[:_MOST],
-            "added": found.added[:_MOST],
-            "deleted": found.deleted[:_MOST],
-        },
-        "notes": [
-            f"Only the first {_MOST} of {len(names):,} files in `{kind}`."
-            for kind, names in lists.items()
-            if len(names) > _MOST
-        ],
+        "status": {"modified": modified, "added": added, "deleted": deleted},
+        "notes": [f"Only the first {_MOST} of {count:,} files in `{kind}`." for kind, count in long.items()],
     }

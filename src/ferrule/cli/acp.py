@@ -14,7 +14,7 @@ from ferrule.cli.completion import complete_models
 from ferrule.cli.options import permission_options, sandbox_options, settings_for, warn, warn_of_freedom
 from ferrule.cli.output import write
 from ferrule.cli.words import _, localised
-from ferrule.core.errors import MissingExtra
+from ferrule.core.errors import MissingExtraError
 from ferrule.core.loops import on_signal
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def acp_command(model: str) -> None:
     from ferrule.mcp_server.opening import claim_stdio
 
     if find_spec("acp") is None:
-        raise MissingExtra("`ferrule acp`", "acp")
+        raise MissingExtraError("`ferrule acp`", "acp")
     if os.isatty(0):
         words = _("Serving ACP on this terminal, where an editor would write; Ctrl-C ends it. More: ferrule acp --help")
         write(words, err=True)

@@ -15,6 +15,7 @@ from ferrule.cli.options import PlainError, json_option, settings_for, warn, wor
 from ferrule.cli.output import print_table, write, write_json
 from ferrule.cli.words import _, localised
 from ferrule.core.errors import ToolError
+from ferrule.core.files import write_atomically
 from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
@@ -24,9 +25,7 @@ _SECTION = "apis"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,29}")
 
 
-@click.group("api", help=_("Make tools of the operations of an HTTP API."))
-def api_command() -> None:
-    """Only holds the commands below."""
+api_command = click.Group("api", help=_("Make tools of the operations of an HTTP API."))
 
 
 @api_command.command(
@@ -60,7 +59,12 @@ def add_command(
     client = HttpClient(settings.web)
     try:
         document = parse_document(_read(spec, client), spec)
-        name = name or _name_from(OpenApi(document).title)
+        name = name or (
+            re.sub(r"[^a-z0-9]+", "-", (OpenApi(document).title).lower().removesuffix(" api"))
+            .strip("-")[:30]
+            .strip("-")
+            or "api"
+        )
         if not _NAME.fullmatch(name):
             raise PlainError(
                 _("`{name}` cannot name an API: use small letters, digits, `-` and `_`.").format(name=name)
@@ -81,9 +85,7 @@ def add_command(
         ) from None
     if credential and credential not in settings.credentials:
         raise PlainError(_("Your settings have no credential `{name}`.").format(name=credential))
-    made = copy.with_suffix(".new")
-    made.write_bytes(json.dumps(document, ensure_ascii=False).encode("utf-8", "replace"))
-    made.replace(copy)
+    write_atomically(copy, json.dumps(document, ensure_ascii=False).encode("utf-8", "replace"))
     given = {"base_url": base_url, "credential": credential, "operations": list(operations)}
     table: dict[str, Any] = {"spec": str(copy), **{key: value for key, value in given.items() if value}}
     file = user_settings_file()
@@ -115,10 +117,6 @@ def _read(spec: str, client: Any) -> bytes:
     if reply.status != 200:
         raise PlainError(_("{url} answered with {status}.").format(url=spec, status=reply.status))
     return reply.body
-
-
-def _name_from(title: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", title.lower().removesuffix(" api")).strip("-")[:30].strip("-") or "api"
 
 
 def _unusable(operations: list[Any]) -> list[str]:

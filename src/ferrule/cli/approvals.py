@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,27 +13,23 @@ from ferrule.cli.options import PlainError, json_option
 from ferrule.cli.output import write, write_json
 from ferrule.cli.tenants import in_store, show_all, store_options
 from ferrule.cli.words import _, said_of
+from ferrule.service.vocabulary import APPROVAL_STATUSES
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from sqlalchemy import Connection
-
     from ferrule.client import Client
-    from ferrule.service.database import Database
+    from ferrule.service.vocabulary import ApprovalDecision, ApprovalScope
 
 KEY_VARIABLE = "FERRULE_API_KEY"
-_STATUSES = ("pending", "approved", "denied", "expired", "cancelled")
 _SHOWN = ("id", "summary", "warning", "reason", "tool", "user", "call", "status", "decided_by", "decision_reason")
 
 
-@click.group(
+approvals_command = click.Group(
     "approvals",
     help=_("List, show and decide the approvals that calls of `ferrule serve` wait for."),
     epilog=_("Works on the service's database, or with --url on a running service, as the key in FERRULE_API_KEY."),
 )
-def approvals_command() -> None:
-    pass
 
 
 def _place_options(command: Any) -> Any:
@@ -49,25 +45,21 @@ def _decider_option(command: Any) -> Any:
 
 
 @approvals_command.command("list", help=_("List the approvals of a tenant, newest first."))
-@click.option("--status", type=click.Choice(_STATUSES), default="pending", show_default=True)
+@click.option("--status", type=click.Choice(APPROVAL_STATUSES), default="pending", show_default=True)
 @json_option
 @_place_options
 def list_command(database: str | None, tenant: str, url: str | None, status: str, as_json: bool = False) -> None:
-    def read(connection: Connection, _store: Database) -> list[dict[str, Any]]:
-        from ferrule.service.approvals import list_approvals
-        from ferrule.service.directory import find_tenant
-        from ferrule.service.documents import approval_document
-
-        find_tenant(connection, tenant)
-        return [approval_document(row) for row in list_approvals(connection, tenant, status=status)]
-
     if url is not None:
         with _service(url) as client:
             found = [one.model_dump(mode="json") for one in client.approvals(status=status)]
     else:
-        found = in_store(database, tenant, read)
+        with in_store(database, tenant) as (connection, _store):
+            from ferrule.service.approvals import list_approvals
+            from ferrule.service.documents import approval_document
+
+            found = [approval_document(row) for row in list_approvals(connection, tenant, status=status)]
     columns = ("id", "user", "summary", "created_at", "expires_at")
-    show_all("approvals", found, columns, as_json, _("There are no approvals."))
+    show_all({"approvals": found}, columns, as_json, _("There are no approvals."))
 
 
 @approvals_command.command("show", help=_("Show an approval: what would run, with which arguments, and why it asks."))
@@ -79,7 +71,14 @@ def show_command(database: str | None, tenant: str, url: str | None, approval: s
         with _service(url) as client:
             document = client.approval(approval).model_dump(mode="json")
     else:
-        document = _read(database, tenant, approval)
+        with in_store(database, tenant) as (connection, _store):
+            from ferrule.service.approvals import find_approval
+            from ferrule.service.documents import approval_document
+
+            row = find_approval(connection, tenant, approval)
+            if row is None:
+                raise PlainError(_no_such(approval))
+            document = approval_document(row)
     _show(document, as_json)
 
 
@@ -94,7 +93,7 @@ def allow_command(
     database: str | None, tenant: str, url: str | None, user: str, approval: str, always: bool, reason: str,
     as_json: bool = False,
 ) -> None:  # fmt: skip
-    scope: Literal["once", "always"] = "always" if always else "once"
+    scope: ApprovalScope = "always" if always else "once"
     document = _decide(database, tenant, url, user, approval, "approve", scope, reason)
     _report(document, _("Allowed: {summary}"), as_json)
     if always and document["scope"] != "always" and not as_json:
@@ -114,26 +113,13 @@ def deny_command(
     _report(document, _("Denied: {summary}"), as_json)
 
 
-def _read(database: str | None, tenant: str, approval: str) -> dict[str, Any]:
-    def read(connection: Connection, _store: Database) -> dict[str, Any]:
-        from ferrule.service.approvals import find_approval
-        from ferrule.service.documents import approval_document
-
-        found = find_approval(connection, tenant, approval)
-        if found is None:
-            raise PlainError(_no_such(approval))
-        return approval_document(found)
-
-    return in_store(database, tenant, read)
-
-
 def _no_such(approval: str) -> str:
     return _("There is no approval `{approval}`. `ferrule approvals list` lists them.").format(approval=approval)
 
 
 def _decide(
     database: str | None, tenant: str, url: str | None, user: str, approval: str,
-    decision: Literal["approve", "deny"], scope: Literal["once", "always"], reason: str,
+    decision: ApprovalDecision, scope: ApprovalScope, reason: str,
 ) -> dict[str, Any]:  # fmt: skip
     if url is not None:
         with _service(url) as client:
@@ -143,15 +129,14 @@ def _decide(
             )  # fmt: skip
         return made.model_dump(mode="json")
 
-    def change(connection: Connection, store: Database) -> dict[str, Any]:
+    with in_store(database, tenant, writes=True) as (connection, store):
         from ferrule.policy import RulePolicy
         from ferrule.registry.registry import Registry
         from ferrule.service.access import Allowed
         from ferrule.service.approvals import ApprovalProblem, decide_approval
-        from ferrule.service.directory import find_tenant, find_user, read_principal
+        from ferrule.service.directory import find_user, read_principal
         from ferrule.service.documents import approval_document
 
-        find_tenant(connection, tenant)
         find_user(connection, tenant, user)
         principal = read_principal(connection, tenant, user)
         if principal is None:
@@ -169,15 +154,13 @@ def _decide(
                 words = _("The roles of `{user}` do not allow that decision. Name another user with --as.")
                 raise PlainError(words.format(user=user)) from None
             raise PlainError(said_of(problem)) from None
-        return approval_document(row)
-
-    return in_store(database, tenant, change, writes=True)
+    return approval_document(row)
 
 
 @contextmanager
 def _service(url: str) -> Generator[Client]:
     """A client of a running service; what it refuses is said in one line."""
-    from ferrule.client import Client, ServiceError, Unreachable
+    from ferrule.client import Client, ServiceError, UnreachableError
 
     key = os.environ.get(KEY_VARIABLE, "")
     if not key:
@@ -190,7 +173,7 @@ def _service(url: str) -> Generator[Client]:
             yield client
         except ServiceError as error:
             raise PlainError(error.problem.detail) from None
-        except Unreachable as error:
+        except UnreachableError as error:
             raise PlainError(said_of(error)) from None
 
 

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ferrule.cli.output import log_lines_held
 from ferrule.cli.words import _, as_warning, localised, said_of
-from ferrule.core.shown_text import disguises, shown, shown_row
+from ferrule.core.shown_text import disguises, shown, shown_row, visible
 from ferrule.pipeline.confirm import Answer, Choice
+from ferrule.pipeline.loop_watch import blocked_on_purpose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,20 +31,21 @@ if TYPE_CHECKING:
 
 def typed_line() -> str:
     """A line from the terminal, like `input`: `EOFError` at its end; Ctrl-C raises what its handler raises."""
-    if sys.platform == "win32":
-        return input()
-    heard, told = os.pipe()
-    os.set_blocking(told, False)
-    os.set_blocking(heard, False)
-    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-    try:
-        while sys.stdin not in select.select([sys.stdin, heard], [], [])[0]:
-            os.read(heard, 4096)  # a signal whose handler raised nothing
-        return input()
-    finally:
-        signal.set_wakeup_fd(before)
-        os.close(heard)
-        os.close(told)
+    with log_lines_held(), blocked_on_purpose():
+        if sys.platform == "win32":
+            return input()
+        heard, told = os.pipe()
+        os.set_blocking(told, False)
+        os.set_blocking(heard, False)
+        before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+        try:
+            while sys.stdin not in select.select([sys.stdin, heard], [], [])[0]:
+                os.read(heard, 4096)  # a signal whose handler raised nothing
+            return input()
+        finally:
+            signal.set_wakeup_fd(before)
+            os.close(heard)
+            os.close(told)
 
 
 _YES = ("y", "yes", "是")
@@ -148,7 +151,7 @@ def lines_of(question: Question) -> list[AnswerLine]:
             AnswerLine(_("it contains {what}").format(what=_(", ").join(_(one) for one in found)), warning=True)
         )
     if question.warning:
-        lines.append(AnswerLine(localised(question.warning), warning=True))
+        lines.append(AnswerLine(shown(localised(question.warning)), warning=True))
     if question.rule:
         lines.append(AnswerLine(_('"Always" would mean: {rule}').format(rule=shown_row(question.rule))))
     if question.rule and question.covers:
@@ -193,8 +196,6 @@ def choices_of(question: Question) -> str:
 
 def _change(preview: str) -> list[AnswerLine]:
     """What the call would change; the diff is the call's own text."""
-    from ferrule.cli.chatting.screen import visible
-
     rows = visible(localised(preview)).rstrip("\n").split("\n")
     lines = [AnswerLine(f"  {row}", of_the_call=True) for row in rows[:DIFF_LINES]]
     if more := len(rows) - DIFF_LINES if len(rows) > DIFF_LINES else 0:

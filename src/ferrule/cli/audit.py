@@ -13,8 +13,9 @@ import click
 
 from ferrule.app.settings import audit_path
 from ferrule.cli.options import SINCE, json_option, settings_for
-from ferrule.cli.output import cut, print_table, write, write_json
+from ferrule.cli.output import print_table, write, write_json
 from ferrule.cli.words import _
+from ferrule.core.shown_text import cut_columns, flattened
 
 if TYPE_CHECKING:
     from ferrule.records.reader import AuditReader
@@ -172,7 +173,7 @@ def _line(row: AuditRow) -> list[str]:
         str(row.outcome),
         decision,
         _milliseconds(row.duration),
-        cut(" ".join(str(row.arguments).split()), _ARGUMENTS_COLUMNS),
+        cut_columns(flattened(str(row.arguments)), _ARGUMENTS_COLUMNS),
     ]
 
 

@@ -33,7 +33,7 @@ from ferrule.cli.server_talk.questions import TerminalPlace, terminal_ports
 from ferrule.cli.status_line import CallStatus, StatusLine
 from ferrule.cli.words import _, as_error, result_text, said_of
 from ferrule.core.call import RawCall
-from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.phrases import phrase, said_by
 from ferrule.pipeline.format import format_stopped
 
@@ -118,7 +118,7 @@ def _without_record(call: RawCall, error: Exception) -> ToolResult:
         "Set FERRULE_DATA or the setting `audit.path` to a place that can be written, or turn the "
         "log off: FERRULE_AUDIT_ENABLED=false."
     )
-    stopped = Stopped(Stage.RECORD, ErrorKind.UNKNOWN, said_by(error), hint)
+    stopped = StoppedError(Stage.RECORD, ErrorKind.UNKNOWN, said_by(error), hint)
     result = format_stopped(call.id, call.name, stopped)
     return replace(result, llm_content=as_error(f"{said_of(error)} {hint}"))
 
@@ -147,29 +147,25 @@ async def _run(app: App, call: RawCall, timeout: float | None) -> ToolResult:
 
         await app.tools.servers.start_for(call.name)
         say_problems(app.tools.servers)
-    _warm_up(app, call)
+    # Compile the tool first, so that the record shows how long the call took and not the start of the program.
+    tool = app.runtime.tools.get(call.name)
+    if tool is not None:
+        with suppress(TypeError):  # a wrong definition is the call's own error, and is worded there
+            _compiled = tool.params
     try:
         return await app.runtime.run(call, timeout=timeout)
     except asyncio.CancelledError:  # Ctrl-C: the tool has been stopped, and the call recorded
         task = asyncio.current_task()
         if task is not None:
             task.uncancel()
-        stopped = Stopped(Stage.EXECUTE, ErrorKind.CANCELLED, phrase("`{name}` was interrupted.", name=call.name))
+        stopped = StoppedError(Stage.EXECUTE, ErrorKind.CANCELLED, phrase("`{name}` was interrupted.", name=call.name))
         return format_stopped(call.id, call.name, stopped)
-
-
-def _warm_up(app: App, call: RawCall) -> None:
-    """Compile the tool first, so that the record shows how long the call took and not the start of the program."""
-    tool = app.runtime.tools.get(call.name)
-    if tool is not None:
-        with suppress(TypeError):  # a wrong definition is the call's own error, and is worded there
-            _compiled = tool.params
 
 
 def _show(result: ToolResult, as_json: bool) -> None:
     if as_json:
         write_json(result.to_dict())
     else:
-        write(result_text(result), err=not result.success)
+        write(result_text(result), err=not result.success, exact=result.success)
         for words in attachment_words(result.attachments):
             write(words, err=True)

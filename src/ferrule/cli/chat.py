@@ -24,7 +24,7 @@ from ferrule.cli.options import (
     workspace_option,
 )
 from ferrule.cli.words import LANGUAGES, _, as_error, said_of
-from ferrule.core.errors import MissingExtra
+from ferrule.core.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,7 +60,7 @@ def chat_command(
     prompt: str,
 ) -> None:
     if find_spec("prompt_toolkit") is None or find_spec("wcwidth") is None:
-        raise MissingExtra("`ferrule chat`", "chat")
+        raise MissingExtraError("`ferrule chat`", "chat")
     settings = settings_for(workspace).settings
     warn_of_freedom(settings)
     if fork and not go_on and resume is None:

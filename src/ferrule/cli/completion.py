@@ -70,9 +70,7 @@ _MARK = "# ferrule completion"
 _COMPINIT = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n"
 
 
-@click.group("completion", help=_("Set up completion of this command in your shell."))
-def completion_command() -> None:
-    """The group alone does nothing."""
+completion_command = click.Group("completion", help=_("Set up completion of this command in your shell."))
 
 
 def _shell_argument(command: Any) -> Any:
@@ -147,13 +145,8 @@ def _without_line(text: bytes) -> bytes:
 
 
 def _write(file: Path, data: bytes) -> None:
-    """Whole or not at all, with the mode that the file has: no shell must ever read half of its start-up file."""
+    """Whole or not at all: no shell must ever read half of its start-up file."""
+    from ferrule.core.files import write_atomically
+
     file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        beside.write_bytes(data)
-        if file.exists():
-            beside.chmod(file.stat().st_mode)
-        beside.replace(file)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_atomically(file, data)

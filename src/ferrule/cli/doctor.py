@@ -36,14 +36,15 @@ from ferrule.app.settings import (
 )
 from ferrule.cli.audit import what_is_wrong
 from ferrule.cli.options import json_option, workspace_option
-from ferrule.cli.output import for_stdout, write_json, write_styled
+from ferrule.cli.output import write_json, write_styled
 from ferrule.cli.words import _, localised, said_of
+from ferrule.core.shown_text import shown_argument, shown_row, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ferrule.app.mcp_servers import KnownServer
-    from ferrule.mcp_client.failures import Trouble
+    from ferrule.mcp_client.remote_server import RemoteServer
     from ferrule.mcp_client.servers import Joined
 
 
@@ -142,28 +143,6 @@ _SECONDS = 10.0
 _LONGEST = 300
 
 
-@dataclass(slots=True, frozen=True)
-class _Tried:
-    """What came of a try, noted before the server was ended."""
-
-    tools: int
-    who: str
-    slow: bool
-    problem: str
-    trouble: Trouble
-    notes: tuple[str, ...]
-    garbage: str
-
-    @classmethod
-    def of(cls, joined: Joined) -> _Tried:
-        server, offered = joined.server, joined.server.offered
-        who = " ".join((offered.server, offered.version, offered.protocol)).strip() if offered else ""
-        return cls(
-            len(joined.tools), who, server.starting, server.problem, server.trouble, tuple(joined.problems),
-            server.log.garbage(),
-        )  # fmt: skip
-
-
 def mcp_checks(settings: Settings, workspace: Path) -> Iterator[Check]:
     """One for each server, and for whatever could not be understood of them."""
     known = known_servers(settings, workspace)
@@ -177,15 +156,12 @@ def mcp_checks(settings: Settings, workspace: Path) -> Iterator[Check]:
         return
     tried = _try([one for one in known.servers if one.trusted and one.config.enabled], settings, workspace)
     for one in known.servers:
-        name = f"mcp {_one_row(one.config.name)}"
-        found = tried.get(one.config.name)
-        yield Check(name, *(_not_tried(one) if found is None else _outcome(one, found)))
-        for note in found.notes if found is not None else ():
-            yield Check(name, "note", _one_row(note))
+        for state, message in tried.get(one.config.name) or [_not_tried(one)]:
+            yield Check(f"mcp {_one_row(one.config.name)}", state, message)
 
 
-def _try(usable: list[KnownServer], settings: Settings, workspace: Path) -> dict[str, _Tried]:
-    """Start them together, wait a few seconds, and end whatever was started."""
+def _try(usable: list[KnownServer], settings: Settings, workspace: Path) -> dict[str, list[tuple[str, str]]]:
+    """Start them together, wait a few seconds, note what came of it, and end whatever was started."""
     if not usable:
         return {}
     import asyncio
@@ -203,11 +179,11 @@ def _try(usable: list[KnownServer], settings: Settings, workspace: Path) -> dict
         data=mcp_folder(),
     )
 
-    async def start() -> dict[str, _Tried]:
+    async def start() -> dict[str, list[tuple[str, str]]]:
         try:
             async with StatusLine().showing(ServerWaits(servers)):
                 await servers.start(wait=_SECONDS)
-            return {name: _Tried.of(joined) for name, joined in servers.joined.items()}
+            return {one.config.name: _outcome(one, servers.joined[one.config.name]) for one in usable}
         finally:
             await servers.close()
 
@@ -230,57 +206,56 @@ def _not_tried(one: KnownServer) -> tuple[str, str]:
         else _("not trusted yet, and not started: {command} ({file}). If that is right: {do}")
     )
     command = _one_row(without_secrets(config.shown))
-    return "note", words.format(command=command, file=_file(one), do=f"ferrule mcp trust {_quoted(one)}")
+    return "note", words.format(
+        command=command, file=_file(one), do=f"ferrule mcp trust {shown_argument(one.config.name)}"
+    )
 
 
-def _outcome(one: KnownServer, tried: _Tried) -> tuple[str, str]:
-    if tried.slow:
+def _outcome(one: KnownServer, joined: Joined) -> list[tuple[str, str]]:
+    """Whether the server works, then a note for each thing that is wrong with its tools."""
+    server, offered = joined.server, joined.server.offered
+    if server.starting:
         words = _("it has not answered within {seconds} s; it may take up to {most} s: ferrule mcp test {name}")
         most = f"{one.config.start_timeout:g}"
-        told = words.format(seconds=f"{_SECONDS:g}", most=most, name=_quoted(one))
-        if tried.garbage:
+        told = words.format(seconds=f"{_SECONDS:g}", most=most, name=shown_argument(one.config.name))
+        if garbage := server.log.garbage():
             wrote = _("Its output contains something that is not a protocol message: {sample}")
-            told = f"{told}. {wrote.format(sample=_one_row(repr(tried.garbage)))}"
-        return "note", told
-    if tried.problem:
-        return _why_not(one, tried)
-    count = _("1 tool") if tried.tools == 1 else _("{count} tools").format(count=tried.tools)
-    words = _("{count}; it is {who}, from {file}")
-    return "ok", words.format(count=count, who=_one_row(tried.who), file=_file(one))
+            told = f"{told}. {wrote.format(sample=_one_row(repr(garbage)))}"
+        found = "note", told
+    elif server.problem:
+        found = _why_not(one, server)
+    else:
+        tools = len(joined.tools)
+        count = _("1 tool") if tools == 1 else _("{count} tools").format(count=tools)
+        who = " ".join((offered.server, offered.version, offered.protocol)).strip() if offered else ""
+        words = _("{count}; it is {who}, from {file}")
+        found = "ok", words.format(count=count, who=_one_row(who), file=_file(one))
+    return [found, *(("note", _one_row(note)) for note in joined.problems)]
 
 
-def _why_not(one: KnownServer, tried: _Tried) -> tuple[str, str]:
+def _why_not(one: KnownServer, server: RemoteServer) -> tuple[str, str]:
     """The reason, and what to do about it."""
     from ferrule.mcp_client.failures import Trouble
 
-    file, name = _file(one), _quoted(one)
+    file, name = _file(one), shown_argument(one.config.name)
     do = {
         Trouble.VALUE: _("Give it a value, or change {file}.").format(file=file),
         Trouble.PROGRAM: _("Install it, or correct {file}.").format(file=file),
         Trouble.ADDRESS: _("Check your network, and the address in {file}.").format(file=file),
         Trouble.SIGN_IN: "",  # the reason names the command
         Trouble.EXTRA: "",
-    }.get(tried.trouble, _("See what it says: ferrule mcp test {name}").format(name=name))
-    state = "note" if tried.trouble is Trouble.SIGN_IN else "fail"
-    return state, f"{_one_row(tried.problem)}. {do}".rstrip()
+    }.get(server.trouble, _("See what it says: ferrule mcp test {name}").format(name=name))
+    state = "note" if server.trouble is Trouble.SIGN_IN else "fail"
+    return state, f"{_one_row(server.problem)}. {do}".rstrip()
 
 
 def _file(one: KnownServer) -> str:
     return _one_row(str(one.file)) if one.file else _("the settings")
 
 
-def _quoted(one: KnownServer) -> str:
-    from ferrule.core.shown_text import shown_argument
-
-    return shown_argument(one.config.name)
-
-
 def _one_row(text: str) -> str:
     """What others wrote, so that it cannot pass for another check."""
-    from ferrule.core.shown_text import shown_row
-
-    row = shown_row(text)
-    return row if len(row) <= _LONGEST else f"{row[: _LONGEST - 1]}…"
+    return shown_row(text, _LONGEST)
 
 
 _EXTRAS = {
@@ -306,7 +281,7 @@ def doctor_command(as_json: bool, workspace: Path) -> None:
         for check in checks:
             state = click.style(f"{check.state:5}", fg=colours[check.state])
             words = _("{what}: {why}").format(what=check.name, why=check.message)
-            write_styled(f"{state} {for_stdout(words)}")
+            write_styled(f"{state} {visible(words)}")
     sys.exit(1 if any(check.state == "fail" for check in checks) else 0)
 
 

@@ -29,7 +29,7 @@ from ferrule.cli.options import (
 from ferrule.cli.output import write
 from ferrule.cli.words import _, as_error, localised, result_text, said_of
 from ferrule.core.call import RawCall
-from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.model import Finished, ModelError, ModelRequest, Preparing, Retrying, ToolResults, UserMessage
 from ferrule.core.phrases import phrase
 from ferrule.pipeline.confirm import Answer, Choice
@@ -38,11 +38,10 @@ from ferrule.workspace.atomic import write_whole
 from ferrule.workspace.files import files_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
 
     from ferrule.builtin.draft_tool import DraftAccepted, DraftParams
-    from ferrule.core.context import Session
     from ferrule.core.model import AssistantMessage, Message, Model
     from ferrule.core.result import ToolResult
     from ferrule.pipeline.confirm import Question
@@ -242,7 +241,7 @@ async def _answer(model: Model, request: ModelRequest) -> AssistantMessage:
 async def _handed_in(runtime: Runtime, call: RawCall) -> ToolResult:
     if call.name == DRAFT_TOOL:
         return await runtime.run(call)
-    why = Stopped(
+    why = StoppedError(
         Stage.LOOKUP,
         ErrorKind.NOT_FOUND,
         phrase("There is no tool `{name}` here.", name=call.name),
@@ -261,7 +260,18 @@ async def _decided(app: App, result: ToolResult, who: DraftAsker) -> int:
         params = cast("DraftParams", who.seen.invocation.params)
         examples = [one.model_dump(exclude_unset=True) for one in params.examples]
         if not who.can_ask:
-            return _keep(app.runtime.session, params.code, examples, who.seen.preview)
+            draft = read_draft(params.code, examples)
+            files = files_of(app.runtime.session)
+            place = files.paths.locate(str(app.runtime.session.workspace / WAITING / f"{draft.name}.py"))
+            write_whole(files.paths, place, draft.text.encode(), over_link=True)
+            write(localised(who.seen.preview))
+            write(
+                _("The draft is kept in {file}, and is not used. To accept it: ferrule draft accept {name}").format(
+                    file=WAITING / f"{draft.name}.py", name=draft.name
+                ),
+                err=True,
+            )
+            return 0
         if not who.edits:
             break
         who.edits = False
@@ -295,21 +305,6 @@ def _edited(text: str, description: str) -> dict[str, Any] | None:
                 continue
             return None
         return {"description": description, "code": code, "examples": examples}
-
-
-def _keep(session: Session, code: str, examples: Sequence[dict[str, Any]], preview: str) -> int:
-    draft = read_draft(code, examples)
-    files = files_of(session)
-    place = files.paths.locate(str(session.workspace / WAITING / f"{draft.name}.py"))
-    write_whole(files.paths, place, draft.text.encode(), over_link=True)
-    write(localised(preview))
-    write(
-        _("The draft is kept in {file}, and is not used. To accept it: ferrule draft accept {name}").format(
-            file=WAITING / f"{draft.name}.py", name=draft.name
-        ),
-        err=True,
-    )
-    return 0
 
 
 async def _accept(app: App, name: str, who: DraftAsker, ending: SignalExit) -> int:

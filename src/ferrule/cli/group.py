@@ -15,7 +15,7 @@ from ferrule._version import __version__
 from ferrule.app.settings import SettingsError
 from ferrule.cli.output import promise_json, show_log_lines, write, write_json_error
 from ferrule.cli.words import LANGUAGES, _, as_error, localised, said_of, speak_english
-from ferrule.core.errors import MissingExtra, ToolError
+from ferrule.core.errors import MissingExtraError, ToolError
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined
 
@@ -101,7 +101,10 @@ def run(commands: Mapping[str, tuple[str, str]]) -> None:
             click.echo(context.get_help())
 
     ferrule.params.append(_language_option())
-    _teach_click()
+    # Let click say what it says in the language that was chosen: it looks words up by the environment alone.
+    for module in (click.core, click.decorators, click.exceptions, click.formatting, click.parser, click.types):
+        vars(module).update(_=_, ngettext=_counted)
+    click.Context.formatter_class = _Formatter
     if "_FERRULE_COMPLETE" in os.environ:  # a shell asks for completions
         ferrule(prog_name="ferrule")
     try:
@@ -131,13 +134,6 @@ class _Formatter(click.HelpFormatter):
     def write_heading(self, heading: str) -> None:
         words = _("{what}:").format(what=heading)
         self.write(f"{'':>{self.current_indent}}{words}\n")
-
-
-def _teach_click() -> None:
-    """Let click say what it says in the language that was chosen: it looks words up by the environment alone."""
-    for module in (click.core, click.decorators, click.exceptions, click.formatting, click.parser, click.types):
-        vars(module).update(_=_, ngettext=_counted)
-    click.Context.formatter_class = _Formatter
 
 
 def _counted(one: str, many: str, number: int) -> str:
@@ -176,10 +172,10 @@ def _asks_for_json(error: click.UsageError) -> bool:
 def _mendable() -> tuple[type[Exception], ...]:
     """What a person can mend. The records are not imported for this: without them they raised nothing."""
     records = sys.modules.get("ferrule.records.database")
-    return (SettingsError, MissingExtra, *([records.AuditError] if records else []))
+    return (SettingsError, MissingExtraError, *([records.AuditError] if records else []))
 
 
 def _kind_of(error: Exception) -> str:
     if isinstance(error, SettingsError):
         return "settings_error"
-    return "missing_extra_error" if isinstance(error, MissingExtra) else "audit_error"
+    return "missing_extra_error" if isinstance(error, MissingExtraError) else "audit_error"

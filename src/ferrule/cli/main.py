@@ -64,7 +64,11 @@ def main() -> None:
     except BrokenPipeError:  # whoever read our output has gone
         code = 141
     except OSError as error:
-        _say_no_more()
+        # What was half made when an error came, such as an event loop without its files, complains when it goes.
+        import warnings
+
+        warnings.simplefilter("ignore")
+        sys.unraisablehook = lambda _: None
         code = _report(error)
     except SystemExit as ended:
         code = ended.code
@@ -75,7 +79,16 @@ def main() -> None:
         _end_at_once_on_ctrl_c()
     if code:
         _end_json(code)
-        _let_go_of_output()
+        # Point what cannot be written elsewhere, so that the interpreter does not complain about it while it ends.
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):
+                from ferrule.core.standard_streams import discard_output
+
+                discard_output(stream)
+            except AttributeError:
+                continue
         sys.exit(code)
 
 
@@ -110,29 +123,6 @@ def _run() -> None:
         print(f"ferrule {__version__}")  # noqa: T201 - before anything else is imported
         return
     _end_at_once_on_ctrl_c()
-    _set_the_start_aside()
-    streams: tuple[Any, ...] = (sys.stdout, sys.stderr)
-    for stream in streams:
-        errors, encoding = getattr(stream, "errors", ""), str(getattr(stream, "encoding", ""))
-        is_plain = errors == "surrogateescape" and not encoding.lower().startswith("utf")  # as in the locale "C"
-        if (errors == "strict" or is_plain) and hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a character that the terminal lacks is no failure
-    from ferrule.cli.words import choose_language
-
-    choose_language(sys.argv[1:])
-    from ferrule.cli.group import run
-
-    global _began
-    _interrupt_on_ctrl_c()
-    _began = True
-    run(COMMANDS)
-
-
-def _set_the_start_aside() -> None:
-    """Next to nothing of what a start makes is garbage, and looking for some takes a tenth of it. So the first look
-    comes late and passes over all that is there by then; from then on all is as usual. The last look, at the end, sees
-    everything: files are closed by it.
-    """
     usual = gc.get_threshold()
 
     def first_look(_phase: str, info: dict[str, int]) -> None:
@@ -144,6 +134,24 @@ def _set_the_start_aside() -> None:
 
     gc.callbacks.append(first_look)
     gc.set_threshold(_OBJECTS_OF_A_START, *usual[1:])
+    streams: tuple[Any, ...] = (sys.stdout, sys.stderr)
+    for stream in streams:
+        errors, encoding = getattr(stream, "errors", ""), str(getattr(stream, "encoding", ""))
+        is_plain = errors == "surrogateescape" and not encoding.lower().startswith("utf")  # as in the locale "C"
+        if (errors == "strict" or is_plain) and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a character that the terminal lacks is no failure
+    from ferrule.cli.words import choose_language
+
+    choose_language(sys.argv[1:])
+    import signal
+
+    from ferrule.cli.group import run
+
+    global _began
+    if signal.getsignal(signal.SIGINT) is _end_at_once:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    _began = True
+    run(COMMANDS)
 
 
 def _end_at_once_on_ctrl_c() -> None:
@@ -152,13 +160,6 @@ def _end_at_once_on_ctrl_c() -> None:
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not when the caller has it ignored
         signal.signal(signal.SIGINT, _end_at_once)
-
-
-def _interrupt_on_ctrl_c() -> None:
-    import signal
-
-    if signal.getsignal(signal.SIGINT) is _end_at_once:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _end_at_once(_number: int, _frame: object) -> None:
@@ -193,22 +194,3 @@ def _report(error: OSError) -> int:
         sys.stderr.write(f"{as_error(words)}\n")
         sys.stderr.flush()
     return code
-
-
-def _say_no_more() -> None:
-    """What was half made when an error came, such as an event loop without its files, complains when it goes."""
-    import warnings
-
-    warnings.simplefilter("ignore")
-    sys.unraisablehook = lambda _: None
-
-
-def _let_go_of_output() -> None:
-    """Point what cannot be written elsewhere, so that the interpreter does not complain about it while it ends."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        except AttributeError:
-            continue

@@ -20,12 +20,9 @@ if TYPE_CHECKING:
 
     from ferrule.plugins.market import Market
     from ferrule.plugins.offers import PluginOffer
-    from ferrule.plugins.publish import Published
 
 
-@click.group("market", help=_("Find plugins in markets, and publish a market of your own."))
-def market_command() -> None:
-    """Only holds the commands below."""
+market_command = click.Group("market", help=_("Find plugins in markets, and publish a market of your own."))
 
 
 # Markets
@@ -315,7 +312,18 @@ def publish_market_command(
     if as_json:
         write_json({**asdict(done), "expires_at": _moment(done.expires_at)})
     else:
-        _say_published(done, key_file, out)
+        if done.key_is_new:
+            write(_("A new private key is in {file}. Keep it safe and secret.").format(file=key_file))
+        words = _("Published in {out}: serial {serial}. Plugin versions: {count}. Valid until {when}.")
+        write(words.format(out=out, count=len(done.plugins), serial=done.serial, when=_day(done.expires_at)))
+        for words, listed in (
+            (_("New: {name} {version}"), done.added),
+            (_("No longer offered: {name} {version}"), done.dropped),
+            (_("Withdrawn: {name} {version}"), done.withdrawn),
+        ):
+            for name, version in listed:
+                write(words.format(name=name, version=version))
+        write(_("To add it: ferrule market add NAME URL --key {key}").format(key=done.key))
 
 
 def _name_and_version(typed: str) -> tuple[str, str]:
@@ -323,18 +331,3 @@ def _name_and_version(typed: str) -> tuple[str, str]:
     if not (name and equal and version):
         raise click.UsageError(_("`{typed}` is not NAME==VERSION.").format(typed=typed))
     return name, version
-
-
-def _say_published(done: Published, key_file: Path, out: Path) -> None:
-    if done.key_is_new:
-        write(_("A new private key is in {file}. Keep it safe and secret.").format(file=key_file))
-    words = _("Published in {out}: serial {serial}. Plugin versions: {count}. Valid until {when}.")
-    write(words.format(out=out, count=len(done.plugins), serial=done.serial, when=_day(done.expires_at)))
-    for words, listed in (
-        (_("New: {name} {version}"), done.added),
-        (_("No longer offered: {name} {version}"), done.dropped),
-        (_("Withdrawn: {name} {version}"), done.withdrawn),
-    ):
-        for name, version in listed:
-            write(words.format(name=name, version=version))
-    write(_("To add it: ferrule market add NAME URL --key {key}").format(key=done.key))

@@ -27,7 +27,7 @@ from ferrule.cli.options import (
 )
 from ferrule.cli.output import write
 from ferrule.cli.words import _, said_of
-from ferrule.core.errors import MissingExtra
+from ferrule.core.errors import MissingExtraError
 from ferrule.core.loops import on_signal
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def serve_command(
     from ferrule.mcp_server.opening import claim_stdio
 
     if any(find_spec(needed) is None for needed in _NEEDED):  # importing them now would keep the client waiting
-        raise MissingExtra(_("Serving MCP"), "mcp")
+        raise MissingExtraError(_("Serving MCP"), "mcp")
     token = os.environ.pop(token_variable, None)  # no plugin and no command that a client runs may see it
     if http is not None and not token and (token is not None or _was_given("token_variable")):
         raise click.UsageError(_("The variable {name} holds no token.").format(name=token_variable))
@@ -134,7 +134,7 @@ def serve_command(
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _NEEDED:
             raise
-        raise MissingExtra(_("Serving MCP"), "mcp") from None
+        raise MissingExtraError(_("Serving MCP"), "mcp") from None
     sys.exit(recorded_code(app, 0))
 
 

@@ -581,10 +581,6 @@ def untrust_command(name: str, workspace: Path) -> None:
     else:
         words = _("{name} will not be started again, until: ferrule mcp trust {typed}")
         write(words.format(name=shown_row(name), typed=shown_argument(name)))
-    _say_if_it_still_starts(name, workspace)
-
-
-def _say_if_it_still_starts(name: str, workspace: Path) -> None:
     settings = load_settings(workspace).settings
     still = known_servers(settings, workspace).find(name)
     if still is None or not still.trusted:

@@ -161,7 +161,18 @@ def chosen_first(settings: Settings, nothing: NoModelChosen) -> str | None:
         return None
     for number, (name, about) in enumerate(offered, 1):
         click.echo(f"  {number}  {name}  {about}".rstrip())
-    return _picked([name for name, _about in offered])
+    names = [name for name, _about in offered]
+    click.echo(_("Which one? A number, or provider/name; Enter quits: "), nl=False)
+    try:
+        said = typed_line().strip()
+    except EOFError:
+        said = ""
+    if said.isdecimal() and 1 <= int(said) <= len(names):
+        said = names[int(said) - 1]
+    if not said:
+        return None
+    click.echo(_("To keep it: export FERRULE_MODEL={name}").format(name=said))
+    return said
 
 
 def offers(found: Iterable[FoundProvider]) -> list[tuple[str, str]]:
@@ -177,17 +188,3 @@ def offers(found: Iterable[FoundProvider]) -> list[tuple[str, str]]:
             about = _("(on this machine)")
         listed += [(f"{one.provider}/{name}", about) for name in one.models[:_OF_ONE]]
     return listed[:_OFFERED]
-
-
-def _picked(names: list[str]) -> str | None:
-    click.echo(_("Which one? A number, or provider/name; Enter quits: "), nl=False)
-    try:
-        said = typed_line().strip()
-    except EOFError:
-        said = ""
-    if said.isdecimal() and 1 <= int(said) <= len(names):
-        said = names[int(said) - 1]
-    if not said:
-        return None
-    click.echo(_("To keep it: export FERRULE_MODEL={name}").format(name=said))
-    return said

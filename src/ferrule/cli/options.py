@@ -20,6 +20,7 @@ from ferrule.app.settings import Loaded, load_settings, organisation_settings_fi
 from ferrule.cli.completion import complete_models, complete_sessions
 from ferrule.cli.output import document_promised, own_stdout, promise_json, write
 from ferrule.cli.words import _, as_error, as_warning, localised, said_of, speak_english
+from ferrule.core.access import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -85,7 +86,7 @@ SINCE = Since()
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _FLAGS = "ferrule.flags"
-MODES = ("default", "plan", "accept-edits", "dont-ask", "bypass")
+MODES = tuple(mode.value for mode in Mode)
 
 
 def workspace_option(command: F) -> F:
@@ -302,7 +303,7 @@ def piped_context() -> str:
         return ""
     text = _read()
     if len(text) > MOST_CHARACTERS:
-        from ferrule.pipeline.format import head_and_tail
+        from ferrule.core.shown_text import head_and_tail
 
         text, left_out = head_and_tail(text, MOST_CHARACTERS)
         warn(_("Standard input was too long: {count} characters in the middle were left out.").format(count=left_out))
@@ -392,7 +393,7 @@ def resumed_session(workspace: Path, go_on: bool, resume: str | None, *, forks: 
         return None
     if go_on and resume is not None:
         raise click.UsageError(_("Use either --continue or --resume, not both."))
-    from ferrule.agent.saved_sessions import SessionProblem
+    from ferrule.agent.saved_sessions import SavedConversationError
     from ferrule.app.assistant import resume as resume_session
 
     if resume == "":
@@ -401,7 +402,7 @@ def resumed_session(workspace: Path, go_on: bool, resume: str | None, *, forks: 
         )
     try:
         resumed = resume_session(workspace, resume, forks=forks)
-    except SessionProblem as problem:
+    except SavedConversationError as problem:
         raise click.UsageError(said_of(problem)) from None
     if resumed is None:
         raise click.UsageError(_("There is no session in this folder to continue."))

@@ -1,4 +1,4 @@
-"""What a command writes. Text that a tool or a file gave cannot drive the terminal, and a pipe gets exactly that text.
+"""What a command writes. Nothing in it can drive a terminal, hide or turn the text; a pipe gets a result as it is.
 
 `own_stdout` keeps standard output for the command alone: whatever a tool, its children, a C library or a plugin print
 goes to standard error from then on. With `--json` standard output holds one document, also when something goes wrong,
@@ -11,26 +11,20 @@ import json
 import os
 import re
 import sys
-import unicodedata
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
 from ferrule.cli.words import _
+from ferrule.core.files import write_all
+from ferrule.core.shown_text import columns, cut_columns, one_line, shown_row, visible, visible_json
+from ferrule.core.standard_streams import take_stdout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from ferrule.core.result import Attachment
-
-
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-# Marks that turn the order of what is read, or that nobody sees: what they stand in is not what it looks like. The
-# joiners of emoji and of Persian (U+200C, U+200D) are not among them.
-_DECEIVING = re.compile(
-    r"[\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
-)
 
 _clear_row: Callable[[], None] | None = None
 
@@ -63,14 +57,7 @@ class _OwnOutput:
         self.write_bytes(text.encode(self._encoding, self._errors))
 
     def write_bytes(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            try:
-                rest = rest[os.write(self._descriptor, rest) :]
-            except BlockingIOError:  # the other end made the pipe one that does not wait
-                import select
-
-                select.select([], [self._descriptor], [])
+        write_all(self._descriptor, data)
 
     def flush(self) -> None:
         """There is nothing to flush."""
@@ -88,13 +75,7 @@ def own_stdout() -> None:
     if _own is not None or not _is_descriptor_1(stream):
         return
     stream.flush()
-    _own = _OwnOutput(_above_standard(1), stream.encoding, stream.errors or "strict")
-    if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison] - the caller closed it
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, 1)
-        os.close(nothing)
-    else:
-        os.dup2(sys.stderr.fileno(), 1)
+    _own = _OwnOutput(take_stdout(), stream.encoding, stream.errors or "strict")
     reconfigure: Any = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(line_buffering=True)  # as standard error is
@@ -105,15 +86,6 @@ def _is_descriptor_1(stream: TextIO) -> bool:
         return stream.fileno() == 1
     except (OSError, ValueError):  # something that stands in for it
         return False
-
-
-def _above_standard(descriptor: int) -> int:
-    """A copy that no child inherits, and that does not take the place of a standard stream that is closed."""
-    if sys.platform == "win32":
-        return os.dup(descriptor)
-    import fcntl
-
-    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
 def terminal_columns() -> int | None:
@@ -133,23 +105,18 @@ def terminal_columns() -> int | None:
 
 
 def write_styled(text: str) -> None:
-    """A line of our own with colours, which only a terminal gets; what others wrote in it went through `for_stdout`."""
+    """A line of our own with colours, which only a terminal gets; what others wrote in it went through `visible`."""
     click.echo(text, file=cast("Any", _own or sys.stdout))
 
 
-def for_stdout(text: str) -> str:
-    """Text of others as it goes to standard output: made safe for a terminal, unchanged for a pipe."""
-    return for_stream(text, _own or sys.stdout)
-
-
-def write(text: str, *, err: bool = False, end: str = "\n") -> None:
-    """A line of output. On a terminal control characters are shown and not obeyed; in a pipe nothing is changed."""
+def write(text: str, *, err: bool = False, end: str = "\n", exact: bool = False) -> None:
+    """A line of output, whatever others wrote in it. With `exact`, for a result, a pipe gets the text unchanged."""
     stream = sys.stderr if err else _own or sys.stdout
     if stream is None:  # pyright: ignore[reportUnnecessaryComparison] - it is None when the caller closed it
         return
     if _clear_row is not None:
         _clear_row()
-    stream.write(f"{for_stream(text, stream)}{end}")
+    stream.write((text if exact and not stream.isatty() else visible(text)) + end)
     stream.flush()
 
 
@@ -158,7 +125,7 @@ def write_past_buffers(text: str) -> None:
     stream = sys.stderr
     if stream is None:  # pyright: ignore[reportUnnecessaryComparison] - it is None when the caller closed it
         return
-    line = f"{for_stream(text, stream)}\n"
+    line = f"{visible(text)}\n"
     try:
         descriptor = stream.fileno()
     except (OSError, ValueError):  # no file at all
@@ -193,7 +160,7 @@ def document_promised() -> bool:
 
 
 def write_json(document: Any) -> None:
-    """The document. On a terminal what could steer or deceive is written as JSON's own escapes, and means the same."""
+    """The document. What could steer or deceive is written as JSON's own escapes, and means the same."""
     _promise.kept = True  # half a document is not mended by another one
     _write_json_text(_json_text(document, indent=2))
 
@@ -231,12 +198,10 @@ def _write_json_text(text: str) -> None:
         return
     if _clear_row is not None:
         _clear_row()
-    if stream.isatty():
-        for marks in (_CONTROLS, _DECEIVING):
-            text = marks.sub(_escaped, text)
-        if stream.encoding.lower().replace("-", "") != "utf8":
-            text = re.sub(r"[^\x00-\x7f]", _escaped, text)
-    data = f"{text}\n".encode("utf-8", "backslashreplace")  # half a surrogate pair, which JSON writes in the same way
+    text = visible_json(text)
+    if stream.isatty() and stream.encoding.lower().replace("-", "") != "utf8":
+        text = re.sub(r"[^ -~\n]", lambda found: json.dumps(found[0])[1:-1], text)
+    data = f"{text}\n".encode()
     if isinstance(stream, _OwnOutput):
         stream.write_bytes(data)
     else:
@@ -245,63 +210,27 @@ def _write_json_text(text: str) -> None:
         stream.flush()
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f"
-
-
-def for_stream(text: str, stream: TextIO | _OwnOutput) -> str:
-    """The text as it goes there: made safe for a terminal, unchanged for a pipe."""
-    return shown(text) if stream.isatty() else text
-
-
-def shown(text: str) -> str:
-    """The text with all that would steer a terminal or deceive an eye made visible; line ends and tabs stay."""
-    if text.isprintable():
-        return text
-    text = _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
-    return _DECEIVING.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
-
-
 # Plain tables: columns padded by what a terminal really shows, wide characters included.
-
-
-def width(text: str) -> int:
-    """How many columns a terminal gives a text."""
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
-def cut(text: str, most: int) -> str:
-    """A text of at most so many columns, with `…` where something was cut."""
-    if width(text) <= most:
-        return text
-    kept = ""
-    for character in text:
-        if width(kept + character) > most - 1:
-            break
-        kept += character
-    return kept + "…"
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table on stdout. On a terminal the last column is cut to fit; in a pipe it is whole."""
-    table = [[_visible(cell) for cell in row] for row in rows]
-    widths = [max([width(header), *(width(row[column]) for row in table)]) for column, header in enumerate(headers)]
+    table = [[one_line(cell) for cell in row] for row in rows]
+    widths = [max(map(columns, column)) for column in zip(headers, *table, strict=True)]
     room = terminal_columns()
     for number, row in enumerate([list(headers), *table]):
         *first, last = row
-        line = "".join(cell + " " * (widths[column] - width(cell) + 2) for column, cell in enumerate(first))
+        line = "".join(cell + " " * (widths[column] - columns(cell) + 2) for column, cell in enumerate(first))
         if room is not None:
-            last = cut(last, max(8, room - width(line)))
+            last = cut_columns(last, max(8, room - columns(line)))
         text = (line + last).rstrip()
         write_styled(text if number else click.style(text, bold=True))
 
 
-def _visible(text: str) -> str:
-    """Control characters as visible escapes: what others wrote must not drive the terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 # What the library logs, on standard error as the command's own words are: safe for a terminal.
+
+
+_held: list[str] | None = None
 
 
 def show_log_lines() -> None:
@@ -310,10 +239,31 @@ def show_log_lines() -> None:
 
     class LogLines(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
+            if _held is not None:
+                _held.append(self.format(record))
+                return
             with suppress(OSError, ValueError):  # standard error is closed
-                write(self.format(record), err=True)
+                write(self.format(record), err=True, exact=True)
 
     logging.lastResort = LogLines(logging.WARNING)
+
+
+@contextmanager
+def log_lines_held() -> Generator[None]:
+    """Show what is logged in here when it is over, and not in the middle of a question."""
+    global _held
+    if _held is not None:
+        yield
+        return
+    held: list[str] = []
+    _held = held
+    try:
+        yield
+    finally:
+        _held = None
+        for line in held:
+            with suppress(OSError, ValueError):
+                write(line, err=True, exact=True)
 
 
 # What a result holds besides its text, one line for each: an image, a sound, a file, or a link to one.
@@ -332,13 +282,10 @@ def attachment_words(attachments: Sequence[Attachment]) -> list[str]:
 
 
 def _attachment(one: Attachment) -> str:
-    parts = [
-        _attachment_kind(one),
-        _on_one_row(one.media_type),
-        _attachment_size(one),
-        _on_one_row(one.name or ""),
-        (f"<{_on_one_row(one.uri)}>" if one.uri else ""),
-    ]
+    media_type, name, uri = (
+        shown_row(" ".join((text or "").split()), _LONGEST_PART) for text in (one.media_type, one.name, one.uri)
+    )
+    parts = [_attachment_kind(one), media_type, _attachment_size(one), name, f"<{uri}>" if uri else ""]
     return ", ".join(part for part in parts if part)
 
 
@@ -353,11 +300,3 @@ def _attachment_size(one: Attachment) -> str:
     told = (one.details or {}).get("size")
     size = len(one.data) if one.data is not None else told if isinstance(told, int) else None
     return "" if size is None else _("1 byte") if size == 1 else _("{n} bytes").format(n=f"{size:,}")
-
-
-def _on_one_row(text: str) -> str:
-    """On one row, with all that hides or would steer the terminal visible."""
-    from ferrule.core.shown_text import shown_row
-
-    row = shown_row(" ".join(text[: 2 * _LONGEST_PART].split()))
-    return row if len(row) <= _LONGEST_PART else f"{row[: _LONGEST_PART - 1]}…"

@@ -199,7 +199,7 @@ def diff_command(first: int | None, last: int | None, workspace: Path) -> None:
             return
         first = newest[0].number
     text = history.diff(first, last)
-    write(text.removesuffix("\n"))
+    write(text.removesuffix("\n"), exact=True)
 
 
 # `ferrule history`: what the tools changed in a workspace, newest first.

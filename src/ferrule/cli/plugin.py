@@ -12,10 +12,10 @@ import click
 from ferrule._version import __version__
 from ferrule.cli.ask import at_a_terminal, confirmed
 from ferrule.cli.options import PlainError, json_option, warn, workspace_option
-from ferrule.cli.output import cut, print_table, write, write_json
+from ferrule.cli.output import print_table, write, write_json
 from ferrule.cli.words import _, as_warning, localised
 from ferrule.core.errors import ToolError
-from ferrule.core.shown_text import shown_row
+from ferrule.core.shown_text import cut_columns, shown_row
 from ferrule.mcp_client.remote_tool import tool_name
 from ferrule.plugins.consent import (
     NotAgreed,
@@ -32,24 +32,24 @@ from ferrule.plugins.consent import (
     remove_plugin,
     secrets_of,
 )
-from ferrule.plugins.granted_folders import dangers_of
 from ferrule.plugins.lock import must_find, read_lock
+from ferrule.workspace.granted_folders import dangers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
 
     from ferrule.plugins.consent import PluginQuestion, ToolChange
-    from ferrule.plugins.granted_folders import FolderDanger
     from ferrule.plugins.install import StagedPlugin
     from ferrule.plugins.lock import LockedPlugin
+    from ferrule.workspace.granted_folders import FolderDanger
 
 
 _MOST_OF_DESCRIPTION = 100
 
 
-@click.group("plugin", help=_("Install, judge, use and remove plugins: the tools of others, each in a box of its own."))
-def plugin_command() -> None:
-    """Only holds the commands below."""
+plugin_command = click.Group(
+    "plugin", help=_("Install, judge, use and remove plugins: the tools of others, each in a box of its own.")
+)
 
 
 @contextmanager
@@ -173,7 +173,7 @@ def _tool_lines(change: ToolChange) -> list[str]:
     """What is new or different in what models read of a tool."""
     if change.how == "gone":
         return [f"  - {shown_row(change.name)}"]
-    about = cut(shown_row(change.description.partition("\n")[0]), _MOST_OF_DESCRIPTION)
+    about = cut_columns(shown_row(change.description.partition("\n")[0]), _MOST_OF_DESCRIPTION)
     first = f"  {'+' if change.how == 'new' else '~'} {shown_row(change.name)}: {about}"
     return [first, *(f"      {shown_row(line)}" for line in change.diff)]
 

@@ -24,7 +24,7 @@ from ferrule.cli.options import (
 from ferrule.cli.output import print_table, write, write_json
 from ferrule.cli.words import _, said_of
 from ferrule.core.loops import on_signal
-from ferrule.remote.wire import RemoteProblem
+from ferrule.remote.wire import RemoteError
 from ferrule.remote.wire import require_pool as checked_pool
 
 if TYPE_CHECKING:
@@ -56,14 +56,14 @@ def _flags(url: str | None, key: Path | None) -> dict[str, Any]:
 def require_pool(name: str) -> str:
     try:
         return checked_pool(name)
-    except RemoteProblem as problem:
+    except RemoteError as problem:
         raise PlainError(said_of(problem)) from None
 
 
 def _run(work: Coroutine[Any, Any, Any]) -> Any:
     try:
         return asyncio.run(work)
-    except RemoteProblem as problem:
+    except RemoteError as problem:
         raise PlainError(said_of(problem)) from None
 
 
@@ -123,7 +123,16 @@ def worker_command(
         replicas=replicas,
         **named,
     )
-    _show_lines()
+    # What a worker has to say, where nobody has set up logging.
+    if not logging.getLogger().handlers:
+        from ferrule.cli.serve import LogWriter, ServiceLines
+
+        handler = ServiceLines(LogWriter())
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        logger = logging.getLogger("ferrule.remote")
+        logger.addHandler(handler)
+        logger.setLevel(logging.WARNING)
+        logger.propagate = False
     _run(_work(settings, folder, options))
     write(_("Stopped."), err=True)
 
@@ -148,7 +157,7 @@ async def _work(settings: Settings, folder: Path, options: WorkerOptions) -> Non
             if one.enabled and one.tool.fault is None and any(fnmatchcase(one.tool.name, name) for name in wanted)
         ]
         if not tools:
-            raise RemoteProblem(_("There is no tool called {names}.").format(names=", ".join(wanted)))
+            raise RemoteError(_("There is no tool called {names}.").format(names=", ".join(wanted)))
         worker: list[PoolWorker] = []
         link = await _open(settings, f"ferrule worker {options.name}", lambda: [one.reconnected() for one in worker])
         try:
@@ -184,7 +193,7 @@ async def _open(settings: Settings, name: str, reconnected: Any = None) -> NatsL
 
     calls = build_remote(settings)
     if calls is None or calls.key is None:
-        raise RemoteProblem(
+        raise RemoteError(
             _("There is no NATS server to connect to. Give --url, set `remote.url`, or start `ferrule remote dev`.")
         )
     link = NatsLink(calls.key, calls.lease)
@@ -192,25 +201,10 @@ async def _open(settings: Settings, name: str, reconnected: Any = None) -> NatsL
     return link
 
 
-def _show_lines() -> None:
-    """What a worker has to say, where nobody has set up logging."""
-    if not logging.getLogger().handlers:
-        from ferrule.cli.serve import LogWriter, ServiceLines
-
-        handler = ServiceLines(LogWriter())
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-        logger = logging.getLogger("ferrule.remote")
-        logger.addHandler(handler)
-        logger.setLevel(logging.WARNING)
-        logger.propagate = False
-
-
 # `ferrule remote`
 
 
-@click.group("remote", help=_("Tools on other machines: the server between callers and workers."))
-def remote_command() -> None:
-    pass
+remote_command = click.Group("remote", help=_("Tools on other machines: the server between callers and workers."))
 
 
 @remote_command.command("dev", help=_("Run a NATS server on this machine, for trying things out."))
@@ -223,7 +217,7 @@ async def _dev(port: int | None) -> None:
     from ferrule.remote.server import DevServer, dev_connection
 
     if (running := dev_connection()) is not None:
-        raise RemoteProblem(_("A server runs already, at {url}.").format(url=running[0]))
+        raise RemoteError(_("A server runs already, at {url}.").format(url=running[0]))
     stop = asyncio.Event()
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):
         on_signal(name, stop.set)
@@ -343,7 +337,7 @@ def config(
 
     try:
         users = plan_users(keys, [require_pool(one) for one in pools], tenants)
-    except RemoteProblem as problem:
+    except RemoteError as problem:
         raise PlainError(said_of(problem)) from None
     plan = ServerPlan(users, listen, store, server_name, routes, tls=tls)
     write(plan.text().rstrip("\n"))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ferrule.app.build import build_policy, build_tools, written_rules
-from ferrule.app.settings import PROJECT_FILE, SettingsError, user_settings_file
+from ferrule.app.server_files import as_settings_error
+from ferrule.app.settings import PROJECT_FILE, user_settings_file
 from ferrule.cli.completion import complete_tools
 from ferrule.cli.options import (
     given_arguments,
@@ -20,17 +21,16 @@ from ferrule.cli.options import (
     warn,
     workspace_option,
 )
-from ferrule.cli.output import for_stdout, print_table, write, write_json, write_styled
+from ferrule.cli.output import print_table, write, write_json, write_styled
 from ferrule.cli.words import _, details_of, localised, result_text
 from ferrule.core.call import RawCall
 from ferrule.core.context import Session
-from ferrule.core.errors import Stopped
-from ferrule.core.phrases import said_by
+from ferrule.core.errors import StoppedError
+from ferrule.core.shown_text import visible
 from ferrule.pipeline.format import format_stopped
-from ferrule.pipeline.run import Runtime, attempt
+from ferrule.pipeline.run import Runtime
 from ferrule.pipeline.stages import Verdict
 from ferrule.policy.explain import Explanation, explain
-from ferrule.policy.patterns import RuleError
 from ferrule.policy.rule_file import RuleChecks, RuleFile, Written
 from ferrule.policy.rules import parse_rule
 
@@ -70,7 +70,17 @@ def list_rules(as_json: bool = False, workspace: Path = Path()) -> None:
     built = build_policy(settings, workspace, tools)
     rules = list(written_rules(settings))
     if as_json:
-        document = [_document(rule) for rule in rules]
+        document = [
+            {
+                "list": rule.verdict.value,
+                "rule": rule.text,
+                "source": rule.source.kind.value,
+                "file": str(rule.source.file) if rule.source.file else None,
+                "match": list(rule.match),
+                "no_match": list(rule.no_match),
+            }
+            for rule in rules
+        ]
         write_json({"mode": settings.permissions.mode, "rules": document})
         return
     for note in built.notes:
@@ -80,17 +90,6 @@ def list_rules(as_json: bool = False, workspace: Path = Path()) -> None:
         return
     rows = [[rule.verdict.value, rule.text, rule.source.place] for rule in rules]
     print_table([_("LIST"), _("RULE"), _("SOURCE")], rows)
-
-
-def _document(rule: Written) -> dict[str, object]:
-    return {
-        "list": rule.verdict.value,
-        "rule": rule.text,
-        "source": rule.source.kind.value,
-        "file": str(rule.source.file) if rule.source.file else None,
-        "match": list(rule.match),
-        "no_match": list(rule.no_match),
-    }
 
 
 @rules_command.command("add", help=_("Add RULE to your settings: `Tool`, or `Tool(specifier)`."))
@@ -105,12 +104,10 @@ def add(
 ) -> None:
     file = _file(project, workspace)
     verdict = Verdict(listed)
-    try:
+    with as_settings_error():
         RuleChecks(workspace).read([Written(verdict, rule, match=match, no_match=no_match)])
         parsed = parse_rule(rule, verdict)
         added = RuleFile(file).add(parsed.text, verdict, match, no_match)
-    except RuleError as error:
-        raise SettingsError(said_by(error)) from None
     said = _("{rule} is now in {listed} in {file}.") if added else _("{rule} is already in {listed} in {file}.")
     write(said.format(rule=parsed.text, listed=listed, file=file))
     if project and verdict is Verdict.ALLOW:
@@ -124,11 +121,9 @@ def add(
 @workspace_option
 def remove(rule: str, listed: str | None, project: bool, workspace: Path) -> None:
     file = _file(project, workspace)
-    try:
+    with as_settings_error():
         found = RuleFile(file).remove(rule, Verdict(listed) if listed else None)
         others = [f"{verdict.value}: {text}" for verdict, text in RuleFile(file).rules()]
-    except RuleError as error:
-        raise SettingsError(said_by(error)) from None
     if not found:
         there = "; ".join(others) or _("none")
         raise click.UsageError(
@@ -148,10 +143,8 @@ def remove(rule: str, listed: str | None, project: bool, workspace: Path) -> Non
 @workspace_option
 def test(rule: str, subjects: tuple[str, ...], listed: str, as_json: bool, workspace: Path) -> None:
     checks = RuleChecks(workspace.resolve())
-    try:
+    with as_settings_error():
         (parsed,) = checks.read([Written(Verdict(listed), rule)]).rules
-    except RuleError as error:
-        raise SettingsError(said_by(error)) from None
     results = [(subject, checks.fits(parsed, subject)) for subject in subjects]
     if as_json:
         document = [{"subject": subject, "matches": fits} for subject, fits in results]
@@ -177,13 +170,11 @@ def import_rules(files: tuple[Path, ...], dry_run: bool, project: bool, as_json:
     if not chosen:
         raise click.UsageError(_("There are no settings of Claude Code here. Name a file: ferrule rules import FILE"))
     target = RuleFile(_file(project, workspace))
-    try:
+    with as_settings_error():
         found = [read_claude_settings(file) for file in chosen]
         added = 0
         for one in [] if dry_run else found:
             added += sum(target.add(text, verdict) for verdict, text in one.rules)
-    except RuleError as error:
-        raise SettingsError(said_by(error)) from None
     if as_json:
         write_json([_imported(one) for one in found])
         return
@@ -256,9 +247,10 @@ def explain_command(
         warn(note)
     session = Session(workspace=workspace)
     call = RawCall(tool, given_arguments(arguments, settings.limits.argument_bytes))
-    invocation = attempt(Runtime(tools.registry, policy=built.policy, session=session).build, call)
-    if isinstance(invocation, Stopped):
-        result = format_stopped(call.id, tool, invocation)
+    try:
+        invocation = Runtime(tools.registry, policy=built.policy, session=session).build(call)
+    except StoppedError as stopped:
+        result = format_stopped(call.id, tool, stopped)
         if as_json and result.error is not None:
             write_json({"error": result.error.to_dict()})
         else:
@@ -305,4 +297,4 @@ def _word(name: str) -> str:
 def _write_verdict(before: str, verdict: str, after: str) -> None:
     """A line with the verdict in its colour; whatever else is in it was written by others."""
     styled = click.style(_word(verdict), fg=_COLOURS[verdict])
-    write_styled(f"{for_stdout(before)}{styled}{for_stdout(after)}")
+    write_styled(f"{visible(before)}{styled}{visible(after)}")

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from ferrule._version import __version__
-from ferrule.agent.agent_events import VERSION, Answered, CallAsked, Compacted, Noted, TurnEnded, call_form, to_form
+from ferrule.agent.agent_events import (
+    VERSION,
+    AgentNotice,
+    Answered,
+    CallAsked,
+    Compacted,
+    TurnEnded,
+    call_form,
+    to_form,
+)
 from ferrule.app.build import App
 from ferrule.cli.ask import asker
 from ferrule.cli.chatting.call_view import doing
@@ -172,13 +181,9 @@ async def _run(
             await assistant.close()
         if assistant.saved is not None and assistant.saved.problem:
             warn(_("The session could not be saved: {why}").format(why=assistant.saved.problem))
-    return _exit_code(ended, last.refused)
-
-
-def _exit_code(ended: TurnEnded | None, refused: bool) -> int:
     if ended is None:
         return 1
-    return EXIT_REFUSED if refused and ended.ending == "done" else EXIT_CODES[ended.ending]
+    return EXIT_REFUSED if last.refused and ended.ending == "done" else EXIT_CODES[ended.ending]
 
 
 class _Stopping(SignalExit):
@@ -253,14 +258,14 @@ class TextReport:
             write(_("the conversation was shortened"), err=True)
         elif isinstance(event, Preparing):
             write(localised(event.text), err=True)
-        elif isinstance(event, Noted):
+        elif isinstance(event, AgentNotice):
             warn(localised(event.text))
         elif isinstance(event, Answered) and event.message.calls and event.message.text.strip():
             write(event.message.text.strip(), err=True)
 
     def _end(self, event: TurnEnded) -> None:
         if event.text.strip():
-            write(event.text.strip())
+            write(event.text.strip(), exact=True)
         if event.problem:
             write(as_error(localised(joined(" ", [event.problem, event.suggestion]))), err=True)
 
@@ -302,7 +307,7 @@ class JsonReport:
             self._calls[event.call_id] = {**call, "result": None}
         elif isinstance(event, Done):
             self._calls[event.call_id]["result"] = event.result.to_dict()
-        elif isinstance(event, Noted):
+        elif isinstance(event, AgentNotice):
             self._notes.append(event.text)
         elif isinstance(event, TurnEnded):
             write_json(self._document(event))

@@ -16,7 +16,7 @@ import click
 from ferrule.cli.options import PlainError, settings_for, warn
 from ferrule.cli.output import write, write_past_buffers
 from ferrule.cli.words import _, said_of
-from ferrule.core.errors import MissingExtra
+from ferrule.core.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -118,7 +118,8 @@ def migrate(flags: dict[str, Any], database: str | None) -> None:
 
 
 def _greet(service: Service, host: str, port: int) -> None:
-    from ferrule.app.listening import is_local, url_of
+    from ferrule.app.listening import url_of
+    from ferrule.core.http_fetch import is_local
 
     url = url_of(host, port)
     write(_("Listening on {url} (Ctrl-C stops it)").format(url=url), err=True)
@@ -266,4 +267,4 @@ def _is_for_operators(record: logging.LogRecord) -> bool:
 
 def missing_service(error: ModuleNotFoundError) -> Exception:
     name = (error.name or "").partition(".")[0]
-    return MissingExtra(_("`ferrule serve`"), "service") if name in _NEEDED else error
+    return MissingExtraError(_("`ferrule serve`"), "service") if name in _NEEDED else error

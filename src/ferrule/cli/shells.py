@@ -81,7 +81,7 @@ def output(commands: list[NotedCommand], id: str, as_json: bool) -> None:  # noq
         write_json({"id": chosen.id, "output": "".join(pieces)})
         return
     for text in pieces:
-        write(text, end="")
+        write(text, end="", exact=True)
 
 
 def _pieces(chosen: NotedCommand) -> Iterator[str]:

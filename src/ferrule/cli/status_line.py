@@ -14,10 +14,11 @@ from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
-from ferrule.cli.chatting.screen import cut, one_line
+from ferrule.cli.chatting.screen import cut
 from ferrule.cli.output import clear_before_writing, write
 from ferrule.cli.words import _
-from ferrule.core.events import Done, Partial, Progress
+from ferrule.core.events import Done, PartialOutput, Progress
+from ferrule.core.shown_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable
@@ -165,7 +166,7 @@ class ServerWaits:
 
 
 def _listed(names: Iterable[str]) -> str:
-    shown = [f"`{one_line(name)[:_LONGEST_NAME]}`" for name in names]
+    shown = [f"`{one_line(name, _LONGEST_NAME)}`" for name in names]
     if len(shown) <= _MOST_NAMES:
         return ", ".join(shown)
     words = _("{names} and {n} more")  # else they would push the seconds and the way out off the row
@@ -198,7 +199,7 @@ class CallStatus:
         self._calls[asked.call.id] = CallView(asked, self._now(), shows_output=shows_output(tool))
 
     def hear(self, event: AgentEvent | CallEvent) -> None:
-        if isinstance(event, (Progress, Partial)) and (view := self._calls.get(event.call_id)):
+        if isinstance(event, (Progress, PartialOutput)) and (view := self._calls.get(event.call_id)):
             if isinstance(event, Progress):
                 view.progress(event)
             else:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from ferrule.app.service_settings import LIMITS
 from ferrule.cli.options import MODES, PlainError, json_option, settings_for
 from ferrule.cli.output import print_table, write, write_json
 from ferrule.cli.serve import database_option, missing_service
 from ferrule.cli.words import _, said_of
+from ferrule.core.access import Mode
+from ferrule.service.vocabulary import SCOPES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from sqlalchemy import Connection
 
@@ -42,16 +46,18 @@ def read_duration(context: click.Context, parameter: click.Parameter, value: str
     return float(found[1]) * _SECONDS[found[2]]
 
 
+@contextmanager
 def in_store(
-    database: str | None, tenant: str | None, work: Callable[[Connection, Database], Any], *, writes: bool = False
-) -> Any:
-    """Run `work` in a transaction of the service's database; what it cannot do is said in one line."""
+    database: str | None, tenant: str | None, *, writes: bool = False, is_new: bool = False
+) -> Generator[tuple[Connection, Database]]:
+    """A transaction of the service's database; what cannot be done in it is said in one line."""
     loaded = settings_for(Path(), {"service": {"database": database}} if database else {})
     try:
+        from pydantic import ValidationError
         from sqlalchemy.exc import DBAPIError
 
         from ferrule.service.database import Database, DatabaseProblem, said_by_driver
-        from ferrule.service.directory import DirectoryProblem, note_change
+        from ferrule.service.directory import DirectoryProblem, find_tenant, note_change
         from ferrule.service.service import database_url
         from ferrule.service.tables import HEAD
     except ModuleNotFoundError as error:
@@ -67,16 +73,38 @@ def in_store(
                     )
                 )
             with store.transaction(tenant, writes=writes) as connection:
-                result = work(connection, store)
+                if tenant is not None and not is_new:
+                    find_tenant(connection, tenant)
+                yield connection, store
                 if writes:
                     note_change(connection, store)
-                return result
         finally:
             store.close()
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        words = _("`{field}` cannot be `{value}`: it {why}.")
+        # Ours begin with "must", and pydantic's with "Input should" or "String should".
+        why = re.sub(r"^\w+ should ", "must ", first["msg"].removeprefix("Value error, "))
+        raise PlainError(words.format(field=first["loc"][0], value=first["input"], why=why)) from None
     except (DatabaseProblem, DirectoryProblem) as error:
         raise PlainError(said_of(error)) from None
     except DBAPIError as error:
         raise PlainError(said_by_driver(error)) from None
+
+
+def _in_directory(
+    database: str | None,
+    tenant: str | None,
+    work: Callable[[Connection, Any, Any], Any],
+    *,
+    writes: bool = True,
+    is_new: bool = False,
+) -> Any:
+    """What `work` gives in a transaction, called with `directory` and `messages` of the service, which is an extra."""
+    with in_store(database, tenant, writes=writes, is_new=is_new) as (connection, _store):
+        from ferrule.service import directory, messages
+
+        return work(connection, directory, messages)
 
 
 def show(document: dict[str, Any], as_json: bool) -> None:
@@ -88,41 +116,32 @@ def show(document: dict[str, Any], as_json: bool) -> None:
         write(f"{name}: {_cell(value)}".rstrip())
 
 
-def show_all(
-    key: str, documents: Sequence[dict[str, Any]], columns: Sequence[str], as_json: bool, nothing: str
-) -> None:
+def show_all(document: dict[str, Any], columns: Sequence[str], as_json: bool, nothing: str) -> None:
     """Many things, as a table."""
+    [found] = document.values()
     if as_json:
-        write_json({key: list(documents)})
-    elif not documents:
+        write_json(document)
+    elif not found:
         write(nothing, err=True)
     else:
-        rows = [[_cell(one[column]) for column in columns] for one in documents]
+        rows = [[_cell(one[column]) for column in columns] for one in found]
         print_table([column.replace("_", " ") for column in columns], rows)
 
 
 def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return _("yes") if value else _("no")
-    if isinstance(value, list):
-        return ", ".join(map(str, cast("list[object]", value)))
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, cast("Sequence[object]", value)))
     return "" if value is None else str(value)
 
 
-_LIMITS = (
-    "rate", "burst", "concurrency", "calls_per_day", "argument_bytes", "result_bytes", "spend_per_day",
-    "spend_per_month",
-)  # fmt: skip
-
-
-@click.group("tenants", help=_("Create, list and change the tenants of `ferrule serve`."))
-def tenants_command() -> None:
-    pass
+tenants_command = click.Group("tenants", help=_("Create, list and change the tenants of `ferrule serve`."))
 
 
 def _limit_options(function: Any) -> Any:
-    for name in reversed(_LIMITS):
-        kind = click.FloatRange(min=0) if name.startswith(("rate", "spend")) else click.IntRange(min=0)
+    for name, number in reversed(LIMITS.items()):
+        kind = click.IntRange(min=0) if number is int else click.FloatRange(min=0)
         function = click.option(f"--{name.replace('_', '-')}", type=kind, help=_("A limit; 0 means no limit."))(
             function
         )
@@ -133,14 +152,9 @@ def _limit_options(function: Any) -> Any:
 @json_option
 @database_option
 def list_tenants(database: str | None, as_json: bool = False) -> None:
-    def read(connection: Connection, _store: Database) -> list[dict[str, Any]]:
-        from ferrule.service.directory import list_tenants
-        from ferrule.service.documents import tenant_document
-
-        return [tenant_document(row) for row in list_tenants(connection)]
-
+    found = _in_directory(database, None, lambda c, d, m: d.list_tenants(c), writes=False)
     columns = ("name", "display_name", "operator", "enabled", "created_at")
-    show_all("tenants", in_store(database, None, read), columns, as_json, _("There are no tenants."))
+    show_all(found, columns, as_json, _("There are no tenants."))
 
 
 @tenants_command.command("create", help=_("Create a tenant, with the roles `admin` and `member`."))
@@ -152,13 +166,10 @@ def list_tenants(database: str | None, as_json: bool = False) -> None:
 def create_tenant(
     database: str | None, name: str, display_name: str, as_json: bool = False, **limits: float | None
 ) -> None:
-    def change(connection: Connection, _store: Database) -> dict[str, Any]:
-        from ferrule.service.directory import create_tenant
-        from ferrule.service.documents import tenant_document
-
-        return tenant_document(create_tenant(connection, name, display_name=display_name, limits=_given(limits)))
-
-    show(in_store(database, name, change, writes=True), as_json)
+    said = {"name": name, "display_name": display_name, "limits": limits}
+    show(
+        _in_directory(database, name, lambda c, d, m: d.create_tenant(c, m.TenantRequest(**said)), is_new=True), as_json
+    )
 
 
 @tenants_command.command("change", help=_("Change a tenant's limits, or switch it off or on."))
@@ -175,52 +186,31 @@ def change_tenant(
     database: str | None, name: str, enabled: bool | None, audit_days: float | None, tool: str | None,
     as_json: bool = False, **limits: float | None,
 ) -> None:  # fmt: skip
-    if audit_days and audit_days < 1:
-        raise PlainError(_("--audit-days must be 0 to keep all, or 1 or more."))
-
-    def change(connection: Connection, _store: Database) -> dict[str, Any]:
-        import json
-
-        from ferrule.service.directory import change_tenant, find_tenant
-        from ferrule.service.documents import tenant_document
-
-        before = json.loads(find_tenant(connection, name).limits)
-        given = _given(limits)
+    def change(connection: Connection, directory: Any, messages: Any) -> dict[str, Any]:
+        before = directory.show_tenant(connection, name)["limits"]
+        given = {limit: value for limit, value in limits.items() if value is not None}
         if tool is not None:
             tools = before.get("tools", {})
             given = {"tools": {**tools, tool: {**tools.get(tool, {}), **given}}}
-        return tenant_document(
-            change_tenant(connection, name, enabled=enabled, limits={**before, **given}, audit_days=audit_days)
-        )
+        said = messages.TenantChange(enabled=enabled, limits={**before, **given}, audit_days=audit_days)
+        return directory.change_tenant(connection, name, said)
 
-    show(in_store(database, name, change, writes=True), as_json)
-
-
-def _given(limits: dict[str, float | None]) -> dict[str, Any]:
-    return {name: value for name, value in limits.items() if value is not None}
+    show(_in_directory(database, name, change), as_json)
 
 
 # `ferrule users`: who may use the service, and in which roles.
 
 
-@click.group("users", help=_("Create, list, change and remove the users of `ferrule serve`."))
-def users_command() -> None:
-    pass
+users_command = click.Group("users", help=_("Create, list, change and remove the users of `ferrule serve`."))
 
 
 @users_command.command("list", help=_("List the users of a tenant."))
 @json_option
 @store_options
 def list_users(database: str | None, tenant: str, as_json: bool = False) -> None:
-    def read(connection: Connection, _store: Database) -> list[dict[str, Any]]:
-        from ferrule.service.directory import find_tenant, list_users
-        from ferrule.service.documents import user_document
-
-        find_tenant(connection, tenant)
-        return [user_document(row, roles) for row, roles in list_users(connection, tenant)]
-
+    found = _in_directory(database, tenant, lambda c, d, m: d.list_users(c, tenant), writes=False)
     columns = ("name", "roles", "enabled", "created_at")
-    show_all("users", in_store(database, tenant, read), columns, as_json, _("There are no users."))
+    show_all(found, columns, as_json, _("There are no users."))
 
 
 @users_command.command("create", help=_("Create a user. A key of their own comes from `ferrule keys create`."))
@@ -229,14 +219,8 @@ def list_users(database: str | None, tenant: str, as_json: bool = False) -> None
 @json_option
 @store_options
 def create_user(database: str | None, tenant: str, name: str, roles: tuple[str, ...], as_json: bool = False) -> None:
-    def change(connection: Connection, _store: Database) -> dict[str, Any]:
-        from ferrule.service.directory import MEMBER_ROLE, create_user, roles_of
-        from ferrule.service.documents import user_document
-
-        row = create_user(connection, tenant, name, roles or (MEMBER_ROLE,))
-        return user_document(row, roles_of(connection, tenant, name))
-
-    show(in_store(database, tenant, change, writes=True), as_json)
+    said = {"name": name, **({"roles": list(roles)} if roles else {})}
+    show(_in_directory(database, tenant, lambda c, d, m: d.create_user(c, tenant, m.UserRequest(**said))), as_json)
 
 
 @users_command.command("change", help=_("Give a user other roles, or switch them off or on."))
@@ -248,50 +232,31 @@ def create_user(database: str | None, tenant: str, name: str, roles: tuple[str, 
 def change_user(
     database: str | None, tenant: str, name: str, roles: tuple[str, ...], enabled: bool | None, as_json: bool = False
 ) -> None:
-    def change(connection: Connection, _store: Database) -> dict[str, Any]:
-        from ferrule.service.directory import change_user, roles_of
-        from ferrule.service.documents import user_document
-
-        row = change_user(connection, tenant, name, given=roles or None, enabled=enabled)
-        return user_document(row, roles_of(connection, tenant, name))
-
-    show(in_store(database, tenant, change, writes=True), as_json)
+    said = {"roles": list(roles) or None, "enabled": enabled}
+    show(_in_directory(database, tenant, lambda c, d, m: d.change_user(c, tenant, name, m.UserChange(**said))), as_json)
 
 
 @users_command.command("remove", help=_("Remove a user and their keys. Their calls and audit rows stay."))
 @click.argument("name")
 @store_options
 def remove_user(database: str | None, tenant: str, name: str) -> None:
-    def change(connection: Connection, _store: Database) -> None:
-        from ferrule.service.directory import delete_user
-
-        delete_user(connection, tenant, name)
-
-    in_store(database, tenant, change, writes=True)
+    _in_directory(database, tenant, lambda c, d, m: d.delete_user(c, tenant, name))
     write(_("Removed {name}.").format(name=name))
 
 
 # `ferrule roles`: rules that the service's users have, over tools and over administration.
 
 
-@click.group("roles", help=_("Set, list and remove the roles of `ferrule serve`."))
-def roles_command() -> None:
-    pass
+roles_command = click.Group("roles", help=_("Set, list and remove the roles of `ferrule serve`."))
 
 
 @roles_command.command("list", help=_("List the roles of a tenant and their rules."))
 @json_option
 @store_options
 def list_roles(database: str | None, tenant: str, as_json: bool = False) -> None:
-    def read(connection: Connection, _store: Database) -> list[dict[str, Any]]:
-        from ferrule.service.directory import find_tenant, list_roles
-        from ferrule.service.documents import role_document
-
-        find_tenant(connection, tenant)
-        return [role_document(row) for row in list_roles(connection, tenant)]
-
+    found = _in_directory(database, tenant, lambda c, d, m: d.list_roles(c, tenant), writes=False)
     columns = ("name", "mode", "allow", "ask", "deny")
-    show_all("roles", in_store(database, tenant, read), columns, as_json, _("There are no roles."))
+    show_all(found, columns, as_json, _("There are no roles."))
 
 
 @roles_command.command(
@@ -307,62 +272,39 @@ def list_roles(database: str | None, tenant: str, as_json: bool = False) -> None
 @json_option
 @store_options
 def set_role(
-    database: str | None, tenant: str, name: str, mode: str | None, allow: tuple[str, ...], ask: tuple[str, ...],
-    deny: tuple[str, ...], as_json: bool = False,
-) -> None:  # fmt: skip
-    def change(connection: Connection, _store: Database) -> dict[str, Any]:
-        from ferrule.service.directory import find_tenant, put_role
-        from ferrule.service.documents import role_document
-
-        find_tenant(connection, tenant)
-        return role_document(put_role(connection, tenant, name, mode=mode, allow=allow, ask=ask, deny=deny))
-
-    show(in_store(database, tenant, change, writes=True), as_json)
+    database: str | None, tenant: str, name: str, mode: str | None, as_json: bool = False, **rules: tuple[str, ...]
+) -> None:
+    said = {"mode": Mode(mode) if mode else None, **{listed: list(given) for listed, given in rules.items()}}
+    show(_in_directory(database, tenant, lambda c, d, m: d.put_role(c, tenant, name, m.RoleBody(**said))), as_json)
 
 
 @roles_command.command("remove", help=_("Remove a role that nobody has."))
 @click.argument("name")
 @store_options
 def remove_role(database: str | None, tenant: str, name: str) -> None:
-    def change(connection: Connection, _store: Database) -> None:
-        from ferrule.service.directory import delete_role
-
-        delete_role(connection, tenant, name)
-
-    in_store(database, tenant, change, writes=True)
+    _in_directory(database, tenant, lambda c, d, m: d.delete_role(c, tenant, name))
     write(_("Removed {name}.").format(name=name))
 
 
 # `ferrule keys`: the API keys of the service's users.
 
 
-_SCOPES = ("tools", "calls", "approvals", "admin")
-
-
-@click.group("keys", help=_("Create, list, rotate and revoke the API keys of `ferrule serve`."))
-def keys_command() -> None:
-    pass
+keys_command = click.Group("keys", help=_("Create, list, rotate and revoke the API keys of `ferrule serve`."))
 
 
 @keys_command.command("list", help=_("List the keys of a tenant. Secrets are not kept, so none is shown."))
 @json_option
 @store_options
 def list_keys(database: str | None, tenant: str, as_json: bool = False) -> None:
-    def read(connection: Connection, _store: Database) -> list[dict[str, Any]]:
-        from ferrule.service.directory import find_tenant, list_keys
-        from ferrule.service.documents import key_document
-
-        find_tenant(connection, tenant)
-        return [key_document(row) for row in list_keys(connection, tenant)]
-
+    found = _in_directory(database, tenant, lambda c, d, m: d.list_keys(c, tenant), writes=False)
     columns = ("id", "user", "name", "scopes", "hint", "expires_at", "revoked")
-    show_all("keys", in_store(database, tenant, read), columns, as_json, _("There are no keys."))
+    show_all(found, columns, as_json, _("There are no keys."))
 
 
 @keys_command.command("create", help=_("Create a key for a user, and print its secret, which is shown this once."))
 @click.argument("user")
 @click.option("--name", default="", help=_("What the key is for."))
-@click.option("--scope", "scopes", multiple=True, type=click.Choice(_SCOPES), help=_("What it may do. Repeatable."))
+@click.option("--scope", "scopes", multiple=True, type=click.Choice(SCOPES), help=_("What it may do. Repeatable."))
 @click.option(
     "--expires", callback=read_duration, metavar="DURATION", help=_("When it ends: 90s, 15m, 12h or 30d from now.")
 )
@@ -372,14 +314,9 @@ def create_key(
     database: str | None, tenant: str, user: str, name: str, scopes: tuple[str, ...], expires: float | None,
     as_json: bool = False,
 ) -> None:  # fmt: skip
-    def change(connection: Connection, _store: Database) -> dict[str, Any]:
-        from ferrule.service.directory import create_key
-        from ferrule.service.documents import key_document
-
-        row, secret = create_key(connection, tenant, user, name=name, scopes=scopes or _SCOPES, expires_in=expires)
-        return key_document(row, secret)
-
-    _show_secret(in_store(database, tenant, change, writes=True), as_json)
+    said = {"user": user, "name": name, "scopes": list(scopes or SCOPES), "expires_in": expires}
+    document = _in_directory(database, tenant, lambda c, d, m: d.create_key(c, tenant, m.KeyRequest(**said)))
+    _show_secret(document, as_json)
 
 
 @keys_command.command("rotate", help=_("Give a key a new secret, and print it."))
@@ -390,14 +327,9 @@ def create_key(
 @json_option
 @store_options
 def rotate_key(database: str | None, tenant: str, key: str, overlap: float, as_json: bool = False) -> None:
-    def change(connection: Connection, _store: Database) -> dict[str, Any]:
-        from ferrule.service.directory import rotate_key
-        from ferrule.service.documents import key_document
-
-        row, secret = rotate_key(connection, tenant, key, overlap)
-        return key_document(row, secret)
-
-    _show_secret(in_store(database, tenant, change, writes=True), as_json)
+    said = {"overlap": overlap}
+    document = _in_directory(database, tenant, lambda c, d, m: d.rotate_key(c, tenant, key, m.RotateRequest(**said)))
+    _show_secret(document, as_json)
 
 
 @keys_command.command("revoke", help=_("End a key at once."))
@@ -405,13 +337,7 @@ def rotate_key(database: str | None, tenant: str, key: str, overlap: float, as_j
 @json_option
 @store_options
 def revoke_key(database: str | None, tenant: str, key: str, as_json: bool = False) -> None:
-    def change(connection: Connection, _store: Database) -> dict[str, Any]:
-        from ferrule.service.directory import revoke_key
-        from ferrule.service.documents import key_document
-
-        return key_document(revoke_key(connection, tenant, key))
-
-    document = in_store(database, tenant, change, writes=True)
+    document = _in_directory(database, tenant, lambda c, d, m: d.revoke_key(c, tenant, key))
     if as_json:
         show(document, as_json)
     else:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from ferrule.toolbox.accounts import AccountCheck, Accounts
 
 
-@click.group("toolbox", help=_("See the tools for documents, notes, databases, web, mail and calendars."))
-def toolbox_command() -> None:
-    """Only holds the commands below."""
+toolbox_command = click.Group(
+    "toolbox", help=_("See the tools for documents, notes, databases, web, mail and calendars.")
+)
 
 
 @toolbox_command.command("list", help=_("List the areas, their tools here, and what is missing."))

@@ -14,6 +14,7 @@ from ferrule.cli.mcp_servers import list_servers
 from ferrule.cli.options import json_option, promise, report_broken, settings_for, warn, workspace_option
 from ferrule.cli.output import print_table, write, write_json
 from ferrule.cli.words import _
+from ferrule.core.schemas import mapping, referred
 from ferrule.core.tool import description_of, output_schema_of
 
 if TYPE_CHECKING:
@@ -35,14 +36,14 @@ def print_details(tool: Tool[Any]) -> None:
     if (fault := tool.fault) is not None:
         write(fault)
         return
-    schema = _as_mapping(tool.input_schema)
+    schema = mapping(tool.input_schema)
     properties: dict[str, Any] = schema.get("properties", {})
     if not properties:
         write(_("It takes no parameters."))
         return
     write(_("Parameters:"))
     for name, property_schema in properties.items():
-        described = _as_mapping(property_schema)
+        described = mapping(property_schema)
         if name in schema.get("required", ()):
             need = _("required")
         elif "default" in described:
@@ -54,18 +55,12 @@ def print_details(tool: Tool[Any]) -> None:
             write(f"      {line}")
 
 
-def _as_mapping(schema: Any) -> Mapping[str, Any]:
-    """A schema may also be a plain `true`, which says nothing."""
-    return cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
-
-
 def type_of(described: Any, schema: Mapping[str, Any]) -> str:
     """A schema's type in a few words."""
-    described = _as_mapping(described)
+    described = mapping(described)
     if reference := described.get("$ref"):
-        name = str(reference).rpartition("/")[2]
-        target = schema.get("$defs", {}).get(name)
-        return name if target is None or target.get("properties") else type_of(target, schema)
+        target = mapping(referred(reference, schema))
+        return str(reference).rpartition("/")[2] if not target or "properties" in target else type_of(target, schema)
     if "enum" in described:
         return " | ".join(json.dumps(value, ensure_ascii=False) for value in described["enum"])
     if "const" in described:

@@ -1,8 +1,11 @@
-"""What a call touches: the one declaration that permission, scheduling, snapshots and the audit line share."""
+"""What a call touches: the one declaration that permission, scheduling, snapshots and the audit line share; and the
+modes that say how much of it needs no question.
+"""
 
 from __future__ import annotations
 
 import os
+from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -28,6 +31,8 @@ Touches = tuple[Touch, ...]
 
 NOTHING: Touches = ()
 """What a tool touches that neither reads nor writes anything: `touches=NOTHING`."""
+FOR_WRITING = ":write"
+"""The end of a granted folder that may be written too."""
 READS_ANYTHING: Touches = (Touch("*"),)
 WRITES_ANYTHING: Touches = (Touch("*", write=True),)
 
@@ -192,3 +197,21 @@ def _located(touch: Touch, fill: Callable[[str], str], directory: Path) -> Touch
         path = os.path.join(directory, os.path.expanduser(name))  # noqa: PTH118, PTH111 - pure text
         name = os.path.normpath(path) if "\0" in name else os.path.realpath(path)
     return Touch(f"{scheme}:{name}", touch.write)
+
+
+class Mode(StrEnum):
+    """How much runs without asking."""
+
+    DEFAULT = "default"
+    PLAN = "plan"
+    ACCEPT_EDITS = "accept-edits"
+    DONT_ASK = "dont-ask"
+    BYPASS = "bypass"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Mode:
+        raise ValueError(f"There is no mode {value!r}. Modes are {', '.join(cls)}.")
+
+
+LOOSEST_FIRST = (Mode.BYPASS, Mode.ACCEPT_EDITS, Mode.DEFAULT, Mode.DONT_ASK, Mode.PLAN)
+"""The modes from the one in which most runs without asking to the one in which least does."""

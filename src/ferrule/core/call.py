@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal
 
 from ferrule.core.phrases import joined, phrase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from ferrule.core.access import Touch
     from ferrule.core.errors import ToolError
@@ -206,7 +206,10 @@ class Effects:
         listed = [phrase(said, files=_files(counts[action])) for action, said in _ACTIONS.items() if counts.get(action)]
         if self.git:
             listed.append(phrase("change the git repository"))
-        done = [phrase("it would {what}", what=_in_words(listed))] if listed else []
+        what = joined(", ", listed)
+        if len(listed) > 1:
+            what = phrase("{first} and {last}", first=joined(", ", listed[:-1]), last=listed[-1])
+        done = [phrase("it would {what}", what=what)] if listed else []
         return joined(", ", [*done, *dict.fromkeys(_kept_from(barrier) for barrier in self.barriers)])
 
     def lines(self, most: int = MOST_LINES) -> list[str]:
@@ -266,12 +269,6 @@ def _files(count: int) -> str:
     return phrase("1 file") if count == 1 else phrase("{count} files", count=f"{count:,}")
 
 
-def _in_words(listed: Sequence[str]) -> str:
-    if len(listed) < 2:
-        return joined(", ", listed)
-    return phrase("{first} and {last}", first=joined(", ", listed[:-1]), last=listed[-1])
-
-
 def _kept_from(barrier: Barrier) -> str:
     subject = barrier.subject
     match barrier.kind:
@@ -298,3 +295,44 @@ class Approval:
     refused: bool = True
     """Of what was not approved: whether that is a refusal. In plan mode it is not: the call was only meant to be tried,
     and its result counts."""
+
+
+@dataclass(slots=True, frozen=True)
+class Limits:
+    """Limits on arguments, time, results and parallel work. A tool's own `timeout`, `max_result` and `grace` come
+    first.
+    """
+
+    argument_bytes: int = 10_000_000
+    """Size of a call's arguments as JSON."""
+    argument_depth: int = 64
+    """Levels of nesting in arguments."""
+    number_digits: int = 400
+    """Digits of one number in arguments."""
+    timeout: float = 120.0
+    """Seconds a call may run; waiting for a user's answer doesn't count."""
+    grace: float = 1.0
+    """Seconds a cancelled tool has to stop before it is abandoned."""
+    result_chars: int = 100_000
+    """Characters of a result that a model sees."""
+    stream_items: int = 10_000
+    """Pieces kept of what a generator yields, unless they are text."""
+    concurrency: int = 200
+    """Calls of one batch that run at once."""
+    threads: int = 64
+    """Sync tools that run at once."""
+    stuck_threads: int = 256
+    """Abandoned sync calls that may still hang before further sync calls are refused."""
+    nesting: int = 16
+    """How deep tools may call tools."""
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
+            if not is_number or (value == 0 and one.name != "grace"):
+                least = "of 0 or more" if one.name == "grace" else "above 0"
+                raise ValueError(f"Limits: {one.name} must be a number {least}, not {value!r}.")
+
+
+DEFAULT_LIMITS = Limits()

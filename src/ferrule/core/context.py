@@ -101,10 +101,6 @@ class CommandNames:
     """Functions, aliases and variables that an unapproved command changed."""
 
 
-def _new_id() -> str:
-    return uuid.uuid4().hex
-
-
 @dataclass(slots=True)
 class Session:
     """What the calls of one conversation share. `config` and `state` are the tools' own; Ferrule uses neither."""
@@ -117,7 +113,7 @@ class Session:
     state: dict[str, Any] = field(default_factory=_new_dict)
     model: str | None = None
     model_adapter: ModelAdapter | None = None
-    id: str = field(default_factory=_new_id)
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
     restrictions: Restrictions | None = None
     """What rules keep from tools that go through folders or run programs; what the policy of a runtime says, unless
     given."""
@@ -199,10 +195,10 @@ _LONGER_FOR_EACH_ABOVE = 0.1
 class Cancellation:
     """Tells a running tool that nobody waits for it any more. Safe to use from any thread."""
 
-    __slots__ = ("_above", "_event", "_then", "until")
+    __slots__ = ("_event", "_parent", "_then", "until")
 
-    def __init__(self, above: Cancellation | None = None) -> None:
-        self._above = above
+    def __init__(self, parent: Cancellation | None = None) -> None:
+        self._parent = parent
         self._event = threading.Event()
         self._then: list[Callable[[], None]] = []
         self.until = 0.0
@@ -231,8 +227,8 @@ class Cancellation:
     def allow(self, until: float) -> None:
         """Wait that long for it, and a little longer for every call that it works for."""
         self.until = max(self.until, until)
-        if self._above is not None:
-            self._above.allow(until + _LONGER_FOR_EACH_ABOVE)
+        if self._parent is not None:
+            self._parent.allow(until + _LONGER_FOR_EACH_ABOVE)
 
     def wait(self, seconds: float) -> bool:
         """Sleep in a sync tool, waking early (and returning True) when the call is cancelled."""
@@ -290,21 +286,12 @@ class CallPort(Protocol):
     ) -> ToolResult: ...
 
 
-class CallClock(Protocol):
-    """What counts the time that a call may take."""
-
-    def pause(self) -> None: ...
-
-    def resume(self) -> None: ...
-
-
 class ToolContext:
     """Annotate a parameter with this type and Ferrule passes it in; it never shows in the schema."""
 
     __slots__ = (
         "_approve",
         "_asked_at",
-        "_clock",
         "_emit",
         "_loop",
         "_parent",
@@ -347,7 +334,6 @@ class ToolContext:
         self._port = port
         self._loop = loop
         self._parent = parent
-        self._clock: CallClock | None = None
         self._pauses = 0
         self._asked_at = self._waited = 0.0
 
@@ -407,9 +393,9 @@ class ToolContext:
     def partial(self, content: object) -> None:
         """Show a piece of output before the call is done. Safe from any thread."""
         if self._emit is not None:
-            from ferrule.core.events import Partial
+            from ferrule.core.events import PartialOutput
 
-            self._emit(Partial(self.call_id, self.tool, content))
+            self._emit(PartialOutput(self.call_id, self.tool, content))
 
     @contextmanager
     def asking_person(self) -> Generator[None]:
@@ -417,8 +403,6 @@ class ToolContext:
         self._pauses += 1
         if self._pauses == 1:
             self._asked_at = perf_counter()
-            if self._clock is not None:
-                self._clock.pause()
         try:
             with self._parent.asking_person() if self._parent is not None else nullcontext():
                 yield
@@ -426,8 +410,6 @@ class ToolContext:
             self._pauses -= 1
             if self._pauses == 0:
                 self._waited += perf_counter() - self._asked_at
-                if self._clock is not None:
-                    self._clock.resume()
 
     @property
     def waited(self) -> float:
@@ -479,13 +461,6 @@ class ToolContext:
         if self._port is None:
             raise ToolError(phrase("This context has no runtime, so it cannot call other tools."))
         return self._port
-
-
-def limit_time(context: ToolContext, clock: CallClock) -> None:
-    """Have this clock stand still whenever the call asks the person; they may be asked already."""
-    context._clock = clock  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - for the pipeline, not for tools
-    if context._pauses:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-        clock.pause()
 
 
 def try_first(context: ToolContext, approve: Callable[[Effects], Coroutine[Any, Any, Approval]]) -> None:

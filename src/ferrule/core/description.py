@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
+from ferrule.core.shown_text import visible
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -56,6 +58,13 @@ class Description:
     usage_notes: tuple[str, ...] = ()
     important_notes: tuple[str, ...] = ()
     examples: tuple[Example, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        """Whoever wrote it, nothing in it hides from those who read it."""
+        for name in ("short", "long"):
+            object.__setattr__(self, name, visible(getattr(self, name)))
+        for name in ("usage_notes", "important_notes"):
+            object.__setattr__(self, name, tuple(map(visible, getattr(self, name))))
 
     @property
     def text(self) -> str:
@@ -120,10 +129,10 @@ def _section_at(lines: list[str], position: int) -> tuple[str | None, bool]:
     name = line.strip().lower()
     if name.endswith(":") and name[:-1] in _SECTIONS:
         return _SECTIONS[name[:-1]], False
-    underlined = position + 1 < len(lines) and re.fullmatch(r"-{3,}", lines[position + 1].strip())
-    if underlined and name in _SECTIONS:
-        return _SECTIONS[name], True
-    return None, False
+    if name not in _SECTIONS or position + 1 == len(lines):
+        return None, False
+    underlined = re.fullmatch(r"-{3,}", lines[position + 1].strip())
+    return (_SECTIONS[name], True) if underlined else (None, False)
 
 
 def _take_body(lines: list[str], position: int, *, numpy: bool) -> tuple[list[str], int]:

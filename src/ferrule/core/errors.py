@@ -36,8 +36,10 @@ class Stage(StrEnum):
     RECORD = "record"
 
 
-class Stopped(Exception):  # noqa: N818 - an early exit of a call, not always an error
-    """The one way out of a call before its end; caught in `pipeline/run.py` alone."""
+class StoppedError(Exception):
+    """The one way out of a call before its end; it becomes a result in `pipeline/run.py` alone."""
+
+    __slots__ = ("details", "kind", "message", "stage", "suggestion")
 
     def __init__(
         self,
@@ -47,7 +49,7 @@ class Stopped(Exception):  # noqa: N818 - an early exit of a call, not always an
         suggestion: str | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(message)
+        Exception.__init__(self, message)
         self.stage = stage
         self.kind = kind
         self.message = message
@@ -86,7 +88,7 @@ class DefinitionError(TypeError):
     """A tool was declared in a way that cannot work; raised to its author, never to a model."""
 
 
-class MissingExtra(ImportError):  # noqa: N818 - reads as what it says
+class MissingExtraError(ImportError):
     """A part of Ferrule was used whose optional dependency is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:

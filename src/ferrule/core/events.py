@@ -31,7 +31,7 @@ class Progress:
 
 
 @dataclass(slots=True, frozen=True)
-class Partial:
+class PartialOutput:
     """A piece of output from a call that is still running; `dropped` pieces before it were not delivered."""
 
     call_id: str
@@ -49,7 +49,7 @@ class Done:
     result: ToolResult
 
 
-CallEvent = Pending | Progress | Partial | Done
+CallEvent = Pending | Progress | PartialOutput | Done
 
 
 @dataclass(slots=True, frozen=True)

@@ -24,6 +24,7 @@ from pydantic_core import PydanticUndefined, SchemaError, SchemaValidator, core_
 from ferrule.core.description import parse_docstring
 from ferrule.core.errors import DefinitionError
 from ferrule.core.params import ModelParams, no_json_form
+from ferrule.core.schemas import Schema, referred
 from ferrule.core.signatures import doc_of, hints_of, is_context, shown_parameters, two_contexts
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 # Writes the JSON Schema of plain parameters straight from their annotations.
 
-
-Schema = dict[str, Any]
 
 _SCALARS: dict[Any, Schema] = {
     str: {"type": "string"},
@@ -137,7 +136,7 @@ class _Writer:
         if titled and info.title is not None:
             said["title"] = info.title
         if "$ref" in node:
-            target = self.definitions[node["$ref"].rpartition("/")[2]]
+            target = referred(node["$ref"], {"$defs": self.definitions})
             if any(target.get(key, _NotPlain) == value for key, value in said.items()):
                 raise _NotPlain  # said twice: whether pydantic leaves it out depends on the order of its work
         elif titled and info.title is None and not _is_optional_reference(node):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ferrule.core.errors import DefinitionError
 from ferrule.core.function_tool import RawTool
-from ferrule.core.problems import InvalidParams
+from ferrule.core.problems import InvalidParamsError
+from ferrule.core.schemas import Schema, followed, mapping
 from ferrule.core.tool import description_of
 
 if TYPE_CHECKING:
@@ -161,24 +162,7 @@ CHANGING_VERBS = frozenset(
     """.split()  # noqa: SIM905 - easier to read and to extend
 )
 """Verbs that only a tool with effects can mean."""
-COMMANDS = frozenset(
-    (
-        "aws",
-        "az",
-        "brew",
-        "cargo",
-        "conda",
-        "docker",
-        "gcloud",
-        "gh",
-        "git",
-        "helm",
-        "kubectl",
-        "npm",
-        "pip",
-        "uv",
-    )
-)
+COMMANDS = frozenset("aws az brew cargo conda docker gcloud gh git helm kubectl npm pip uv".split())  # noqa: SIM905 - as above
 """Programs whose own words come first, as people say them: `git_status`, `docker_ps`."""
 _ENDINGS = ("ise", "ize", "ify")
 _PREFIXES = ("re", "un", "de", "pre", "auto", "multi")
@@ -223,8 +207,6 @@ _WHEN = re.compile(
 )
 """Words that say when. A description of some length need not have one: it says it in its own way."""
 _LONG = 120
-
-Schema = dict[str, Any]
 
 
 def lint_tool(tool: Tool[Any], *, ignore: Collection[str] = ()) -> list[LintFinding]:
@@ -274,7 +256,7 @@ def _of_kind(tool: Tool[Any]) -> Iterator[LintFinding]:
 def _of_schema(tool: Tool[Any]) -> Iterator[LintFinding]:
     try:
         tool.require_ready()
-        root = _dict(tool.input_schema)
+        root = mapping(tool.input_schema)
         if isinstance(tool, RawTool):
             tool.compile()
     except Exception as error:  # noqa: BLE001 - a type can fail in any way
@@ -282,11 +264,11 @@ def _of_schema(tool: Tool[Any]) -> Iterator[LintFinding]:
         return
     if root.get("type") != "object":
         yield _found("F021", "parameters", "the schema is not of type object")
-    properties = _dict(root.get("properties"))
+    properties = mapping(root.get("properties"))
     if len(properties) > MAX_PARAMETERS:
         yield _found("F022", "parameters", f"{len(properties)} are many for a model to fill in")
     for name, prop in properties.items():
-        yield from _of_parameter(f"parameters.{name}", name, _followed(_dict(prop), root), root)
+        yield from _of_parameter(f"parameters.{name}", name, followed(mapping(prop), root), root)
     yield from _of_defaults(tool, properties)
     yield from _of_examples(tool)
 
@@ -299,7 +281,7 @@ def _of_parameter(where: str, name: str, prop: Schema, root: Schema) -> Iterator
     elif name.lower() in _VAGUE:
         yield _found("F025", where, f"{name!r} says nothing of what it holds")
     yield from _of_choices(where, prop)
-    yield from _of_choices(f"{where}[]", _followed(_dict(prop.get("items")), root))
+    yield from _of_choices(f"{where}[]", followed(mapping(prop.get("items")), root))
 
 
 def _of_choices(where: str, prop: Schema) -> Iterator[LintFinding]:
@@ -321,7 +303,7 @@ def _of_defaults(tool: Tool[Any], properties: Schema) -> Iterator[LintFinding]:
     fields: dict[str, Any] = getattr(getattr(tool.params, "model", None), "model_fields", {})
     for name, field in fields.items():
         shown = properties.get(field.alias or name)
-        said = shown is None or "default" in _dict(shown)
+        said = shown is None or "default" in mapping(shown)
         if not said and not field.is_required() and field.default_factory is None:
             yield _found("F028", f"parameters.{name}", f"the default {type(field.default).__name__} has none")
 
@@ -330,21 +312,10 @@ def _of_examples(tool: Tool[Any]) -> Iterator[LintFinding]:
     for position, example in enumerate(description_of(tool).examples):
         try:
             tool.build(example.params)
-        except InvalidParams as invalid:
+        except InvalidParamsError as invalid:
             yield _found("F027", f"examples[{position}]", str(invalid))
         except Exception as error:  # noqa: BLE001 - its own check can fail in any way
             yield _found("F027", f"examples[{position}]", _told(error))
-
-
-def _followed(prop: Schema, root: Schema) -> Schema:
-    """A property with the words of the definition it refers to."""
-    ref = str(prop.get("$ref", ""))
-    if not ref.startswith("#/"):
-        return prop
-    here: Any = root
-    for part in ref.split("/")[1:]:
-        here = _dict(here).get(part)
-    return {**_dict(here), **prop}
 
 
 def _told(error: Exception) -> str:
@@ -354,7 +325,3 @@ def _told(error: Exception) -> str:
 
 def _found(rule: str, where: str, message: str) -> LintFinding:
     return LintFinding(rule, RULES[rule].severity, where, message, RULES[rule].advice)
-
-
-def _dict(value: Any) -> Schema:
-    return cast("Schema", value) if isinstance(value, dict) else {}

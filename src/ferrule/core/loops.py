@@ -1,22 +1,21 @@
-"""Event loops: work that belongs to another one, tasks that start at once, timers, locks that all share, signals."""
+"""Event loops: work on another one, tasks that start at once, cheap timers and callbacks, signals."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import sys
-import threading
 from collections import deque
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
-    from types import TracebackType
 
 
 T = TypeVar("T")
@@ -94,17 +93,9 @@ async def elsewhere(
         raise RuntimeError(
             "This needs the event loop that `run_sync` blocks while it waits. Write `await runtime.run(...)` instead."
         )
-    here = asyncio.get_running_loop()
-    over: asyncio.Future[None] = here.create_future()
-
-    def wake(_ended: Future[T]) -> None:
-        try:
-            here.call_soon_threadsafe(lambda: over.done() or over.set_result(None))
-        except RuntimeError:
-            return  # this loop is closed: nobody waits any more
-
     posted = Posted(work, loop)
-    posted.ended.add_done_callback(wake)
+    over = asyncio.wrap_future(posted.ended)
+    over.add_done_callback(lambda over: over.exception())  # asyncio reports one that nobody looks at as lost
     again: asyncio.CancelledError | None = None
     while not over.done():
         try:
@@ -117,7 +108,7 @@ async def elsewhere(
             again = error
     if again is not None:
         raise again
-    return posted.ended.result()
+    return over.result()
 
 
 def wait_for(posted: Posted[T]) -> T:
@@ -153,7 +144,7 @@ if sys.version_info >= (3, 12):
 
 else:
     from asyncio import tasks
-    from contextvars import copy_context
+    from contextvars import Context, copy_context
 
     _current: dict[Any, Any] = tasks._current_tasks  # noqa: SLF001
 
@@ -213,6 +204,9 @@ else:
             if not self.done():
                 tasks._register_task(self)  # noqa: SLF001
 
+        def get_context(self) -> Context:
+            return self._context
+
         def __del__(self) -> None:
             if self._state != "FINISHED" or self._exception is not None:
                 super().__del__()
@@ -222,14 +216,9 @@ else:
         return _EagerTask(coroutine, loop)
 
 
-def callbacks_wait(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether the loop has something to do before it may go on here; yes where that cannot be told."""
-    return bool(getattr(loop, "_ready", True))
-
-
-def is_busy(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether the loop is known to have something else to do."""
-    return bool(getattr(loop, "_ready", False))
+def has_callbacks(loop: asyncio.AbstractEventLoop, *, unknown: bool) -> bool:
+    """Whether the loop has callbacks to run before it can do anything else; `unknown` for loops that do not tell."""
+    return bool(getattr(loop, "_ready", unknown))
 
 
 def disown(task: asyncio.Task[Any]) -> None:
@@ -242,7 +231,7 @@ def disown(task: asyncio.Task[Any]) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
 
 
-# Timers for what is nearly always over long before.
+# Callbacks that cost less than the loop's own.
 
 
 class LateTimer:
@@ -267,148 +256,80 @@ class LateTimer:
 
 
 class LateTimers:
-    """Timers of one loop that cost next to nothing when they are cancelled soon, as those of requests are: the loop
-    hears only of those that are still wanted after a moment, and of those that have long to go after a second. They may
-    fire later than asked by that moment.
+    """Timers of the running loop that cost a fraction of its own. The loop hears only of those that are still wanted
+    after half a second: most are cancelled by then, as those of calls and requests are.
     """
 
-    _MOMENT = 0.05
-    _LATER = 1.0
+    _SOON = 0.5
 
     def __init__(self) -> None:
         self._fresh: list[LateTimer] = []
-        self._long: list[LateTimer] = []
 
     def start(self, seconds: float, then: Callable[[], object]) -> LateTimer:
         timer = LateTimer(monotonic() + seconds, then)
+        if seconds < self._SOON:
+            timer.handle = asyncio.get_running_loop().call_later(seconds, timer.fire)
+            return timer
         if not self._fresh:
             loop = asyncio.get_running_loop()
-            loop.call_later(self._MOMENT, self._look, loop)
+            loop.call_later(self._SOON, self._hand_over, loop)
         self._fresh.append(timer)
         return timer
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         fresh, self._fresh = self._fresh, []
-        now, had_long = monotonic(), bool(self._long)
         for timer in fresh:
-            if timer.then is None:
-                continue
-            if timer.at - now > 2 * self._LATER:
-                self._long.append(timer)
-            else:
-                timer.handle = loop.call_later(max(0.0, timer.at - now), timer.fire)
-        if self._long and not had_long:
-            loop.call_later(self._LATER, self._look_at_long, loop)
-
-    def _look_at_long(self, loop: asyncio.AbstractEventLoop) -> None:
-        long, self._long = self._long, []
-        now = monotonic()
-        for timer in long:
             if timer.then is not None:
-                timer.handle = loop.call_later(max(0.0, timer.at - now), timer.fire)
+                timer.handle = loop.call_later(max(0.0, timer.at - monotonic()), timer.fire)
 
 
-# One at a time: a lock by name, whichever event loops the callers run on.
-
-
-class Turns:
-    """Named locks, first come first served. An asyncio lock belongs to one loop, and a runtime may serve several."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._holders: dict[str, asyncio.AbstractEventLoop] = {}
-        self._waiting: dict[str, deque[_Waiting]] = {}
-
-    def is_taken(self, name: str) -> bool:
-        """Whether whoever comes now has to wait."""
-        with self._lock:
-            return name in self._holders
-
-    def of(self, name: str) -> TurnLock:
-        return TurnLock(self, name)
-
-    async def take(self, name: str) -> bool:
-        """Take the turn; says whether others had it first."""
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            holder = self._holders.get(name)
-            if holder is None or holder.is_closed():  # whoever held it then has ended with its loop
-                self._holders[name] = loop
-                return False
-            caller = sync_caller.get()
-            if caller is not None and caller.loop is holder:
-                raise RuntimeError(
-                    "Another call must end first, and it runs on the event loop that `run_sync` blocks, so this would "
-                    "wait forever. Write `await runtime.run(...)` instead."
-                )
-            waiting = _Waiting(loop)
-            self._waiting.setdefault(name, deque()).append(waiting)
-        try:
-            await waiting.turn
-        except asyncio.CancelledError:
-            with self._lock:
-                if not waiting.has_it:
-                    self._waiting[name].remove(waiting)
-                    raise
-            self.leave(name)
-            raise
-        return True
-
-    def leave(self, name: str) -> None:
-        """Give the turn to whoever waited longest."""
-        with self._lock:
-            line = self._waiting.get(name, deque())
-            while line:
-                next_one = line.popleft()
-                if next_one.wake():
-                    self._holders[name] = next_one.loop
-                    return
-            self._waiting.pop(name, None)
-            self._holders.pop(name, None)
-
-
-class TurnLock:
-    """`async with turns.of(name)`: nobody else has this name's turn inside."""
-
-    __slots__ = ("_name", "_turns")
-
-    def __init__(self, turns: Turns, name: str) -> None:
-        self._turns = turns
-        self._name = name
-
-    @property
-    def is_taken(self) -> bool:
-        return self._turns.is_taken(self._name)
-
-    async def __aenter__(self) -> bool:
-        return await self._turns.take(self._name)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._turns.leave(self._name)
-
-
-class _Waiting:
-    __slots__ = ("has_it", "loop", "turn")
+class LoopInbox:
+    """Callbacks from other threads for one loop, which is woken once for all that come before it has a turn."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.turn: asyncio.Future[None] = loop.create_future()
-        self.has_it = False
+        self.timers = LateTimers()
+        self._posted: deque[tuple[Callable[..., object], Any]] = deque()
+        self._woken = False
+        self._waits = False
+        self._bell: SimpleQueue[None] = SimpleQueue()
 
-    def wake(self) -> bool:
-        """Hand the turn over; False where its loop has ended. One that is cancelled before it hears passes it on."""
+    def post(self, then: Callable[[T], object], given: T, *, wake: bool = True) -> None:
+        """Have `then(given)` called in the loop, after what was posted before. Safe from any thread.
+
+        Without `wake`, the caller sees to it that `wake` is called soon.
+        """
+        self._posted.append((then, given))
+        if wake:
+            self.wake()
+
+    def wake(self) -> None:
+        """Have the loop look. Safe from any thread."""
+        if self._woken:
+            return
+        self._woken = True
+        if self._waits:
+            self._bell.put(None)
+        else:
+            with suppress(RuntimeError):  # the loop is closed, so nothing waits any more
+                self.loop.call_soon_threadsafe(self._deliver)
+
+    def wait(self, seconds: float) -> None:
+        """Block the loop's own thread until something is posted, and call it: a turn of the loop takes longer."""
+        self._waits = True
         try:
-            self.loop.call_soon_threadsafe(self._take)
-        except RuntimeError:
-            return False
-        self.has_it = True
-        return True
+            self._bell.get(timeout=seconds)
+        except Empty:
+            pass
+        finally:
+            self._waits = False  # first: from now on the loop is woken
+            self._deliver()
 
-    def _take(self) -> None:
-        if not self.turn.done():
-            self.turn.set_result(None)
+    def _deliver(self) -> None:
+        self._woken = False  # first: what is posted from now on wakes the loop again
+        while self._posted:
+            then, given = self._posted.popleft()
+            then(given)
 
 
 # Signals, heard by the running event loop.

@@ -13,8 +13,9 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Protocol, Union, cast, get_args, get_origin
 
 from ferrule.core.phrases import phrase
-from ferrule.core.problems import InvalidParams, out_of_form
+from ferrule.core.problems import InvalidParamsError, out_of_form
 from ferrule.core.result import Attachment, Output, ToolResult, plainly
+from ferrule.core.schemas import parts
 
 if TYPE_CHECKING:
     from pydantic.json_schema import GenerateJsonSchema
@@ -36,7 +37,7 @@ class OutputType(Protocol):
     """Types of which every value fits: these need no look at the value."""
 
     def fit(self, value: Any) -> Any:
-        """The value; raises `InvalidParams` where it does not fit.
+        """The value; raises `InvalidParamsError` where it does not fit.
 
         What is of another type, and fits all the same, is given as the declared one where its JSON would differ: a
         dict for a model as the model, True for an int as 1.
@@ -116,7 +117,8 @@ class TypedOutput:
                 self._adapter = TypeAdapter(self._annotation, config={"allow_inf_nan": False})
             except PydanticUserError:  # a model, a dataclass or a TypedDict, which has a config of its own
                 self._adapter = TypeAdapter(self._annotation)
-            kinds = _kinds(self._adapter.core_schema)
+            # Instances of classes are trusted by pydantic unseen.
+            kinds = {str(part.get("type")) for part in parts(self._adapter.core_schema)}
             self.has_json_form = kinds.isdisjoint(("callable", "is-instance", "is-subclass"))
             self._holds_instances = not kinds.isdisjoint(("model", "dataclass"))
             self._holds_floats = "float" in kinds
@@ -129,7 +131,7 @@ class TypedOutput:
         if self._annotation is float and type(value) is float:
             if isfinite(value):
                 return value
-            raise InvalidParams([out_of_form((), "range", phrase("a finite number"), value)], value)
+            raise InvalidParamsError([out_of_form((), "range", phrase("a finite number"), value)], value)
         if hasattr(value, "__next__"):  # it can be read once, and is read here
             value = list(value)
         adapter = self._compile()
@@ -150,7 +152,7 @@ class TypedOutput:
     def _by_json_form(self, adapter: Any, value: Any) -> Any:
         from pydantic_core import PydanticSerializationError, ValidationError, to_json
 
-        from ferrule.core.pydantic_problems import ErrorReader
+        from ferrule.core.validator_errors import ErrorReader
 
         try:
             text = to_json(value, fallback=plainly, inf_nan_mode="strings")
@@ -221,22 +223,6 @@ def _members(annotation: Any) -> list[Any]:
     if get_origin(annotation) in (Union, UnionType):
         return [one for member in get_args(annotation) for one in _members(member)]
     return [annotation]
-
-
-def _kinds(core: Any) -> set[str]:
-    """The kinds of schemas that a core schema is made of. Instances of classes are trusted by pydantic unseen."""
-    found: set[str] = set()
-    waiting = [core]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, dict):
-            node = cast("dict[str, Any]", part)
-            if isinstance(kind := node.get("type"), str):
-                found.add(kind)
-            waiting += [one for one in node.values() if isinstance(one, (dict, list, tuple))]
-        elif isinstance(part, (list, tuple)):
-            waiting += cast("list[Any]", part)
-    return found
 
 
 def output_schema(returned: Any) -> dict[str, Any] | None:

@@ -23,8 +23,9 @@ from pydantic import BaseModel, RootModel
 from pydantic_core import PydanticSerializationError, ValidationError, to_json, to_jsonable_python
 
 from ferrule.core.errors import DefinitionError
-from ferrule.core.pydantic_problems import ErrorReader
 from ferrule.core.result import plainly
+from ferrule.core.schemas import followed, parts
+from ferrule.core.validator_errors import ErrorReader
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -52,8 +53,8 @@ def closed_validator(model: type[BaseModel]) -> SchemaValidator | None:
 
 def close_schema(schema: dict[str, Any], model: type[BaseModel]) -> None:
     """Say the same in the JSON Schema that models are shown."""
-    says: dict[str, bool] = {}
-    _note_models(model.__pydantic_core_schema__, says)
+    models = [node for node in parts(model.__pydantic_core_schema__) if node.get("type") == "model"]
+    says = {getattr(node["cls"], "__name__", ""): _is_open(node) for node in reversed(models)}
     root = says.get(model.__name__, False)
     for name, part in [(None, schema), *schema.get("$defs", {}).items()]:
         is_open = root if name is None else says.get(str(part.get("title", name)), says.get(str(name), False))
@@ -81,18 +82,6 @@ def _any_open(node: Any, *, finite: bool) -> bool:
                 return True
         return _is_lazy(node) or any(_any_open(part, finite=finite) for part in node.values())
     return isinstance(node, (list, tuple)) and any(_any_open(part, finite=finite) for part in cast("list[Any]", node))
-
-
-def _note_models(node: Any, says: dict[str, bool]) -> None:
-    if isinstance(node, dict):
-        node = cast("dict[str, Any]", node)
-        if node.get("type") == "model":
-            says[getattr(node["cls"], "__name__", "")] = _is_open(node)
-        for part in node.values():
-            _note_models(part, says)
-    elif isinstance(node, (list, tuple)):
-        for part in cast("list[Any]", node):
-            _note_models(part, says)
 
 
 def _closed(node: Any, owner: Any) -> Any:
@@ -133,11 +122,9 @@ def key_counter(model: type[BaseModel]) -> Callable[[Any], int] | None:
     counter = _model(model, ())
     if counter is None:
         return None
-    return _own_keys if counter is _all_own_keys else lambda params: counter([params])
-
-
-def _own_keys(params: Any) -> int:
-    return len(params.__pydantic_fields_set__)
+    if counter is _all_own_keys:
+        return lambda params: len(params.__pydantic_fields_set__)
+    return lambda params: counter([params])
 
 
 def _all_own_keys(models: list[Any]) -> int:
@@ -151,7 +138,8 @@ def _model(model: type[BaseModel], around: tuple[type, ...]) -> Counter | None:
     for name, info in model.model_fields.items():
         if _has_no_keys(info.annotation):
             continue
-        counter = None if _has_validator(info.metadata) else _holder(info.annotation, (*around, model))
+        validated = any(hasattr(one, "__get_pydantic_core_schema__") for one in info.metadata)
+        counter = None if validated else _holder(info.annotation, (*around, model))
         if counter is None:
             return None
         holding.append((name, counter, _is_empty_unless_given(info)))
@@ -225,10 +213,6 @@ def _is_plain(model: type[BaseModel]) -> bool:
     return not issubclass(model, RootModel)
 
 
-def _has_validator(metadata: list[Any]) -> bool:
-    return any(hasattr(one, "__get_pydantic_core_schema__") for one in metadata)
-
-
 P = TypeVar("P")
 
 _BUILDING = RLock()
@@ -244,7 +228,7 @@ class Params(Protocol[P]):
         ...
 
     def load(self, text: str | bytes) -> P:
-        """Read and check JSON text; raise `InvalidParams` with every problem."""
+        """Read and check JSON text; raise `InvalidParamsError` with every problem."""
         ...
 
     def dump(self, params: P) -> bytes:
@@ -303,7 +287,7 @@ class ModelParams:
         if self._schema is None:
             schema = _json_schema(self.model)
             if "$ref" in schema:  # a model that holds itself stands among its own definitions
-                schema = {**schema["$defs"][schema["$ref"].rpartition("/")[2]], "$defs": schema["$defs"]}
+                schema = dict(followed(schema, schema))
                 schema["properties"] = {name: dict(prop) for name, prop in schema["properties"].items()}
             schema.pop("title", None)
             schema.pop("description", None)

@@ -54,19 +54,23 @@ class Phrase(str):
 def phrase(template: str, /, **values: Any) -> Phrase:
     """The template filled in, as `str.format` does. It is looked up in catalogues, so it must be a literal."""
     for value in values.values():
-        if value.__class__ is not str and value.__class__ is not Phrase:
+        if type(value) is not str and type(value) is not Phrase:
             values = {name: _text(one) for name, one in values.items()}
             break
-    if not values:
-        return _made(template, template)
-    pieces = _pieces(template)
-    if len(pieces) == 3:
-        text = "".join((pieces[0], values[pieces[1]], pieces[2]))
-    elif len(pieces) == 5:
-        text = "".join((pieces[0], values[pieces[1]], pieces[2], values[pieces[3]], pieces[4]))
-    else:
-        text = template.format_map(values)
-    return _made(text, template, values)
+    text = template
+    if values:
+        pieces = _pieces(template)
+        if len(pieces) == 5:
+            before, one, between, other, after = pieces
+            text = "".join((before, values[one], between, values[other], after))
+        elif len(pieces) == 3:
+            text = "".join((pieces[0], values[pieces[1]], pieces[2]))
+        else:
+            text = template.format_map(values)
+    made = Phrase(text)  # as `_made` does, whose call would take as long as this
+    made.template, made.values = template, values
+    made.parts, made.separator, made.detail = (), "", ""
+    return made
 
 
 @lru_cache(maxsize=1024)
@@ -93,7 +97,7 @@ def _text(value: Any) -> str:
 
 def joined(separator: str, parts: Iterable[str]) -> Phrase:
     """Several texts in a row, as sentences or the items of a list; one alone is that one."""
-    listed = tuple([part for part in parts if part])
+    listed = tuple(filter(None, parts))
     if len(listed) == 1 and isinstance(listed[0], Phrase):
         return listed[0]
     return _made(separator.join(listed), "", _NOTHING_FILLED_IN, listed, separator)

@@ -6,18 +6,21 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from inspect import iscoroutine
+from itertools import filterfalse
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.errors import DefinitionError, ToolError
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import Phrase, glued, joined, phrase
+from ferrule.core.shown_text import cut, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Mapping, Sequence
 
 
 PathPart = str | int
+Path = tuple[PathPart, ...]
 
 SHOWN = 12
 """Choices and fields that are listed before only their number is told."""
@@ -33,7 +36,7 @@ class Problem:
     without the value that was found.
     """
 
-    path: tuple[PathPart, ...]
+    path: Path
     code: str
     message: str
     expected: tuple[str, ...] = ()
@@ -44,13 +47,10 @@ class Problem:
     @property
     def where(self) -> str:
         """The place in the form a model would write it: `items[2].price`."""
-        path = self.path
-        if len(path) == 1 and isinstance(path[0], str):  # a field of the arguments themselves, as most are
-            return path[0]
-        return format_path(path)
+        return format_path(self.path)
 
 
-class InvalidParams(Exception):  # noqa: N818 - a finding, turned into words by the validate stage
+class InvalidParamsError(Exception):
     """The arguments do not fit. Carries every problem and, when it could be read, the value itself."""
 
     def __init__(self, problems: Sequence[Problem], value: Any = None) -> None:
@@ -72,7 +72,7 @@ def own_problems(tool: str, check: Callable[[Any], Any], params: Any) -> list[Pr
             return []
         several = hasattr(said, "__iter__") and not isinstance(said, (str, bytes, dict))
         listed: list[Any] = list(cast("Any", said)) if several else [said]
-    except InvalidParams as invalid:
+    except InvalidParamsError as invalid:
         return invalid.problems
     except ToolError as error:
         return [Problem((), "value", error.message)]
@@ -99,6 +99,8 @@ def format_path(path: Sequence[PathPart]) -> str:
     """`("items", 2, "price")` becomes `items[2].price`; the empty path is `arguments`."""
     if not path:
         return "arguments"
+    if len(path) == 1 and isinstance(path[0], str):  # a field of the arguments themselves, as most are
+        return path[0]
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -123,8 +125,8 @@ _JSON_TYPES: dict[type, str] = {
 
 def json_type(value: Any) -> str:
     """The JSON name of a value's type, as a model knows it."""
-    kind = cast("type[Any]", type(value))
-    return _JSON_TYPES.get(kind, kind.__name__)
+    name = _JSON_TYPES.get(type(value))  # pyright: ignore[reportUnknownArgumentType]
+    return name or type(value).__name__
 
 
 def show(value: Any, limit: int = 60) -> str:
@@ -132,8 +134,7 @@ def show(value: Any, limit: int = 60) -> str:
     if isinstance(value, str):
         if len(value) <= limit and value.isalnum():
             return f'"{value}"'
-        text = value if len(value) <= limit else value[: limit - 1] + "…"
-        return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+        return quoted(cut(value, limit))
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -153,10 +154,13 @@ def show(value: Any, limit: int = 60) -> str:
 
 def got(value: Any) -> str:
     """`string "x"`, `integer 5`, `an object`: what was there instead of what was expected."""
-    if value is None or isinstance(value, (dict, list, bool)):
-        return show(value)
     shown = show(value)
-    return joined(" ", [json_type(value), shown]) if isinstance(shown, Phrase) else f"{json_type(value)} {shown}"
+    if not isinstance(value, str):
+        if value is None or isinstance(value, (dict, list, bool)):
+            return shown
+        if isinstance(shown, Phrase):
+            return joined(" ", [json_type(value), shown])
+    return f"{json_type(value)} {shown}"
 
 
 def or_list(words: Sequence[str]) -> str:
@@ -190,28 +194,10 @@ _UNITS: dict[str, tuple[Phrase, Phrase]] = {
 }
 
 
-# The problems that both validators find, worded once
+# The words for the commonest problems
 
 
-def wrong_type(path: tuple[PathPart, ...], types: tuple[str, ...], value: Any, form: str = "") -> Problem:
-    """A value of another type; `form` shows what an object or array should hold."""
-    return unexpected(path, "type", form or or_list(types), value, types)
-
-
-def unexpected(
-    path: tuple[PathPart, ...],
-    code: str,
-    form: str,
-    value: Any,
-    types: tuple[str, ...] = (),
-    choices: tuple[Any, ...] = (),
-) -> Problem:
-    """Another kind of value than the forms that would do."""
-    message = phrase("expected {kind}, got {found}", kind=form, found=got(value))
-    return Problem(path, code, message, types, choices, form, phrase("must be {form}", form=form))
-
-
-def wrong_choice(path: tuple[PathPart, ...], choices: Sequence[Any], value: Any) -> Problem:
+def wrong_choice(path: Path, choices: Sequence[Any], value: Any) -> Problem:
     """None of the values that are allowed."""
     close: list[str] = []
     if len(choices) <= SHOWN:
@@ -228,55 +214,48 @@ def wrong_choice(path: tuple[PathPart, ...], choices: Sequence[Any], value: Any)
     return problem
 
 
-def out_of_form(path: tuple[PathPart, ...], code: str, form: str, value: Any) -> Problem:
+def out_of_form(path: Path, code: str, form: str, value: Any) -> Problem:
     """A value that must be `a date like …`, or `at least 2`, and is not."""
     problem = against_rule(path, code, phrase("must be {form}", form=form), value)
     problem.form = form
     return problem
 
 
-def against_rule(path: tuple[PathPart, ...], code: str, rule: str, value: Any) -> Problem:
+def against_rule(path: Path, code: str, rule: str, value: Any) -> Problem:
     """A value that `must match …`, and does not."""
     return Problem(path, code, phrase("{rule}; got {found}", rule=rule, found=got(value)), rule=rule)
 
 
-def too_few(path: tuple[PathPart, ...], unit: str, limit: Any, size: int | None) -> Problem:
-    """Less of something than there must be: `must have at least 3 items, not 2`."""
-    return _wrong_size(path, phrase("must have at least {amount}", amount=counted(limit, unit)), size)
-
-
-def too_many(path: tuple[PathPart, ...], unit: str, limit: Any, size: int | None) -> Problem:
-    """More of something than there may be: `must have at most 3 items, not 5`."""
-    return _wrong_size(path, phrase("must have at most {amount}", amount=counted(limit, unit)), size)
-
-
-def _wrong_size(path: tuple[PathPart, ...], rule: str, size: int | None) -> Problem:
+def wrong_size(path: Path, unit: str, limit: Any, size: int | None, *, least: bool) -> Problem:
+    """Less or more of something than there may be: `must have at least 3 items, not 2`."""
+    amount = counted(limit, unit)
+    rule = (
+        phrase("must have at least {amount}", amount=amount)
+        if least
+        else phrase("must have at most {amount}", amount=amount)
+    )
     message = phrase("{rule}, not {size}", rule=rule, size=size) if size is not None else rule
     return Problem(path, "length", message, rule=rule)
 
 
-def wrong_key(path: tuple[PathPart, ...], key: Any, rule: str) -> Problem:
-    """A key of an object that takes only some: the problem is the object's, and names the key."""
-    return Problem(path, "value", phrase("the key {key} {rule}", key=show(key), rule=rule))
-
-
-def missing_field(path: tuple[PathPart, ...], hint: str, choices: tuple[Any, ...] = ()) -> Problem:
+def missing_field(path: Path, hint: str, choices: tuple[Any, ...] = ()) -> Problem:
     """A field that must be given; `hint` says what it holds, `choices` what one with few values may be."""
     return Problem(path, "missing", phrase("required, but missing{hint}", hint=hint), (), choices)
 
 
 def unknown_field(
-    path: tuple[PathPart, ...], known: Sequence[str], given: Iterable[str], other_names: Mapping[str, str] | None = None
+    path: Path, known: Collection[str], given: Container[str], other_names: Mapping[str, str] | None = None
 ) -> Problem:
     """A field that does not exist. `other_names` leads from names that also mean a field to the one that is shown."""
     name = str(path[-1])
-    present = set(given)
-    meant = (other_names or {}).get(name)
-    if meant is not None and meant in present:
+    meant = other_names.get(name) if other_names else None
+    if meant is None or meant not in known:
+        close = nearest(name, filterfalse(given.__contains__, known), most=1)
+    elif meant in given:
         said = phrase("another name for `{name}`, which is already given. Give only one", name=meant)
         return Problem(path, "unknown", said)
-    free = [field for field in known if field not in present]
-    close = [meant] if meant is not None else nearest(name, free, most=1)
+    else:
+        close = [meant]
     if close:
         return Problem(path, "unknown", phrase("unknown field. Did you mean `{name}`?", name=close[0]))
     return Problem(path, "unknown", _known_fields(tuple(known)))
@@ -391,7 +370,7 @@ def _outline(before: bytes) -> str:
         if part in "{}[],:":
             shown = f"{part} " if part in ",:" else part
         elif part[0] == '"' and following == ":" and part is not tokens[-1]:
-            shown = part if len(part) <= 30 else part[:29] + '…"'
+            shown = part if len(part) <= 30 else f'{cut(part, 30)}"'
         else:
             shown = "…"
         if len(outline) + len(shown) > _OUTLINE:
@@ -399,52 +378,3 @@ def _outline(before: bytes) -> str:
             break
         outline = shown + outline
     return outline
-
-
-# Finds the part of a JSON Schema that describes one place of a value.
-
-
-def schema_at(path: Sequence[PathPart], schema: Any) -> dict[str, Any]:
-    """What the schema says of this place, or an empty schema where that is not clear."""
-    root = _mapping(schema)
-    here = resolve(root, root)
-    for part in path:
-        if isinstance(part, int):
-            first: Any = here.get("prefixItems")
-            listed = cast("list[Any]", first) if isinstance(first, list) else []
-            below = listed[part] if part < len(listed) else here.get("items")
-        else:
-            below = _mapping(here.get("properties")).get(part, here.get("additionalProperties"))
-        here = resolve(_mapping(below), root)
-    return here
-
-
-def resolve(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
-    """Follow `$ref`, and `X or null` to X; a guard stops circles."""
-    for _ in range(16):
-        if "$ref" in schema:
-            schema = referred(str(schema["$ref"]), root)
-            continue
-        branches: Any = schema.get("anyOf")
-        if not isinstance(branches, list):
-            return schema
-        options = [one for branch in cast("list[Any]", branches) if (one := _mapping(branch)).get("type") != "null"]
-        if len(options) != 1:
-            return schema
-        schema = options[0]
-    return {}
-
-
-def referred(ref: str, root: dict[str, Any]) -> dict[str, Any]:
-    """What a local reference (`#/$defs/Item`) leads to; empty for one that leads nowhere or elsewhere."""
-    if not ref.startswith("#"):
-        return {}
-    here = root
-    for part in ref[1:].split("/")[1:]:
-        here = _mapping(here.get(part.replace("~1", "/").replace("~0", "~")))
-    return here
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    """Schemas come from elsewhere too, and not all of them are sound."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -62,8 +62,8 @@ class ErrorInfo:
     @property
     def words(self) -> str:
         """The error as a model reads it."""
-        text = ("Error (", self.kind, "): ", self.message)
-        return "".join((*text, SUGGESTION, self.suggestion) if self.suggestion else text)
+        text = "".join(("Error (", self.kind, "): ", self.message))
+        return "".join((text, SUGGESTION, self.suggestion)) if self.suggestion else text
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from ferrule.core.errors import DefinitionError, MissingExtra
+from ferrule.core.errors import DefinitionError, MissingExtraError
+from ferrule.core.explain import Explainer
 from ferrule.core.phrases import phrase
 from ferrule.core.problems import format_path
+from ferrule.core.schemas import Schema, array_parts, mapping, parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -102,8 +103,6 @@ _SINGLE = ("not", "if", "then", "else")
 _MAPS = ("dependentSchemas", "dependencies")
 _META_SCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
 
-Schema = dict[str, Any]
-
 
 class SchemaNode:
     """One subschema. Several references to it lead to the same node."""
@@ -146,48 +145,35 @@ class SchemaNode:
         yield from self.any_item
 
 
-@dataclass(slots=True)
-class Graph:
-    """Every node that can be reached from a schema, the schema's own first."""
+class SchemaGraph:
+    """Every node that can be reached from a schema that the validator has accepted, the schema's own first.
 
-    nodes: list[SchemaNode]
-    has_unions: bool
-    backtracking: list[str]
-    """The patterns that cannot be matched in one pass."""
+    Raises `DefinitionError` when there are too many.
+    """
 
-
-def read_graph(schema: Schema | bool, documents: Mapping[str, Any], registry: Registry, base: str) -> Graph:
-    """Read a schema that the validator has accepted; raises `DefinitionError` when it is too large."""
-    reader = _GraphReader(documents, registry)
-    return Graph(reader.read(schema, base), reader.has_unions, sorted(reader.backtracking))
-
-
-class _GraphReader:
-    def __init__(self, documents: Mapping[str, Any], registry: Registry) -> None:
+    def __init__(self, schema: Schema | bool, documents: Mapping[str, Any], registry: Registry, base: str) -> None:
+        self.nodes: list[SchemaNode] = []
         self.has_unions = False
         self.backtracking: set[str] = set()
+        """The patterns that cannot be matched in one pass."""
         self._documents = documents
         self._registry = registry
-        self._nodes: list[SchemaNode] = []
         self._by_id: dict[int, SchemaNode] = {}
         self._by_ref: dict[tuple[str, str], SchemaNode] = {}
         self._kept: list[Any] = []
         self._waiting: list[tuple[SchemaNode, Schema, Resolver]] = []
         self._anchors: dict[str, list[tuple[Schema, Resolver]]] | None = None
-
-    def read(self, schema: Schema | bool, base: str) -> list[SchemaNode]:
-        self._node(schema, self._registry.resolver(base))
+        self._node(schema, registry.resolver(base))
         while self._waiting:
             self._fill(*self._waiting.pop())
-        return self._nodes
 
     def _node(self, schema: Any, resolver: Resolver) -> SchemaNode:
         known = self._by_id.get(id(schema))
         if known is not None:
             return known
         node = SchemaNode()
-        self._nodes.append(node)
-        if len(self._nodes) > MAX_NODES:
+        self.nodes.append(node)
+        if len(self.nodes) > MAX_NODES:
             raise DefinitionError(f"the schema has more than {MAX_NODES} parts.")
         if isinstance(schema, dict):
             part = cast("Schema", schema)
@@ -198,7 +184,10 @@ class _GraphReader:
     def _fill(self, node: SchemaNode, schema: Schema, resolver: Resolver) -> None:
         resolver = _entered(schema, resolver)
         node.weight = _own_weight(schema)
-        node.chars = self._own_chars(schema)
+        if isinstance(schema.get("pattern"), str):
+            node.chars = self._pattern_cost(schema["pattern"])
+        if "minLength" in schema or "maxLength" in schema:
+            node.chars += LENGTH_COST
         self.has_unions = self.has_unions or "anyOf" in schema or "oneOf" in schema
         if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
             node.again = UNEVALUATED_FACTOR
@@ -211,9 +200,9 @@ class _GraphReader:
         self._fill_array(node, schema, resolver)
 
     def _fill_object(self, node: SchemaNode, schema: Schema, resolver: Resolver) -> None:
-        for name, part in _mapping(schema.get("properties")).items():
+        for name, part in mapping(schema.get("properties")).items():
             node.properties[name] = self._node(part, resolver)
-        for pattern, part in _mapping(schema.get("patternProperties")).items():
+        for pattern, part in mapping(schema.get("patternProperties")).items():
             node.any_property.append(self._node(part, resolver))
             node.key_chars += self._pattern_cost(pattern)
         if _is_schema(schema.get("unevaluatedProperties")):
@@ -224,25 +213,14 @@ class _GraphReader:
             node.any_key = self._node(schema["propertyNames"], resolver)
 
     def _fill_array(self, node: SchemaNode, schema: Schema, resolver: Resolver) -> None:
-        items: Any = schema.get("items")
-        first, rest = schema.get("prefixItems"), items
-        if isinstance(items, list):  # as it was before Draft 2020-12
-            first, rest = cast("list[Any]", items), schema.get("additionalItems")
-        if isinstance(first, list):
-            node.prefix = [self._node(part, resolver) for part in cast("list[Any]", first)]
+        first, rest = array_parts(schema)
+        node.prefix = [self._node(part, resolver) for part in first]
         if _is_schema(rest):
             node.items = self._node(rest, resolver)
         if _is_schema(schema.get("contains")):
             node.any_item.append((self._node(schema["contains"], resolver), node.again))
         if _is_schema(schema.get("unevaluatedItems")):
             node.any_item.append((self._node(schema["unevaluatedItems"], resolver), 1))
-
-    def _own_chars(self, schema: Schema) -> float:
-        pattern = schema.get("pattern")
-        chars = self._pattern_cost(pattern) if isinstance(pattern, str) else 0.0
-        if "minLength" in schema or "maxLength" in schema:
-            chars += LENGTH_COST
-        return chars
 
     def _pattern_cost(self, pattern: str) -> float:
         if not is_linear(pattern):
@@ -251,17 +229,14 @@ class _GraphReader:
 
     def _targets(self, keyword: str, ref: str, resolver: Resolver) -> list[SchemaNode]:
         """What a reference leads to; a dynamic one may lead to any anchor of its name."""
-        targets = [self._target(ref, resolver)]
-        if keyword != "$ref":
-            name = ref.rpartition("#")[2] if keyword == "$dynamicRef" else ""
-            targets += [self._node(part, where) for part, where in self._dynamic_anchors().get(name, [])]
-        return targets
-
-    def _target(self, ref: str, resolver: Resolver) -> SchemaNode:
         key = (resolver.base_uri, ref)
         if key not in self._by_ref:
             self._by_ref[key] = self._look_up(ref, resolver)
-        return self._by_ref[key]
+        if keyword == "$ref":
+            return [self._by_ref[key]]
+        name = ref.rpartition("#")[2] if keyword == "$dynamicRef" else ""
+        anchored = self._dynamic_anchors().get(name, [])
+        return [self._by_ref[key], *(self._node(part, where) for part, where in anchored)]
 
     def _look_up(self, ref: str, resolver: Resolver) -> SchemaNode:
         from jsonschema_rs import ReferencingError
@@ -295,6 +270,10 @@ class _GraphReader:
         return self._anchors
 
 
+def _is_schema(value: Any) -> bool:
+    return isinstance(value, (dict, bool))
+
+
 def _entered(schema: Schema, resolver: Resolver) -> Resolver:
     """The resolver inside this schema: an `$id` moves the base that references start from."""
     from jsonschema_rs import ReferencingError
@@ -317,7 +296,7 @@ def _same_value(schema: Schema) -> Iterator[Any]:
         if _is_schema(schema.get(keyword)):
             yield schema[keyword]
     for keyword in _MAPS:
-        for part in _mapping(schema.get(keyword)).values():
+        for part in mapping(schema.get(keyword)).values():
             if _is_schema(part):
                 yield part
 
@@ -333,14 +312,6 @@ def _own_weight(schema: Schema) -> float:
         complex_ones = sum(1 for choice in cast("list[Any]", choices) if isinstance(choice, (dict, list)))
         weight += complex_ones * 80
     return weight
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _is_schema(value: Any) -> bool:
-    return isinstance(value, (dict, bool))
 
 
 MAX_SCHEMA_BYTES = 2_000_000
@@ -381,18 +352,19 @@ def freeze(name: str, what: str, document: Any) -> bytes:
 def require_validator() -> None:
     """Say at definition that the validator is missing, without paying for its import."""
     if find_spec("jsonschema_rs") is None:
-        raise MissingExtra(phrase("A tool made from a JSON Schema"), "schema")
+        raise MissingExtraError(phrase("A tool made from a JSON Schema"), "schema")
 
 
 class CompiledSchema:
     """A validator with the bounds it needs."""
 
-    __slots__ = ("backtracking", "cost", "has_unions", "root", "validator")
+    __slots__ = ("backtracking", "cost", "explainer", "has_unions", "root", "validator")
 
     def __init__(self, name: str, root: Any, resources: Mapping[str, Any]) -> None:
         from jsonschema_rs import ReferencingError, Registry, ValidationError, validator_for
 
         self.root = root
+        self.explainer = Explainer(root, complete=True)
         _limit_effort(name, [root, *resources.values()], MAX_PATTERN_STATES)
         base = _address(root)
         documents = {**resources, base: root}
@@ -400,7 +372,7 @@ class CompiledSchema:
             others = Registry(list(resources.items()), _draft(root), _refuse) if resources else None
             self.validator = _offline(root, others)
             everything = Registry(list(documents.items()), _draft(root), _refuse)
-            graph = read_graph(root, documents, everything, base)
+            graph = SchemaGraph(root, documents, everything, base)
             self.cost: Cost = Cost(graph.nodes)
         except ValidationError as error:
             _explain(name, error, root)
@@ -409,7 +381,7 @@ class CompiledSchema:
         self.has_unions = graph.has_unions
         self.backtracking: Validator | None = None
         if graph.backtracking:
-            every = {"allOf": [{"pattern": pattern} for pattern in graph.backtracking]}
+            every = {"allOf": [{"pattern": pattern} for pattern in sorted(graph.backtracking)]}
             self.backtracking = validator_for(every, pattern_options=pattern_options())
 
 
@@ -461,13 +433,13 @@ def _draft(root: Any) -> int:
     """The draft that documents without a `$schema` of their own are read by: the same as the schema's."""
     import jsonschema_rs
 
-    said = str(cast("dict[str, Any]", root).get("$schema")) if isinstance(root, dict) else ""
+    said = str(mapping(root).get("$schema"))
     name = next((name for mark, name in _DRAFTS.items() if mark in said), "Draft202012")
     return getattr(jsonschema_rs, name)
 
 
 def _address(root: Any) -> str:
-    own = cast("dict[str, Any]", root).get("$id") if isinstance(root, dict) else None
+    own = mapping(root).get("$id")
     return own.rstrip("#") if isinstance(own, str) and ":" in own else BASE
 
 
@@ -475,20 +447,12 @@ def _limit_effort(name: str, documents: list[Any], most_states: int) -> None:
     """Refuse what takes long to compile."""
     patterns: set[str] = set()
     references: set[str] = set()
-    waiting: list[Any] = documents
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, dict):
-            schema = cast("dict[str, Any]", part)
-            if isinstance(schema.get("pattern"), str):
-                patterns.add(schema["pattern"])
-            if isinstance(schema.get("patternProperties"), dict):
-                patterns.update(schema["patternProperties"])
-            if isinstance(schema.get("$ref"), str):
-                references.add(schema["$ref"])
-            waiting.extend(schema.values())
-        elif isinstance(part, list):
-            waiting.extend(cast("list[Any]", part))
+    for schema in parts(documents):
+        if isinstance(schema.get("pattern"), str):
+            patterns.add(schema["pattern"])
+        patterns.update(mapping(schema.get("patternProperties")))
+        if isinstance(schema.get("$ref"), str):
+            references.add(schema["$ref"])
     if len(references) > MAX_REFERENCES:
         raise DefinitionError(f"`{name}`: its schema has more than {MAX_REFERENCES:,} references.")
     # A long class has one state, but takes as long to compile as it has characters.
@@ -498,11 +462,11 @@ def _limit_effort(name: str, documents: list[Any], most_states: int) -> None:
 
 def _explain(name: str, error: ValidationError, root: Any) -> NoReturn:
     """What is wrong with the schema, in the same words that are used for arguments."""
-    from ferrule.core.wording import problems_of
+    from ferrule.core.validator_errors import schema_rules
 
     if type(error.kind).__name__ == "Referencing":
         raise DefinitionError(f"`{name}`: {_reference_words(error.message)}.") from None
-    problem = problems_of([error], root, {})[0]
+    problem = Explainer({}, complete=True).explain(root, schema_rules([error], root))[0]
     where = format_path(problem.path) if problem.path else "schema"
     raise DefinitionError(f"`{name}`: its schema is not a valid JSON Schema. {where}: {problem.message}.") from None
 
@@ -535,7 +499,6 @@ MAX_DEPTH = 201
 MAX_STEPS = 1_000_000
 """Pairs of subschema and value that are counted before giving up."""
 META_SCHEMA_COST = 400.0
-_PASSES = 20
 
 _Branch = tuple["SchemaNode", float, int]
 
@@ -553,20 +516,18 @@ class Cost:
         if order is None:
             raise DefinitionError("a part of the schema refers to itself without going deeper into the value.")
         self._position = {id(node): position for position, node in enumerate(order)}
-        self._own: dict[int, tuple[float, float, int]] = {}
-        for node in reversed(order):
-            self._own[id(node)] = self._in_place_total(node)
+        self._own = _totals(order, inner=False)
         self._branches: dict[int, list[_Branch]] = {}
-        rates = Rates(nodes, order, self._own)
-        self._rate, self._rate_chars = rates.of(self._root)
-        self._levels = rates.levels(self._root)
+        whole = _sorted_by_use(nodes, inner=True)
+        self._most = _totals(whole, inner=True)[id(self._root)] if whole is not None else None
+        """What one place in any value can cost at most; None for a schema that goes as deep as the value."""
 
     def is_tame(self, size: int) -> bool:
         """Whether no arguments of so many characters can be costly; most schemas and calls end here."""
-        values = size / 2 + 1
-        if self._levels * min(MAX_DEPTH, values) > MAX_LEVELS:
+        if self._most is None:
             return False
-        return self._rate * values + self._rate_chars * size <= MAX_COST
+        weight, chars, levels = self._most
+        return weight * (size / 2 + 1) + chars * size <= MAX_COST and levels <= MAX_LEVELS
 
     def check(self, value: Any) -> None:
         """Raise `TooCostly` unless this value is validated quickly enough."""
@@ -586,15 +547,6 @@ class Cost:
         if found is None:
             found = self._branches[id(node)] = self._find_branches(node)
         return found
-
-    def _in_place_total(self, node: SchemaNode) -> tuple[float, float, int]:
-        weight, chars, levels = node.weight, node.chars, 1
-        for part in node.in_place:
-            part_weight, part_chars, part_levels = self._own[id(part)]
-            weight += node.again * part_weight
-            chars += node.again * part_chars
-            levels = max(levels, part_levels + 1)
-        return weight, chars, levels
 
     def _find_branches(self, node: SchemaNode) -> list[_Branch]:
         reached = {id(node): node}
@@ -617,74 +569,21 @@ class Cost:
         return branches
 
 
-class Rates:
-    """The most that one place in any value can cost under a schema, for itself and for each character."""
-
-    def __init__(
-        self, nodes: list[SchemaNode], order: list[SchemaNode], own: dict[int, tuple[float, float, int]]
-    ) -> None:
-        self._own = own
-        self._inner: dict[int, tuple[float, float]] = {id(node): (0.0, 0.0) for node in nodes}
-        self._whole_order = _sorted_by_use(nodes, inner=True)
-        self._longest = max(levels for _, _, levels in own.values())
-        self._settled = self._settle(self._whole_order or order)
-
-    def of(self, node: SchemaNode) -> tuple[float, float]:
-        """The rate of a node; without end where a recursion doubles it at every level."""
-        if not self._settled:
-            return float("inf"), 0.0
-        weight, chars, _ = self._own[id(node)]
-        inner_weight, inner_chars = self._inner[id(node)]
-        return max(weight, inner_weight), max(chars, inner_chars)
-
-    def levels(self, root: SchemaNode) -> float:
-        """How many levels each level of the value may add."""
-        if self._whole_order is None:
-            return self._longest
-        deepest: dict[int, int] = {}
-        for node in reversed(self._whole_order):
-            deepest[id(node)] = 1 + max((deepest[id(part)] for part, _ in _uses(node, inner=True)), default=0)
-        return 0 if deepest[id(root)] <= MAX_LEVELS else self._longest
-
-    def _settle(self, order: list[SchemaNode]) -> bool:
-        """Whether the rates stop growing; without recursion one pass finds them."""
-        self._settled = True
-        for _ in range(_PASSES):
-            changed = False
-            for node in reversed(order):
-                rate = self._inner_rate(node)
-                if rate != self._inner[id(node)]:
-                    self._inner[id(node)] = rate
-                    changed = True
-            if not changed or self._whole_order is not None:
-                return True
-        return False
-
-    def _inner_rate(self, node: SchemaNode) -> tuple[float, float]:
-        """The rate of the places inside a value, under this node and all that applies to the same value."""
-        fields = [*node.properties.values(), *([node.additional] if node.additional else [])]
-        items = [*node.prefix, *([node.items] if node.items else [])]
-        every_field = [(part, 1) for part in (*node.any_property, *([node.any_key] if node.any_key else []))]
-        weight, chars = 1.0, node.key_chars
-        in_object = self._together(fields, every_field)
-        in_array = self._together(items, node.any_item)
-        weight += max(in_object[0], in_array[0]) + (META_SCHEMA_COST if node.whole else 0)
-        chars += max(in_object[1], in_array[1])
-        for part in node.in_place:
-            part_weight, part_chars = self._inner[id(part)]
-            weight += node.again * part_weight
-            chars += node.again * part_chars
-        return weight, chars
-
-    def _together(self, one_of: list[SchemaNode], all_of: list[tuple[SchemaNode, int]]) -> tuple[float, float]:
-        rates = [self.of(node) for node in one_of]
-        weight = max((rate for rate, _ in rates), default=0.0)
-        chars = max((rate for _, rate in rates), default=0.0)
-        for node, times in all_of:
-            node_weight, node_chars = self.of(node)
-            weight += times * node_weight
-            chars += times * node_chars
-        return weight, chars
+def _totals(order: list[SchemaNode], *, inner: bool) -> dict[int, tuple[float, float, int]]:
+    """Weight, cost per character and levels of each node with all that it uses, `inner` values included or not."""
+    totals: dict[int, tuple[float, float, int]] = {}
+    for node in reversed(order):
+        weight, chars, levels = node.weight, node.chars, 1
+        if inner:
+            weight += 1 + (META_SCHEMA_COST if node.whole else 0)
+            chars += node.key_chars
+        for part, times in _uses(node, inner=inner):
+            part_weight, part_chars, part_levels = totals[id(part)]
+            weight += times * part_weight
+            chars += times * part_chars
+            levels = max(levels, part_levels + 1)
+        totals[id(node)] = weight, chars, levels
+    return totals
 
 
 class _Count:
@@ -715,9 +614,9 @@ class _Count:
                 raise TooCostly
             inner = float(len(value))
             if branch.whole:
-                inner += META_SCHEMA_COST * _size(value)
+                inner += META_SCHEMA_COST * size_of(value)
             if branch.key_chars and self._with_text:
-                inner += branch.key_chars * _key_length(value)
+                inner += branch.key_chars * sum(map(len, mapping(value)))
             for part, item, times in _parts(branch, value):
                 part_cost, part_levels = self.of(part, item)
                 inner += times * part_cost
@@ -734,21 +633,16 @@ class _Count:
 
 def _parts(node: SchemaNode, value: Any) -> Iterator[tuple[SchemaNode, Any, int]]:
     """Which nodes are applied to which values inside, and how often."""
-    return _of_object(node, cast("Any", value)) if isinstance(value, dict) else _of_array(node, value)
-
-
-def _of_object(node: SchemaNode, value: dict[str, Any]) -> Iterator[tuple[SchemaNode, Any, int]]:
-    for key, item in value.items():
-        named = node.properties.get(key, node.additional)
-        if named is not None:
-            yield named, item, 1
-        for part in node.any_property:
-            yield part, item, 1
-        if node.any_key is not None:
-            yield node.any_key, key, 1
-
-
-def _of_array(node: SchemaNode, value: list[Any]) -> Iterator[tuple[SchemaNode, Any, int]]:
+    if isinstance(value, dict):
+        for key, item in cast("dict[str, Any]", value).items():
+            named = node.properties.get(key, node.additional)
+            if named is not None:
+                yield named, item, 1
+            for part in node.any_property:
+                yield part, item, 1
+            if node.any_key is not None:
+                yield node.any_key, key, 1
+        return
     for position, item in enumerate(value):
         placed = node.prefix[position] if position < len(node.prefix) else node.items
         if placed is not None:
@@ -757,11 +651,8 @@ def _of_array(node: SchemaNode, value: list[Any]) -> Iterator[tuple[SchemaNode, 
             yield part, item, times
 
 
-def _key_length(value: Any) -> int:
-    return sum(map(len, cast("dict[str, Any]", value))) if isinstance(value, dict) else 0
-
-
-def _size(value: Any) -> int:
+def size_of(value: Any) -> int:
+    """How many values a JSON value is made of, itself included."""
     size, waiting = 0, [value]
     while waiting:
         one = waiting.pop()

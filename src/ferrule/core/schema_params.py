@@ -7,17 +7,24 @@ from itertools import islice
 from math import inf, isinf
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import unquote
 
+from ferrule.core.explain import TOO_HARD
 from ferrule.core.phrases import phrase
-from ferrule.core.problems import HALF_PAIR, InvalidParams, PathPart, Problem, not_json
-from ferrule.core.schema_compile import freeze, looks_sound, require_validator
+from ferrule.core.problems import HALF_PAIR, InvalidParamsError, Path, Problem, not_json
+from ferrule.core.schema_compile import (
+    CompiledSchema,
+    TooCostly,
+    freeze,
+    is_linear,
+    looks_sound,
+    require_validator,
+    size_of,
+    states,
+)
+from ferrule.core.schemas import Schema, chain, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from ferrule.core.schema_compile import CompiledSchema
-    from ferrule.core.wording import Place
 
 
 MAX_PROBLEMS = 20
@@ -32,6 +39,11 @@ _HUGE = 10**MAX_DIGITS
 TOO_LARGE = phrase("too large or too deeply nested to be checked against this tool's schema. Send less at once")
 TOO_MANY_DEFAULTS = phrase("too many defaults would have to be filled in. Send less at once")
 NO_PLACE = phrase("do not fit this tool's schema, and are too large to say where. Send less at once")
+
+
+def is_quick(pattern: str) -> bool:
+    """Whether a short pattern is matched in one pass, so that a stranger's can be used as it is."""
+    return len(pattern) <= 200 and states(pattern) <= 500 and is_linear(pattern)
 
 
 class SchemaParams:
@@ -61,16 +73,11 @@ class SchemaParams:
         if self._compiled is None:
             with self._lock:
                 if self._compiled is None:
-                    self._compiled = self._compile()
+                    from pydantic_core import from_json
+
+                    resources = {uri: from_json(text) for uri, text in self._resources.items()}
+                    self._compiled = CompiledSchema(self._name, from_json(self._text), resources)
         return self._compiled
-
-    def _compile(self) -> CompiledSchema:
-        from pydantic_core import from_json
-
-        from ferrule.core.schema_compile import CompiledSchema
-
-        resources = {uri: from_json(text) for uri, text in self._resources.items()}
-        return CompiledSchema(self._name, from_json(self._text), resources)
 
     def require_schema(self) -> None:
         """Raise `DefinitionError` for what is no JSON Schema, at a small part of the cost of compiling it."""
@@ -78,10 +85,11 @@ class SchemaParams:
             self.compile()  # which says what is wrong, or knows the documents that the schema refers to
 
     def load(self, text: str | bytes) -> Any:
-        """Read and check JSON text, and fill in defaults; raise `InvalidParams` with every problem."""
+        """Read and check JSON text, and fill in defaults; raise `InvalidParamsError` with every problem."""
         value = parse(text)
         compiled = self.compile()
-        _validate(compiled, value, len(text))
+        if problems := _problems(compiled, value, len(text)):
+            raise InvalidParamsError(problems, value)
         return self._filled(compiled, value, len(text)) if self._has_defaults else value
 
     def dump(self, params: Any) -> bytes:
@@ -99,11 +107,10 @@ class SchemaParams:
 
     def _filled(self, compiled: CompiledSchema, value: Any, size: int) -> Any:
         """The value with its defaults; without those that the schema itself does not accept."""
-        defaults = Defaults(compiled.root)
-        leave: frozenset[tuple[PathPart, ...]] = frozenset()
+        leave: frozenset[Path] = frozenset()
         try:
             for _ in range(2):
-                filled, places = defaults.fill(value, leave)
+                filled, places = Defaults(compiled.root, leave).fill(value)
                 if filled is value:
                     return value
                 added = size + len(self._text) * len(places)
@@ -113,7 +120,7 @@ class SchemaParams:
                 wrong = [problem.path for problem in problems]
                 leave |= {place for place in places if any(path[: len(place)] == place for path in wrong)}
         except TooManyDefaults:
-            raise InvalidParams([Problem((), "limit", TOO_MANY_DEFAULTS)]) from None
+            raise InvalidParamsError([Problem((), "limit", TOO_MANY_DEFAULTS)]) from None
         return value
 
 
@@ -124,11 +131,11 @@ def parse(text: str | bytes) -> Any:
     try:
         value = from_json(text, allow_inf_nan=False)
     except TypeError:
-        raise InvalidParams([Problem((), "json", HALF_PAIR)]) from None
+        raise InvalidParamsError([Problem((), "json", HALF_PAIR)]) from None
     except ValueError as error:
-        raise InvalidParams([not_json(str(error), text)]) from None
+        raise InvalidParamsError([not_json(str(error), text)]) from None
     if _has_huge_number(value):
-        raise InvalidParams(list(islice(_huge_numbers(value), MAX_PROBLEMS)), value)
+        raise InvalidParamsError(list(islice(_huge_numbers(value), MAX_PROBLEMS)), value)
     return value
 
 
@@ -157,9 +164,9 @@ def _huge_numbers(value: Any) -> Iterator[Problem]:
             yield Problem(path, "limit", phrase("a number of more than {limit} digits", limit=MAX_DIGITS))
 
 
-def _walk(value: Any) -> Iterator[tuple[tuple[PathPart, ...], Any]]:
+def _walk(value: Any) -> Iterator[tuple[Path, Any]]:
     """Every value with its place."""
-    waiting: list[tuple[tuple[PathPart, ...], Any]] = [((), value)]
+    waiting: list[tuple[Path, Any]] = [((), value)]
     while waiting:
         path, item = waiting.pop()
         yield path, item
@@ -170,15 +177,8 @@ def _walk(value: Any) -> Iterator[tuple[tuple[PathPart, ...], Any]]:
             waiting += [((*path, at), inner_items[at]) for at in range(len(inner_items) - 1, -1, -1)]
 
 
-def _validate(compiled: CompiledSchema, value: Any, size: int) -> None:
-    if problems := _problems(compiled, value, size):
-        raise InvalidParams(problems, value)
-
-
 def _problems(compiled: CompiledSchema, value: Any, size: int) -> list[Problem]:
     """Every problem; none when the value fits. Bounds first: nothing stops the validator once it runs."""
-    from ferrule.core.schema_compile import TooCostly
-
     try:
         if not compiled.cost.is_tame(size):
             compiled.cost.check(value)
@@ -193,8 +193,6 @@ def _problems(compiled: CompiledSchema, value: Any, size: int) -> list[Problem]:
 
 def _too_hard(patterns: Any, value: Any) -> Iterator[Problem]:
     """Strings on which a pattern gives up. The validator calls that «no match», which `not` turns around."""
-    from ferrule.core.wording import TOO_HARD
-
     for path, item in _walk(value):
         for text in cast("list[Any]", [item, *item] if isinstance(item, dict) else [item]):
             if isinstance(text, str) and not patterns.is_valid(text):
@@ -206,21 +204,26 @@ def _too_hard(patterns: Any, value: Any) -> Iterator[Problem]:
 def _explain(compiled: CompiledSchema, value: Any, size: int) -> list[Problem]:
     from jsonschema_rs import ValidationError
 
-    from ferrule.core.schema_compile import TooCostly
-    from ferrule.core.wording import problems_of
+    from ferrule.core.validator_errors import schema_rules
 
     try:
         evaluations = compiled.cost.evaluations(value)
     except TooCostly:
         evaluations = inf
     if evaluations <= EXPLAIN_COST and evaluations * size <= EXPLAIN_BYTES:
-        return problems_of(compiled.validator.iter_errors(value), value, compiled.root)
+        refusals = schema_rules(compiled.validator.iter_errors(value), value)
+        problems = compiled.explainer.explain(value, refusals)
+        if len(problems) > MAX_PROBLEMS:
+            rest = len(problems) - MAX_PROBLEMS
+            said = phrase("and {rest} more problems; these are the first {shown}", rest=rest, shown=MAX_PROBLEMS)
+            problems[MAX_PROBLEMS:] = [Problem((), "limit", said)]
+        return problems
     if compiled.has_unions:
         return [Problem((), "value", NO_PLACE)]
     try:
         compiled.validator.validate(value)
     except ValidationError as error:
-        first = problems_of([error], value, compiled.root)
+        first = compiled.explainer.explain(value, schema_rules([error], value))
         return [
             *first,
             Problem((), "limit", phrase("and perhaps more; it would take too long to find every problem")),
@@ -242,9 +245,6 @@ def _sorted(value: Any) -> Any:
 
 MAX_FILLED = 100_000
 """Values that defaults may add to one call; a large default in a long array is what reaches it."""
-_REF_STEPS = 16
-
-Schema = dict[str, Any]
 
 
 class TooManyDefaults(Exception):  # noqa: N818 - a finding, turned into a problem by the caller
@@ -252,43 +252,37 @@ class TooManyDefaults(Exception):  # noqa: N818 - a finding, turned into a probl
 
 
 class Defaults:
-    """The defaults of one schema.
+    """Fills in the defaults of one schema, except at the places to `leave`; used once.
 
-    Only `properties` (also below `items`, `additionalProperties` and local `$ref`s) are looked at. What
-    stands in `anyOf`, `if` and the like applies only sometimes, so its defaults are left alone; so are those
-    of two parts that disagree on a field.
+    Only `properties` (also below `items`, `additionalProperties` and local `$ref`s) are looked at. What stands in
+    `anyOf`, `if` and the like applies only sometimes, so its defaults are left alone; so are those of two parts that
+    disagree on a field.
     """
 
-    def __init__(self, root: Any) -> None:
-        self._root = root
-
-    def fill(self, value: Any, leave: frozenset[Place] = frozenset()) -> tuple[Any, list[Place]]:
-        """A copy with the defaults filled in, and the places where; the value itself when there are none."""
-        filling = _Filling(self._root, leave)
-        return filling.value([self._root], value, ()), filling.places
-
-
-class _Filling:
-    def __init__(self, root: Any, leave: frozenset[Place]) -> None:
-        self.places: list[Place] = []
+    def __init__(self, root: Any, leave: frozenset[Path] = frozenset()) -> None:
+        self._places: list[Path] = []
         self._root = root
         self._leave = leave
         self._added = 0
         self._open: set[int] = set()
 
-    def value(self, schemas: list[Any], value: Any, path: Place) -> Any:
+    def fill(self, value: Any) -> tuple[Any, list[Path]]:
+        """A copy with the defaults filled in, and the places where; the value itself when there are none."""
+        return self.value([self._root], value, ()), self._places
+
+    def value(self, schemas: list[Any], value: Any, path: Path) -> Any:
         if not isinstance(value, (dict, list)) or not schemas:
             return cast("Any", value)
         # Each part once: by many references to each other they would multiply at every level of the value.
-        parts = list({id(part): part for schema in schemas for part in self._chain(schema)}.values())
+        parts = list({id(part): part for schema in schemas for part in chain(schema, self._root)}.values())
         if isinstance(value, dict):
             return self._object(parts, cast("dict[str, Any]", value), path)
         return self._array(parts, cast("list[Any]", value), path)
 
-    def _object(self, parts: list[Schema], value: dict[str, Any], path: Place) -> dict[str, Any]:
+    def _object(self, parts: list[Schema], value: dict[str, Any], path: Path) -> dict[str, Any]:
         described: dict[str, list[Any]] = {}
         for part in parts:
-            for name, prop in _mapping(part.get("properties")).items():
+            for name, prop in mapping(part.get("properties")).items():
                 described.setdefault(name, []).append(prop)
         extra = [part["additionalProperties"] for part in parts if isinstance(part.get("additionalProperties"), dict)]
         changed: dict[str, Any] = {}
@@ -302,56 +296,25 @@ class _Filling:
                 self._add(props, place, changed)
         return {**value, **changed} if changed else value
 
-    def _add(self, props: list[Any], place: Place, into: dict[str, Any]) -> None:
-        found = [part for prop in props for part in self._chain(prop)[:_REF_STEPS] if "default" in part]
+    def _add(self, props: list[Any], place: Path, into: dict[str, Any]) -> None:
+        found = [part for prop in props for part in chain(prop, self._root) if "default" in part]
         if not found or any(part["default"] != found[0]["default"] for part in found if part is not found[0]):
             return
         marker = id(found[0])
         if marker in self._open:
             return
-        self.places.append(place)
+        self._places.append(place)
         default = deepcopy(found[0]["default"])
-        self._added += _size(default)
+        self._added += size_of(default)
         if self._added > MAX_FILLED:
             raise TooManyDefaults
         self._open.add(marker)
         into[str(place[-1])] = self.value(props, default, place)
         self._open.remove(marker)
 
-    def _array(self, parts: list[Schema], value: list[Any], path: Place) -> list[Any]:
+    def _array(self, parts: list[Schema], value: list[Any], path: Path) -> list[Any]:
         items = [part["items"] for part in parts if isinstance(part.get("items"), dict) and "prefixItems" not in part]
         if not items:
             return value
         filled = [self.value(items, item, (*path, position)) for position, item in enumerate(value)]
         return value if all(new is old for new, old in zip(filled, value, strict=True)) else filled
-
-    def _chain(self, schema: Any) -> list[Schema]:
-        """The schema and the local definitions it refers to, one after the other."""
-        chain: list[Schema] = []
-        while isinstance(schema, dict) and len(chain) < _REF_STEPS:
-            here = cast("Schema", schema)
-            chain.append(here)
-            ref = here.get("$ref")
-            schema = self._pointed(ref) if isinstance(ref, str) and (ref == "#" or ref.startswith("#/")) else None
-        return chain
-
-    def _pointed(self, ref: str) -> Any:
-        here = self._root
-        for part in ref.split("/")[1:]:
-            here = _mapping(here)
-            if "$id" in here and here is not self._root:
-                return None
-            here = here.get(unquote(part).replace("~1", "/").replace("~0", "~"))
-        return here
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _size(value: Any) -> int:
-    if isinstance(value, dict):
-        return 1 + sum(map(_size, cast("dict[str, Any]", value).values()))
-    if isinstance(value, list):
-        return 1 + sum(map(_size, cast("list[Any]", value)))
-    return 1

@@ -216,7 +216,7 @@ def may_hold_secret(text: str) -> bool:
 
     Anything escaped may be anything.
     """
-    if "\\" in text or (_any_hint().search(text) if len(text) < _SHORT else _has_shape_hint(text)):
+    if "\\" in text or (_any_hint().search(text) if len(text) < _SHORT else any(hint in text for hint in _SHAPE_HINTS)):
         return True
     lowered = text.lower()
     for hint in _WORD_HINTS:  # noqa: SIM110 - on the way of every record; `any` costs twice as much
@@ -230,10 +230,6 @@ _WORD_HINTS = (
     "pass", "pwd", "secret", "token", "cookie", "cred", "auth", "key", "bearer", "jwt", "otp", "pin", "cvv", "conn",
     "密", "口令", "令牌",
 )  # fmt: skip
-
-
-def _has_shape_hint(text: str) -> bool:
-    return any(hint in text for hint in _SHAPE_HINTS)
 
 
 def redact_text(text: str) -> str:

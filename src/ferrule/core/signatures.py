@@ -39,8 +39,10 @@ def without_partials(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def doc_of(function: Callable[..., Any]) -> str | None:
-    """The docstring of the function, or of the class of a callable object."""
-    return inspect.getdoc(without_partials(function))
+    """The docstring of the function as it is written, or of the class of a callable object; else an inherited one."""
+    function = without_partials(function)
+    own = getattr(function, "__doc__", None)
+    return own if isinstance(own, str) else inspect.getdoc(function)
 
 
 def written(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -198,8 +200,8 @@ def _names_in(note: Any) -> Iterator[str]:
 
 def is_context(annotation: Any) -> bool:
     """Whether a parameter of this type is filled in with the context: the type itself, or it or nothing."""
-    if annotation is ToolContext:
-        return True
+    if annotation is None or isinstance(annotation, type):  # as most are
+        return annotation is ToolContext
     return get_origin(annotation) in (Union, UnionType, Annotated) and any(map(is_context, get_args(annotation)))
 
 

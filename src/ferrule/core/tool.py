@@ -16,6 +16,7 @@ from ferrule.core.call import NOTHING_SAID, CallInfo, new_call_id
 from ferrule.core.context import Session
 from ferrule.core.description import Description
 from ferrule.core.errors import DefinitionError, ToolError
+from ferrule.core.shown_text import hidden_in
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -32,7 +33,7 @@ logger = logging.getLogger("ferrule.tools")
 
 P = TypeVar("P")
 
-_NAME = re.compile(r"[^\s\x00-\x1f\x7f]{1,128}")
+_NAME = re.compile(r"\S{1,128}")
 _BRACES = re.compile(r"\{(\w+)\}")
 _NEEDS = frozenset({"tenant", "user", "role", "model"})
 CACHE_SECONDS = 300.0
@@ -210,8 +211,8 @@ class Tool(Generic[P]):
 
     def _settle(self, name: str, options: Mapping[str, Any], style: Style) -> None:
         """Check what was declared and make it complete; every way of making a tool ends here."""
-        if not isinstance(name, str) or not _NAME.fullmatch(name):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise DefinitionError(f"{name!r} cannot name a tool: use 1 to 128 characters and no white space.")
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or hidden_in(name):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DefinitionError(f"{name!r} cannot name a tool: use 1 to 128 visible characters and no white space.")
         for key, value in options.items():
             if key not in OPTIONS:
                 raise DefinitionError(f"`{name}`: there is no tool option `{key}`.")
@@ -374,7 +375,7 @@ class Tool(Generic[P]):
         return self._expected_form
 
     def fit_output(self, value: Any) -> Any:
-        """A value it returned, as it declared it; raises `InvalidParams` where it is something else."""
+        """A value it returned, as it declared it; raises `InvalidParamsError` where it is something else."""
         if self._output is None:
             self._output = self._compile_output()
             if self._output is None:
@@ -459,7 +460,7 @@ class Tool(Generic[P]):
     # Running
 
     def build(self, params: Mapping[str, Any] | str | bytes, *, call_id: str | None = None) -> Invocation:
-        """Validate parameters into an invocation; raises `InvalidParams`. Running it is the runtime's work."""
+        """Validate parameters into an invocation; raises `InvalidParamsError`. Running it is the runtime's work."""
         if isinstance(params, (str, bytes)):
             text: str | bytes = params
         else:
@@ -468,10 +469,10 @@ class Tool(Generic[P]):
             text = to_json(params)
         loaded = self.params.load(text)
         if self.has_check:
-            from ferrule.core.problems import InvalidParams, own_problems
+            from ferrule.core.problems import InvalidParamsError, own_problems
 
             if problems := own_problems(self.name, self.check, loaded):
-                raise InvalidParams(problems)
+                raise InvalidParamsError(problems)
         return Invocation(self, loaded, call_id or new_call_id())
 
     def run(self, params: P, context: ToolContext) -> Any:

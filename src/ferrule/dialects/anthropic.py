@@ -117,17 +117,7 @@ class Anthropic(Dialect):
 
     def read_result(self, payload: Any, call: RawCall | None = None) -> ToolResult:
         item = an_object(payload, "result")
-        content = item.get("content")
-        blocks = Blocks()
-        if isinstance(content, list):
-            for at, one in enumerate(a_list(content, "content")):
-                block = an_object(one, f"content[{at}]")
-                if block.get("type") == "text":
-                    blocks.add_text(some_text(block.get("text"), f"content[{at}].text") or "")
-                else:
-                    blocks.add(_read_attachment(block, f"content[{at}]"))
-        else:
-            blocks.add_text(some_text(content, "content") or "")
+        blocks = Blocks.read(item.get("content"), "content", "text", _read_attachment)
         return result_from(
             blocks.text,
             failed=item.get("is_error") is True,

@@ -16,13 +16,14 @@ from weakref import WeakKeyDictionary
 from ferrule.dialects.flatten import ROOT, Exported, Ledger, flatten_root
 from ferrule.dialects.inline import inline
 from ferrule.dialects.payload import DialectError
-from ferrule.dialects.portable import Abilities, NotStrict, StrictRules, make_strict, plain_tree, reduce
+from ferrule.dialects.portable import Abilities, NotStrict, StrictRules, make_strict, reduce
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ferrule.core.call import RawCall
     from ferrule.core.result import Attachment, ToolResult
+    from ferrule.core.schemas import Schema
     from ferrule.core.tool import Tool
     from ferrule.dialects.flatten import Loss
 
@@ -101,8 +102,14 @@ class NameMap:
             wanted = {name: portable_name(name, self._longest) for name in new if name not in self._external}
             alike = Counter(made for name, made in wanted.items() if made != name)
             for name, made in sorted(wanted.items(), key=lambda one: (one[0] != one[1], one[0])):
+                salt = 0
                 taken = made in self._internal or (made != name and alike[made] > 1)
-                self._keep(name, self._apart(name) if taken else made)
+                # Two with one hash are luck or malice; the later one is hashed again.
+                while taken:
+                    made = _hashed(name, self._longest, salt)
+                    salt, taken = salt + 1, made in self._internal
+                self._internal[made] = name
+                self._external[name] = made
 
     def external(self, name: str) -> str:
         """The name to show a provider."""
@@ -115,20 +122,6 @@ class NameMap:
     def internal(self, name: str) -> str:
         """The tool's own name for one a provider used; a name never given out comes back as it is."""
         return self._internal.get(name, name)
-
-    def _apart(self, name: str) -> str:
-        """A name that no other tool has. Two with one hash are luck or malice; the later one is hashed again."""
-        salt = 0
-        while (made := _hashed(name, self._longest, salt)) in self._internal:
-            salt += 1
-        return made
-
-    def _keep(self, name: str, made: str) -> None:
-        self._internal[made] = name
-        self._external[name] = made
-
-
-Schema = dict[str, Any]
 
 
 @dataclass(slots=True, frozen=True)
@@ -186,10 +179,7 @@ class Dialect(ABC):
         return WeakKeyDictionary()
 
     def _schema(self, schema: Any, wanted: bool, ledger: Ledger) -> tuple[Schema, bool, Ledger]:
-        plain = plain_tree(schema, self.abilities.property_name)
-        if plain is not None and not wanted and self.abilities.take_all:
-            return plain, False, ledger
-        whole = flatten_root(inline(schema, ledger), ROOT, ledger) if plain is None else plain
+        whole = flatten_root(inline(schema, ledger), ROOT, ledger)
         if wanted and self.strictness is not None:
             trial = ledger.fork()
             try:

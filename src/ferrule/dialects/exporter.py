@@ -161,7 +161,8 @@ def read_only(value: Any) -> Any:
             {key: read_only(one) if isinstance(one, (dict, list)) else one for key, one in fields.items()}
         )
     if isinstance(value, list):
-        return ReadOnlyList([read_only(one) for one in cast("list[Any]", value)])
+        items = cast("list[Any]", value)
+        return ReadOnlyList([read_only(one) if isinstance(one, (dict, list)) else one for one in items])
     return value
 
 

@@ -6,6 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.core.schemas import Schema, step
+from ferrule.core.shown_text import cut, quoted
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -44,18 +47,21 @@ class Exported:
 class Ledger:
     """Keeps account of one export: each loss, and the notes that belong in the tool's own description."""
 
-    __slots__ = ("losses", "notes", "tool")
+    __slots__ = ("bare_arrays", "losses", "notes", "tool")
 
     def __init__(self, tool: str) -> None:
         self.tool = tool
         self.losses: list[Loss] = []
         self.notes: list[str] = []
+        self.bare_arrays = True
+        """Whether there may be arrays that do not say what their items are."""
 
     def fork(self) -> Ledger:
         """A copy to try something on that may have to be given up."""
         copy = Ledger(self.tool)
         copy.losses = list(self.losses)
         copy.notes = list(self.notes)
+        copy.bare_arrays = self.bare_arrays
         return copy
 
     def lose(self, path: str, keyword: str, what: str) -> None:
@@ -72,16 +78,6 @@ class Ledger:
             node["description"] = words
         elif words not in described:
             node["description"] = f"{described} {words}"
-
-
-def step(path: str, *parts: str | int) -> str:
-    """A longer JSON Pointer."""
-    for part in parts:
-        text = str(part)
-        if "~" in text or "/" in text:
-            text = text.replace("~", "~0").replace("/", "~1")
-        path = f"{path}/{text}"
-    return path
 
 
 # Where JSON Schema keywords hold further schemas, and how a keyword is said in words.
@@ -150,12 +146,12 @@ def words(keyword: str, value: Any) -> str:
     if keyword == "not" and value == {}:
         return "Must be left out."
     if keyword in ("format", "pattern") and isinstance(value, str):
-        return _SENTENCES[keyword].format(f"`{_cut(value)}`")
+        return _SENTENCES[keyword].format(f"`{cut(value, _SHORT)}`")
     if keyword in ("enum", "examples") and isinstance(value, list):
-        return _SENTENCES[keyword].format(_cut(", ".join(brief(one) for one in cast("list[Any]", value)[:100])))
+        return _SENTENCES[keyword].format(cut(", ".join(brief(one) for one in cast("list[Any]", value)[:100]), _SHORT))
     sentence = _SENTENCES.get(keyword)
     if sentence is None:
-        return f"{_cut(keyword)}: {brief(value)}."
+        return f"{cut(keyword, _SHORT)}: {brief(value)}."
     if value == 1 and sentence.endswith("s."):
         sentence = sentence.removesuffix("s.") + "."
     return sentence.format(brief(value))
@@ -163,7 +159,7 @@ def words(keyword: str, value: Any) -> str:
 
 def brief(value: Any) -> str:
     """JSON text of anything, short enough for a sentence; never fails, however deep or odd the value."""
-    return _cut(_text(value, _LEVELS))
+    return cut(_text(value, _LEVELS), _SHORT)
 
 
 def _text(value: Any, levels: int) -> str:
@@ -175,7 +171,7 @@ def _text(value: Any, levels: int) -> str:
     if isinstance(value, list):
         return "[" + _joined(_text(one, levels - 1) for one in cast("list[Any]", value)[:20]) + "]"
     if isinstance(value, str):
-        return '"' + _cut(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+        return quoted(cut(value, _SHORT))
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int) and abs(value) >= _LONG:
@@ -195,14 +191,8 @@ def _joined(parts: Iterable[str]) -> str:
     return ", ".join(taken)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHORT else text[: _SHORT - 1] + "…"
-
-
 # Several schemas that all hold (`allOf`) as one.
 
-
-Schema = dict[str, Any]
 
 # These mean something only together with their neighbours, so two sets of them are never mixed.
 _LINKED = (
@@ -308,8 +298,10 @@ def _both(key: str, ours: Any, theirs: Any, path: str, ledger: Ledger, merged: S
         return max(ours, theirs)
     if key in _LOWEST and _numbers(ours, theirs):
         return min(ours, theirs)
-    if key == "type" and (shared := _shared_types(ours, theirs)):
-        return shared[0] if len(shared) == 1 else shared
+    if key == "type":
+        mine, other = _types(ours), _types(theirs)
+        if shared := [one for one in dict.fromkeys([*mine, *other]) if _covers(mine, one) and _covers(other, one)]:
+            return shared[0] if len(shared) == 1 else shared
     if key == "enum" and (shared := [one for one in ours if one in theirs]):
         return shared
     if key == "description" and isinstance(ours, str) and isinstance(theirs, str):
@@ -328,11 +320,6 @@ def _keep_first(key: str, theirs: Any, path: str, ledger: Ledger, merged: Schema
 
 def _numbers(*values: Any) -> bool:
     return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
-
-
-def _shared_types(ours: Any, theirs: Any) -> list[str]:
-    mine, other = _types(ours), _types(theirs)
-    return [one for one in dict.fromkeys([*mine, *other]) if _covers(mine, one) and _covers(other, one)]
 
 
 def _types(said: Any) -> list[str]:
@@ -384,7 +371,7 @@ def _either(alternatives: list[Schema], keyword: str, path: str, ledger: Ledger)
     forms = [
         flatten_object(form, step(path, keyword, at), ledger)
         for at, form in enumerate(alternatives)
-        if _can_be_object(form)
+        if "object" in _types(form.get("type", "object"))
     ]
     if not forms:
         ledger.lose(path, keyword, "no alternative is an object; left out")
@@ -437,11 +424,6 @@ def _loose(known: list[Schema], here: str, ledger: Ledger) -> Schema:
             ledger.say(here, loose, f"Usually {brief(rest)}.")
             ledger.lose(here, "type", "another form accepts anything here; moved into the description")
     return loose
-
-
-def _can_be_object(form: Schema) -> bool:
-    said = form.get("type", "object")
-    return said == "object" or (isinstance(said, list) and "object" in said)
 
 
 def _closed(form: Schema) -> bool:

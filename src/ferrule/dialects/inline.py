@@ -6,9 +6,10 @@ JSON Schema 2020-12: older spellings are brought up to date on the way. Nothing 
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import unquote
 
+from ferrule.core.schemas import NOWHERE, mapping, pointed, step
 from ferrule.dialects.flatten import (
     ANNOTATIONS,
     KEEPS_BOOLEANS,
@@ -16,14 +17,14 @@ from ferrule.dialects.flatten import (
     ROOT,
     SCHEMA_LISTS,
     SCHEMA_MAPS,
-    step,
+    Ledger,
     words,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
-    from ferrule.dialects.flatten import Ledger
+    from ferrule.core.problems import Path
 
 MAX_UNROLL = 2
 """How often one definition may appear inside itself before it is cut."""
@@ -31,41 +32,31 @@ MAX_DEPTH = 48
 MAX_NODES = 5_000
 """Once a schema has grown to this many nodes no further reference is written out."""
 
-_MISSING = object()
 _STRUCTURE = frozenset({
-    "$anchor", "$defs", "$dynamicAnchor", "$id", "$recursiveAnchor", "$schema", "$vocabulary", "definitions",
+    "$anchor", "$defs", "$dynamicAnchor", "$dynamicRef", "$id", "$recursiveAnchor", "$recursiveRef", "$ref", "$schema",
+    "$vocabulary", "definitions",
 })  # fmt: skip
+_REFERENCES = frozenset({"$dynamicRef", "$id", "$recursiveRef", "$ref"})
+_SIMPLE = (str, int, float, type(None))
 _OLD_DRAFTS = ("draft-03", "draft-04", "draft-06", "draft-07")
 
 
-def inline(schema: Any, ledger: Ledger) -> dict[str, Any]:
+def inline(schema: Any, ledger: Ledger | None = None) -> dict[str, Any]:
     """The same schema as a tree without references, wider only where the ledger says so."""
-    return _Inliner(schema, ledger).node(schema, ROOT, _Place(schema, (), 0))
-
-
-class _Place:
-    """Where the walk is: the resource that `#` means, and the definitions it is inside of."""
-
-    __slots__ = ("depth", "inside", "resource")
-
-    def __init__(self, resource: Any, inside: tuple[int, ...], depth: int) -> None:
-        self.resource = resource
-        self.inside = inside
-        self.depth = depth
-
-    def deeper(self) -> _Place:
-        return _Place(self.resource, self.inside, self.depth + 1)
+    return _Inliner(schema, ledger or Ledger("")).node(schema, (), schema, (), 0)
 
 
 class _Inliner:
+    """Walks a schema. On the way, `resource` is what `#` means, and `inside` the definitions around a place."""
+
     def __init__(self, root: Any, ledger: Ledger) -> None:
-        self.root = root
         self.ledger = ledger
+        ledger.bare_arrays = False
         self.nodes = 0
-        draft = cast("dict[str, Any]", root).get("$schema") if isinstance(root, dict) else None
+        draft = mapping(root).get("$schema")
         self.old = isinstance(draft, str) and any(name in draft for name in _OLD_DRAFTS)
 
-    def node(self, schema: Any, path: str, place: _Place) -> dict[str, Any]:
+    def node(self, schema: Any, path: Path, resource: Any, inside: tuple[int, ...], depth: int) -> dict[str, Any]:
         self.nodes += 1
         if schema is True:
             return {}
@@ -74,158 +65,134 @@ class _Inliner:
         if not isinstance(schema, dict):
             return self._cut(path, "schema", "not a schema; anything is accepted here", "")
         node = cast("dict[str, Any]", schema)
-        if place.depth > MAX_DEPTH:
+        if depth > MAX_DEPTH:
             return self._cut(path, "schema", f"nested more than {MAX_DEPTH} deep; cut", "")
-        if node is not place.resource and isinstance(node.get("$id"), str) and not node["$id"].startswith("#"):
-            place = _Place(node, place.inside, place.depth)
+        if _LOOKED_INTO.isdisjoint(node) and not self.old:
+            kind = node.get("type")
+            if isinstance(kind, str) and kind != "array":  # a leaf, as most are
+                return {key: one if isinstance(one, _SIMPLE) else deepcopy(one) for key, one in node.items()}
+        if _REFERENCES.isdisjoint(node):
+            return self._keywords(node, path, resource, inside, depth)
+        if "$id" in node and isinstance(node["$id"], str) and not node["$id"].startswith("#"):
+            resource = node
         for dynamic in ("$dynamicRef", "$recursiveRef"):
             if dynamic in node:
-                self.ledger.lose(path, dynamic, "dynamic references cannot be followed; left out")
-        if "$ref" in node:
-            return self._reference(node, path, place)
-        return self._keywords(node, path, place)
-
-    def _reference(self, node: dict[str, Any], path: str, place: _Place) -> dict[str, Any]:
+                self._lose(path, dynamic, "dynamic references cannot be followed; left out")
+        if "$ref" not in node:
+            return self._keywords(node, path, resource, inside, depth)
         said = {key: node[key] for key in node if key in ANNOTATIONS}
-        target, cut = self._follow(node["$ref"], path, place)
+        target, cut = self._follow(node["$ref"], path, resource, inside, depth)
         if cut and "description" in said and "description" in target:
             said["description"] = f"{said['description']} {target['description']}"
         # Before 2019 everything beside a reference was ignored, so it must not narrow anything now.
         beside = {} if self.old else {k: v for k, v in node.items() if k not in ANNOTATIONS and k != "$ref"}
-        rest = self._keywords(beside, path, place) if beside else {}
-        if not rest:
-            return {**target, **said}
-        if not target:
-            return {**rest, **said}
+        rest = self._keywords(beside, path, resource, inside, depth) if beside else {}
+        if not rest or not target:
+            return {**target, **rest, **said}
         return {"allOf": [target, rest], **said}
 
-    def _follow(self, ref: Any, path: str, place: _Place) -> tuple[dict[str, Any], bool]:
+    def _follow(
+        self, ref: Any, path: Path, resource: Any, inside: tuple[int, ...], depth: int
+    ) -> tuple[dict[str, Any], bool]:
         """What a reference stands for, and whether it had to be cut."""
-        target, resource = _resolve(ref, place.resource)
-        identity = id(target)
-        if target is _MISSING:
+        target, resource = pointed(ref, resource)
+        if target is NOWHERE:
             what = "not a reference into this schema, and nothing is fetched; anything is accepted here"
             return self._cut(path, "$ref", what, ""), True
         name = str(ref).rsplit("/", 1)[-1].lstrip("#") or "the whole"
-        known = cast("dict[str, Any]", target).get("type") if isinstance(target, dict) else None
-        if place.inside.count(identity) >= MAX_UNROLL:
+        known = mapping(target).get("type")
+        if inside.count(id(target)) >= MAX_UNROLL:
             return self._cut(path, "$ref", f"`{name}` contains itself; cut here", f"Again: `{name}`.", known), True
         if self.nodes > MAX_NODES:
             what = f"the schema is too large to write `{name}` out again; cut here"
             return self._cut(path, "$ref", what, f"As `{name}`.", known), True
-        within = _Place(resource, (*place.inside, identity), place.depth + 1)
-        return self.node(target, path, within), False
+        return self.node(target, path, resource, (*inside, id(target)), depth + 1), False
 
-    def _cut(self, path: str, keyword: str, what: str, said: str, known: Any = None) -> dict[str, Any]:
-        self.ledger.lose(path, keyword, what)
+    def _lose(self, path: Path, keyword: str, what: str) -> None:
+        self.ledger.lose(step(ROOT, *path), keyword, what)
+
+    def _cut(self, path: Path, keyword: str, what: str, said: str, known: Any = None) -> dict[str, Any]:
+        self._lose(path, keyword, what)
         left: dict[str, Any] = {} if known is None else {"type": known}
         if said:
-            self.ledger.say(path, left, said)
+            self.ledger.say(step(ROOT, *path), left, said)
         return left
 
-    def _keywords(self, node: dict[str, Any], path: str, place: _Place) -> dict[str, Any]:
+    def _keywords(
+        self, node: dict[str, Any], path: Path, resource: Any, inside: tuple[int, ...], depth: int
+    ) -> dict[str, Any]:
         out: dict[str, Any] = {}
-        before = len(self.ledger.losses)
-        inner = place.deeper()
+        losses = self.ledger.losses
+        before = len(losses)
+        depth += 1
         for keyword, value in (_modern(node) if self.old else node).items():
-            if keyword in _STRUCTURE or keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+            if keyword not in _LOOKED_INTO and (keyword != "type" or isinstance(value, str)):
+                out[keyword] = value if isinstance(value, _SIMPLE) else deepcopy(value)
                 continue
-            known = len(self.ledger.losses)
-            if keyword in ONE_SCHEMA:
+            known = len(losses)
+            if keyword in _CHECKED and not _CHECKED[keyword](value):
+                self._lose(path, keyword, "malformed; left out")
+            elif keyword in ONE_SCHEMA:
                 keeps = isinstance(value, bool) and keyword in KEEPS_BOOLEANS
-                out[keyword] = value if keeps else self.node(value, step(path, keyword), inner)
-            elif keyword in SCHEMA_LISTS or keyword in SCHEMA_MAPS:
-                held = self._several(keyword, value, step(path, keyword), inner)
-                if held is None:
-                    self.ledger.lose(path, keyword, "malformed; left out")
-                    continue
-                out[keyword] = held
-            elif _malformed(keyword, value):
-                self.ledger.lose(path, keyword, "malformed; left out")
-            else:
-                out[keyword] = value
-            if len(self.ledger.losses) > known:
+                out[keyword] = value if keeps else self.node(value, (*path, keyword), resource, inside, depth)
+            elif keyword in SCHEMA_MAPS:
+                out[keyword] = {
+                    key: self.node(one, (*path, keyword, key), resource, inside, depth) for key, one in value.items()
+                }
+            elif keyword in SCHEMA_LISTS:
+                out[keyword] = [
+                    self.node(one, (*path, keyword, at), resource, inside, depth) for at, one in enumerate(value)
+                ]
+            elif keyword == "enum":
+                out[keyword] = [one if isinstance(one, str) else deepcopy(one) for one in value]
+            elif keyword not in _STRUCTURE:  # a list of texts
+                out[keyword] = [*value]
+            if len(losses) > known and keyword in out:
                 self._widen(out, keyword, node, path)
-        if "if" not in out:
+        if "items" not in out and "array" in out.get("type", ()):
+            self.ledger.bare_arrays = True
+        if "if" not in out and ("then" in out or "else" in out):
             out.pop("then", None)
             out.pop("else", None)
-        if len(self.ledger.losses) > before:
+        if len(losses) > before:
             # What counts as unevaluated depends on all the rest; once that is wider, this refuses too much.
             for keyword in ("unevaluatedProperties", "unevaluatedItems"):
                 if keyword in out:
                     self._drop(out, keyword, node, path)
         return out
 
-    def _several(self, keyword: str, value: Any, here: str, place: _Place) -> Any:
-        if keyword in SCHEMA_MAPS:
-            if not isinstance(value, dict):
-                return None
-            held = cast("Mapping[str, Any]", value)
-            return {key: self.node(one, step(here, key), place) for key, one in held.items()}
-        if not isinstance(value, list):
-            return None
-        return [self.node(one, step(here, at), place) for at, one in enumerate(cast("list[Any]", value))]
-
-    def _widen(self, out: dict[str, Any], keyword: str, node: dict[str, Any], path: str) -> None:
+    def _widen(self, out: dict[str, Any], keyword: str, node: dict[str, Any], path: Path) -> None:
         """Something inside this keyword got wider; where that would refuse more, the keyword has to go."""
         if keyword == "oneOf":
             if "anyOf" in node:
                 self._drop(out, keyword, node, path)
             else:
                 out["anyOf"] = out.pop("oneOf")
-                self.ledger.lose(path, "oneOf", "its parts became wider, so it was made an anyOf")
+                self._lose(path, "oneOf", "its parts became wider, so it was made an anyOf")
         elif keyword in ("not", "if") or (keyword == "contains" and "maxContains" in node):
             self._drop(out, keyword, node, path)
 
-    def _drop(self, out: dict[str, Any], keyword: str, node: dict[str, Any], path: str) -> None:
+    def _drop(self, out: dict[str, Any], keyword: str, node: dict[str, Any], path: Path) -> None:
         out.pop(keyword, None)
         if said := words(keyword, node[keyword]):
-            self.ledger.say(path, out, said)
-        self.ledger.lose(path, keyword, "rests on something that was cut; moved into the description")
+            self.ledger.say(step(ROOT, *path), out, said)
+        self._lose(path, keyword, "rests on something that was cut; moved into the description")
 
 
-def _malformed(keyword: str, value: Any) -> bool:
-    """Whether a keyword that the later steps look into holds something else than it must."""
-    if keyword == "enum":
-        return not isinstance(value, list)
-    if keyword == "type" and isinstance(value, str):
-        return False
-    if keyword in ("required", "type"):
-        return not isinstance(value, list) or not all(isinstance(one, str) for one in cast("list[Any]", value))
-    return False
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and not [one for one in cast("list[Any]", value) if not isinstance(one, str)]
 
 
-def _resolve(ref: Any, resource: Any) -> tuple[Any, Any]:
-    """What a local reference points at and the resource that it belongs to."""
-    if not isinstance(ref, str) or not ref.startswith("#"):
-        return _MISSING, None
-    pointer = unquote(ref[1:])
-    if pointer and not pointer.startswith("/"):
-        return _anchored(pointer, resource), resource
-    found: Any = resource
-    for part in pointer.split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, dict) and key in found:
-            found = cast("dict[str, Any]", found)[key]
-        elif isinstance(found, list) and key.isdecimal() and int(key) < len(cast("list[Any]", found)):
-            found = cast("list[Any]", found)[int(key)]
-        else:
-            return _MISSING, None
-        if isinstance(found, dict) and isinstance(cast("dict[str, Any]", found).get("$id"), str):
-            resource = cast("Any", found)
-    return cast("Any", found), resource
-
-
-def _anchored(name: str, resource: Any) -> Any:
-    """Anchors are looked for where they are written in practice: on the definitions."""
-    if isinstance(resource, dict):
-        for key in ("$defs", "definitions"):
-            held = cast("dict[str, Any]", resource).get(key)
-            for one in cast("dict[str, Any]", held).values() if isinstance(held, dict) else ():
-                anchored = cast("dict[str, Any]", one if isinstance(one, dict) else {})
-                if name in (anchored.get("$anchor"), anchored.get("$dynamicAnchor")):
-                    return anchored
-    return _MISSING
+_CHECKED: dict[str, Callable[[Any], bool]] = {
+    "enum": lambda value: isinstance(value, list),
+    "required": _are_texts,
+    "type": lambda value: isinstance(value, str) or _are_texts(value),
+    **dict.fromkeys(SCHEMA_LISTS, lambda value: isinstance(value, list)),
+    **dict.fromkeys(SCHEMA_MAPS, lambda value: isinstance(value, dict)),
+}
+"""Keywords that the later steps look into, and what they must hold."""
+_LOOKED_INTO = (ONE_SCHEMA | _STRUCTURE | _CHECKED.keys()) - {"type"}
+"""All others are copied as they are, and so is a single type."""
 
 
 def _modern(node: dict[str, Any]) -> dict[str, Any]:

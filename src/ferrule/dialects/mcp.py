@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote
 from ferrule.core.call import RawCall
 from ferrule.core.problems import got
 from ferrule.core.result import Attachment, words_for_attached
+from ferrule.core.schemas import Schema, parts, referred
 from ferrule.core.tool import output_schema_of
 from ferrule.dialects.dialect import Dialect, ForeignDefinition
 from ferrule.dialects.flatten import ROOT, Loss
@@ -167,8 +168,6 @@ def _digest(text: str) -> str:
 # What a tool returns, as the object that MCP asks every result to be.
 
 
-Schema = dict[str, Any]
-
 _SIMPLE = frozenset({"array", "boolean", "integer", "number", "string"})
 
 
@@ -200,11 +199,8 @@ def _kinds(schema: Any, root: Schema, levels: int) -> set[str]:
     if isinstance(said, list):
         listed = cast("list[Any]", said)
         return set(listed) if all(isinstance(one, str) for one in listed) else set()
-    ref = node.get("$ref")
-    if isinstance(ref, str) and ref.startswith("#/$defs/"):
-        defined = root.get("$defs")
-        found = cast("Schema", defined).get(ref.removeprefix("#/$defs/")) if isinstance(defined, dict) else None
-        return _kinds(found, root, levels - 1)
+    if (target := referred(node.get("$ref"), root)) is not None:
+        return _kinds(target, root, levels - 1)
     for keyword in ("anyOf", "oneOf"):
         forms = node.get(keyword)
         parts = [_kinds(one, root, levels - 1) for one in cast("list[Any]", forms)] if isinstance(forms, list) else []
@@ -215,18 +211,8 @@ def _kinds(schema: Any, root: Schema, levels: int) -> set[str]:
 
 def _refers_to_root(schema: Any) -> bool:
     """Whether a reference would point elsewhere once the schema is wrapped."""
-    waiting: list[Any] = [schema]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            node = cast("Schema", one)
-            refs = [node.get(keyword) for keyword in ("$ref", "$dynamicRef", "$recursiveRef")]
-            if any(isinstance(ref, str) and not ref.startswith("#/$defs/") for ref in refs):
-                return True
-            waiting.extend(node.values())
-        elif isinstance(one, list):
-            waiting.extend(cast("list[Any]", one))
-    return False
+    refs = [part.get(one) for part in parts(schema) for one in ("$ref", "$dynamicRef", "$recursiveRef")]
+    return any(isinstance(ref, str) and not ref.startswith("#/$defs/") for ref in refs)
 
 
 _WRAPPED = "ferrule/wrapped"

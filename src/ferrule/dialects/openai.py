@@ -14,6 +14,7 @@ from ferrule.dialects.payload import (
     DialectError,
     a_list,
     a_name,
+    an_item,
     an_object,
     arguments_as_text,
     attachment_lost,
@@ -204,7 +205,10 @@ class OpenAIResponses(Dialect):
 
     def calls(self, payload: Any) -> list[RawCall]:
         found = plain(payload, "payload")
-        items = _items(an_object(found, "payload")) if isinstance(found, dict) else a_list(found, "output")
+        items = a_list(found, "output") if isinstance(found, list) else [found]
+        whole = an_item(found)
+        if "output" in whole and whole.get("type") is None:  # a response
+            items = a_list(whole["output"] or [], "output")
         read = (_read_item(one, f"output[{at}]") for at, one in enumerate(items))
         return [call for call in read if call is not None]
 
@@ -222,17 +226,7 @@ class OpenAIResponses(Dialect):
 
     def read_result(self, payload: Any, call: RawCall | None = None) -> ToolResult:
         item = an_object(payload, "result")
-        output = item.get("output")
-        blocks = Blocks()
-        if isinstance(output, list):
-            for at, one in enumerate(a_list(output, "output")):
-                part = an_object(one, f"output[{at}]")
-                if part.get("type") == "input_text":
-                    blocks.add_text(some_text(part.get("text"), f"output[{at}].text") or "")
-                else:
-                    blocks.add(_read_attachment(part, f"output[{at}]"))
-        else:
-            blocks.add_text(some_text(output, "output") or "")
+        blocks = Blocks.read(item.get("output"), "output", "input_text", _read_attachment)
         return result_from(
             blocks.text,
             failed=reads_as_error(blocks.text),
@@ -256,13 +250,6 @@ class OpenAIResponses(Dialect):
         if media == _PDF and is_web(uri):
             return {"type": "input_file", "file_url": uri}
         return None
-
-
-def _items(whole: dict[str, Any]) -> list[Any]:
-    """The items of a response; a single item stands for itself."""
-    if "output" in whole and whole.get("type") is None:
-        return a_list(whole["output"] or [], "output")
-    return [whole]
 
 
 def _read_item(payload: Any, where: str) -> RawCall | None:

@@ -7,13 +7,13 @@ import json
 import re
 from base64 import b64decode, b64encode
 from dataclasses import replace
-from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote_to_bytes
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.problems import got
-from ferrule.core.result import SUGGESTION, ErrorInfo, ToolResult, plainly
+from ferrule.core.result import SUGGESTION, ErrorInfo, ToolResult, finite, plainly
+from ferrule.core.shown_text import well_formed
 from ferrule.dialects.flatten import Loss
 
 if TYPE_CHECKING:
@@ -117,7 +117,8 @@ def an_item(value: Any) -> Item:
 
 def items(value: Any) -> list[Item]:
     """The objects in a list."""
-    return [cast("Item", one) for one in cast("list[Any]", value) if isinstance(one, dict)] if _is_list(value) else []
+    listed = cast("list[Any]", value) if isinstance(value, list) else []
+    return [cast("Item", one) for one in listed if isinstance(one, dict)]
 
 
 def words(value: Any) -> str:
@@ -131,27 +132,22 @@ def count(value: Any) -> int:
     return max(0, int(value))
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
-
-
 # Results in words: what a model reads, and how those words are read back.
 
 
 _ERROR = re.compile(rf"\AError \(({'|'.join(kind.value for kind in ErrorKind)})\): ")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def text_of(result: ToolResult, losses: list[Loss]) -> str:
     """What the model reads: its content, and for a failure always the kind and the suggestion too."""
-    text = clean(result.llm_content)
+    text = well_formed(result.llm_content)
     if text != result.llm_content:
         losses.append(Loss(result.tool, "llm_content", "text", "characters that are not Unicode text were replaced"))
     if result.success:
         return text
     error = result.error or ErrorInfo(ErrorKind.UNKNOWN, text or "The call failed.")
-    text = text or clean(error.message)
-    suggestion = clean(error.suggestion or "")
+    text = text or well_formed(error.message)
+    suggestion = well_formed(error.suggestion or "")
     if suggestion and suggestion not in text:
         text += SUGGESTION + suggestion
     found = _ERROR.match(text)
@@ -195,10 +191,10 @@ def _error_from(text: str) -> ErrorInfo:
 
 def attachment_line(attachment: Attachment) -> str:
     """A line in place of an attachment that a provider cannot carry."""
-    named = f" {clean(attachment.name)}" if attachment.name else ""
-    media = clean(attachment.media_type)
+    named = f" {well_formed(attachment.name)}" if attachment.name else ""
+    media = well_formed(attachment.media_type)
     if attachment.uri:
-        return f"[attachment{named} ({media}): {clean(attachment.uri)}]"
+        return f"[attachment{named} ({media}): {well_formed(attachment.uri)}]"
     return f"[attachment{named} ({media}), {len(attachment.data or b'')} bytes, not shown]"
 
 
@@ -225,13 +221,6 @@ def order_lost(result: ToolResult, at: int, losses: list[Loss]) -> None:
         losses.append(Loss(result.tool, f"attachments[{at}].after", "order", "cannot be carried; it follows the words"))
 
 
-def clean(text: str) -> str:
-    """Text that every encoder takes: half of a surrogate pair alone is no character."""
-    if text.isascii() or not _SURROGATE.search(text):
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def jsonable(data: Any) -> Any:
     """Plain JSON values for anything a tool returned; `ValueError` for what has no end."""
     from pydantic_core import to_jsonable_python
@@ -252,14 +241,12 @@ def _shown(value: object) -> Any:
 
 def _clean_all(value: Any) -> Any:
     if isinstance(value, str):
-        return clean(value)
+        return well_formed(value)
     if isinstance(value, list):
         return [_clean_all(one) for one in cast("list[Any]", value)]
     if isinstance(value, dict):
-        return {clean(str(key)): _clean_all(one) for key, one in cast("dict[Any, Any]", value).items()}
-    if isinstance(value, float) and not isfinite(value):
-        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value
+        return {well_formed(str(key)): _clean_all(one) for key, one in cast("dict[Any, Any]", value).items()}
+    return finite(value)
 
 
 # Attachments as text on the wire: base64, data URLs, and back.
@@ -320,6 +307,24 @@ class Blocks:
 
     def add(self, attachment: Attachment) -> None:
         self._attachments.append(replace(attachment, after=self._length))
+
+    @classmethod
+    def read(
+        cls, content: Any, where: str, text_kind: str, read_attachment: Callable[[Item, str], Attachment]
+    ) -> Blocks:
+        """Those of a result's content: a list of blocks, or text alone."""
+        blocks = cls()
+        if not isinstance(content, list):
+            blocks.add_text(some_text(content, where) or "")
+            return blocks
+        for at, one in enumerate(cast("list[Any]", content)):
+            here = f"{where}[{at}]"
+            block = an_object(one, here)
+            if block.get("type") == text_kind:
+                blocks.add_text(some_text(block.get("text"), f"{here}.text") or "")
+            else:
+                blocks.add(read_attachment(block, here))
+        return blocks
 
     @property
     def text(self) -> str:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.dialects.flatten import ANNOTATIONS, ROOT, brief, flatten_object, merge_all_of, step, words
+from ferrule.core.problems import json_type
+from ferrule.core.schemas import Schema, step
+from ferrule.dialects.flatten import ROOT, brief, flatten_object, merge_all_of, words
 
 if TYPE_CHECKING:
     from ferrule.dialects.flatten import Ledger
 
 
-Schema = dict[str, Any]
-
 # Look-arounds, back references, word boundaries and counted repetition are beyond simple matchers.
 _HARD_PATTERN = re.compile(r"\(\?|\\[1-9bBpPk]|\{\d")
+_HOLDERS = frozenset({
+    "additionalProperties", "allOf", "anyOf", "items", "prefixItems", "properties", "required",
+})  # fmt: skip
+"""Keywords that make it necessary to look into a schema."""
 _COMBINATORS = ("allOf", "anyOf", "oneOf")
 
 
@@ -25,7 +28,7 @@ class Abilities:
     """What a provider understands of JSON Schema. The defaults are: all of it."""
 
     keywords: frozenset[str] | None = None
-    """The keywords it takes; None for every one."""
+    """The keywords it takes; None for every one, with any value."""
     formats: frozenset[str] | None = None
     enum_types: frozenset[str] | None = None
     """The JSON types whose values may stand in an enum."""
@@ -35,20 +38,11 @@ class Abilities:
     """The highest `minItems` it takes."""
     array_needs_items: bool = False
 
-    @property
-    def take_all(self) -> bool:
-        """Whether every keyword is understood, whatever it holds; only a property's name may be refused."""
-        return (
-            self.keywords is None
-            and self.formats is None
-            and self.enum_types is None
-            and self.max_min_items is None
-            and not self.simple_patterns
-        )
-
 
 def reduce(schema: Schema, path: str, abilities: Abilities, ledger: Ledger) -> Schema:
     """The schema within these abilities: equal or wider, with a loss for everything that went."""
+    if abilities.keywords is None and abilities.property_name is None and not ledger.bare_arrays:
+        return schema
     return _Reduction(abilities, ledger).node(schema, path)
 
 
@@ -59,26 +53,23 @@ class _Reduction:
 
     def node(self, node: Schema, path: str) -> Schema:
         before = len(self.ledger.losses)
+        lost: Schema = {}
         if self.able.keywords is not None:
             node = self._without_combinators(node, path)
             node = self._enum(self._array(node, path), path)
-        out: Schema = {}
-        lost: list[tuple[str, Any]] = []
-        for keyword, value in node.items():
-            if self._takes(keyword, value):
-                out[keyword] = value
-            else:
-                lost.append((keyword, value))
-        for keyword, value in lost:
+            lost = {keyword: value for keyword, value in node.items() if not self._takes(keyword, value)}
+        out = {keyword: value for keyword, value in node.items() if keyword not in lost} if lost else dict(node)
+        for keyword, value in lost.items():
             self._lose(out, path, keyword, value)
-        self._inside(out, path)
-        self._object(out, path, opened="patternProperties" in dict(lost))
+        if not _HOLDERS.isdisjoint(out):
+            self._inside(out, path)
+            self._object(out, path, opened="patternProperties" in lost)
         if len(self.ledger.losses) > before:
             # What counts as unevaluated depends on all the rest; once that is wider, this refuses too much.
             for keyword in ("unevaluatedProperties", "unevaluatedItems"):
                 if keyword in out:
                     self._lose(out, path, keyword, out.pop(keyword))
-        if self.able.array_needs_items and _allows(out, "array") and "type" in out and "items" not in out:
+        if self.able.array_needs_items and _lacks_items(out):
             out["items"] = {}
             if "unevaluatedItems" in out:
                 self._lose(out, path, "unevaluatedItems", out.pop("unevaluatedItems"))
@@ -86,7 +77,7 @@ class _Reduction:
 
     def _takes(self, keyword: str, value: Any) -> bool:
         able = self.able
-        if able.keywords is not None and keyword not in able.keywords:
+        if keyword not in cast("frozenset[str]", able.keywords):
             return False
         if keyword == "format" and able.formats is not None:
             return isinstance(value, str) and value in able.formats
@@ -221,23 +212,19 @@ class _Reduction:
             del out["required"]
 
 
+def _lacks_items(node: Schema) -> bool:
+    said = node.get("type")
+    return (said == "array" or (isinstance(said, list) and "array" in said)) and "items" not in node
+
+
 def _allows(node: Schema, kind: str) -> bool:
     said = node.get("type", kind)
     return said == kind or (isinstance(said, list) and kind in said)
 
 
 def _type_of(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, str):
-        return "string"
-    if isinstance(value, dict):
-        return "object"
-    if isinstance(value, list):
-        return "array"
-    return "integer" if isinstance(value, int) or float(value).is_integer() else "number"
+    kind = json_type(value)
+    return "integer" if kind == "number" and value.is_integer() else kind
 
 
 # Strict mode: a schema in the narrow form a provider can hold a model to, word by word.
@@ -343,113 +330,3 @@ def _nullable(field: Schema) -> Schema:
     if isinstance(out.get("enum"), list) and None not in out["enum"]:
         out["enum"] = [*out["enum"], None]
     return out
-
-
-# The quick way for schemas that lose nothing on their way to a provider, as nearly all do.
-
-
-MOST_NODES = 2_000
-MOST_LEVELS = 24
-
-_AS_THEY_ARE = frozenset({
-    "const", "default", "deprecated", "description", "examples", "exclusiveMaximum", "exclusiveMinimum", "format",
-    "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minProperties", "minimum",
-    "multipleOf", "pattern", "title", "uniqueItems",
-})  # fmt: skip
-_TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
-_DEFINITIONS = "#/$defs/"
-
-
-class _Unusual(Exception):  # noqa: N818 - a finding, not an error
-    """The schema has to go the long way."""
-
-
-def plain_tree(schema: Any, property_name: re.Pattern[str] | None = None) -> Schema | None:
-    """The schema as one object without references, nothing lost; None where that takes more than copying."""
-    if not isinstance(schema, dict):
-        return None
-    root = cast("Schema", schema)
-    if root.get("type") != "object" or "$ref" in root or "const" in root:
-        return None
-    definitions: Any = root.get("$defs", {})
-    if not isinstance(definitions, dict):
-        return None
-    try:
-        own = {key: value for key, value in root.items() if key != "$defs"}
-        tree = {"type": "object", **_Copier(cast("Schema", definitions), property_name).node(own, (), 0)}
-    except _Unusual:
-        return None
-    tree.setdefault("properties", {})
-    return tree
-
-
-class _Copier:
-    __slots__ = ("_definitions", "_nodes", "_property_name")
-
-    def __init__(self, definitions: Schema, property_name: re.Pattern[str] | None) -> None:
-        self._definitions = definitions
-        self._property_name = property_name
-        self._nodes = 0
-
-    def node(self, node: Any, inside: tuple[str, ...], level: int) -> Schema:
-        self._nodes += 1
-        if type(node) is not dict or self._nodes > MOST_NODES or level > MOST_LEVELS:
-            raise _Unusual
-        fields = cast("Schema", node)
-        if "$ref" in fields:
-            return self._reference(fields, inside, level)
-        out: Schema = {}
-        for keyword, value in fields.items():
-            if keyword in _AS_THEY_ARE:
-                out[keyword] = deepcopy(cast("Any", value)) if isinstance(value, (dict, list)) else value
-            elif keyword == "type":
-                if type(value) is not str or value not in _TYPES or (value == "array" and "items" not in fields):
-                    raise _Unusual
-                out[keyword] = value
-            elif keyword == "properties":
-                out[keyword] = self._properties(value, inside, level + 1)
-            elif keyword == "items":
-                out[keyword] = self.node(value, inside, level + 1)
-            elif keyword == "anyOf":
-                if type(value) is not list or level == 0:
-                    raise _Unusual
-                out[keyword] = [self.node(one, inside, level + 1) for one in cast("list[Any]", value)]
-            elif keyword == "additionalProperties":
-                out[keyword] = value if type(value) is bool else self.node(value, inside, level + 1)
-            elif keyword == "required":
-                if (
-                    type(value) is not list
-                    or not value
-                    or not all(isinstance(n, str) for n in cast("list[Any]", value))
-                ):
-                    raise _Unusual
-                out[keyword] = [*cast("list[str]", value)]
-            elif keyword == "enum" and type(value) is list and level:
-                out[keyword] = deepcopy(cast("list[Any]", value))
-            else:
-                raise _Unusual
-        return out
-
-    def _properties(self, held: Any, inside: tuple[str, ...], level: int) -> Schema:
-        if type(held) is not dict:
-            raise _Unusual
-        properties = cast("Schema", held)
-        if (allowed := self._property_name) is not None and not all(map(allowed.fullmatch, properties)):
-            raise _Unusual
-        return {name: self.node(one, inside, level) for name, one in properties.items()}
-
-    def _reference(self, node: Schema, inside: tuple[str, ...], level: int) -> Schema:
-        ref = node["$ref"]
-        if type(ref) is not str or not ref.startswith(_DEFINITIONS):
-            raise _Unusual
-        name = ref[len(_DEFINITIONS) :]
-        if name in inside or not name.isidentifier():
-            raise _Unusual
-        said: Schema = {}
-        for keyword, value in node.items():
-            if keyword != "$ref":
-                if keyword not in ANNOTATIONS:
-                    raise _Unusual
-                said[keyword] = deepcopy(value)
-        target = self._definitions.get(name)
-        return {**self.node(target, (*inside, name), level + 1), **said}

@@ -13,7 +13,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from ferrule.core.elicitation import Elicited, Elicitor, current_elicitor
-from ferrule.core.problems import InvalidParams
+from ferrule.core.problems import InvalidParamsError
 from ferrule.core.schema_params import SchemaParams
 from ferrule.mcp_client.bounds import QUESTIONS
 
@@ -76,7 +76,11 @@ class Answering:
         self, context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult | types.ErrorData:
         """Ask the user; a form's defaults are filled in, and what does not fit the form is no answer."""
-        if self._has_asked_enough():
+        # The clock of a call stops while the user is asked, so a server that keeps asking would never time out.
+        calls = self._calls_behind()
+        for call in calls:
+            call.asked += 1
+        if calls and all(call.asked > QUESTIONS for call in calls):
             return types.ErrorData(
                 code=types.INVALID_REQUEST, message=f"It asked more than {QUESTIONS} questions in one call"
             )
@@ -111,15 +115,6 @@ class Answering:
         return types.ListRootsResult.model_validate(
             {"roots": [{"uri": folder.as_uri(), "name": folder.name or str(folder)} for folder in self._folders]}
         )
-
-    def _has_asked_enough(self) -> bool:
-        """Whether the calls behind a question have had theirs. The time of a call stands still while somebody is asked,
-        so a server that never stops asking would never be out of time.
-        """
-        calls = self._calls_behind()
-        for call in calls:
-            call.asked += 1
-        return bool(calls) and all(call.asked > QUESTIONS for call in calls)
 
     async def _ask(self, message: str, schema: Mapping[str, Any], url: str = "") -> Elicited:
         calls = self._calls_behind()
@@ -167,7 +162,7 @@ class Answering:
 
         try:
             filled = SchemaParams(self._server, dict(schema)).load(to_json(dict(said.content)))
-        except (InvalidParams, TypeError) as problem:
+        except (InvalidParamsError, TypeError) as problem:
             logger.info("An answer for %s does not fit what was asked for: %s", self._server, problem)
             return types.ElicitResult(action="cancel")
         return types.ElicitResult(action="accept", content=filled)

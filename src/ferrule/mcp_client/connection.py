@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from contextvars import Context
-    from types import TracebackType
 
     from mcp.client.session import ClientSession, IncomingMessage
     from mcp.shared.dispatcher import CallOptions, ProgressFnT
@@ -119,10 +118,8 @@ class _Measured:
         await self._inner.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._inner.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: object) -> None:
+        await self._inner.__aexit__(*error)
 
 
 class MeasuredReading(_Measured):
@@ -539,7 +536,7 @@ def connect(
     log: ServerLog,
     on_change: Callable[[], None],
 ) -> Connection:
-    """A connection that is not open yet; raises `MissingValue` where a variable is not set."""
+    """A connection that is not open yet; raises `MissingValueError` where a variable is not set."""
     return Connection(
         _program(config, variables, folders, log) if config.command else _address(config, variables, tokens, ports),
         Answering(config.name, ports, folders if config.roots else ()),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import Phrase, glued, phrase, said_by
 from ferrule.core.secrets import redact_text
-from ferrule.core.shown_text import shown_argument
+from ferrule.core.shown_text import flattened, shown_argument
 from ferrule.mcp_client.bounds import NOT_READ, STDERR_KEPT
 
 if TYPE_CHECKING:
@@ -58,18 +58,18 @@ class Failed(Exception):  # noqa: N818 - reads as what it says
 
 # By name: what raises them is imported only where it is used.
 _TROUBLES = {
-    "MissingValue": Trouble.VALUE,
+    "MissingValueError": Trouble.VALUE,
     "CannotStart": Trouble.PROGRAM,
     "ConnectError": Trouble.ADDRESS,
     "ConnectTimeout": Trouble.ADDRESS,
     "OAuthFlowError": Trouble.SIGN_IN,
     "OAuthRegistrationError": Trouble.SIGN_IN,
     "OAuthTokenError": Trouble.SIGN_IN,
-    "MissingExtra": Trouble.EXTRA,
+    "MissingExtraError": Trouble.EXTRA,
 }
 
 
-_OWN_WORDS = ("CannotStart", "MissingValue", "MissingExtra", "Malformed", "OAuthFlowError")
+_OWN_WORDS = ("CannotStart", "MissingValueError", "MissingExtraError", "Malformed", "OAuthFlowError")
 
 
 class NotYet(Failed):
@@ -121,13 +121,13 @@ class ServerLog:
     @property
     def last_line(self) -> str:
         """The last thing that it said, shortened."""
-        return _one_line(next((line for line in reversed(self.text.splitlines()) if line.strip()), ""))
+        return flattened(next((line for line in reversed(self.text.splitlines()) if line.strip()), ""), _LONGEST_LINE)
 
     def garbage(self, since: int = 0) -> str:
         """A sample of what it wrote that was no message, after so many lines; of many, from the last few."""
         fresh = min(self.garbage_lines - since, len(self._garbage))
         lines = list(self._garbage)[len(self._garbage) - fresh :]
-        return _one_line(self.clean("\n".join(dict.fromkeys(lines))), _LONGEST_SAMPLE)
+        return flattened(self.clean("\n".join(dict.fromkeys(lines))), _LONGEST_SAMPLE)
 
     def clean(self, text: str) -> str:
         """Words about the server, or of it, without the secrets that it was given."""
@@ -136,11 +136,6 @@ class ServerLog:
         if self._variables is not None:
             text = self._variables.masked(text)
         return redact_text(text)
-
-
-def _one_line(text: str, most: int = _LONGEST_LINE) -> str:
-    line = " ".join("".join(one if one.isprintable() else " " for one in text).split())
-    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 # What is told of a failure
@@ -270,7 +265,7 @@ def was_undone(server: str, undone: tuple[str, ...]) -> ToolError:
 
 def refused_call(server: str, tool: str, error: MCPError, log: ServerLog) -> ToolError:
     """For a call that the server answered with an error of the protocol."""
-    said = log.clean(" ".join(str(error)[: 2 * _LONGEST].split())[:_LONGEST])
+    said = log.clean(flattened(str(error), _LONGEST))
     words = said or phrase("no reason was given")
     if error.code == _PARSE_ERROR or was_not_read(error) or _SDK_ON_NO_ANSWER.match(words):
         if was_not_read(error):

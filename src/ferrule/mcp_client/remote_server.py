@@ -14,7 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.elicitation import set_elicitor
-from ferrule.core.errors import MissingExtra, ToolError
+from ferrule.core.errors import MissingExtraError, ToolError
 from ferrule.core.loops import elsewhere
 from ferrule.core.phrases import phrase, said_by
 from ferrule.mcp_client import bounds
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from ferrule.core.context import ToolContext
     from ferrule.mcp_client.connection import Connection, ServerOffer
+    from ferrule.mcp_client.remote_tool import Definition
     from ferrule.mcp_client.server_config import Ports, ServerConfig
 
 _STEADY_SECONDS = 30.0
@@ -58,6 +59,33 @@ _CLOSED = "Connection closed"
 """What the SDK tells every call when the connection itself has ended."""
 _ALONE = "SSE stream "
 """How the error begins of a call over HTTP whose own stream ended; the others' go on."""
+
+
+async def list_tools(config: ServerConfig, *, workspace: Path, tokens: Path, seconds: float) -> list[Definition]:
+    """Start a server only to learn what it offers. Raises `ToolError`, in the server's own last words if it has any."""
+    from ferrule.mcp_client.server_config import Ports
+
+    heard: list[ToolListing] = []
+    server = RemoteServer(
+        config,
+        folders=(workspace,),
+        tokens=tokens,
+        ports=Ports(),
+        on_listing=heard.append,
+        before_call=lambda tool: None,
+    )
+    try:
+        try:
+            async with asyncio.timeout(seconds):
+                await server.start()
+        finally:
+            await server.close()
+    except (Failed, TimeoutError) as failed:
+        problem = failed.reason if isinstance(failed, Failed) else phrase("it did not answer")
+        if said := server.log.last_line:
+            problem = f"{problem} ({said})"
+        raise ToolError(problem) from None
+    return heard[-1].definitions
 
 
 class RemoteServer:
@@ -132,7 +160,12 @@ class RemoteServer:
         if self._connection is not None:
             if self._connection.alive:
                 return self._connection
-            self._note_end(self._connection)
+            # Reconnect at once the first time; a server that keeps ending is left alone for longer each time.
+            self.problem = with_garbage(self.log.clean(self._connection.ended_because), self.log)
+            self._connection = None
+            if loop.time() - self._opened_at > _STEADY_SECONDS:
+                self._failures = 0
+            self._fail(loop.time())
         if self._opening is None:
             left = self._not_before - loop.time()
             if left > 0:
@@ -249,7 +282,9 @@ class RemoteServer:
         except asyncio.CancelledError:
             if garbage := log.garbage(heard):
                 context.stopped_words = instead_of_answer(garbage)
-            self._check_soon(connection)
+            # After a call that was given up: is the server slow, or gone?
+            if self._checking is None or self._checking.done():
+                self._checking = asyncio.create_task(self._check(connection))
             raise
         except MCPError as error:
             if was_not_read(error):
@@ -259,7 +294,7 @@ class RemoteServer:
                 alone = connection.alive and str(error) != _CLOSED
                 reason = self.log.clean(reason_of(Failed(str(error))) if alone else await connection.end_reason())
                 raise ended_in_call(self.config.name, reason, log, garbage=log.garbage(heard)) from None
-            if _session_over(error):
+            if error.code == -32600 and str(error) == "Session terminated":
                 await connection.close()
                 raise ended_in_call(self.config.name, phrase("it ended the session"), self.log) from None
             raise refused_call(self.config.name, name, error, self.log) from None
@@ -298,10 +333,23 @@ class RemoteServer:
             raise self._failed(reason_of(error), trouble_of(error)) from None
         try:
             left = self.config.start_timeout if self._signs_in else ends - loop.time()
-            await self._list_within(left, connection)
+            listing = asyncio.create_task(self._list(connection))
+            listing.add_done_callback(
+                lambda task: task.cancelled() or task.exception()
+            )  # nobody may be left to hear it
+            try:
+                done, _ = await asyncio.wait({listing}, timeout=left)
+            finally:
+                listing.cancel()
+            if not done:
+                raise TimeoutError
+            listing.result()
         except BaseException as error:
             if isinstance(error, TimeoutError):
-                self._let_go(connection)
+                # Close it in the background: the caller has waited long enough.
+                ending = asyncio.create_task(connection.close(at_once=True))
+                self._endings.add(ending)
+                ending.add_done_callback(self._endings.discard)
                 raise self._failed(
                     phrase(
                         "it did not list its tools within {seconds} s",
@@ -316,24 +364,6 @@ class RemoteServer:
 
     def _failed(self, reason: str, trouble: Trouble = Trouble.OTHER) -> Failed:
         return Failed(with_garbage(self.log.clean(reason), self.log), trouble)
-
-    async def _list_within(self, seconds: float, connection: Connection) -> None:
-        """List its tools, or raise `TimeoutError` at once: taking a question back from a mute server takes seconds."""
-        listing = asyncio.create_task(self._list(connection))
-        listing.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may be left to hear it
-        try:
-            done, _ = await asyncio.wait({listing}, timeout=seconds)
-        finally:
-            listing.cancel()
-        if not done:
-            raise TimeoutError
-        listing.result()
-
-    def _let_go(self, connection: Connection) -> None:
-        """End one that is mute, in its own time: whoever waited for it has waited long enough."""
-        ending = asyncio.create_task(connection.close(at_once=True))
-        self._endings.add(ending)
-        ending.add_done_callback(self._endings.discard)
 
     @property
     def _signs_in(self) -> bool:
@@ -355,15 +385,6 @@ class RemoteServer:
         self.problem = error.reason if isinstance(error, Failed) else reason_of(error)
         self.trouble = trouble_of(error)
         self._fail(task.get_loop().time())
-
-    def _note_end(self, connection: Connection) -> None:
-        """The first end costs nothing; a server that keeps ending is left alone for longer each time."""
-        now = asyncio.get_running_loop().time()
-        self._connection = None
-        self.problem = with_garbage(self.log.clean(connection.ended_because), self.log)
-        if now - self._opened_at > _STEADY_SECONDS:
-            self._failures = 0
-        self._fail(now)
 
     def _fail(self, now: float) -> None:
         wait = 0.0 if self._failures == 0 else min(bounds.LONGEST_WAIT, _FIRST_WAIT * 2 ** (self._failures - 1))
@@ -395,11 +416,6 @@ class RemoteServer:
                 self.problem = with_garbage(why, self.log)
             await asyncio.sleep(min(_LONGEST_REST, 9 * (loop.time() - began)))
 
-    def _check_soon(self, connection: Connection) -> None:
-        """After a call that was given up: is the server slow, or is nobody there?"""
-        if self._checking is None or self._checking.done():
-            self._checking = asyncio.create_task(self._check(connection))
-
     async def _check(self, connection: Connection) -> None:
         if await connection.undone():
             connection.ended_because = connection.ended_because or phrase("it changed what other programs run or obey")
@@ -410,16 +426,12 @@ class RemoteServer:
 
 
 def require_sdk() -> Callable[..., Connection]:
-    """What makes connections, which imports the SDK; raises `MissingExtra`."""
+    """What makes connections, which imports the SDK; raises `MissingExtraError`."""
     try:
         from ferrule.mcp_client.connection import connect
     except ModuleNotFoundError as error:
-        raise MissingExtra(phrase("An MCP server"), "mcp") from error
+        raise MissingExtraError(phrase("An MCP server"), "mcp") from error
     return connect
-
-
-def _session_over(error: Any) -> bool:
-    return error.code == -32600 and str(error) == "Session terminated"
 
 
 def _progress(context: ToolContext) -> ProgressFnT | None:

@@ -19,6 +19,7 @@ from ferrule.core.description import Description
 from ferrule.core.errors import ErrorKind
 from ferrule.core.function_tool import RawTool
 from ferrule.core.result import ErrorInfo, ToolResult, words_for_attached
+from ferrule.core.shown_text import cut, cut_counted, visible
 from ferrule.mcp_client.bounds import ATTACHMENTS, DESCRIPTION_CHARS, SCHEMA_BYTES, SCHEMA_DEPTH, TOOLS
 from ferrule.workspace.data_folder import read_json, write_json
 
@@ -151,9 +152,23 @@ def read_definition(payload: Mapping[str, Any]) -> Definition:
         if schema is not None:
             _check(what, schema)
     if len(read.description) > DESCRIPTION_CHARS:
-        left_out = len(read.description) - DESCRIPTION_CHARS
-        kept["description"] = f"{read.description[:DESCRIPTION_CHARS]}\n[… {left_out:,} characters left out …]"
-    return Definition(kept)
+        kept["description"] = cut_counted(read.description, DESCRIPTION_CHARS)
+    return Definition(_visible(kept))
+
+
+_VALUES = frozenset({"default", "const", "enum", "examples"})
+_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions"})
+
+
+def _visible(told: Any, key: str = "") -> Any:
+    """A definition whose titles and descriptions hide nothing; values, which a caller gives exactly, stay."""
+    if isinstance(told, dict):
+        values = frozenset[str]() if key in _NAMED else _VALUES
+        fields = cast("dict[str, Any]", told).items()
+        return {name: one if name in values else _visible(one, name) for name, one in fields}
+    if isinstance(told, list):
+        return [_visible(one) for one in cast("list[Any]", told)]
+    return visible(told) if isinstance(told, str) and key in ("title", "description") else told
 
 
 def _check(what: str, schema: dict[str, Any]) -> None:
@@ -167,21 +182,18 @@ def _check(what: str, schema: dict[str, Any]) -> None:
         inner: list[Any] = []
         for part in row:
             if isinstance(part, dict):
-                _check_references(what, cast("dict[str, Any]", part))
-                inner += (value for value in cast("dict[str, Any]", part).values() if isinstance(value, (dict, list)))
+                part = cast("dict[str, Any]", part)
+                for key in ("$ref", "$dynamicRef", "$recursiveRef"):
+                    reference = part.get(key)
+                    if isinstance(reference, str) and "://" in reference and not reference.startswith(_LOCAL):
+                        raise RefusedTool(f"{what} refers to {reference[:100]}, and nothing is ever fetched")
+                inner += (value for value in part.values() if isinstance(value, (dict, list)))
             else:
                 inner += (value for value in part if isinstance(value, (dict, list)))
         row = inner
     size = len(json.dumps(schema))
     if size > SCHEMA_BYTES:
         raise RefusedTool(f"{what} takes {size:,} bytes; more than {SCHEMA_BYTES:,} are not read")
-
-
-def _check_references(what: str, part: dict[str, Any]) -> None:
-    for key in ("$ref", "$dynamicRef", "$recursiveRef"):
-        reference = part.get(key)
-        if isinstance(reference, str) and "://" in reference and not reference.startswith(_LOCAL):
-            raise RefusedTool(f"{what} refers to {reference[:100]}, and nothing is ever fetched")
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,11 +352,10 @@ def _failed(result: ToolResult) -> ToolResult:
     found = result.error or ErrorInfo(ErrorKind.EXECUTION, "")
     kind = ErrorKind.EXECUTION if found.kind is ErrorKind.UNKNOWN else found.kind
     message = found.message.strip() or "The tool failed and did not say why."
-    if len(message) > _LONGEST_ERROR:
-        message = message[: _LONGEST_ERROR - 1] + "…"
+    message = cut(message, _LONGEST_ERROR)
     result.error = ErrorInfo(kind, message, found.details, found.suggestion)
     result.llm_content = result.error.words
-    result.display_content = message.partition("\n")[0][:200]
+    result.display_content = cut(message.partition("\n")[0], 200)
     return result
 
 

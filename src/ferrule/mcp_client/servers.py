@@ -22,7 +22,7 @@ from ferrule.mcp_client.remote_tool import (
     server_slug,
     split_name,
 )
-from ferrule.registry.registry import NameTaken, Registry
+from ferrule.registry.registry import NameTakenError, Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -222,7 +222,7 @@ class Servers:
                 tool = RemoteTool(one.source, definition, one.call)
                 tool.enabled = tool.name not in self._disabled
                 self._registry.register(tool, replace=known is not None, origin=ORIGIN)
-            except NameTaken:
+            except NameTakenError:
                 one.problems.append(f"the tool `{own_name[:100]}` is left out: another tool has its name already")
                 continue
             except TypeError as error:  # a definition that no tool can be made of

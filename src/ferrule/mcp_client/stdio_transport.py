@@ -15,10 +15,9 @@ import os
 import re
 import shutil
 import signal
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 from mcp.shared.exceptions import MCPError
@@ -33,8 +32,8 @@ from mcp_types import (
     JSONRPCResponse,
     jsonrpc_message_adapter,
 )
-from pydantic_core import from_json
 
+from ferrule.core.json_lines import LineReader, TooLong, parse_line
 from ferrule.core.json_values import MESSAGE_VALUES, has_too_many_values
 from ferrule.core.phrases import glued, phrase, said_by
 from ferrule.mcp_client import bounds
@@ -49,8 +48,7 @@ from ferrule.process.sandbox.sandbox import Launch, Prepared
 from ferrule.workspace.data_folder import own_places
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-    from types import TracebackType
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.shared.dispatcher import ProgressFnT
@@ -67,50 +65,12 @@ logger = logging.getLogger("ferrule.mcp")
 # Messages on a stream: one a line, none longer than allowed, and what is too long still told by its id.
 
 
-_CHUNK = 1 << 16
 _END_KEPT = 512
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*[,}]')
 _ANSWER = re.compile(rb"""["']jsonrpc["']\s*:|^\s*(?:["']id["']\s*:\s*\d+\s*,\s*)?["']result["']\s*:""")
 _REQUEST = re.compile(rb"""["']method["']\s*:""")
 _MEMORY, _PROCESSES = 2 << 30, 128
 """What a program that is confined may use."""
-
-
-class Readable(Protocol):
-    """Where bytes come from; no bytes are its end."""
-
-    async def read(self, n: int = -1, /) -> bytes: ...
-
-
-@dataclass(slots=True, frozen=True)
-class TooLong:
-    """A line that was passed over: its two ends and its length."""
-
-    head: bytes
-    tail: bytes
-    size: int
-
-
-async def lines(stream: Readable, most: int) -> AsyncIterator[bytes | TooLong | None]:
-    """Every line without its end; None where the stream ends inside one. Never holds more than `most` and a chunk."""
-    held = bytearray()
-    dropped = 0  # from the middle of a line that is too long
-    while chunk := await stream.read(_CHUNK):
-        *ended, rest = chunk.split(b"\n")
-        for part in ended:
-            held += part
-            size = len(held) + dropped
-            line = bytes(held)
-            yield line if size <= most else TooLong(line[:_END_KEPT], line[-_END_KEPT:], size)
-            held.clear()
-            dropped = 0
-        held += rest
-        if len(held) + dropped > most and len(held) > 2 * _END_KEPT:
-            dropped += len(held) - 2 * _END_KEPT
-            del held[_END_KEPT:-_END_KEPT]
-    if held:
-        yield None
 
 
 def answered_id(head: bytes, tail: bytes) -> int | None:
@@ -124,23 +84,6 @@ def looks_like_answer(head: bytes) -> bool:
     head = head[:_END_KEPT].lstrip()
     own_keys = head[1:].partition(b"{")[0]  # further in stands what an answer holds, or what a record quotes
     return head.startswith(b"{") and _ANSWER.search(own_keys) is not None and _REQUEST.search(own_keys) is None
-
-
-def read_line(line: bytes) -> Any:
-    """A line's JSON; raises `ValueError`. Half a character, which JSON can spell, becomes a replacement character.
-
-    Programs in JavaScript cut texts in the middle of an emoji and think nothing of it.
-    """
-    try:
-        return from_json(line)
-    except ValueError:
-        if not _HALF.search(line):
-            raise
-    try:
-        text = json.dumps(json.loads(line), ensure_ascii=False)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    return from_json(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
 
 
 # An MCP server that is a program: spoken to over its standard streams, and nothing of it is left behind.
@@ -169,7 +112,17 @@ async def start_program(
             launch = Launch(words, environment, str(folder))
             box = await start_box(Prepared(launch), (reading, writing, complaining))
         else:
-            profile = _profile(confinement, folder, environment)
+            profile = Profile(
+                writable=(folder, *map(Path, confinement.writable)),
+                folder=folder,
+                readable=tuple(map(Path, confinement.readable)),
+                hosts=confinement.hosts or None,
+                environment=environment,
+                bounds=Bounds(memory=_MEMORY, processes=_PROCESSES),
+                closed=True,
+                home=folder,
+                emptied=(*own_places(), *map(Path, confinement.emptied)),
+            )
             box = await open_box(
                 _confining_sandbox(), profile, words, stdin=reading, stdout=writing, stderr=complaining
             )
@@ -197,20 +150,6 @@ def _confining_sandbox() -> Sandbox:
     if not found.confines:
         raise CannotStart(phrase("it may only run in a sandbox, and none works here; `ferrule doctor` says why"))
     return found
-
-
-def _profile(confinement: ServerBox, folder: Path, environment: Mapping[str, str]) -> Profile:
-    return Profile(
-        writable=(folder, *map(Path, confinement.writable)),
-        folder=folder,
-        readable=tuple(map(Path, confinement.readable)),
-        hosts=confinement.hosts or None,
-        environment=environment,
-        bounds=Bounds(memory=_MEMORY, processes=_PROCESSES),
-        closed=True,
-        home=folder,
-        emptied=(*own_places(), *map(Path, confinement.emptied)),
-    )
 
 
 async def end_program(box: Box, patience: float = 1.0, *, to_notice: float | None = None) -> tuple[str, ...]:
@@ -427,7 +366,11 @@ class StdioTransport:
         stdin, stdout, stderr = (os.fdopen(one, mode, 0) for one, mode in zip(streams, ("wb", "rb", "rb"), strict=True))
         try:
             out, err = await self._reader(stdout), await self._reader(stderr)
-            self._writer = await self._writer_to(stdin)
+            loop = asyncio.get_running_loop()
+            end, protocol = await loop.connect_write_pipe(
+                lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), stdin
+            )
+            self._writer = asyncio.StreamWriter(end, protocol, None, loop)
         except BaseException:
             for pipe in (*self._pipes, stdin, stdout, stderr):
                 pipe.close()
@@ -442,9 +385,7 @@ class StdioTransport:
         self._tasks = (self._hearing, self._reading, *others)
         return read, write
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         for task in self._tasks:
             task.cancel()
         self.direct.end()
@@ -464,20 +405,10 @@ class StdioTransport:
         self._pipes.append(pipe)
         return reader
 
-    async def _writer_to(self, stream: Any) -> asyncio.StreamWriter:
-        loop = asyncio.get_running_loop()
-        pipe, protocol = await loop.connect_write_pipe(
-            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), stream
-        )
-        return asyncio.StreamWriter(pipe, protocol, None, loop)
-
     async def _read(self, stream: asyncio.StreamReader) -> None:
-        why, where = phrase("it closed its output"), ""
+        why, where, lines = phrase("it closed its output"), "", LineReader(stream, bounds.MESSAGE_BYTES)
         try:
-            async for line in lines(stream, bounds.MESSAGE_BYTES):
-                if line is None:
-                    where = phrase(" in the middle of a message")
-                    break
+            while (line := await lines.read()) is not None:
                 await self._take(line)
                 if self._log.garbage_lines > bounds.GARBAGE_LINES:
                     why = phrase(
@@ -485,6 +416,8 @@ class StdioTransport:
                         count=f"{bounds.GARBAGE_LINES:,}",
                     )
                     break
+            else:
+                where = phrase(" in the middle of a message") if lines.is_inside_line else ""
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             return  # the session is over
         except OSError as error:
@@ -533,7 +466,7 @@ class StdioTransport:
             self.direct.idle_words += 1
             return None
         try:
-            found: Any = read_line(line)
+            found: Any = parse_line(line)
             if isinstance(found, dict) and self.direct.take(cast("dict[str, Any]", found)):
                 self._has_spoken = True
                 return None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import TypeAdapter, ValidationError
 
 from ferrule.core.phrases import phrase
-from ferrule.core.shown_text import shown_argument
+from ferrule.core.shown_text import cut, shown_argument
 from ferrule.mcp_client.remote_tool import RemoteTool
 from ferrule.mcp_client.server_config import without_secrets
 from ferrule.process.references import places_in
@@ -216,7 +216,7 @@ class TrustRecords:
 def _parts(config: ServerConfig, salt: str) -> Iterator[ServerPart]:
     def part(kind: str, shown: str, value: str) -> ServerPart:
         digest = sha256("\0".join((salt, kind, shown if kind not in _SINGLE else "", value)).encode("utf-8", "replace"))
-        return ServerPart(kind, shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…", digest.hexdigest()[:32])
+        return ServerPart(kind, cut(shown, _LONGEST), digest.hexdigest()[:32])
 
     command = shlex.join(map(str, config.command))
     for kind, words in ((COMMAND, command), (ADDRESS, config.url), (FOLDER, str(config.folder))):

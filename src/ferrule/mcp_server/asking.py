@@ -20,9 +20,9 @@ from mcp_types.version import is_version_at_least
 from pydantic import BaseModel, ValidationError
 
 from ferrule.core.elicitation import Elicited
-from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
+from ferrule.core.errors import ErrorKind, Stage, StoppedError, ToolError
 from ferrule.core.loops import elsewhere, start_task
-from ferrule.core.shown_text import disguises, shown, shown_row
+from ferrule.core.shown_text import cut_counted, disguises, shown, shown_row
 from ferrule.core.tool import Kind
 from ferrule.pipeline.confirm import Answer, Choice
 
@@ -282,8 +282,6 @@ QUESTION_SECONDS = 600.0
 MOST_SHOWN = 20_000
 """Characters of a question; a client could not show more of it."""
 _LONGEST_ROW = 500
-_DOTS = r"\u{2026}"
-"""How three dots in one character are shown; in a change they disguise nothing, and its own last line has them."""
 _MOST_REASON = 2000
 _TITLED = "2025-11-25"
 
@@ -347,7 +345,7 @@ def _change(question: Question) -> list[str]:
     """What the call would change; nothing for a call of which that cannot be told."""
     if not question.preview:
         return []
-    lines = [f"    {_clipped(shown(row).replace(_DOTS, '…'))}" for row in question.preview.rstrip("\n").split("\n")]
+    lines = [f"    {cut_counted(shown(row), _LONGEST_ROW)}" for row in question.preview.rstrip("\n").split("\n")]
     whole = len(lines)
     while sum(map(len, lines)) > MOST_SHOWN // 2:  # a change must not be too long to be asked about
         del lines[len(lines) // 2 :]
@@ -362,7 +360,7 @@ def message_of(question: ShownQuestion, change: Sequence[str] = ()) -> str:
     if found := disguises(question.summary):
         lines.append(f"Warning: it contains {', '.join(found)}")
     if question.warning:
-        lines.append(f"Warning: {question.warning}")
+        lines.append(f"Warning: {shown(question.warning)}")
     if question.rule:
         lines.append(f'"Always" would mean, {question.lasting}: {shown_row(question.rule)}')
         lines += [f"  it covers: {shown_row(question.covers)}"] if question.covers else []
@@ -399,21 +397,21 @@ def understood(said: Elicited, rule: str) -> Answer:
     return Answer(Choice.NO, reason.strip()[:_MOST_REASON] if isinstance(reason, str) else "")
 
 
-def refusal(question: Question, why: str) -> Stopped:
+def refusal(question: Question, why: str) -> StoppedError:
     """A call that would ask, where nobody can be asked: what the user can do so that it runs."""
     return _stopped(question, why, _what_allows(question))
 
 
-def declined(question: Question) -> Stopped:
+def declined(question: Question) -> StoppedError:
     """A no to the whole form. Agents that run without a user say it by themselves, so it may be nobody's."""
     why = "the answer was no, from the user or from a client that runs without one"
     helps = f"Do not try the same call again; try another approach. If the user was not asked: {_what_allows(question)}"
     return _stopped(question, why, helps)
 
 
-def _stopped(question: Question, why: str, helps: str) -> Stopped:
+def _stopped(question: Question, why: str, helps: str) -> StoppedError:
     words = f"`{question.invocation.tool.name}` was not run: {question.reason}, and {why}."
-    return Stopped(Stage.CONFIRM, ErrorKind.PERMISSION, words, helps)
+    return StoppedError(Stage.CONFIRM, ErrorKind.PERMISSION, words, helps)
 
 
 def _what_allows(question: Question) -> str:
@@ -425,7 +423,3 @@ def _what_allows(question: Question) -> str:
     if question.invocation.tool.kind is Kind.WRITE:
         helps += " `--mode accept-edits` lets every edit inside the workspace run."
     return helps
-
-
-def _clipped(row: str) -> str:
-    return row if len(row) <= _LONGEST_ROW else f"{row[:_LONGEST_ROW]}… ({len(row) - _LONGEST_ROW:,} more characters)"

@@ -7,21 +7,19 @@ import hmac
 import json
 import re
 import secrets
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import JSONRPCError
 from starlette.responses import PlainTextResponse, Response
 
-from ferrule.app.listening import ENDS, CannotListen, is_local, listen, url_of, with_head_limit
-from ferrule.core.loops import no_more_on_signal, on_signal
+from ferrule.app.listening import CannotListen, listen, serve_app, url_of
+from ferrule.core.http_fetch import is_local
 from ferrule.mcp_server.stdio import RefusedMessage, read_message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -210,31 +208,9 @@ async def serve_http(
     ready: Callable[[int], None] = lambda port: None,
 ) -> None:
     """Serve until Ctrl-C, SIGTERM or SIGHUP; `ready` hears the port. Open streams get a moment, then all is stopped."""
-    config = uvicorn.Config(
-        http_app(server, address, token),
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
-        timeout_graceful_shutdown=2,
-        lifespan="on",
-    )
-    config.load()
-    config.http_protocol_class = with_head_limit(config.http_protocol_class)
     with listen(address.host, address.port, MOST_CONNECTIONS) as listening:
         ready(listening.getsockname()[1])
-        await _Server(config).serve([listening])
-
-
-class _Server(uvicorn.Server):
-    """Ends on a signal as uvicorn does, and does not raise it again: what stands around the server must close too."""
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        for number in ENDS:
-            on_signal(number.name, self.handle_exit, number, None)
-        try:
-            yield
-        finally:
-            for number in ENDS:
-                no_more_on_signal(number.name)
+        await serve_app(
+            http_app(server, address, token), listening, lifespan="on", limit_concurrency=MOST_CONNECTIONS,
+            timeout_graceful_shutdown=2,
+        )  # fmt: skip

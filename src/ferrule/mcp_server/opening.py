@@ -25,7 +25,10 @@ from pydantic_core import from_json
 
 from ferrule._version import __version__
 from ferrule.core.errors import ToolError
+from ferrule.core.files import write_all
+from ferrule.core.json_lines import LineReader, TooLong
 from ferrule.core.json_values import has_too_many_values
+from ferrule.core.standard_streams import take_stdin, take_stdout
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -49,25 +52,9 @@ def claim_stdio() -> tuple[int, int]:
     standard error. To be called before anything is imported that might print.
     """
     try:
-        taken = _above_standard(0), _above_standard(1)
+        return take_stdin(), take_stdout()
     except OSError:
         raise ToolError("Standard input or output is closed, so there is no client to serve.") from None
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0)
-    try:
-        os.dup2(2, 1)
-    except OSError:  # standard error is closed
-        os.dup2(nothing, 1)
-    os.close(nothing)
-    return taken
-
-
-def _above_standard(fd: int) -> int:
-    if sys.platform == "win32":
-        return os.dup(fd)
-    import fcntl
-
-    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
 class Lines:
@@ -75,35 +62,18 @@ class Lines:
 
     def __init__(self, reader: asyncio.StreamReader | ThreadedReader, writer: asyncio.StreamWriter | int) -> None:
         self._reader = reader
+        self._lines = LineReader(reader, LINE_BYTES)
         self._writer = writer
-        self._rest = bytearray()
-        self._skipping = False
 
     async def read(self) -> bytes | None:
         """The next line; None at the end, where half a line is none. A reading that is cancelled loses nothing."""
-        seen = 0
-        while True:
-            end = self._rest.find(b"\n", seen)
-            if end >= 0:
-                line = TOO_LONG if self._skipping else bytes(self._rest[:end])
-                del self._rest[: end + 1]
-                self._skipping = False
-                return line
-            seen = len(self._rest)
-            if seen > LINE_BYTES:
-                self._skipping = True
-            if self._skipping:
-                self._rest.clear()
-                seen = 0
-            chunk = await self._reader.read(_CHUNK)
-            if not chunk:
-                return None
-            self._rest += chunk
+        line = await self._lines.read()
+        return TOO_LONG if isinstance(line, TooLong) else line
 
     async def write(self, line: bytes) -> None:
         """Write a line, when the other side has room for it. OSError or RuntimeError: nobody reads any more."""
         if isinstance(self._writer, int):
-            _write_all(self._writer, line)
+            write_all(self._writer, line)
         else:
             self._writer.write(line)
             await self._writer.drain()
@@ -190,11 +160,6 @@ def _same_file(one: int, other: int) -> bool:
     with suppress(OSError):
         return os.path.sameopenfile(one, other)
     return False
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(fd, data) :]
 
 
 # What server and client know of each other when one comes, in either era; without the SDK, which imports slowly.

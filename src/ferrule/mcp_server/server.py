@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from ferrule._version import __version__
 from ferrule.core.context import Session
 from ferrule.core.errors import ErrorKind
-from ferrule.core.events import Partial, Progress
+from ferrule.core.events import PartialOutput, Progress
 from ferrule.core.result import ErrorInfo
 from ferrule.mcp_server.asking import LACKING, QUESTION_SECONDS
 from ferrule.mcp_server.opening import INSTRUCTIONS, NAME, TITLE, takes_structured
@@ -196,7 +196,7 @@ class ProgressReports:
         if isinstance(event, Progress):
             self._counts = True
             self._waiting = event
-        elif isinstance(event, Partial):
+        elif isinstance(event, PartialOutput):
             self._pieces += 1
             self._words = (self._words + _words(event.content))[-_MOST_WORDS:]
         else:
@@ -357,7 +357,19 @@ class McpServer:
         if running.done:
             return self._answer(running, stateless=is_stateless(context))
         if running.questions:
-            return self._park(running)
+            if len(self._parked) >= _MOST_PARKED:
+                for key, one in list(self._parked.items()):
+                    if one.done:
+                        del self._parked[key]
+            if len(self._parked) >= _MOST_PARKED:
+                running.give_up_after(0)
+                raise MCPError(
+                    types.INTERNAL_ERROR, f"{_MOST_PARKED} calls wait for an answer already; answer those first."
+                )
+            self._parked[running.id] = running
+            running.give_up_after(QUESTION_SECONDS)
+            requests = {key: question.request for key, question in running.questions.items()}
+            return {"resultType": "input_required", "inputRequests": requests, "requestState": running.id}
         return self._tasks.adopt(running, session)
 
     def _patience(self, context: ServerRequestContext[Any, Any], name: str) -> float | None:
@@ -402,21 +414,6 @@ class McpServer:
         return call_result(result, running.fits, self._result_chars)
 
     # Calls that wait for the user, in the era where the request does not
-
-    def _park(self, running: RunningCall) -> dict[str, Any]:
-        if len(self._parked) >= _MOST_PARKED:
-            for key, one in list(self._parked.items()):
-                if one.done:
-                    del self._parked[key]
-        if len(self._parked) >= _MOST_PARKED:
-            running.give_up_after(0)
-            raise MCPError(
-                types.INTERNAL_ERROR, f"{_MOST_PARKED} calls wait for an answer already; answer those first."
-            )
-        self._parked[running.id] = running
-        running.give_up_after(QUESTION_SECONDS)
-        requests = {key: question.request for key, question in running.questions.items()}
-        return {"resultType": "input_required", "inputRequests": requests, "requestState": running.id}
 
     def _take_up(self, state: str, session: ClientSession) -> RunningCall:
         running = self._parked.get(state)

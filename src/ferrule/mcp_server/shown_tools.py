@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from ferrule.core.errors import ErrorKind
 from ferrule.core.result import ErrorInfo
 from ferrule.core.schema_compile import quick_validator
+from ferrule.core.shown_text import head_and_tail
 from ferrule.core.tool import output_schema_of
 from ferrule.dialects.anthropic import Anthropic
 from ferrule.dialects.dialect import MAX_LENGTH, Dialect, NameMap
@@ -19,7 +20,6 @@ from ferrule.dialects.exporter import Exporter, leave_out
 from ferrule.dialects.gemini import Gemini
 from ferrule.dialects.mcp import MCP, output_object, own_words
 from ferrule.dialects.payload import out_of_order
-from ferrule.pipeline.format import head_and_tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -280,7 +280,7 @@ class Definitions:
         more = start + self._page_size < len(self._names)
         shown = [self._shown[name] for name in names]
         tools = [one.definition if structured else one.source for one in shown]
-        return DefinitionPage(tools, _cursor(names[-1]) if more else None)
+        return DefinitionPage(tools, base64.urlsafe_b64encode(names[-1].encode()).decode() if more else None)
 
     def get(self, name: str) -> Shown | None:
         """The tool that clients know under a name."""
@@ -313,10 +313,6 @@ class Definitions:
                 continue
             shown[one.name] = one
         self._names, self._shown, self._revision = sorted(shown), shown, revision
-
-
-def _cursor(name: str) -> str:
-    return base64.urlsafe_b64encode(name.encode()).decode()
 
 
 def _read_cursor(cursor: str) -> str:

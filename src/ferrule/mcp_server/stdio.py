@@ -23,8 +23,6 @@ from ferrule.core.json_values import MESSAGE_VALUES, has_too_many_values
 from ferrule.mcp_server.opening import LINE_BYTES, TOO_LONG, Opened, connected
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from ferrule.mcp_server.opening import Lines
     from ferrule.mcp_server.server import McpServer
 
@@ -40,7 +38,7 @@ def read_message(line: bytes) -> types.JSONRPCMessage | types.JSONRPCError:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
     except (ValidationError, RecursionError):
         return _what_is_wrong(line)
-    if isinstance(message, types.JSONRPCNotification) and b'"id"' in line and _has_id(line):
+    if isinstance(message, types.JSONRPCNotification) and b'"id"' in line and "id" in json.loads(line):
         return RefusedMessage.of(types.INVALID_REQUEST, "`id` must be a string or an integer.")
     return message
 
@@ -99,10 +97,6 @@ def _what_is_wrong(line: bytes) -> types.JSONRPCError:
     else:
         why = "This is neither a request, nor a notification, nor a response."
     return RefusedMessage.of(types.INVALID_REQUEST, why, known)
-
-
-def _has_id(line: bytes) -> bool:
-    return "id" in json.loads(line)
 
 
 def _is_text(given: Any) -> bool:
@@ -221,9 +215,7 @@ class StdioPipe:
     async def __aenter__(self) -> StdioPipe:
         return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, exc_type: object, exc_val: object, exc_tb: object) -> None:
         await self.aclose()
 
 
@@ -242,9 +234,7 @@ class _Writing:
     async def __aenter__(self) -> _Writing:
         return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, exc_type: object, exc_val: object, exc_tb: object) -> None:
         return None
 
 

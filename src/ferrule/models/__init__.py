@@ -8,25 +8,33 @@ from ferrule._lazy import lazy_names
 
 if TYPE_CHECKING:
     from ferrule.core.model import (
+        AssistantMessage,
         CallStarted,
         Finished,
+        Message,
         Model,
         ModelError,
+        ModelEvent,
         ModelFault,
         ModelRequest,
         Preparing,
         Retrying,
         TextDelta,
         ThinkingDelta,
+        ToolResults,
         Usage,
+        UserMessage,
     )
     from ferrule.models.providers import Provider, all_providers, custom_provider, open_model
 
 __all__ = [
+    "AssistantMessage",
     "CallStarted",
     "Finished",
+    "Message",
     "Model",
     "ModelError",
+    "ModelEvent",
     "ModelFault",
     "ModelRequest",
     "Preparing",
@@ -34,7 +42,9 @@ __all__ = [
     "Retrying",
     "TextDelta",
     "ThinkingDelta",
+    "ToolResults",
     "Usage",
+    "UserMessage",
     "all_providers",
     "custom_provider",
     "open_model",
@@ -44,23 +54,23 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "core.model": (
+            "AssistantMessage",
             "CallStarted",
             "Finished",
+            "Message",
             "Model",
             "ModelError",
+            "ModelEvent",
             "ModelFault",
             "ModelRequest",
             "Preparing",
             "Retrying",
             "TextDelta",
             "ThinkingDelta",
+            "ToolResults",
             "Usage",
+            "UserMessage",
         ),
-        "models.providers": (
-            "Provider",
-            "custom_provider",
-            "open_model",
-            "all_providers",
-        ),
+        "models.providers": ("Provider", "all_providers", "custom_provider", "open_model"),
     },
 )

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.model import AssistantMessage, StopReason, ToolResults, Usage, UserMessage
 from ferrule.core.phrases import phrase
-from ferrule.dialects.exporter import Exporter
 from ferrule.dialects.payload import an_item, count, items, words
 from ferrule.models.known_models import output_limit_of
-from ferrule.models.wire_form import AnswerBuilder, CallIds, CallPieces, attached, chat_names, keep, recall, transcript
+from ferrule.models.wire_form import AnswerReader, CallIds, CallPieces, WireForm, attached, recall, transcript
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +24,7 @@ _STOPS: dict[str, StopReason] = {
     "model_context_window_exceeded": "length", "refusal": "refused",
 }  # fmt: skip
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
+_COUNTED = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _CACHED = {"cache_control": {"type": "ephemeral"}}
 _VERSION = "2023-06-01"
 _MOST_OUTPUT = 32_000  # also where a model could write more: a runaway answer costs money
@@ -39,14 +39,12 @@ _NO_TOOL: dict[str, Any] = {
 }
 
 
-class AnthropicForm:
+class AnthropicForm(WireForm):
     """`POST v1/messages`."""
 
+    dialect = "anthropic"
     optional_fields = frozenset({"temperature", "thinking"})
-
-    def __init__(self, provider: str) -> None:
-        self._provider = provider
-        self._exporter = Exporter("anthropic")
+    models_path = "v1/models?limit=1000"
 
     def path(self, model: str) -> str:
         return "v1/messages"
@@ -55,15 +53,11 @@ class AnthropicForm:
         version = {"anthropic-version": _VERSION}
         return {**version, "x-api-key": endpoint.key} if endpoint.key else version
 
-    def models_path(self) -> str:
-        return "v1/models?limit=1000"
-
-    def model_names(self, body: Any) -> list[str]:
-        return chat_names(an_item(body).get("data"), "id")
-
     def body(self, request: ModelRequest, model: str) -> dict[str, Any]:
         messages = self._messages(request, model)
-        _mark_for_cache(messages)
+        # Cache up to the last two turns of the person: this request writes what the next one reads.
+        for turn in [turn for turn in messages if turn["role"] == "user"][-2:]:
+            turn["content"][-1] = {**turn["content"][-1], **_CACHED}
         limit = request.max_output_tokens or min(
             _MOST_OUTPUT, output_limit_of(self._provider, model) or _UNKNOWN_OUTPUT
         )
@@ -127,29 +121,14 @@ class AnthropicForm:
         return [block for block in blocks if block.get("type") != "text" or words(block.get("text")).strip()]
 
 
-def _mark_for_cache(turns: list[dict[str, Any]]) -> None:
-    """Cache up to the last two turns of the person: this request writes what the next one reads."""
-    for turn in [turn for turn in turns if turn["role"] == "user"][-2:]:
-        turn["content"][-1] = {**turn["content"][-1], **_CACHED}
-
-
-class AnthropicReader:
+class AnthropicReader(AnswerReader):
     """Reads the events of a message, or the whole message of a server that does not stream."""
 
-    def __init__(self, provider: str, model: str, exporter: Exporter, faults: Faults) -> None:
-        self._provider = provider
-        self._model = model
-        self._faults = faults
-        self._answer = AnswerBuilder(exporter.resolve)
+    def __init__(self, *about: Any) -> None:
+        super().__init__(*about)
         self._blocks: dict[Any, dict[str, Any]] = {}  # as they will be sent back, in the order they came
         self._calls: dict[Any, CallPieces] = {}
-        self._stop: StopReason | None = None
         self._counts: dict[str, int] = {}
-        self.is_over = False
-
-    @property
-    def is_complete(self) -> bool:
-        return self._stop is not None
 
     def read(self, frame: Frame) -> list[ModelEvent]:
         data = an_item(frame.data)
@@ -174,18 +153,9 @@ class AnthropicReader:
             self._stop = self._stop or "end"
         return self._answer.take()
 
-    def finish(self) -> list[ModelEvent]:
+    def _kept(self) -> list[dict[str, Any]]:
         parts = list(self._blocks.values())
-        if not any(part["type"] in ("thinking", "redacted_thinking") for part in parts):
-            parts = []
-        read, written = (
-            self._counts.get("cache_read_input_tokens", 0),
-            self._counts.get("cache_creation_input_tokens", 0),
-        )
-        usage = Usage(
-            self._counts.get("input_tokens", 0) + read + written, self._counts.get("output_tokens", 0), read, written
-        )
-        return self._answer.finish(self._stop or "other", usage, keep(self._provider, self._model, parts))
+        return parts if any(part["type"] in ("thinking", "redacted_thinking") for part in parts) else []
 
     def _whole(self, message: dict[str, Any]) -> None:
         for at, block in enumerate(items(message.get("content"))):
@@ -242,6 +212,6 @@ class AnthropicReader:
 
     def _count(self, usage: Any) -> None:
         """Counts are totals; a later one replaces an earlier one, but nothing does not."""
-        for key in ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"):
-            if found := count(an_item(usage).get(key)):
-                self._counts[key] = found
+        self._counts |= {key: found for key in _COUNTED if (found := count(an_item(usage).get(key)))}
+        plain, given, read, written = (self._counts.get(key, 0) for key in _COUNTED)
+        self._usage = Usage(plain + read + written, given, read, written)

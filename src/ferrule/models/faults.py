@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from ferrule.core.model import ModelError, ModelFault
 from ferrule.core.phrases import Phrase, glued, joined, phrase
 from ferrule.core.secrets import REDACTED, redact_text
+from ferrule.core.shown_text import flattened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,14 +53,9 @@ class Endpoint:
     @property
     def is_local(self) -> bool:
         """Whether it is this machine, which no proxy reaches."""
-        if self.host == "localhost":
-            return True
-        from ipaddress import ip_address
+        from ferrule.core.http_fetch import is_local
 
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_local(self.host)
 
     def url(self, path: str) -> str:
         return f"{self.base_url.rstrip('/')}/{path.lstrip('/')}"
@@ -147,7 +143,6 @@ def _from_body(body: bytes) -> float | None:
 
 
 _MAY_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
-_OVERLOAD = frozenset({409, 429, 503, 529})
 _MOST_WORDS = 400
 
 _NO_MONEY = re.compile(
@@ -263,7 +258,7 @@ class Faults:
                 phrase("Start {label}, or choose another model: `ferrule models`.", label=label),
             )
         return self.broken(
-            phrase("no connection could be made ({why})", why=self._short(why))
+            phrase("no connection could be made ({why})", why=flattened(why, _MOST_WORDS))
             if why
             else phrase("no connection could be made")
         )
@@ -287,7 +282,8 @@ class Faults:
 
     def bad_environment(self, why: str) -> ModelError:
         message = phrase(
-            "The proxy or the certificates that the environment names cannot be used: {why}", why=self._short(why)
+            "The proxy or the certificates that the environment names cannot be used: {why}",
+            why=flattened(why, _MOST_WORDS),
         )
         suggestion = phrase(
             "Check HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE; for a SOCKS proxy: pip install 'httpx2[socks]'."
@@ -310,42 +306,55 @@ class Faults:
     def _judge(self, status: int, said: str, code: str, after: float | None, retry: str) -> ModelError | TryAgain:
         label, text = self._endpoint.label, f"{said} {code}"
         quoted = phrase(": {said}", said=said) if said else phrase(".")
+        about = {"label": label, "model": self._model, "status": status, "quoted": quoted}
         if status == 402 or (_NO_MONEY.search(text) and not (status == 429 and _PASSES.search(said))):
             return self._error(
                 ModelFault.MONEY,
-                phrase(
-                    "{label} says that there is no credit left ({status}){quoted}",
-                    label=label,
-                    status=status,
-                    quoted=quoted,
-                ),
+                phrase("{label} says that there is no credit left ({status}){quoted}", **about),
                 phrase(
                     "Add credit to your account at {label}, or choose another model: `ferrule models`.", label=label
                 ),
                 status,
             )
         if status == 401 or (status in (400, 403) and _BAD_KEY.search(text)):
-            return self._key_refused(status, quoted)
+            where = self._endpoint.key_from
+            which = phrase("the key from {where}", where=where) if where else phrase("a request without a key")
+            suggestion = phrase("Check {where}: it may be mistyped, expired or for another service.", where=where)
+            if not where:
+                suggestion = phrase(
+                    "Give a key for {label}; `ferrule models` says where it is looked for.", label=label
+                )
+            message = phrase("{label} did not accept {which} ({status}){quoted}", which=which, **about)
+            return self._error(ModelFault.KEY, message, suggestion, status)
         if status == 413 or (status in (400, 422, 500) and _TOO_LONG.search(text)):
             return self._error(
                 ModelFault.TOO_LONG,
-                phrase(
-                    "The conversation is too long for {model} ({status}){quoted}",
-                    model=self._model,
-                    status=status,
-                    quoted=quoted,
-                ),
+                phrase("The conversation is too long for {model} ({status}){quoted}", **about),
                 phrase("Make it shorter (/compact or /clear in a chat), or choose a model with a larger context."),
                 status,
             )
         if status in (400, 404, 422) and (_NO_MODEL.search(text) or status == 404):
-            return self._not_found(status, quoted)
+            suggestion = phrase("`ferrule models` lists what {label} offers.", label=label)
+            if not said:
+                suggestion = joined(" ", [suggestion, phrase("If you set its address yourself, check that, too.")])
+            elif self._endpoint.provider == "ollama":
+                suggestion = phrase("Fetch it first: ollama pull {model}", model=self._model)
+            message = phrase("{label} has no model `{model}` ({status}){quoted}", **about)
+            return self._error(ModelFault.NOT_FOUND, message, suggestion, status)
         if status in _MAY_PASS or status >= 500 or retry == "true":
-            return self._may_pass(status, quoted, after, retry)
+            fault, what = ModelFault.BUSY, phrase("{label} is overloaded", label=label)
+            suggestion = phrase("Wait a little and try again, or choose another model: `ferrule models`.")
+            if status in (409, 429):
+                what = phrase("{label} is getting too many requests", label=label)
+            elif status not in (503, 529):
+                fault, what = ModelFault.UNREACHABLE, phrase("{label} failed to answer", label=label)
+                suggestion = phrase("Try again later; the problem is on the side of {label}.", label=label)
+            error = self._error(fault, phrase("{what} ({status}){quoted}", what=what, **about), suggestion, status)
+            return error if retry == "false" else TryAgain(error, after)
         if status == 403:
             return self._error(
                 ModelFault.REFUSED,
-                phrase("{label} does not allow this request (403){quoted}", label=label, quoted=quoted),
+                phrase("{label} does not allow this request (403){quoted}", **about),
                 phrase("The key may lack access to this model, or the model is not offered where you are."),
                 status,
             )
@@ -354,8 +363,7 @@ class Faults:
                 ModelFault.REFUSED,
                 phrase(
                     "{label} redirects the request ({status}), which is not followed: the key would be sent along.",
-                    label=label,
-                    status=status,
+                    **about,
                 ),
                 phrase("Set the right `base_url` for {label}.", label=label),
                 status,
@@ -367,64 +375,7 @@ class Faults:
             )
         return self._error(
             ModelFault.REFUSED,
-            phrase("{label} does not accept the request ({status}){quoted}", label=label, status=status, quoted=quoted),
-            suggestion,
-            status,
-        )
-
-    def _may_pass(self, status: int, quoted: str, after: float | None, retry: str) -> ModelError | TryAgain:
-        label = self._endpoint.label
-        if status in _OVERLOAD:
-            what = phrase("{label} is overloaded", label=label)
-            if status in (409, 429):
-                what = phrase("{label} is getting too many requests", label=label)
-            error = self._error(
-                ModelFault.BUSY,
-                phrase("{what} ({status}){quoted}", what=what, status=status, quoted=quoted),
-                phrase("Wait a little and try again, or choose another model: `ferrule models`."),
-                status,
-            )
-        else:
-            error = self._error(
-                ModelFault.UNREACHABLE,
-                phrase("{label} failed to answer ({status}){quoted}", label=label, status=status, quoted=quoted),
-                phrase("Try again later; the problem is on the side of {label}.", label=label),
-                status,
-            )
-        return error if retry == "false" else TryAgain(error, after)
-
-    def _key_refused(self, status: int, quoted: str) -> ModelError:
-        where = self._endpoint.key_from
-        which = phrase("the key from {where}", where=where) if where else phrase("a request without a key")
-        suggestion = phrase("Check {where}: it may be mistyped, expired or for another service.", where=where)
-        if not where:
-            suggestion = phrase(
-                "Give a key for {label}; `ferrule models` says where it is looked for.", label=self._endpoint.label
-            )
-        message = phrase(
-            "{label} did not accept {which} ({status}){quoted}",
-            label=self._endpoint.label,
-            which=which,
-            status=status,
-            quoted=quoted,
-        )
-        return self._error(ModelFault.KEY, message, suggestion, status)
-
-    def _not_found(self, status: int, quoted: str) -> ModelError:
-        suggestion = phrase("`ferrule models` lists what {label} offers.", label=self._endpoint.label)
-        if quoted == ".":
-            suggestion = joined(" ", [suggestion, phrase("If you set its address yourself, check that, too.")])
-        elif self._endpoint.provider == "ollama":
-            suggestion = phrase("Fetch it first: ollama pull {model}", model=self._model)
-        return self._error(
-            ModelFault.NOT_FOUND,
-            phrase(
-                "{label} has no model `{model}` ({status}){quoted}",
-                label=self._endpoint.label,
-                model=self._model,
-                status=status,
-                quoted=quoted,
-            ),
+            phrase("{label} does not accept the request ({status}){quoted}", **about),
             suggestion,
             status,
         )
@@ -446,13 +397,13 @@ class Faults:
             loaded: Any = json.loads(body)
         except (ValueError, RecursionError):
             text = body[:4096].decode("utf-8", "replace")
-            return ("", "") if text.lstrip()[:1] == "<" else (self._short(text), "")
+            return ("", "") if text.lstrip()[:1] == "<" else (flattened(text, _MOST_WORDS), "")
         from ferrule.dialects.payload import an_item, items, words
 
         item = next(iter(items(loaded)), an_item(loaded))  # Gemini's own stream wraps even its errors
         error = item.get("error")
         if isinstance(error, str):
-            return self._short(error), words(item.get("code"))
+            return flattened(error, _MOST_WORDS), words(item.get("code"))
         inner = an_item(error) or item
         said = words(inner.get("message")) or words(inner.get("detail"))
         detail = an_item(an_item(inner.get("metadata")).get("raw")) or an_item(inner.get("metadata"))
@@ -460,8 +411,4 @@ class Faults:
         if not said and inner:
             said = json.dumps(inner, ensure_ascii=False, default=str)
         code = words(inner.get("code")) or words(inner.get("type")) or words(inner.get("status"))
-        return self._short(said), code
-
-    def _short(self, text: str) -> str:
-        line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-        return line if len(line) <= _MOST_WORDS else line[: _MOST_WORDS - 1] + "…"
+        return flattened(said, _MOST_WORDS), code

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.core.call import new_call_id
 from ferrule.core.model import StopReason, ToolResults, Usage, UserMessage
 from ferrule.core.phrases import phrase
-from ferrule.dialects.exporter import Exporter
 from ferrule.dialects.payload import an_item, count, items, words
-from ferrule.models.wire_form import AnswerBuilder, CallIds, attached, chat_names, keep, recall, transcript
+from ferrule.models.wire_form import AnswerReader, CallIds, WireForm, attached, chat_names, recall, transcript
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,23 +32,17 @@ _BUDGETS = {"low": 2_048, "medium": 8_192, "high": 16_384}
 _WANTS_SIGNATURES = re.compile(r"gemini-(?:[3-9]|\d\d)")
 
 
-class GeminiForm:
+class GeminiForm(WireForm):
     """`POST models/NAME:streamGenerateContent?alt=sse`."""
 
-    optional_fields = frozenset[str]()
-
-    def __init__(self, provider: str) -> None:
-        self._provider = provider
-        self._exporter = Exporter("gemini")
+    dialect = "gemini"
+    models_path = "models?pageSize=1000"
 
     def path(self, model: str) -> str:
         return f"models/{model}:streamGenerateContent?alt=sse"
 
     def headers(self, endpoint: Endpoint) -> Mapping[str, str]:
         return {"x-goog-api-key": endpoint.key} if endpoint.key else {}
-
-    def models_path(self) -> str:
-        return "models?pageSize=1000"
 
     def model_names(self, body: Any) -> list[str]:
         able = [
@@ -120,22 +113,12 @@ class GeminiForm:
         return [{**part, **self._exporter.write_call(next(calls))} if "functionCall" in part else part for part in kept]
 
 
-class GeminiReader:
+class GeminiReader(AnswerReader):
     """Reads the chunks of a stream, or all of them at once."""
 
-    def __init__(self, provider: str, model: str, exporter: Exporter, faults: Faults) -> None:
-        self._provider = provider
-        self._model = model
-        self._faults = faults
-        self._answer = AnswerBuilder(exporter.resolve, lambda: "made_" + new_call_id())
+    def __init__(self, *about: Any) -> None:
+        super().__init__(*about, new_id=lambda: "made_" + new_call_id())
         self._parts: list[dict[str, Any]] = []
-        self._stop: StopReason | None = None
-        self._usage = Usage()
-        self.is_over = False
-
-    @property
-    def is_complete(self) -> bool:
-        return self._stop is not None
 
     def read(self, frame: Frame) -> list[ModelEvent]:
         # A list is a stream to which `alt=sse` did not get through.
@@ -144,9 +127,8 @@ class GeminiReader:
         self.is_over = frame.event == "whole"
         return self._answer.take()
 
-    def finish(self) -> list[ModelEvent]:
-        parts = self._parts if any(part.get("thoughtSignature") for part in self._parts) else []
-        return self._answer.finish(self._stop or "other", self._usage, keep(self._provider, self._model, parts))
+    def _kept(self) -> list[dict[str, Any]]:
+        return self._parts if any(part.get("thoughtSignature") for part in self._parts) else []
 
     def _chunk(self, chunk: dict[str, Any]) -> None:
         if chunk.get("error"):
@@ -158,25 +140,24 @@ class GeminiReader:
             self._answer.say(f"The request was blocked ({blocked}).")
         for candidate in items(chunk.get("candidates"))[:1]:
             for part in items(an_item(candidate.get("content")).get("parts")):
-                self._part(part)
+                text, call = words(part.get("text")), part.get("functionCall")
+                if isinstance(call, dict):
+                    asked = an_item(call)
+                    begun = self._answer.begin_call(words(asked.get("id")), words(asked.get("name")))
+                    begun.replace(an_item(asked.get("args")))
+                    self._answer.announce(begun)
+                elif part.get("thought"):
+                    self._answer.think(text)
+                else:
+                    self._answer.say(text)
+                self._keep(
+                    {key: part[key] for key in ("text", "thought", "functionCall", "thoughtSignature") if key in part}
+                )
             if reason := words(candidate.get("finishReason")):
                 if reason in _BOTCHED and not self._answer.calls:
                     raise self._faults.garbled(phrase("the model made a malformed call ({reason})", reason=reason))
                 self._stop = _STOPS.get(reason, "other")
         self._count(an_item(chunk.get("usageMetadata")))
-
-    def _part(self, part: dict[str, Any]) -> None:
-        text, call = words(part.get("text")), part.get("functionCall")
-        if isinstance(call, dict):
-            asked = an_item(call)
-            begun = self._answer.begin_call(words(asked.get("id")), words(asked.get("name")))
-            begun.replace(an_item(asked.get("args")))
-            self._answer.announce(begun)
-        elif part.get("thought"):
-            self._answer.think(text)
-        else:
-            self._answer.say(text)
-        self._keep({key: part[key] for key in ("text", "thought", "functionCall", "thoughtSignature") if key in part})
 
     def _keep(self, part: dict[str, Any]) -> None:
         """Text of one kind in one part, until a signature closes it."""

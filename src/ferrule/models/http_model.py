@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from ferrule.core.errors import MissingExtra
+from ferrule.core.errors import MissingExtraError
+from ferrule.core.http_fetch import FetchError, fetch
 from ferrule.core.model import Finished, ModelError, ModelFault, Retrying
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined, phrase
@@ -65,13 +66,13 @@ def http() -> ModuleType:
 
 
 def require_http() -> None:
-    """Raise `MissingExtra` where no model can be asked over HTTP; nothing is imported yet."""
+    """Raise `MissingExtraError` where no model can be asked over HTTP; nothing is imported yet."""
     if find_spec("httpx2") is None:
         raise _missing()
 
 
-def _missing() -> MissingExtra:
-    return MissingExtra(phrase("Asking a model over HTTP"), "models")
+def _missing() -> MissingExtraError:
+    return MissingExtraError(phrase("Asking a model over HTTP"), "models")
 
 
 class UnusableEnvironment(Exception):  # noqa: N818 - reads as what it says
@@ -95,14 +96,14 @@ class Transport:
         httpx2 = http()
         given = {**self.endpoint.headers, **headers}
         try:
-            async with asyncio.timeout(seconds):
-                response = await self._client().get(self.endpoint.url(path), headers=given)
-        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, UnicodeError, UnusableEnvironment):
+            url = self.endpoint.url(path)
+            found = await fetch(self._client(), "GET", url, most=_MOST_BYTES, seconds=seconds, headers=given)
+        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, UnicodeError, FetchError, UnusableEnvironment):
             return 0, None
         try:
-            return response.status_code, response.json()
+            return found.status, json.loads(found.body)
         except (ValueError, RecursionError):
-            return response.status_code, None
+            return found.status, None
 
     async def close(self) -> None:
         """Let go of the connections that were made in this loop."""
@@ -366,8 +367,10 @@ class HttpModel:
             try:
                 async with aclosing(self._attempt(request)) as events:
                     async for event in events:
-                        if isinstance(event, Finished):
-                            await self._learn_context()
+                        loaded = isinstance(event, Finished) and self._context is None and not self._asked_context
+                        if loaded and self._endpoint.is_local:  # ask this machine's server how much the model may read
+                            self._asked_context = True
+                            self._context = await served_context(self._endpoint, self._model, self._ask_server)
                         shown = True
                         yield event
                 return  # noqa: TRY300 - the loop goes on after a failure alone
@@ -415,7 +418,7 @@ class HttpModel:
     async def list_models(self, seconds: float = _LIST_SECONDS) -> list[str] | None:
         """The names that its provider offers; None when it does not say in time."""
         headers = self._form.headers(self._endpoint)
-        status, found = await self._transport.get(self._form.models_path(), headers, seconds)
+        status, found = await self._transport.get(self._form.models_path, headers, seconds)
         return self._form.model_names(found) if status == 200 else None
 
     async def close(self) -> None:
@@ -450,12 +453,6 @@ class HttpModel:
         return ModelError(
             error.fault, error.message, suggestion=phrase("Did you mean {names}?", names=listed), status=error.status
         )
-
-    async def _learn_context(self) -> None:
-        """Ask a server on this machine how much it lets a model read, once the model is loaded."""
-        if self._context is None and not self._asked_context and self._endpoint.is_local:
-            self._asked_context = True
-            self._context = await served_context(self._endpoint, self._model, self._ask_server)
 
     async def _ask_server(self, path: str) -> Any:
         status, found = await self._transport.get(path, self._form.headers(self._endpoint), _LIST_SECONDS)

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.model import StopReason, ToolResults, Usage, UserMessage
 from ferrule.core.phrases import phrase
-from ferrule.dialects.exporter import Exporter
 from ferrule.dialects.payload import an_item, count, items, words
-from ferrule.models.wire_form import AnswerBuilder, CallIds, CallPieces, attached, chat_names, keep, recall, transcript
+from ferrule.models.wire_form import AnswerReader, CallIds, CallPieces, WireForm, attached, recall, transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ferrule.core.model import AssistantMessage, ModelEvent, ModelRequest
-    from ferrule.models.faults import Endpoint, Faults
+    from ferrule.models.faults import Faults
     from ferrule.models.wire_form import Frame
 
 
@@ -42,27 +39,18 @@ class Accent:
 PLAIN = Accent()
 
 
-class OpenAIChatForm:
+class OpenAIChatForm(WireForm):
     """`POST chat/completions`."""
 
+    dialect = "openai"
     optional_fields = frozenset({"stream_options", "temperature", "reasoning_effort"})
 
     def __init__(self, provider: str, accent: Accent = PLAIN) -> None:
-        self._provider = provider
+        super().__init__(provider, strict=accent.strict)
         self._accent = accent
-        self._exporter = Exporter("openai", strict=accent.strict)
 
     def path(self, model: str) -> str:
         return "chat/completions"
-
-    def headers(self, endpoint: Endpoint) -> Mapping[str, str]:
-        return {"authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
-
-    def models_path(self) -> str:
-        return "models"
-
-    def model_names(self, body: Any) -> list[str]:
-        return chat_names(an_item(body).get("data"), "id")
 
     def body(self, request: ModelRequest, model: str) -> dict[str, Any]:
         messages: list[dict[str, Any]] = [{"role": "system", "content": request.system}] if request.system else []
@@ -109,25 +97,14 @@ class OpenAIChatForm:
         return written
 
 
-class ChatReader:
+class ChatReader(AnswerReader):
     """Reads chunks of a stream, or the one body of a server that does not stream."""
 
-    def __init__(self, provider: str, model: str, exporter: Exporter, faults: Faults) -> None:
-        self._provider = provider
-        self._model = model
-        self._faults = faults
-        self._answer = AnswerBuilder(exporter.resolve)
+    def __init__(self, *about: Any) -> None:
+        super().__init__(*about)
         self._slots: dict[Any, CallPieces] = {}
-        self._stop: StopReason | None = None
-        self.is_over = False
-        self._refused = False
-        self._usage = Usage()
         self._reasoning: list[str] = []  # under the name that servers want back
         self._details: list[dict[str, Any]] = []
-
-    @property
-    def is_complete(self) -> bool:
-        return self._stop is not None
 
     def read(self, frame: Frame) -> list[ModelEvent]:
         self.is_over = frame.event in ("done", "whole")
@@ -145,20 +122,23 @@ class ChatReader:
         self._count(chunk.get("usage") or an_item(chunk.get("x_groq")).get("usage"))
         return self._answer.take()
 
-    def finish(self) -> list[ModelEvent]:
-        kept: dict[str, Any] = {}
+    def _kept(self) -> list[dict[str, Any]]:
         if self._details:
-            kept["reasoning_details"] = self._details
-        elif self._reasoning:
-            kept["reasoning_content"] = "".join(self._reasoning)
-        stop: StopReason = "refused" if self._refused else self._stop or "other"
-        return self._answer.finish(stop, self._usage, keep(self._provider, self._model, [kept] if kept else []))
+            return [{"reasoning_details": self._details}]
+        return [{"reasoning_content": "".join(self._reasoning)}] if self._reasoning else []
 
     def _choice(self, choice: dict[str, Any]) -> None:
         said = an_item(choice.get("delta")) or an_item(choice.get("message"))
         if choice.get("error"):
             raise self._faults.from_body(choice)
-        self._thoughts(said)
+        text = words(said.get("reasoning_content"))
+        if text:
+            self._reasoning.append(text)
+        text = text or words(said.get("reasoning")) or words(said.get("thinking"))
+        for detail in items(said.get("reasoning_details")):
+            self._detail(detail)
+            text = text or words(detail.get("text")) or words(detail.get("summary"))
+        self._answer.think(text)
         self._content(said.get("content"))
         if refusal := words(said.get("refusal")):
             self._refused = True
@@ -173,16 +153,6 @@ class ChatReader:
             if reason in ("error", "insufficient_system_resource", "network_error"):
                 raise self._faults.broken(phrase("the answer ended with {reason}", reason=f"{reason!r}"))
             self._stop = _STOPS.get(reason.lower(), "other")
-
-    def _thoughts(self, said: dict[str, Any]) -> None:
-        text = words(said.get("reasoning_content"))
-        if text:
-            self._reasoning.append(text)
-        text = text or words(said.get("reasoning")) or words(said.get("thinking"))
-        for detail in items(said.get("reasoning_details")):
-            self._detail(detail)
-            text = text or words(detail.get("text")) or words(detail.get("summary"))
-        self._answer.think(text)
 
     def _detail(self, piece: dict[str, Any]) -> None:
         """A piece of OpenRouter's reasoning; pieces of one detail are joined."""
@@ -269,26 +239,14 @@ _IDS = CallIds(re.compile(r"[A-Za-z0-9_-]{1,64}"))
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
 
 
-class OpenAIResponsesForm:
+class OpenAIResponsesForm(WireForm):
     """`POST responses`."""
 
+    dialect = "openai-responses"
     optional_fields = frozenset({"temperature", "reasoning"})
-
-    def __init__(self, provider: str) -> None:
-        self._provider = provider
-        self._exporter = Exporter("openai-responses")
 
     def path(self, model: str) -> str:
         return "responses"
-
-    def headers(self, endpoint: Endpoint) -> Mapping[str, str]:
-        return {"authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
-
-    def models_path(self) -> str:
-        return "models"
-
-    def model_names(self, body: Any) -> list[str]:
-        return chat_names(an_item(body).get("data"), "id")
 
     def body(self, request: ModelRequest, model: str) -> dict[str, Any]:
         written: list[dict[str, Any]] = []
@@ -346,29 +304,15 @@ class OpenAIResponsesForm:
         ]
 
 
-class ResponsesReader:
+class ResponsesReader(AnswerReader):
     """Reads the events of a response, or the whole response of a server that does not stream."""
 
-    def __init__(self, provider: str, model: str, exporter: Exporter, faults: Faults) -> None:
-        self._provider = provider
-        self._model = model
-        self._faults = faults
-        self._answer = AnswerBuilder(exporter.resolve)
+    def __init__(self, *about: Any) -> None:
+        super().__init__(*about)
         self._calls: dict[Any, CallPieces] = {}
         self._items: dict[Any, dict[str, Any]] = {}  # whole, by place; in the order they came
         self._places: set[Any] = set()
         self._said: set[Any] = set()
-        self._stop: StopReason | None = None
-        self._refused = False
-        self._usage = Usage()
-
-    @property
-    def is_complete(self) -> bool:
-        return self._stop is not None
-
-    @property
-    def is_over(self) -> bool:
-        return self._stop is not None
 
     def read(self, frame: Frame) -> list[ModelEvent]:
         if frame.event == "done":
@@ -386,12 +330,9 @@ class ResponsesReader:
             self._event(words(data.get("type")) or frame.event, data)
         return self._answer.take()
 
-    def finish(self) -> list[ModelEvent]:
+    def _kept(self) -> list[dict[str, Any]]:
         parts = list(self._items.values())
-        if not any(part.get("type") == "reasoning" or part.get("phase") for part in parts):
-            parts = []
-        stop: StopReason = "refused" if self._refused else self._stop or "other"
-        return self._answer.finish(stop, self._usage, keep(self._provider, self._model, parts))
+        return parts if any(part.get("type") == "reasoning" or part.get("phase") for part in parts) else []
 
     def _event(self, kind: str, data: dict[str, Any]) -> None:
         if kind == "response.output_text.delta":
@@ -478,6 +419,7 @@ class ResponsesReader:
             self._stop = "refused" if reason == "content_filter" else "length"
         else:
             self._stop = "end" if status in ("completed", "") else "other"
+        self.is_over = True
 
 
 def _text(item: dict[str, Any]) -> str:

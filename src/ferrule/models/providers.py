@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from ferrule.core.model import ModelError, ModelFault
@@ -45,7 +45,12 @@ class Provider:
     @property
     def is_local(self) -> bool:
         """Whether it runs on this machine."""
-        return Endpoint(self.name, self.label, self.base_url).is_local
+        return _endpoint(self, None).is_local
+
+
+def _endpoint(provider: Provider, key: Key | None) -> Endpoint:
+    secret, found_in = (key.secret, key.found_in) if key else ("", "")
+    return Endpoint(provider.name, provider.label, provider.base_url, secret, found_in, provider.headers)
 
 
 def _hosted(name: str, label: str, form: Form, base_url: str, *keys: str) -> Provider:
@@ -152,8 +157,8 @@ def open_model(
     """The model of that name, ready to be asked: `anthropic/claude-sonnet-4-5`, `ollama/qwen3`, or `local`.
 
     `local` is a small one on this machine, fetched when it is first asked. The key comes from the environment or the
-    keyring. Raises `ModelError` for a model that cannot be asked, with what to do about it, and `MissingExtra` where a
-    part of Ferrule is not installed.
+    keyring. Raises `ModelError` for a model that cannot be asked, which says what to do about it, and
+    `MissingExtraError` where a part of Ferrule is not installed.
     """
     from ferrule.models.http_model import HttpModel, require_http
 
@@ -177,15 +182,7 @@ def open_model(
             suggestion=how_to_give_a_key(provider),
         )
     require_http()
-    endpoint = Endpoint(
-        provider.name,
-        provider.label,
-        provider.base_url,
-        key.secret if key else "",
-        key.found_in if key else "",
-        provider.headers,
-    )
-    return HttpModel(form_of(provider), endpoint, bare, context_tokens=provider.context_tokens)
+    return HttpModel(form_of(provider), _endpoint(provider, key), bare, context_tokens=provider.context_tokens)
 
 
 def form_of(provider: Provider) -> WireForm:
@@ -232,20 +229,12 @@ def find_key(provider: str, variables: Sequence[str], environment: Mapping[str, 
     for variable in variables:
         if secret := environment.get(variable, "").strip():
             return Key(secret, variable)
-    secret = _from_keyring(provider)
-    return Key(secret, f"the keyring ({KEYRING_SERVICE}/{provider})") if secret else None
+    from ferrule.process.references import MissingValueError, from_keyring
 
-
-def _from_keyring(provider: str) -> str:
-    try:
-        chest: Any = import_module("keyring")
-        errors: Any = import_module("keyring.errors")
-    except ImportError:
-        return ""
-    try:
-        return (chest.get_password(KEYRING_SERVICE, provider) or "").strip()
-    except errors.KeyringError:  # locked, or there is no desktop to ask
-        return ""
+    with suppress(MissingValueError):  # nothing there, locked, or there is no desktop to ask
+        if secret := from_keyring(KEYRING_SERVICE, provider).strip():
+            return Key(secret, f"the keyring ({KEYRING_SERVICE}/{provider})")
+    return None
 
 
 def how_to_give_a_key(provider: Provider) -> str:
@@ -260,20 +249,14 @@ def how_to_give_a_key(provider: Provider) -> str:
 
 
 def _unknown(model: str, provider: str, bare: str, known: Mapping[str, Provider]) -> ModelError:
+    message = phrase("There is no provider `{provider}`.", provider=provider)
     if not provider:
         message = phrase("`{model}` does not name a provider.", model=model)
-        return ModelError(
-            ModelFault.NOT_FOUND,
-            message,
-            suggestion=phrase("Write it as provider/name, such as `openai/{model}`.", model=model),
-        )
-    if provider in known:
+        suggestion = phrase("Write it as provider/name, such as `openai/{model}`.", model=model)
+    elif provider in known:
+        message = phrase("`{model}` does not name a model.", model=model)
         suggestion = phrase("Write it as `{provider}/NAME`; `ferrule models` lists what there is.", provider=provider)
-        return ModelError(
-            ModelFault.NOT_FOUND, phrase("`{model}` does not name a model.", model=model), suggestion=suggestion
-        )
-    close = nearest(provider, [*known, *_OTHER_NAMES], most=1)
-    if close:
+    elif close := nearest(provider, [*known, *_OTHER_NAMES], most=1):
         suggestion = phrase("Did you mean `{name}`?", name=f"{_OTHER_NAMES.get(close[0], close[0])}/{bare}")
     else:
         suggestion = phrase(
@@ -281,9 +264,7 @@ def _unknown(model: str, provider: str, bare: str, known: Mapping[str, Provider]
             names=", ".join(known),
             provider=provider,
         )
-    return ModelError(
-        ModelFault.NOT_FOUND, phrase("There is no provider `{provider}`.", provider=provider), suggestion=suggestion
-    )
+    return ModelError(ModelFault.NOT_FOUND, message, suggestion=suggestion)
 
 
 def _at_home(provider: Provider, environment: Mapping[str, str]) -> Provider:
@@ -363,20 +344,18 @@ async def _look_at(provider: Provider, environment: Mapping[str, str], seconds: 
     from ferrule.models.http_model import TimeLimits, Transport
 
     key = await asyncio.to_thread(find_key, provider.name, provider.key_variables, environment)
-    found_in = key.found_in if key else ""
+    endpoint = _endpoint(provider, key)
 
     def found(state: Availability, models: tuple[str, ...] = ()) -> FoundProvider:
-        return FoundProvider(provider.name, provider.label, state, models, found_in, provider.key_variables)
+        return FoundProvider(provider.name, provider.label, state, models, endpoint.key_from, provider.key_variables)
 
     if key is None and provider.needs_key:
         return found(Availability.NO_KEY)
-    secret = key.secret if key else ""
-    endpoint = Endpoint(provider.name, provider.label, provider.base_url, secret, found_in, provider.headers)
     seconds = min(seconds, _LOCAL_SECONDS) if endpoint.is_local else seconds
     form = form_of(provider)
     transport = Transport(endpoint, TimeLimits(connect=seconds))
     try:
-        status, listed = await transport.get(form.models_path(), form.headers(endpoint), seconds)
+        status, listed = await transport.get(form.models_path, form.headers(endpoint), seconds)
     finally:
         await transport.close()
     names = tuple(form.model_names(listed)) if status == 200 else ()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ferrule.core.call import RawCall, new_call_id
 from ferrule.core.errors import ErrorKind
@@ -21,7 +22,9 @@ from ferrule.core.model import (
     UserMessage,
 )
 from ferrule.core.result import ErrorInfo, ToolResult
-from ferrule.dialects.payload import an_item, attachment_line, clean, items, words
+from ferrule.core.shown_text import cut, well_formed
+from ferrule.dialects.exporter import Exporter
+from ferrule.dialects.payload import an_item, attachment_line, items, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,59 +43,38 @@ class Frame:
     data: Any
 
 
-class AnswerReader(Protocol):
-    """Reads one answer. Whatever a server sends, it raises nothing but what `Faults` makes."""
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the model has said why it stopped: what follows is accounting at most."""
-        ...
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more is to come."""
-        ...
-
-    def read(self, frame: Frame) -> list[ModelEvent]:
-        """The events that follow from a frame."""
-        ...
-
-    def finish(self) -> list[ModelEvent]:
-        """The last events, `Finished` at the end; only after `is_complete`."""
-        ...
-
-
-class WireForm(Protocol):
+class WireForm(ABC):
     """One provider's form of requests and answers."""
 
-    @property
-    def optional_fields(self) -> frozenset[str]:
-        """Fields of a request that may be left out when a server refuses them by name."""
-        ...
+    dialect: ClassVar[str]
+    optional_fields: ClassVar[frozenset[str]] = frozenset()
+    """Fields of a request that may be left out when a server refuses them by name."""
+    models_path = "models"
+    """Where the provider lists its models."""
 
+    def __init__(self, provider: str, **options: Any) -> None:
+        self._provider = provider
+        self._exporter = Exporter(self.dialect, **options)
+
+    @abstractmethod
     def path(self, model: str) -> str:
         """Where to ask, under the endpoint's base address."""
-        ...
 
     def headers(self, endpoint: Endpoint) -> Mapping[str, str]:
         """The headers that carry the key."""
-        ...
+        return {"authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
 
+    @abstractmethod
     def body(self, request: ModelRequest, model: str) -> dict[str, Any]:
         """The request."""
-        ...
 
+    @abstractmethod
     def reader(self, faults: Faults, model: str) -> AnswerReader:
         """A reader for one answer."""
-        ...
-
-    def models_path(self) -> str:
-        """Where the provider lists its models."""
-        ...
 
     def model_names(self, body: Any) -> list[str]:
-        """The names in such a list that can chat."""
-        ...
+        """The names in a list of models that can chat."""
+        return chat_names(an_item(body).get("data"), "id")
 
 
 # Reads the lists of models that providers give, and leaves out those that cannot chat.
@@ -200,8 +182,8 @@ def _sendable(call: RawCall, wire_id: str) -> RawCall:
             loaded = None
         if not isinstance(loaded, dict):
             text = arguments.decode("utf-8", "replace") if isinstance(arguments, bytes) else arguments
-            text = text if len(text) <= _MOST_UNREADABLE else text[:_MOST_UNREADABLE] + "…"
-            arguments = json.dumps({"unreadable_arguments": clean(text)}, ensure_ascii=False)
+            text = well_formed(cut(text, _MOST_UNREADABLE))
+            arguments = json.dumps({"unreadable_arguments": text}, ensure_ascii=False)
         elif not loaded:
             arguments = "{}"
     return RawCall(call.name, arguments, id=wire_id, version=call.version)
@@ -215,7 +197,7 @@ def attached(dialect: Dialect, message: UserMessage) -> list[tuple[str, dict[str
 def _attached(dialect: Dialect, attachment: Attachment) -> tuple[str, dict[str, Any] | None]:
     if attachment.media_type.startswith("text/") and attachment.data is not None:
         named = f"{attachment.name}:\n" if attachment.name else ""
-        return clean(named + attachment.data.decode("utf-8", "replace")), None
+        return well_formed(named + attachment.data.decode("utf-8", "replace")), None
     part = dialect.write_attachment(attachment)
     return ("", part) if part is not None else (attachment_line(attachment), None)
 
@@ -341,3 +323,38 @@ class AnswerBuilder:
         if not arguments.strip():
             arguments = _NEVER_BEGUN if cut else "{}"
         return RawCall(self._resolve(call.name), arguments, id=call.id)
+
+
+class AnswerReader(ABC):
+    """Reads one answer. Whatever a server sends, it raises nothing but what `Faults` makes."""
+
+    def __init__(
+        self, provider: str, model: str, exporter: Exporter, faults: Faults, new_id: Callable[[], str] = new_call_id
+    ) -> None:
+        self._provider = provider
+        self._model = model
+        self._faults = faults
+        self._answer = AnswerBuilder(exporter.resolve, new_id)
+        self._stop: StopReason | None = None
+        self._refused = False
+        self._usage = Usage()
+        self.is_over = False
+        """Whether nothing more is to come."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the model has said why it stopped: what follows is accounting at most."""
+        return self._stop is not None
+
+    @abstractmethod
+    def read(self, frame: Frame) -> list[ModelEvent]:
+        """The events that follow from a frame."""
+
+    def finish(self) -> list[ModelEvent]:
+        """The last events, `Finished` at the end; only after `is_complete`."""
+        stop: StopReason = "refused" if self._refused else self._stop or "other"
+        return self._answer.finish(stop, self._usage, keep(self._provider, self._model, self._kept()))
+
+    @abstractmethod
+    def _kept(self) -> list[dict[str, Any]]:
+        """What the provider wants to see again with the next request."""

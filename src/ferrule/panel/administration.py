@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from ferrule.app.service_settings import LIMITS
+from ferrule.core.access import Mode
 from ferrule.panel.api import ApiProblem
 from ferrule.panel.app import PanelPage, back_to
 from ferrule.panel.words import PROBLEMS, _
+from ferrule.service.vocabulary import SCOPES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -19,13 +22,6 @@ if TYPE_CHECKING:
 
     from ferrule.panel.app import PanelRequest
 
-LIMITS = (
-    "rate", "burst", "concurrency", "calls_per_day", "argument_bytes", "result_bytes", "spend_per_day",
-    "spend_per_month",
-)  # fmt: skip
-_WHOLE = frozenset(LIMITS) - {"rate", "spend_per_day", "spend_per_month"}
-_SCOPES = ("tools", "calls", "approvals", "admin")
-_MODES = ("default", "plan", "accept-edits", "dont-ask", "bypass")
 _SECTIONS = (
     ("tenants", _("Tenants"), "tenants"), ("users", _("Users"), "users"), ("roles", _("Roles"), "roles"),
     ("keys", _("Keys"), "keys"), ("intents", _("Intents and entities"), "intents"),
@@ -60,7 +56,7 @@ async def show_first(request: PanelRequest) -> Response:
 async def _show(request: PanelRequest, section: str, status: int = 200, problem: str = "", **more: Any) -> Response:
     values: dict[str, Any] = {
         "made": None, "verdict": None, "tested": {}, "chosen": request.query.get("edit", ""), "limits": LIMITS,
-        "scopes": _SCOPES, "modes": _MODES, **more,
+        "scopes": SCOPES, "modes": [mode.value for mode in Mode], **more,
     }  # fmt: skip
     values.update(await _READERS[section](request))
     return request.render(
@@ -117,10 +113,10 @@ _READERS: dict[str, Callable[[PanelRequest], Awaitable[dict[str, Any]]]] = {
 def limits_in(request: PanelRequest) -> dict[str, Any]:
     """Limits as a form has them; an empty field sets none."""
     found: dict[str, Any] = {}
-    for name in LIMITS:
+    for name, number in LIMITS.items():
         if text := request.field(f"limit.{name}"):
             try:
-                found[name] = int(text) if name in _WHOLE else float(text)
+                found[name] = number(text)
             except ValueError:
                 raise FormProblem(request.translated(_NOT_NUMBER).format(name=name)) from None
     if tools := _object_in(request, "limit.tools"):
@@ -147,15 +143,26 @@ def _given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+async def _switch_or_delete(request: PanelRequest, section: str) -> bool:
+    """Do what is the same for everything that a form can switch off or on, or remove; says whether it is that."""
+    name = request.field({"keys": "id", "intents": "code"}.get(section, "name"))
+    match request.field("do"):
+        case "switch":
+            enabled = request.field("enabled") == "true"
+            await request.api.ask("PATCH", f"/v1/{section}/{name}", body={"enabled": enabled})
+        case "delete" | "revoke":
+            await request.api.ask("DELETE", f"/v1/{section}/{name}")
+        case _:
+            return False
+    return True
+
+
 async def _change_tenants(request: PanelRequest) -> dict[str, Any]:
     name = request.field("name")
     match request.field("do"):
         case "create":
             body = {"name": name, "display_name": request.field("display_name"), "limits": limits_in(request)}
             await request.api.ask("POST", "/v1/tenants", body=body)
-        case "switch":
-            enabled = request.field("enabled") == "true"
-            await request.api.ask("PATCH", f"/v1/tenants/{name}", body={"enabled": enabled})
         case _:
             days = _number_in(request, "audit_days")
             body = _given(display_name=request.field("display_name"), limits=limits_in(request), audit_days=days)
@@ -169,11 +176,6 @@ async def _change_users(request: PanelRequest) -> dict[str, Any]:
         case "create":
             body = {"name": name, "roles": request.many("roles") or ["member"], "limits": limits_in(request)}
             await request.api.ask("POST", "/v1/users", body=body)
-        case "switch":
-            enabled = request.field("enabled") == "true"
-            await request.api.ask("PATCH", f"/v1/users/{name}", body={"enabled": enabled})
-        case "delete":
-            await request.api.ask("DELETE", f"/v1/users/{name}")
         case _:
             body = {"roles": request.many("roles"), "limits": limits_in(request), "allow": request.many("allow")}
             await request.api.ask("PATCH", f"/v1/users/{name}", body=body)
@@ -185,8 +187,6 @@ async def _change_roles(request: PanelRequest) -> dict[str, Any]:
     rules = {verdict: request.many(verdict) for verdict in ("allow", "ask", "deny")}
     mode = request.field("mode") or None
     match request.field("do"):
-        case "delete":
-            await request.api.ask("DELETE", f"/v1/roles/{name}")
         case "test":
             body = {
                 "tool": request.field("tool"), "arguments": _object_in(request, "arguments"), "mode": mode,
@@ -214,20 +214,11 @@ async def _change_keys(request: PanelRequest) -> dict[str, Any]:
             made = await request.api.ask("POST", f"/v1/keys/{key}/rotate", body={"overlap": hours * 3600})
             return {"made": made}
         case _:
-            await request.api.ask("DELETE", f"/v1/keys/{key}")
-    return {}
+            raise ApiProblem(404, {"code": "not_found"})
 
 
 async def _change_intents(request: PanelRequest) -> dict[str, Any]:
-    code = request.field("code")
-    match request.field("do"):
-        case "delete":
-            await request.api.ask("DELETE", f"/v1/intents/{code}")
-        case "switch":
-            enabled = request.field("enabled") == "true"
-            await request.api.ask("PATCH", f"/v1/intents/{code}", body={"enabled": enabled})
-        case _:
-            await request.api.ask("PUT", f"/v1/intents/{code}", body=_object_in(request, "definition"))
+    await request.api.ask("PUT", f"/v1/intents/{request.field('code')}", body=_object_in(request, "definition"))
     return {}
 
 
@@ -251,7 +242,7 @@ async def change_section(request: PanelRequest) -> Response:
     if change is None:
         raise ApiProblem(404, {"code": "not_found"})
     try:
-        shown = await change(request)
+        shown = {} if await _switch_or_delete(request, section) else await change(request)
     except FormProblem as problem:
         return await _show(request, section, 400, str(problem), tested=dict(request.fields))
     except ApiProblem as refused:

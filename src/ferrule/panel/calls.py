@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.panel.api import ApiProblem
 from ferrule.panel.app import Forward, PanelPage, back_to
 from ferrule.panel.words import EVENTS, MARKS, PROBLEMS, STATES, _, tree_of
+from ferrule.service.vocabulary import APPROVAL_STATUSES, FINISHED, STATUSES
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from ferrule.panel.app import PanelRequest
 
 FILTERS = ("status", "tool", "user", "session", "batch")
-STATUSES = ("running", "awaiting_approval", "succeeded", "failed", "cancelled", "expired", "lost", "queued")
 ROWS = 25
 """As many as a screen shows, and most of what the first paint waits for."""
 _STREAMED = {"call.progress", "call.output"}
@@ -82,7 +82,7 @@ async def render_call(request: PanelRequest, record: dict[str, Any], status: int
         last=events[-1]["id"] if events else 0, problem=problem, effects=_effects(own, approval),
         kind=own["kind"] if own else (await kinds_of(request)).get(call["tool"], ""),
         words={name: request.translated(text) for name, text in EVENTS.items()},
-        ended=call["status"] in ("succeeded", "failed", "cancelled", "expired", "lost"),
+        ended=call["status"] in FINISHED,
     )  # fmt: skip
 
 
@@ -123,13 +123,14 @@ async def follow_call(request: PanelRequest) -> Forward:
 
 async def show_approvals(request: PanelRequest) -> Response:
     status = request.query.get("status", "pending")
-    if status not in ("pending", "approved", "denied", "expired", "cancelled"):
+    if status not in APPROVAL_STATUSES:
         status = "pending"
     found = await request.api.ask("GET", "/v1/approvals", {"status": status, "limit": str(_MOST_APPROVALS)})
     listed = sorted(found["approvals"], key=lambda one: one["created_at"], reverse=status != "pending")
     return request.render(
-        "approvals.html", approvals=listed, shown=status, problem="", decided="", most=_MOST_APPROVALS
-    )
+        "approvals.html", approvals=listed, shown=status, statuses=APPROVAL_STATUSES, problem="", decided="",
+        most=_MOST_APPROVALS,
+    )  # fmt: skip
 
 
 async def show_approval(request: PanelRequest) -> Response:

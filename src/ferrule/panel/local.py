@@ -9,18 +9,17 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from time import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-import uvicorn
 from pydantic import ValidationError
 from starlette.responses import Response, StreamingResponse
 
-from ferrule.app.listening import ENDS, is_local, listen, url_of, with_head_limit
-from ferrule.core.errors import MissingExtra, ToolError
-from ferrule.core.loops import no_more_on_signal, on_signal
+from ferrule.app.listening import listen, serve_app, url_of
+from ferrule.core.errors import MissingExtraError, ToolError
+from ferrule.core.http_fetch import is_local
 from ferrule.core.phrases import said_by, translated
 from ferrule.panel import calls, plugins, records
 from ferrule.panel.app import SESSION_SECONDS, Panel, PanelPage, back_to, keep
@@ -35,7 +34,7 @@ from ferrule.service.plugin_routes import PluginAgreement, PluginEnable, PluginI
 from ferrule.service.statistics import PERIODS, CallFigures, add_duration, statistics_document, step_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
     from pydantic import BaseModel
@@ -135,10 +134,9 @@ class LocalRecords:
                     document = await perform("search", language, words=query.get("q", ""))
                 case ["POST", "plugins"]:
                     document = await perform("install", language, **body(PluginInstall), workspace=here)
-                case ["POST", "plugins", name, "enable"]:
-                    document = await perform("enable", language, name=name, **body(PluginEnable), workspace=here)
-                case ["POST", "plugins", name, "update"]:
-                    document = await perform("update", language, name=name, **body(PluginAgreement), workspace=here)
+                case ["POST", "plugins", name, ("enable" | "update") as action]:
+                    form = PluginEnable if action == "enable" else PluginAgreement
+                    document = await perform(action, language, name=name, **body(form), workspace=here)
                 case ["POST", "plugins", name, "disable"]:
                     document = await asyncio.to_thread(plugin_documents.disable, name)
                 case ["POST", "plugins", name, "verify"]:
@@ -149,7 +147,7 @@ class LocalRecords:
                     return _problem(404, "not_found", "There is no such page.")
         except ValidationError as error:
             return _problem(422, "invalid", error.errors()[0]["msg"])
-        except (ToolError, MissingExtra) as error:
+        except (ToolError, MissingExtraError) as error:
             problem = problem_in(language, error)
             return _problem(422, "plugin", problem.message, problem.suggestion)
         except ActionProblem as problem:
@@ -382,37 +380,6 @@ async def serve_local(
     panel: Panel, port: int, ready: Callable[[str], None], until: asyncio.Event | None = None
 ) -> None:  # fmt: skip
     """Serve on this machine alone until Ctrl-C or SIGTERM, or until the event is set; `ready` hears the address."""
-    config = uvicorn.Config(
-        panel, http="httptools", interface="asgi3", ws="none", lifespan="off", log_config=None, access_log=False,
-        server_header=False, proxy_headers=False, timeout_graceful_shutdown=1,
-    )  # fmt: skip
-    config.load()
-    config.http_protocol_class = with_head_limit(config.http_protocol_class)
     with listen(_HOST, port, _BACKLOG) as listening:
-        server = _LocalServer(config)
         ready(url_of(_HOST, listening.getsockname()[1]))
-        ending = asyncio.get_running_loop().create_task(_end_with(server, until)) if until is not None else None
-        try:
-            await server.serve([listening])
-        finally:
-            if ending is not None:
-                ending.cancel()
-
-
-async def _end_with(server: uvicorn.Server, until: asyncio.Event) -> None:
-    await until.wait()
-    server.should_exit = True
-
-
-class _LocalServer(uvicorn.Server):
-    """Ends on a signal, and does not raise it again."""
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        for number in ENDS:
-            on_signal(number.name, self.handle_exit, number, None)
-        try:
-            yield
-        finally:
-            for number in ENDS:
-                no_more_on_signal(number.name)
+        await serve_app(panel, listening, until=until, http="httptools", timeout_graceful_shutdown=1)

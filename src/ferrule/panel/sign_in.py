@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import secrets
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
@@ -18,8 +19,9 @@ from starlette.responses import RedirectResponse
 from ferrule.panel.api import ApiProblem, InProcessApi
 from ferrule.panel.app import SESSION_SECONDS, PageProblem, PanelPage, back_to, forget, keep
 from ferrule.panel.words import PROBLEMS, _
+from ferrule.process.references import MissingValueError, read_reference
 from ferrule.service.oidc import discover, looks_like_token
-from ferrule.service.outgoing import FetchProblem, fetch_json, read_secret
+from ferrule.service.outgoing import SECRET_SECONDS, FetchProblem, fetch_json
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -142,9 +144,9 @@ class ServiceSignIn:
         }  # fmt: skip
         try:
             if oidc.client_secret:
-                form["client_secret"] = (await read_secret(oidc.client_secret)).decode().strip()
+                form["client_secret"] = await read_reference(oidc.client_secret, os.environ, SECRET_SECONDS)
             tokens = await fetch_json((await self._issuer())["token_endpoint"], form=form)
-        except FetchProblem as problem:
+        except (FetchProblem, MissingValueError) as problem:
             raise PageProblem(503, "not_ready", f"{problem}.") from None
         token, problem = await self._usable(request, tokens, nonce)
         if not token:

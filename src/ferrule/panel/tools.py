@@ -6,17 +6,18 @@ import secrets
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
+from ferrule.core.forms import FormError, read_json
 from ferrule.dialects import KNOWN
 from ferrule.panel.api import ApiProblem
 from ferrule.panel.app import PanelPage, back_to
-from ferrule.panel.schema_form import arguments_of, form_of, read_json
+from ferrule.panel.schema_form import arguments_of, form_of
 from ferrule.panel.words import PROBLEMS, _
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
     from ferrule.panel.app import PanelRequest
-    from ferrule.panel.schema_form import FormField
+    from ferrule.panel.schema_form import PageField
 
 _WORDS = {
     "number": _("This must be a number."), "whole": _("This must be a whole number."),
@@ -52,7 +53,7 @@ async def show_tool(request: PanelRequest) -> Response:
 
 
 async def _page(
-    request: PanelRequest, status: int = 200, fields: list[FormField] | None = None, problem: str = "", raw: str = ""
+    request: PanelRequest, status: int = 200, fields: list[PageField] | None = None, problem: str = "", raw: str = ""
 ) -> Response:
     place, chosen = f"/v1/tools/{request.parts['name']}", _chosen(request)
     tool = await request.api.ask("GET", place, chosen)
@@ -82,7 +83,7 @@ async def try_tool(request: PanelRequest) -> Response:
     if raw:
         try:
             arguments: Any = read_json(raw)
-        except (ValueError, RecursionError):
+        except FormError:
             return await _page(request, 400, problem=request.translated(_WORDS["json"]), raw=raw)
         if not isinstance(arguments, dict):
             return await _page(request, 400, problem=request.translated(_NOT_AN_OBJECT), raw=raw)

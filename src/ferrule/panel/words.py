@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gettext
 import json
-import re
 from datetime import datetime
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ferrule.core.shown_text import shown, shown_row
+from ferrule.core.shown_text import browser_pattern, cut_counted, shown, shown_row, visible, visible_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,8 +23,6 @@ if find_spec("jinja2") is None:  # said at the start, while it is imported with 
 LANGUAGES = ("en", "zh")
 HERE = Path(__file__).parent
 _MOST_SHOWN = 200_000
-_TURNING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Characters that turn the direction of the text after them, and are not seen themselves."""
 
 
 def _(message: str) -> str:
@@ -69,11 +66,9 @@ PROBLEMS = {
 
 
 def shown_json(value: Any) -> str:
-    """A value as a reader wants it: text as it is, all else as indented JSON; bounded, and in one direction."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-    text = _TURNING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-    left = len(text) - _MOST_SHOWN
-    return text if left <= 0 else f"{text[:_MOST_SHOWN]}\n… (+{left:,})"
+    """A value as a reader wants it: text as it is, all else as indented JSON; bounded."""
+    text = value if isinstance(value, str) else visible_json(json.dumps(value, ensure_ascii=False, indent=2))
+    return cut_counted(text, _MOST_SHOWN)
 
 
 def shown_visibly(value: Any) -> str:
@@ -167,12 +162,18 @@ def catalogue(language: str) -> gettext.NullTranslations:
 
 @cache
 def templates(language: str) -> Environment:
-    """The templates in a language. Whatever is put into them is escaped, and what is not there is an error."""
+    """The templates in a language. Whatever is put into them is escaped and visible; what is missing is an error."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def seen(value: Any) -> Any:
+        if not isinstance(value, str) or (text := visible(value)) is value:
+            return value
+        return Markup(text) if isinstance(value, Markup) else text  # noqa: S704 - only letters and braces are added
 
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, extensions=["jinja2.ext.i18n"], auto_reload=False,
+        lstrip_blocks=True, extensions=["jinja2.ext.i18n"], auto_reload=False, finalize=seen,
     )  # fmt: skip
     words = catalogue(language)
     install: Callable[..., None] = getattr(made, "install_gettext_callables")  # noqa: B009 - the extension adds it
@@ -184,9 +185,11 @@ def templates(language: str) -> Environment:
     filters: dict[str, Callable[..., Any]] = {
         "json": shown_json, "visible": shown_visibly, "moment": shown_moment, "seconds": shown_seconds,
         "diff": diff_lines, "state": in_words(STATES), "kind": in_words(KINDS), "event": in_words(EVENTS),
-        "row": shown_row,
+        "row": shown_row, "typed": visible_json,
     }  # fmt: skip
-    functions: dict[str, Any] = {"mark": _mark, "is_diff": looks_like_diff, "between": seconds_between}
+    functions: dict[str, Any] = {
+        "mark": _mark, "is_diff": looks_like_diff, "between": seconds_between, "hidden_pattern": browser_pattern(),
+    }  # fmt: skip
     made.filters.update(filters)
     made.globals.update(functions)
     return made

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.access import Mode
+from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind, Tool
 from ferrule.pipeline.cleaning import stopped_by
@@ -40,20 +40,6 @@ class JudgesEffects(Protocol):
     def decide_effects(self, invocation: Invocation, effects: Effects, session: Session) -> Decision:
         """Whether these effects may be made real. Must be quick and have no effects of its own."""
         ...
-
-
-class Mode(StrEnum):
-    """How much runs without asking."""
-
-    DEFAULT = "default"
-    PLAN = "plan"
-    ACCEPT_EDITS = "accept-edits"
-    DONT_ASK = "dont-ask"
-    BYPASS = "bypass"
-
-    @classmethod
-    def _missing_(cls, value: object) -> Mode:
-        raise ValueError(f"There is no mode {value!r}. Modes are {', '.join(cls)}.")
 
 
 READ_ONLY = Decision(Verdict.ALLOW, phrase("a read-only tool runs freely"))
@@ -129,12 +115,13 @@ def never_asked(decision: Decision) -> Decision:
 
 
 def authorise(call: Call, policy: Policy) -> Verdict:
-    """Decide about a call, once: it may run, or somebody has to be asked. Raises `Stopped` where it may not run."""
+    """Decide about a call, once: it may run, or the user must be asked. Raises `StoppedError` where it may not run."""
     invocation, session = call.invocation, call.session
     tool = invocation.tool
     if tool.roles or tool.needs:
         require_context(tool, session)
-    decision = policy.decide(invocation, session)
+    decided = call.decided  # a hook may have changed the call since
+    decision = decided[1] if decided is not None and decided[0] is invocation else policy.decide(invocation, session)
     if decision.tentative:
         decision = tried_or_asked(decision, invocation)
     call.decision, record = decision, call.record
@@ -142,16 +129,21 @@ def authorise(call: Call, policy: Policy) -> Verdict:
     if decision.verdict is _ALLOW or (verdict := Verdict(decision.verdict)) is _ALLOW:
         return _ALLOW
     if verdict is Verdict.DENY:
-        raise Stopped(
-            Stage.AUTHORISE,
-            ErrorKind.PERMISSION,
-            phrase("`{name}` was not run: {reason}.", name=tool.name, reason=decision.reason),
-            phrase("Do not try the same call again; try another approach, or ask the user."),
-        )
+        raise denied(tool, decision)
     if (problem := invocation.info.refusal) is not None:
         said = stopped_by(tool.name, problem, session.workspace, session.folders[1:])  # as if it had run
-        raise Stopped(Stage.AUTHORISE, said.kind, said.message, said.suggestion, said.details)
+        raise StoppedError(Stage.AUTHORISE, said.kind, said.message, said.suggestion, said.details)
     return verdict
+
+
+def denied(tool: Tool[Any], decision: Decision) -> StoppedError:
+    """The early exit of a call that the policy refuses."""
+    return StoppedError(
+        Stage.AUTHORISE,
+        ErrorKind.PERMISSION,
+        phrase("`{name}` was not run: {reason}.", name=tool.name, reason=decision.reason),
+        phrase("Do not try the same call again; try another approach, or ask the user."),
+    )
 
 
 def tried_or_asked(decision: Decision, invocation: Invocation) -> Decision:
@@ -166,7 +158,7 @@ def require_context(tool: Tool[Any], session: Session) -> None:
     caller = session.caller
     if tool.roles and caller.role not in tool.roles:
         who = phrase("the role `{role}`", role=caller.role) if caller.role else phrase("a caller without a role")
-        raise Stopped(
+        raise StoppedError(
             Stage.AUTHORISE,
             ErrorKind.PERMISSION,
             phrase("`{name}` is not for {who}.", name=tool.name, who=who),
@@ -176,7 +168,7 @@ def require_context(tool: Tool[Any], session: Session) -> None:
         return
     have = {"tenant": caller.tenant, "user": caller.user, "role": caller.role, "model": session.model_adapter}
     if lacking := sorted(need for need in tool.needs if not have[need]):
-        raise Stopped(
+        raise StoppedError(
             Stage.AUTHORISE,
             ErrorKind.PERMISSION,
             phrase("Missing {listed} in context: `{name}` needs it.", name=tool.name, listed=" and ".join(lacking)),

@@ -6,31 +6,34 @@ import asyncio
 import heapq
 import logging
 import re
+from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 from posixpath import normpath
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
 
 from ferrule.core.access import NOTHING, READS_ANYTHING, WRITES_ANYTHING, Touch, Touches
 from ferrule.core.call import RawCall, new_call_id
-from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped, ToolError
+from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError, ToolError
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import phrase
-from ferrule.core.problems import schema_at
 from ferrule.core.result import Output, plainly
+from ferrule.core.schemas import schema_at
 from ferrule.core.tool import Invocation, Style, Tool, ToolOptions, output_schema_of
 from ferrule.pipeline.cleaning import clean_exception
-from ferrule.pipeline.run import attempt
 from ferrule.pipeline.validate import as_json, lookup, readable, validate, validate_around
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Coroutine, Iterable, Mapping, Sequence
 
     from pydantic import BaseModel
 
+    from ferrule.core.call import Limits
     from ferrule.core.context import Session, ToolContext
     from ferrule.core.params import Params
     from ferrule.core.problems import PathPart
     from ferrule.core.result import ToolResult
-    from ferrule.pipeline.run import Runtime
+    from ferrule.pipeline.hooks import Hooks
+    from ferrule.registry.registry import ToolSource
 
 
 # Chains (P8): an argument may be another call's result, `{"$ref": "call_1.path[0]"}`.
@@ -39,20 +42,18 @@ if TYPE_CHECKING:
 _STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]")
 
 
+@dataclass(slots=True, frozen=True)
 class Reference:
     """One reference: where it stands in the arguments, whose result it means, and which part of it."""
 
-    __slots__ = ("path", "place", "source", "text")
-
-    def __init__(self, place: tuple[PathPart, ...], text: str, source: str, path: tuple[PathPart, ...]) -> None:
-        self.place = place
-        self.text = text
-        self.source = source
-        self.path = path
+    place: tuple[PathPart, ...]
+    text: str
+    source: str
+    path: tuple[PathPart, ...]
 
 
 def find_references(arguments: Any, known: Iterable[str]) -> list[Reference]:
-    """Every reference in the arguments; raises `Stopped` for one that names no earlier call.
+    """Every reference in the arguments; raises `StoppedError` for one that names no earlier call.
 
     What looks like a JSON Schema's own `$ref` (`#/…`, a URL) is left alone.
     """
@@ -146,17 +147,8 @@ def _replaced(value: Any, place: tuple[PathPart, ...], new: Any) -> Any:
     return copied
 
 
-def ambiguous(reference: Reference) -> Stopped:
-    """The early exit of a call that refers to an id which two earlier calls have."""
-    return _broken(
-        reference.text,
-        phrase("two earlier calls have the id `{source}`", source=reference.source),
-        phrase("Give every call its own id."),
-    )
-
-
-def _broken(text: str, why: str, hint: str | None = None) -> Stopped:
-    return Stopped(
+def _broken(text: str, why: str, hint: str | None = None) -> StoppedError:
+    return StoppedError(
         Stage.VALIDATE,
         ErrorKind.VALIDATION,
         phrase('The reference {{"$ref": "{text}"}} cannot be used: {why}.', text=text, why=why),
@@ -167,14 +159,12 @@ def _broken(text: str, why: str, hint: str | None = None) -> Stopped:
 # Which calls of a batch must wait for which: those that touch the same thing, in the order asked (P5).
 
 
+@dataclass(slots=True)
 class _Users:
-    """Who touched one resource since its last writer, and that writer."""
+    """The calls that touched one resource since its last writer, and that writer."""
 
-    __slots__ = ("readers", "writer")
-
-    def __init__(self) -> None:
-        self.writer: int | None = None
-        self.readers: list[int] = []
+    writer: int | None = None
+    readers: list[int] = field(default_factory=list[int])
 
 
 class Schedule:
@@ -276,34 +266,44 @@ def schedule(touches: Sequence[Touches]) -> list[set[int]]:
 logger = logging.getLogger("ferrule.calls")
 
 
-class _Chained:
-    """Arguments that wait for the results of earlier calls, checked as far as they are known."""
-
-    __slots__ = ("arguments",)
-
-    def __init__(self, arguments: Any) -> None:
-        self.arguments = arguments
-
-
+@dataclass(slots=True)
 class _Planned:
-    """A call of the batch, looked at before anything runs.
+    """A call of the batch, looked at before anything runs."""
 
-    `ahead` is what was found: a sound call, one that waits for others' results, or why it stops. Where planning itself
-    failed it is the call as it came in, for the stages to find out.
-    """
+    call: RawCall
+    ahead: Invocation | StoppedError | RawCall
+    """What was found: a sound call, or why it stops. The call as it came in is left for the stages to find out."""
+    tool: Tool[Any] | None = None
+    references: Sequence[Reference] = ()
+    arguments: Any = None
+    """Those of a call with references, checked as far as they are known."""
+    touches: Touches = NOTHING
 
-    __slots__ = ("ahead", "call", "references", "tool", "touches")
 
-    def __init__(self, call: RawCall) -> None:
-        self.call = call
-        self.tool: Tool[Any] | None = None
-        self.ahead: Invocation | _Chained | Stopped | RawCall = call
-        self.references: Sequence[Reference] = ()
-        self.touches: Touches = NOTHING
+class CallRunner(Protocol):
+    """What runs the single calls of a batch: a runtime."""
+
+    tools: ToolSource
+    limits: Limits
+    hooks: Hooks
+
+    def build(self, call: RawCall) -> Invocation: ...
+
+    def run(
+        self, call: RawCall, *, session: Session, parent: ToolContext | None
+    ) -> Coroutine[Any, Any, ToolResult]: ...
+
+    def execute(
+        self, invocation: Invocation, *, call: RawCall, session: Session, parent: ToolContext | None
+    ) -> Coroutine[Any, Any, ToolResult]: ...
+
+    def refuse(
+        self, call: RawCall, why: StoppedError, *, session: Session, parent: ToolContext | None
+    ) -> Coroutine[Any, Any, ToolResult]: ...
 
 
 async def run_batch(
-    runtime: Runtime,
+    runtime: CallRunner,
     calls: Sequence[RawCall],
     session: Session,
     parent: ToolContext | None,
@@ -311,96 +311,19 @@ async def run_batch(
     concurrency: int | None,
 ) -> list[ToolResult]:
     """Plan every call before anything runs, then run them as their touches and references allow."""
-    schedule = Schedule()
-    planned: list[_Planned] = []
-    waits: list[set[int]] = []
-    by_id: dict[str, int] = {}
-    doubled: set[str] = set()
     if isinstance(calls, (RawCall, str)):
         raise TypeError("Calls come in a list, also where there is one: write [RawCall(…)].")
-    _keep_apart(calls)
-    for position, call in enumerate(calls):
+    for call in calls:
         if not isinstance(call, RawCall):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
             raise TypeError(f"A batch takes calls, not {call!r}. Write RawCall(name, arguments).")
-        plan = _plan(runtime, call, session, planned, by_id, given)
-        planned.append(plan)
-        for reference in plan.references:
-            if reference.source in doubled:
-                plan.ahead, plan.references, plan.touches = ambiguous(reference), (), NOTHING
-                break
-        waiting = schedule.add(position, plan.touches)
-        if plan.references:
-            waiting.update(by_id[reference.source] for reference in plan.references if reference.source in by_id)
-        waits.append(waiting)
-        if call.id in by_id:
-            doubled.add(call.id)
-        by_id[call.id] = position
-    limit = concurrency or runtime.limits.concurrency
-    return await _Run(runtime, planned, waits, by_id, session, parent, given, max(1, limit)).finish()
-
-
-def _keep_apart(calls: Sequence[RawCall]) -> None:
-    """An id that was made up gives way to one that was given, so that a reference means what it says."""
-    given = {call.id for call in calls if getattr(call, "has_own_id", False)}
+    # An id that was made up gives way to one that was given, so that a reference means what it says.
+    own_ids = {call.id for call in calls if call.has_own_id}
     for call in calls:
-        while not getattr(call, "has_own_id", True) and call.id in given:
+        while not call.has_own_id and call.id in own_ids:
             call.id = new_call_id()
-
-
-def _plan(
-    runtime: Runtime,
-    call: RawCall,
-    session: Session,
-    earlier: list[_Planned],
-    by_id: Mapping[str, int],
-    given: Mapping[str, Any],
-) -> _Planned:
-    plan = _Planned(call)
-    try:
-        ahead = attempt(_look_ahead, runtime, plan, session, earlier, by_id, given)
-    except Exception:
-        # What breaks here breaks again when the call is run, and becomes its result; the others go on.
-        logger.exception("Call %s of %s could not be planned", call.id, call.name)
-        plan.touches = WRITES_ANYTHING
-        return plan
-    plan.ahead = ahead
-    if isinstance(ahead, Stopped):
-        # An earlier call may yet bring the tool, or what its own check asks for; so this one keeps its turn.
-        if plan.tool is None:
-            plan.touches = READS_ANYTHING
-        elif plan.tool.has_check:
-            plan.touches = WRITES_ANYTHING
-    return plan
-
-
-def _look_ahead(
-    runtime: Runtime,
-    plan: _Planned,
-    session: Session,
-    earlier: list[_Planned],
-    by_id: Mapping[str, int],
-    given: Mapping[str, Any],
-) -> Invocation | _Chained:
-    call = plan.call
-    tool = plan.tool = lookup(runtime.tools, call)
-    if _may_refer(call):
-        is_text = isinstance(call.arguments, (str, bytes))
-        arguments = readable(call.arguments if is_text else as_json(tool, call.arguments))
-        if references := find_references(arguments, [*by_id, *given]):
-            for reference in references:
-                source = earlier[by_id[reference.source]].tool if reference.source in by_id else None
-                if source is not None:
-                    check_against_output(reference, source)
-            places = [reference.place for reference in references]
-            arguments = validate_around(tool, arguments, places, runtime.limits)
-            # What it touches is known only with its arguments; until then it may be anything its kind allows.
-            only_reads = tool.read_only and tool.concurrency_safe
-            plan.touches = READS_ANYTHING if only_reads else WRITES_ANYTHING
-            plan.references = references
-            return _Chained(arguments)
-    invocation = validate(tool, call, runtime.limits)
-    plan.touches = _touches(invocation, session, runtime)
-    return invocation
+    batch = _Batch(runtime, session, parent, given, max(1, concurrency or runtime.limits.concurrency))
+    batch.plan(calls)
+    return await batch.run()
 
 
 def _may_refer(call: RawCall) -> bool:
@@ -413,61 +336,112 @@ def _may_refer(call: RawCall) -> bool:
     return "$ref" in repr(arguments) if arguments else False
 
 
-def _touches(invocation: Invocation, session: Session, runtime: Runtime) -> Touches:
-    invocation.session = session
-    try:
-        if invocation.runs_alone:
-            return WRITES_ANYTHING
-        if runtime.hooks.may_change(invocation.tool.name):
-            return READS_ANYTHING if invocation.tool.read_only else WRITES_ANYTHING
-        touches = invocation.touches
-    except Exception:
-        logger.exception("Tool %s could not say what it touches", invocation.tool.name)
-        touches = WRITES_ANYTHING
-    return touches
-
-
-class _Run:
-    """A batch while it runs."""
+class _Batch:
+    """The calls of one batch: planned in order, then run, each once those that it waits for have ended."""
 
     def __init__(
-        self,
-        runtime: Runtime,
-        planned: list[_Planned],
-        waits: list[set[int]],
-        by_id: Mapping[str, int],
-        session: Session,
-        parent: ToolContext | None,
-        given: Mapping[str, Any],
-        limit: int,
+        self, runtime: CallRunner, session: Session, parent: ToolContext | None, given: Mapping[str, Any], limit: int
     ) -> None:
         self._runtime = runtime
-        self._planned = planned
-        self._by_id = by_id
         self._session = session
         self._parent = parent
         self._given = given
         self._limit = limit
-        self._results: list[ToolResult | None] = [None] * len(planned)
-        self._missing = [len(waiting) for waiting in waits]
-        self._waited = [bool(waiting) for waiting in waits]
-        self._followers: list[list[int]] = [[] for _ in planned]
-        for position, waiting in enumerate(waits):
-            for other in waiting:
-                self._followers[other].append(position)
-        self._ready = [position for position, count in enumerate(self._missing) if not count]
+        self._planned: list[_Planned] = []
+        self._by_id: dict[str, int] = {}
+        self._order = TopologicalSorter[int]()
+        self._ready: list[int] = []
+        self._late = set[int]()
+        """Calls that waited for others, and are looked up again when their turn comes."""
         self._running: dict[asyncio.Task[None], int] = {}
         self._begun = set[int]()
-        self._left = len(planned)
+        self._results: dict[int, ToolResult] = {}
         self._failure: BaseException | None = None
         self._all_done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def finish(self) -> list[ToolResult]:
+    # Planning
+
+    def plan(self, calls: Sequence[RawCall]) -> None:
+        schedule, doubled = Schedule(), set[str]()
+        for position, call in enumerate(calls):
+            plan = self._plan(call)
+            for reference in plan.references:
+                if (source := reference.source) in doubled:
+                    why = phrase("two earlier calls have the id `{source}`", source=source)
+                    plan.ahead = _broken(reference.text, why, phrase("Give every call its own id."))
+                    plan.references, plan.touches = (), NOTHING
+                    break
+            waits = schedule.add(position, plan.touches)
+            waits.update(self._by_id[one.source] for one in plan.references if one.source in self._by_id)
+            if waits:
+                self._late.add(position)
+            self._order.add(position, *waits)
+            self._planned.append(plan)
+            if call.id in self._by_id:
+                doubled.add(call.id)
+            self._by_id[call.id] = position
+
+    def _plan(self, call: RawCall) -> _Planned:
+        plan = _Planned(call, call)
+        try:
+            plan.ahead = self._look_ahead(plan)
+        except StoppedError as stopped:
+            plan.ahead = stopped
+            # An earlier call may yet bring the tool, or what its own check asks for; so this one keeps its turn.
+            if plan.tool is None:
+                plan.touches = READS_ANYTHING
+            elif plan.tool.has_check:
+                plan.touches = WRITES_ANYTHING
+        except Exception:
+            # What breaks here breaks again when the call is run, and becomes its result; the others go on.
+            logger.exception("Call %s of %s could not be planned", call.id, call.name)
+            plan.touches = WRITES_ANYTHING
+        return plan
+
+    def _look_ahead(self, plan: _Planned) -> Invocation | RawCall:
+        call, runtime = plan.call, self._runtime
+        tool = plan.tool = lookup(runtime.tools, call)
+        if _may_refer(call):
+            is_text = isinstance(call.arguments, (str, bytes))
+            arguments = readable(call.arguments if is_text else as_json(tool, call.arguments))
+            if references := find_references(arguments, [*self._by_id, *self._given]):
+                for reference in references:
+                    at = self._by_id.get(reference.source)
+                    source = self._planned[at].tool if at is not None else None
+                    if source is not None:
+                        check_against_output(reference, source)
+                places = [reference.place for reference in references]
+                plan.arguments = validate_around(tool, arguments, places, runtime.limits)
+                # What it touches is known only with its arguments; until then it may be anything its kind allows.
+                only_reads = tool.read_only and tool.concurrency_safe
+                plan.touches = READS_ANYTHING if only_reads else WRITES_ANYTHING
+                plan.references = references
+                return call
+        invocation = validate(tool, call, runtime.limits)
+        plan.touches = self._touches(invocation)
+        return invocation
+
+    def _touches(self, invocation: Invocation) -> Touches:
+        invocation.session = self._session
+        try:
+            if invocation.runs_alone:
+                return WRITES_ANYTHING
+            if self._runtime.hooks.may_change(invocation.tool.name):
+                return READS_ANYTHING if invocation.tool.read_only else WRITES_ANYTHING
+            touches = invocation.touches
+        except Exception:
+            logger.exception("Tool %s could not say what it touches", invocation.tool.name)
+            touches = WRITES_ANYTHING
+        return touches
+
+    # Running
+
+    async def run(self) -> list[ToolResult]:
         if not self._planned:
             return []
+        self._order.prepare()
         self._start_ready()
-        for position in self._ready:  # kept back by the limit alone
-            self._waited[position] = True
+        self._late.update(self._ready)  # kept back by the limit alone
         try:
             await self._all_done
         except asyncio.CancelledError:
@@ -475,10 +449,12 @@ class _Run:
             raise
         if self._failure is not None:
             raise self._failure
-        return [result for result in self._results if result is not None]
+        return [self._results[position] for position in range(len(self._planned))]
 
     def _start_ready(self) -> None:
         loop = asyncio.get_running_loop()
+        for position in self._order.get_ready():
+            heapq.heappush(self._ready, position)
         while self._ready and len(self._running) < self._limit:
             position = heapq.heappop(self._ready)
             task = loop.create_task(self._one(position))
@@ -489,30 +465,29 @@ class _Run:
         self._begun.add(position)
         plan = self._planned[position]
         call, ahead = plan.call, plan.ahead
-        if isinstance(ahead, _Chained):
-            call, ahead = self._resolved(call, ahead.arguments, plan.references)
-        elif self._waited[position]:
+        if plan.references:
+            call, ahead = self._resolved(plan)
+        elif position in self._late:
             ahead = call  # what ran before may have changed what there is to call: look again, as in turn
         runtime, session, parent = self._runtime, self._session, self._parent
         if isinstance(ahead, RawCall):
             result = await runtime.run(call, session=session, parent=parent)
-        elif isinstance(ahead, Stopped):
+        elif isinstance(ahead, StoppedError):
             result = await runtime.refuse(call, ahead, session=session, parent=parent)
         else:
             result = await runtime.execute(ahead, call=call, session=session, parent=parent)
         self._results[position] = result
 
-    def _resolved(
-        self, call: RawCall, known: Any, references: Sequence[Reference]
-    ) -> tuple[RawCall, Invocation | Stopped]:
-        """A chained call once the results it uses are there, with the arguments it really runs with."""
-        values = dict(self._given)
-        for reference in references:
-            if reference.source not in self._by_id:
+    def _resolved(self, plan: _Planned) -> tuple[RawCall, Invocation | StoppedError]:
+        """A call with references once the results it uses are there, with the arguments it really runs with."""
+        call, values = plan.call, dict(self._given)
+        for reference in plan.references:
+            at = self._by_id.get(reference.source)
+            if at is None:
                 continue
-            result = self._results[self._by_id[reference.source]]
+            result = self._results.get(at)
             if result is None or not result.success:
-                return call, Stopped(
+                return call, StoppedError(
                     Stage.VALIDATE,
                     ErrorKind.VALIDATION,
                     phrase(
@@ -524,14 +499,14 @@ class _Run:
                 )
             values[reference.source] = result.data
         try:
-            arguments = attempt(resolve, known, references, values)
-            if isinstance(arguments, Stopped):
-                return call, arguments
+            arguments = resolve(plan.arguments, plan.references, values)
             call = RawCall(call.name, arguments, id=call.id, version=call.version)
-            return call, attempt(self._runtime.build, call)
+            return call, self._runtime.build(call)
+        except StoppedError as stopped:
+            return call, stopped
         except Exception as error:
             logger.exception("Call %s of %s could not be given its arguments", call.id, call.name)
-            return call, Stopped(
+            return call, StoppedError(
                 Stage.VALIDATE,
                 ErrorKind.VALIDATION,
                 phrase(
@@ -542,21 +517,16 @@ class _Run:
             )
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        position = self._running.pop(task)
+        self._order.done(self._running.pop(task))
         if task.cancelled():
             self._failure = self._failure or asyncio.CancelledError()
         elif (error := task.exception()) is not None:
             self._failure = self._failure or error
-        self._left -= 1
-        for follower in self._followers[position]:
-            self._missing[follower] -= 1
-            if not self._missing[follower]:
-                heapq.heappush(self._ready, follower)
-        if self._left == 0:
-            if not self._all_done.done():
-                self._all_done.set_result(None)
-        elif not self._all_done.done():
-            self._start_ready()
+        if self._all_done.done():
+            return
+        self._start_ready()
+        if not self._running:
+            self._all_done.set_result(None)
 
     async def _cancel(self) -> None:
         """Stop what runs, and record what never started: every call leaves its record."""
@@ -577,7 +547,7 @@ class _Run:
                 continue  # cancelled already; each call ends within its grace, and leaves its record
 
     async def _never(self, call: RawCall) -> None:
-        never = Stopped(
+        never = StoppedError(
             Stage.LOOKUP, ErrorKind.CANCELLED, phrase("`{name}` was cancelled before it ran.", name=call.name)
         )
         await self._runtime.refuse(call, never, session=self._session, parent=self._parent)

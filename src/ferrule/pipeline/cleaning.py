@@ -7,9 +7,10 @@ import re
 from asyncio import CancelledError
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
+from ferrule.core.errors import ErrorKind, Stage, StoppedError, ToolError
 from ferrule.core.phrases import Phrase, joined, phrase
 from ferrule.core.secrets import redact_text, redact_value
+from ferrule.core.shown_text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +70,7 @@ def _clean(text: str, workspace: Path | None, added: Sequence[Path]) -> str:
     text = _ABSOLUTE.sub(_shorten, text)
     if roots:
         text = _KEPT.sub(lambda found: roots[int(found[1])] if int(found[1]) < len(roots) else found[0], text)
-    return text if len(text) <= _MOST else text[: _MOST - 1] + "…"
+    return cut(text, _MOST)
 
 
 def _names_of(folder: Path) -> list[str]:
@@ -113,28 +114,28 @@ def _without_traceback(text: str) -> str:
     return head.rstrip()
 
 
-def stopped_by(tool: str, cause: BaseException, workspace: Path | None, added: Sequence[Path] = ()) -> Stopped:
+def stopped_by(tool: str, cause: BaseException, workspace: Path | None, added: Sequence[Path] = ()) -> StoppedError:
     """What a tool raised, as an early exit: its own words if it meant them for a model, cleaned ones if not."""
     cause = _unwrapped(cause)
     if isinstance(cause, ToolError):
         suggestion = clean_text(cause.suggestion, workspace, added) if cause.suggestion else None
         details = clean_value(dict(cause.details), workspace, added) if cause.details else None
         message = clean_text(cause.message, workspace, added)
-        return Stopped(Stage.EXECUTE, cause.kind, message, suggestion, details)
+        return StoppedError(Stage.EXECUTE, cause.kind, message, suggestion, details)
     if isinstance(cause, TimeoutError):
-        return Stopped(
+        return StoppedError(
             Stage.EXECUTE,
             ErrorKind.TIMEOUT,
             phrase("`{tool}` failed. {error}", tool=tool, error=clean_exception(cause, workspace, added)),
         )
     if isinstance(cause, CancelledError):
-        return Stopped(
+        return StoppedError(
             Stage.EXECUTE,
             ErrorKind.CANCELLED,
             joined(" ", [phrase("`{name}` did not finish.", name=tool), phrase("It was cancelled from inside.")]),
         )
     kind = ErrorKind.EXECUTION if isinstance(cause, Exception) else ErrorKind.UNKNOWN
-    return Stopped(
+    return StoppedError(
         Stage.EXECUTE,
         kind,
         phrase("`{tool}` failed. {error}", tool=tool, error=clean_exception(cause, workspace, added)),

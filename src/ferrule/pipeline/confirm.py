@@ -12,16 +12,17 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ferrule.core.call import Approval
-from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError, out_of_resources
-from ferrule.core.loops import Turns
+from ferrule.core.errors import ErrorKind, Stage, StoppedError, ToolError, out_of_resources
 from ferrule.core.phrases import joined, phrase
-from ferrule.pipeline.authorise import JudgesEffects, tried_or_asked
+from ferrule.core.turns import Turns
+from ferrule.pipeline.authorise import JudgesEffects, denied, tried_or_asked
 from ferrule.pipeline.stages import Decision, Verdict
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from ferrule.core.call import Effects
     from ferrule.core.context import Session
-    from ferrule.core.loops import TurnLock
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.authorise import Policy
     from ferrule.pipeline.stages import Call
@@ -86,7 +87,7 @@ class Question:
 
 @runtime_checkable
 class Offers(Protocol):
-    """A policy that says what an «always» would remember; of any other the tool's abstract rule is shown."""
+    """A policy that says what an «always» would remember; with any other policy the tool's own rule is shown."""
 
     def offer(self, invocation: Invocation, session: Session) -> Offer | None:
         """None where no «always» can be given."""
@@ -106,7 +107,7 @@ class Asking:
         self.asker = asker
         self._turns = Turns()
 
-    def turn(self) -> TurnLock:
+    def turn(self) -> AbstractAsyncContextManager[bool]:
         """`async with` it to ask; says whether others had to be answered first."""
         return self._turns.of("the user")
 
@@ -116,7 +117,7 @@ class Asking:
 
 
 async def confirm(call: Call, policy: Policy, asking: Asking) -> None:
-    """Stage four: return if the call is approved, and raise `Stopped` if not.
+    """Stage four: return if the call is approved, and raise `StoppedError` if not.
 
     What the user takes to answer is not the call's time, nor that of the tool that made the call.
     """
@@ -137,12 +138,12 @@ async def confirm(call: Call, policy: Policy, asking: Asking) -> None:
 async def _answer_to(call: Call, policy: Policy, asking: Asking) -> Answer:
     invocation, session, decision = call.invocation, call.session, call.decision
     async with asking.turn() as waited:
-        if waited:  # an «always» given meanwhile counts for this call too
-            decision = tried_or_asked(policy.decide(invocation, session), invocation)
+        if waited:  # an «always» given meanwhile counts for this call too, and so does another mode
+            decision = call.decision = tried_or_asked(policy.decide(invocation, session), invocation)
             if decision.verdict == Verdict.ALLOW:
                 return Answer(Choice.ALWAYS)
             if decision.verdict == Verdict.DENY:
-                return Answer(Choice.NO, decision.reason)
+                raise denied(invocation.tool, decision)
         offer = _offer(invocation, policy, session)
         shown = invocation.tool.params.dump(invocation.params), invocation.info
         question = replace(_question(invocation, decision, offer), preview=await foreseen(invocation, session))
@@ -197,7 +198,7 @@ async def foreseen(invocation: Invocation, session: Session) -> str:
     try:
         return await asyncio.wait_for(tool.preview(invocation.params, session), tool.preview_seconds)
     except ToolError as error:
-        raise Stopped(Stage.CONFIRM, error.kind, error.message, error.suggestion, error.details) from None
+        raise StoppedError(Stage.CONFIRM, error.kind, error.message, error.suggestion, error.details) from None
     except TimeoutError:
         return ""
     except Exception as error:
@@ -206,13 +207,13 @@ async def foreseen(invocation: Invocation, session: Session) -> str:
 
 
 def _understood(tool: str, said: object) -> Answer:
-    """Whatever an asker gave, as an answer; what cannot be one is no leave to run."""
+    """Whatever an asker gave, as an answer; what cannot be read as one does not permit the call."""
     try:
         if isinstance(said, Answer):
             return Answer(Choice(said.choice), said.reason)
         return Answer(Choice(said))  # pyright: ignore[reportArgumentType]
     except ValueError:
-        raise Stopped(
+        raise StoppedError(
             Stage.CONFIRM,
             ErrorKind.PERMISSION,
             phrase("`{tool}` was not run: {said} is not a valid answer.", tool=tool, said=repr(said)),
@@ -225,8 +226,8 @@ def _bound(invocation: Invocation) -> tuple[object, ...]:
     return invocation.tool.params.dump(invocation.params), invocation.described_now()
 
 
-def _changed(tool: str) -> Stopped:
-    return Stopped(
+def _changed(tool: str) -> StoppedError:
+    return StoppedError(
         Stage.CONFIRM,
         ErrorKind.PERMISSION,
         phrase("`{tool}` was not run: what it would do has changed since the user was shown it.", tool=tool),
@@ -234,10 +235,10 @@ def _changed(tool: str) -> Stopped:
     )
 
 
-def _refused(invocation: Invocation, answer: Answer) -> Stopped:
+def _refused(invocation: Invocation, answer: Answer) -> StoppedError:
     """The early exit of a call that the person said no to."""
     name = invocation.tool.name
-    return Stopped(
+    return StoppedError(
         Stage.CONFIRM,
         ErrorKind.PERMISSION,
         phrase("`{name}` was not run: the user denied it. They said: {reason}", name=name, reason=answer.reason)
@@ -265,10 +266,10 @@ _MANY = 500
 _SAID_NO = phrase("the user denied it")
 
 
-def _nobody_to_ask(call: Call, policy: Policy) -> Stopped:
+def _nobody_to_ask(call: Call, policy: Policy) -> StoppedError:
     invocation = call.invocation
     offer = policy.offer(invocation, call.session) if isinstance(policy, Offers) else None
-    return Stopped(
+    return StoppedError(
         Stage.CONFIRM,
         ErrorKind.PERMISSION,
         phrase(

@@ -12,19 +12,20 @@ from dataclasses import replace
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
-from ferrule.core.phrases import joined, phrase
-from ferrule.core.problems import InvalidParams
+from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError
+from ferrule.core.phrases import Phrase, joined, phrase
+from ferrule.core.problems import InvalidParamsError
 from ferrule.core.result import Attachment, ErrorInfo, Output, ToolResult, words_for_attached
+from ferrule.core.shown_text import cut, head_and_tail, visible, well_formed
 from ferrule.pipeline.cleaning import clean_exception, clean_text
 from ferrule.pipeline.validate import listed_problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ferrule.core.call import Limits
     from ferrule.core.context import Session
     from ferrule.core.tool import Invocation, Tool
-    from ferrule.pipeline.stages import Limits
 
 
 logger = logging.getLogger("ferrule.calls")
@@ -94,20 +95,20 @@ def _fitted(tool: Tool[Any], value: Any) -> Any:
         said = whole.data if whole.data is not None else whole.llm_content
     try:
         fitting = tool.fit_output(said)
-    except InvalidParams as invalid:
+    except InvalidParamsError as invalid:
         raise _misfit(tool, invalid) from None
     except DefinitionError as error:
         reason = str(error).removeprefix(f"`{tool.name}`: ")
         message = phrase(
             "`{tool}` ran, but what it returned cannot be checked: {reason}", tool=tool.name, reason=reason
         )
-        raise Stopped(Stage.FORMAT, ErrorKind.EXECUTION, message, _WORK_IS_DONE) from None
+        raise StoppedError(Stage.FORMAT, ErrorKind.EXECUTION, message, _WORK_IS_DONE) from None
     if fitting is said:
         return cast("Any", value)
     return replace(cast("Any", value), data=fitting) if isinstance(value, (Output, ToolResult)) else fitting
 
 
-def _misfit(tool: Tool[Any], invalid: InvalidParams) -> Stopped:
+def _misfit(tool: Tool[Any], invalid: InvalidParamsError) -> StoppedError:
     """The early exit of a call whose tool broke its own promise; no other arguments would have helped."""
     listed = [listed_problem(problem) for problem in invalid.problems[:_SHOWN_PROBLEMS]]
     told = [
@@ -116,7 +117,7 @@ def _misfit(tool: Tool[Any], invalid: InvalidParams) -> Stopped:
     ]
     if len(invalid.problems) > len(told):
         told.append(phrase("and {count} more", count=len(invalid.problems) - len(told)))
-    return Stopped(
+    return StoppedError(
         Stage.FORMAT,
         ErrorKind.EXECUTION,
         phrase(
@@ -148,25 +149,32 @@ def _bounded(
         text, left_out = head_and_tail(text, most)
         metadata["characters_left_out"] = metadata.get("characters_left_out", 0) + left_out
         attachments = [replace(one, after=None) for one in attachments]  # the words they stood between are not there
-    display = _first_line(text) if display is None else _shortened(well_formed(display), most)
+    display = _first_line(text) if display is None else cut(well_formed(display), most)
     if invocation.repairs:
         metadata["repairs"] = list(invocation.repairs)
     return ToolResult(invocation.call_id, tool.name, True, text, display, value, None, metadata, attachments)
 
 
-def format_stopped(call_id: str, tool: str, stopped: Stopped) -> ToolResult:
+def format_stopped(call_id: str, tool: str, stopped: StoppedError) -> ToolResult:
     """The result of a call that ended early."""
-    message = _shortened(well_formed(stopped.message), _ERROR)
-    suggestion = _shortened(well_formed(stopped.suggestion), _ERROR) if stopped.suggestion else None
+    message = _words(stopped.message)
+    suggestion = _words(stopped.suggestion) if stopped.suggestion else None
     error = ErrorInfo(stopped.kind, message, stopped.details, suggestion)
-    return ToolResult(
-        call_id, tool, False, error.words, _first_line(message), None, error, {"stage": str(stopped.stage)}
-    )
+    metadata = {"stage": str(stopped.stage)}
+    return ToolResult(call_id, tool, False, error.words, _first_line(message), None, error, metadata, [])
+
+
+def _words(text: str) -> str:
+    """What a model and a user are told, whoever wrote the words in it."""
+    seen = visible(text)
+    if seen is not text and isinstance(text, Phrase):
+        seen = text.mapped(visible)
+    return cut(seen, _ERROR)
 
 
 def with_notes(result: ToolResult, notes: Sequence[str]) -> ToolResult:
     """The same result, which also says what nobody asked about: that the history was lost, say."""
-    words = "\n".join([result.llm_content, *(f"[{well_formed(note)}]" for note in notes)])
+    words = "\n".join([result.llm_content, *(f"[{visible(note)}]" for note in notes)])
     return replace(result, llm_content=words, metadata={**result.metadata, "notes": list(notes)})
 
 
@@ -188,9 +196,9 @@ def _said_by(tool: Tool[Any], method: str, value: Any) -> str | None:
     raise _not_text(tool.name, phrase("its `{method}` returned", method=method), said)
 
 
-def _not_text(tool: str, what: str, said: Any) -> Stopped:
+def _not_text(tool: str, what: str, said: Any) -> StoppedError:
     kind = type(cast("object", said)).__name__
-    return Stopped(
+    return StoppedError(
         Stage.FORMAT,
         ErrorKind.EXECUTION,
         phrase("`{tool}` ran, but {what} {kind}, not text.", tool=tool, what=what, kind=kind),
@@ -200,10 +208,10 @@ def _not_text(tool: str, what: str, said: Any) -> Stopped:
 
 def unformattable(
     tool: str, error: Exception, why: str = phrase("its result could not be turned into text")
-) -> Stopped:
+) -> StoppedError:
     """The early exit of a call that ran, and whose result then broke the formatting."""
     message = phrase("`{tool}` ran, but {why}. {error}", tool=tool, why=why, error=clean_exception(error))
-    return Stopped(Stage.FORMAT, ErrorKind.EXECUTION, message, _WORK_IS_DONE)
+    return StoppedError(Stage.FORMAT, ErrorKind.EXECUTION, message, _WORK_IS_DONE)
 
 
 def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
@@ -223,7 +231,7 @@ def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
         name, part = type(value).__name__, unfit_part(error)
         if part and part != f"a {name}":
             name = f"{name} (holding {part})"
-        raise Stopped(
+        raise StoppedError(
             Stage.FORMAT,
             ErrorKind.EXECUTION,
             phrase("`{tool}` ran, but gave a {name} that has no JSON form.", tool=tool, name=name),
@@ -232,38 +240,10 @@ def _words_for(tool: str, value: Any, attachments: list[Attachment]) -> str:
         ) from None
 
 
-def well_formed(text: str) -> str:
-    """Text that every encoder takes: half surrogate pairs become U+FFFD."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
-
-
-def head_and_tail(text: str, most: int) -> tuple[str, int]:
-    """Both ends of a long text with the exact number of characters left out between them."""
-    half = most // 2
-    slack = min(200, half // 4)  # an end may give up so much for a cut between lines
-    head, tail = text[:half], text[len(text) - (most - half) :]
-    if (cut := head.rfind("\n")) > half - slack:
-        head = head[: cut + 1]
-    if 0 <= (cut := tail.find("\n")) < slack:
-        tail = tail[cut + 1 :]
-    left_out = len(text) - len(head) - len(tail)
-    return f"{head}\n[… {left_out:,} of {len(text):,} characters left out …]\n{tail}", left_out
-
-
 def _first_line(text: str) -> str:
     if len(text) <= _DISPLAY and "\n" not in text:
         return text if text == (bare := text.strip()) else bare  # a phrase stays one
-    return _shortened(text[: 4 * _DISPLAY].lstrip().partition("\n")[0].rstrip(), _DISPLAY)
-
-
-def _shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return cut(text[: 4 * _DISPLAY].lstrip().partition("\n")[0].rstrip(), _DISPLAY)
 
 
 # Results that may be used again (P7): the same tool, version, parameters, caller and place.

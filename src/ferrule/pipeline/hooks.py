@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.core.call import RawCall
-from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.phrases import glued, phrase, said_by
+from ferrule.core.shown_text import cut_counted
+from ferrule.pipeline.validate import validate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
+    from ferrule.core.call import Limits
     from ferrule.core.context import Session
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Invocation
@@ -72,21 +76,22 @@ class Hooks:
         """Whether a call's input may become another before it runs, so that nothing can be planned by it."""
         return any(hook.is_for(tool) for hook in self._before)
 
-    async def before(self, call: Call, validated: Callable[[RawCall], Invocation | Stopped]) -> list[str]:
+    async def before(self, call: Call, limits: Limits) -> list[str]:
         """Ask before a call, which then has the input that it shall run with. Gives words for the model; raises
-        `Stopped` where a hook refuses.
+        `StoppedError` where a hook refuses.
         """
         words: list[str] = []
         for hook in self._before:
             invocation = call.invocation
             if not hook.is_for(invocation.tool.name):
                 continue
-            said = await self._ask(hook, invocation, lambda one=hook, now=invocation: one.before(now, call.session))  # pyright: ignore[reportOptionalCall]
+            ask = partial(cast("_Ask", hook.before), invocation, call.session)
+            said = await _ask(hook, ask, partial(_broken, invocation, hook))
             if said.deny is not None:
                 raise _refused(invocation, hook, said.deny or _NO_REASON)
             words += _bounded(said.context)
             if said.arguments is not None:
-                call.invocation = _changed(call, hook, said.arguments, validated)
+                call.invocation = _changed(call, hook, said.arguments, limits)
         return words
 
     async def after(self, call: Call, result: ToolResult, words: list[str]) -> ToolResult:
@@ -95,72 +100,61 @@ class Hooks:
         for hook in self._after:
             if not hook.is_for(invocation.tool.name):
                 continue
-            said = await self._ask(hook, invocation, lambda one=hook: one.after(invocation, result, call.session))  # pyright: ignore[reportOptionalCall]
+            ask = partial(cast("_Ask", hook.after), invocation, result, call.session)
+            said = await _ask(
+                hook, ask, lambda what, one=hook: _held_back(invocation, one, phrase("it {did}", did=what))
+            )
             if said.deny is not None:
-                raise Stopped(
-                    Stage.FORMAT,
-                    ErrorKind.PERMISSION,
-                    phrase(
-                        "`{name}` ran, but the hook `{hook}` held its result back: {why}.",
-                        name=invocation.tool.name,
-                        hook=hook.name,
-                        why=said.deny or _NO_REASON,
-                    ),
-                    phrase("Do not run it again to see the result; go on without it, or ask the user."),
-                )
+                raise _held_back(invocation, hook, said.deny or _NO_REASON)
             added += _bounded(said.context)
         if not added:
             return result
         content = "\n\n".join([result.llm_content, *added])
         return replace(result, llm_content=content, metadata={**result.metadata, "hooks": added})
 
-    async def _ask(
-        self, hook: Hook, invocation: Invocation, ask: Callable[[], Awaitable[HookReply | None] | HookReply | None]
-    ) -> HookReply:
-        try:
-            async with asyncio.timeout(hook.timeout):
-                said = ask()
-                said = await said if isinstance(said, Awaitable) else said
-        except TimeoutError:
-            raise _broken(
-                invocation, hook, phrase("gave no answer within {seconds} s", seconds=f"{hook.timeout:g}")
-            ) from None
-        except Exception as error:
-            logger.info("Hook %s failed", hook.name, exc_info=error)
-            what = glued(f"{type(error).__name__}: ", said_by(error))
-            raise _broken(invocation, hook, phrase("failed ({error})", error=what)) from None
-        if said is None:
-            return HookReply()
-        if not isinstance(said, HookReply):  # pyright: ignore[reportUnnecessaryIsInstance] - a hook may be untyped
-            raise _broken(
-                invocation,
-                hook,
-                phrase("answered with {kind}, where `HookReply` or nothing was expected", kind=type(said).__name__),
-            )
-        return said
+
+_Ask = Callable[..., Awaitable[HookReply | None] | HookReply | None]
 
 
-def _changed(
-    call: Call, hook: Hook, arguments: Mapping[str, Any], validated: Callable[[RawCall], Invocation | Stopped]
-) -> Invocation:
+async def _ask(hook: Hook, ask: _Ask, broken: Callable[[str], StoppedError]) -> HookReply:
+    """What a hook says; raises what `broken` makes of the reason where it does not work."""
+    try:
+        async with asyncio.timeout(hook.timeout):
+            said = ask()
+            said = await said if isinstance(said, Awaitable) else said
+    except TimeoutError:
+        raise broken(phrase("gave no answer within {seconds} s", seconds=f"{hook.timeout:g}")) from None
+    except Exception as error:
+        logger.info("Hook %s failed", hook.name, exc_info=error)
+        what = glued(f"{type(error).__name__}: ", said_by(error))
+        raise broken(phrase("failed ({error})", error=what)) from None
+    if said is None:
+        return HookReply()
+    if not isinstance(said, HookReply):  # pyright: ignore[reportUnnecessaryIsInstance] - a hook may be untyped
+        kind = type(said).__name__
+        raise broken(phrase("answered with {kind}, where `HookReply` or nothing was expected", kind=kind))
+    return said
+
+
+def _changed(call: Call, hook: Hook, arguments: Mapping[str, Any], limits: Limits) -> Invocation:
     before = call.invocation
     tool = before.tool
-    changed = validated(RawCall(tool.name, dict(arguments), id=before.call_id, version=tool.version))
-    if isinstance(changed, Stopped):
-        why = phrase("changed the input to one that is not valid: {why}", why=changed.message)
-        raise _broken(before, hook, why)
+    raw = RawCall(tool.name, dict(arguments), id=before.call_id, version=tool.version)
+    try:
+        changed = validate(tool, raw, limits)
+    except StoppedError as stopped:
+        why = phrase("changed the input to one that is not valid: {why}", why=stopped.message)
+        raise _broken(before, hook, why) from None
     changed.session = call.session
     return changed
 
 
 def _bounded(words: str | None) -> list[str]:
-    if not words:
-        return []
-    return [words if len(words) <= _MOST_CONTEXT else f"{words[:_MOST_CONTEXT]}… (cut)"]
+    return [cut_counted(words, _MOST_CONTEXT)] if words else []
 
 
-def _refused(invocation: Invocation, hook: Hook, why: str) -> Stopped:
-    return Stopped(
+def _refused(invocation: Invocation, hook: Hook, why: str) -> StoppedError:
+    return StoppedError(
         Stage.AUTHORISE,
         ErrorKind.PERMISSION,
         phrase(
@@ -173,8 +167,23 @@ def _refused(invocation: Invocation, hook: Hook, why: str) -> Stopped:
     )
 
 
-def _broken(invocation: Invocation, hook: Hook, what: str) -> Stopped:
-    return Stopped(
+def _held_back(invocation: Invocation, hook: Hook, why: str) -> StoppedError:
+    """The early exit of a call that was run, whose hook after it refused or does not work."""
+    return StoppedError(
+        Stage.FORMAT,
+        ErrorKind.PERMISSION,
+        phrase(
+            "`{name}` ran, but the hook `{hook}` held its result back: {why}.",
+            name=invocation.tool.name,
+            hook=hook.name,
+            why=why,
+        ),
+        phrase("Do not run it again to see the result; go on without it, or ask the user."),
+    )
+
+
+def _broken(invocation: Invocation, hook: Hook, what: str) -> StoppedError:
+    return StoppedError(
         Stage.AUTHORISE,
         ErrorKind.PERMISSION,
         phrase(

@@ -7,18 +7,21 @@ import logging
 import threading
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from ferrule.core.events import CallEvent, Done, Partial, Pending
+from ferrule.core.events import CallEvent, PartialOutput, Progress
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable
     from contextlib import AbstractContextManager
 
     from ferrule.core.call import RawCall
     from ferrule.core.context import Session
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.stages import CallRecord
+
+
+E = TypeVar("E")
 
 
 class Recorder(Protocol):
@@ -85,7 +88,7 @@ class Recording:
 
     @property
     def is_watched(self) -> bool:
-        """Whether anybody wants to know when a call begins; who only logs it does while that is logged."""
+        """Whether anybody wants to know when a call begins; one who only logs it does while debug lines are logged."""
         return self._is_watched or logger.isEnabledFor(logging.DEBUG)
 
     def take_notes(self) -> list[str]:
@@ -159,13 +162,9 @@ class Listeners:
             except Exception:
                 logger.exception("A listener failed on %s", type(event).__name__)
 
-    def emitter(self) -> Emitter:
-        """What one call's context reports through."""
-        return Emitter(self)
-
 
 class Emitter:
-    """Takes one call's reports: straight on on the loop's own thread, handed over from any other.
+    """Takes one call's reports: at once on the loop's own thread, handed over from any other.
 
     A thread that reports faster than the loop can listen waits a little, so that memory stays flat. Once closed it
     is deaf, so that a tool that goes on after its call is over adds nothing to what was said.
@@ -200,62 +199,65 @@ class Emitter:
         self._closed = True
 
 
-class Backlog:
-    """Events of some calls, waiting to be read. When nobody reads, the oldest partial output gives way."""
+class EventQueue(Generic[E]):
+    """Events on their way to a reader, of all calls or `only` of some. If it is slow, the oldest progress and partial
+    output are dropped, and the output counted.
+    """
 
-    def __init__(self, ids: set[str]) -> None:
-        self._ids = ids
-        self._events: deque[CallEvent] = deque()
+    def __init__(self, only: Container[str] | None = None) -> None:
+        self._only = only
+        self._events: deque[E] = deque()
         self._dropped: dict[str, int] = {}
         self._ready = asyncio.Event()
-        self.closed = False
+        self._closed = False
 
-    def add(self, event: CallEvent) -> None:
-        if event.call_id not in self._ids:
+    def put(self, event: E) -> None:
+        if self._only is not None and getattr(event, "call_id", "") not in self._only:
             return
-        if len(self._events) >= _BACKLOG and not isinstance(event, (Pending, Done)):
+        if len(self._events) >= _BACKLOG and isinstance(event, (Progress, PartialOutput)):
             self._make_room()
         self._events.append(event)
         self._ready.set()
 
-    def _make_room(self) -> None:
-        for position, event in enumerate(self._events):
-            if not isinstance(event, (Pending, Done)):
-                self._dropped[event.call_id] = self._dropped.get(event.call_id, 0) + 1
-                del self._events[position]
-                return
-
     def close(self) -> None:
-        self.closed = True
+        self._closed = True
         self._ready.set()
 
-    async def next(self) -> CallEvent | None:
+    async def next(self) -> E | None:
         """The oldest event; None when closed and empty."""
         while not self._events:
-            if self.closed:
+            if self._closed:
                 return None
             self._ready.clear()
             await self._ready.wait()
         event = self._events.popleft()
-        if isinstance(event, Partial) and (dropped := self._dropped.pop(event.call_id, 0)):
-            return replace(event, dropped=dropped)
+        if isinstance(event, PartialOutput) and (dropped := self._dropped.pop(event.call_id, 0)):
+            return replace(event, dropped=event.dropped + dropped)
         return event
+
+    def _make_room(self) -> None:
+        for position, event in enumerate(self._events):
+            if isinstance(event, (Progress, PartialOutput)):
+                if isinstance(event, PartialOutput):
+                    self._dropped[event.call_id] = self._dropped.get(event.call_id, 0) + 1 + event.dropped
+                del self._events[position]
+                return
 
 
 async def stream(listeners: Listeners, ids: set[str], start: Callable[[], Awaitable[Any]]) -> AsyncIterator[CallEvent]:
     """Events of the calls that `start` runs, until all are done; closing the stream stops them."""
-    backlog = Backlog(ids)
-    unsubscribe = listeners.subscribe(backlog.add)
+    queue = EventQueue[CallEvent](ids)
+    unsubscribe = listeners.subscribe(queue.put)
 
     async def work() -> None:
         try:
             await start()
         finally:
-            backlog.close()
+            queue.close()
 
     task = asyncio.ensure_future(work())
     try:
-        while (event := await backlog.next()) is not None:
+        while (event := await queue.next()) is not None:
             yield event
         await task
     finally:

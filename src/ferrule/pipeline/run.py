@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures.thread  # noqa: F401 # pyright: ignore[reportUnusedImport] - too late in a late `run_sync`
 import logging
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from copy import copy
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from ferrule.core.call import RawCall
+from ferrule.core.call import DEFAULT_LIMITS, Limits, RawCall
 from ferrule.core.context import Session, ToolContext, try_first
-from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped, out_of_resources
+from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError, out_of_resources
 from ferrule.core.events import Done, Pending
-from ferrule.core.loops import Turns, sync_caller
+from ferrule.core.loops import sync_caller
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Tool
+from ferrule.core.turns import Turns
 from ferrule.pipeline.authorise import DefaultPolicy, Policy, authorise
 from ferrule.pipeline.cleaning import clean_exception, stopped_by
 from ferrule.pipeline.confirm import Asker, Asking, Choice, confirm, confirm_effects
@@ -24,7 +26,7 @@ from ferrule.pipeline.execute import Executor, ToolFailed
 from ferrule.pipeline.format import ResultCache, format_stopped, format_value, unformattable, with_notes
 from ferrule.pipeline.hooks import Hook, Hooks
 from ferrule.pipeline.record import Emitter, Listeners, Recorder, Recording, Tracer
-from ferrule.pipeline.stages import DEFAULT_LIMITS, Call, CallRecord, Limits, Verdict
+from ferrule.pipeline.stages import Call, CallRecord, Verdict
 from ferrule.pipeline.validate import lookup, validate
 from ferrule.registry.registry import Registry, ToolSource
 
@@ -37,21 +39,11 @@ if TYPE_CHECKING:
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Invocation
     from ferrule.pipeline.execute import RemoteRunner
-
-P = ParamSpec("P")
-T = TypeVar("T")
+    from ferrule.pipeline.stages import Decision
 
 logger = logging.getLogger("ferrule.calls")
 
-_ALLOW = Verdict.ALLOW  # an enum's member takes longer to look up than all the rest of that line
-
-
-def attempt(stage: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | Stopped:
-    """What a stage gives, or why it stops: for whoever looks ahead of a call instead of running it."""
-    try:
-        return stage(*args, **kwargs)
-    except Stopped as stopped:
-        return stopped
+_ALLOW = Verdict.ALLOW  # looking up an enum's member takes longer than the line that needs it
 
 
 class Runtime:
@@ -101,7 +93,7 @@ class Runtime:
         self._executor = Executor(limits, own_loop=own_loop, remote=remote)
         self._listeners = Listeners()
         self._alone = Turns()
-        self._whole = self
+        self._whole = self  # with `with_tools`: the runtime that has all tools, for the calls that tools make
         self._port: CallPort | None = None
         self._approve: Callable[[Call, Effects], Coroutine[Any, Any, Approval]] | None = None
         self.hooks = Hooks(hooks)
@@ -125,10 +117,10 @@ class Runtime:
             while self._closers:
                 await self._closers.pop()()
 
-    def seeing(
+    def with_tools(
         self, tools: ToolSource, *, ask: Asker | None = None, listener: Callable[[CallEvent], None] | None = None
     ) -> Runtime:
-        """The same runtime for a caller with other tools, as an agent's filter leaves them; others do not exist for it.
+        """The same runtime for a caller with other tools, as an agent's filter leaves them; it sees no others.
 
         What those tools themselves call they find where they always do. `ask` and `listener` are for the calls of this
         caller alone, and for those that their tools make: their questions do not wait for anyone else's.
@@ -146,7 +138,7 @@ class Runtime:
         view.tools = tools
         return view
 
-    def serving(
+    def for_remote_call(
         self,
         policy: Policy,
         calls: CallPort,
@@ -220,7 +212,7 @@ class Runtime:
                 result = await self._between_hooks(call)
             else:
                 result = await self._carry_out(call)
-        except Stopped as stopped:
+        except StoppedError as stopped:
             result = _stop(call, stopped)
         except asyncio.CancelledError:
             await self._end_cancelled(call, perf_counter() - began)
@@ -232,8 +224,8 @@ class Runtime:
             trace = not out_of_resources(error)  # which the result names
             logger.exception("Call %s of %s broke the pipeline", raw.id, raw.name, exc_info=trace)
             result = _stop(call, _broken(raw, error, session))
-        if self._executor.blocked and (seconds := self._executor.blocked.pop(raw.id, None)):
-            result.metadata["blocked_loop_seconds"] = round(seconds, 1)
+        if call.blocked:
+            result.metadata["blocked_loop_seconds"] = round(call.blocked, 1)
         duration = perf_counter() - began
         record.duration = _own_time(record, duration) if record.waited or record.queued else duration
         record.result_length = len(result.llm_content)
@@ -268,8 +260,9 @@ class Runtime:
         return run_and_wait(start, "run_sync" if parent is None else "call_sync", parent)
 
     def build(self, call: RawCall, tool: Tool[Any] | None = None) -> Invocation:
-        """Look a call up and validate it without running it; raises `Stopped`. `tool` is what it names, where that was
-        looked up just now.
+        """Look a call up and validate it without running it; raises `StoppedError`.
+
+        `tool` is what it names, where that was looked up just now.
         """
         return validate(lookup(self.tools, call) if tool is None else tool, call, self.limits)
 
@@ -281,9 +274,10 @@ class Runtime:
         session: Session | None = None,
         timeout: float | None = None,
         parent: ToolContext | None = None,
+        decision: Decision | None = None,
     ) -> Coroutine[Any, Any, ToolResult]:
-        """Authorise, run, format and record what `build` gave. The record has the arguments of `call`, where the call
-        it was built from is given.
+        """Authorise, run, format and record what `build` returned. The record has the arguments of `call`, if the call
+        it was built from is given. `decision` is what this runtime's policy has just said about it, if it was asked.
         """
         tool = invocation.tool
         if call is None:
@@ -291,11 +285,13 @@ class Runtime:
             call = RawCall(tool.name, arguments, id=invocation.call_id, version=tool.version)
         ready = Call(call, session or self.session, parent, timeout)
         ready.invocation, record = invocation, ready.record
+        if decision is not None:
+            ready.decided = invocation, decision
         record.tool, record.version, record.kind = tool.name, tool.version, tool.kind
         return self._run(ready, self._built)
 
     def refuse(
-        self, call: RawCall, why: Stopped, *, session: Session | None = None, parent: ToolContext | None = None
+        self, call: RawCall, why: StoppedError, *, session: Session | None = None, parent: ToolContext | None = None
     ) -> Coroutine[Any, Any, ToolResult]:
         """Give a call its result without running it, on the record."""
 
@@ -320,7 +316,7 @@ class Runtime:
         raw, record = call.raw, call.record
         try:
             tool = lookup(self.tools, raw)
-        except Stopped as stopped:
+        except StoppedError as stopped:
             self._recording.tell("looked_up", raw, call.session, found=False)
             if self._mcp_servers and not self._closers:
                 stopped.suggestion = "The MCP servers of this Runtime run inside `async with` only; enter it first."
@@ -338,13 +334,12 @@ class Runtime:
     async def _end_cancelled(self, call: Call, duration: float) -> None:
         """Record and announce a call whose caller was cancelled; a slow recorder gets a short while."""
         raw, record = call.raw, call.record
-        stopped = Stopped(
+        stopped = StoppedError(
             Stage.EXECUTE,
             ErrorKind.CANCELLED,
             joined(" ", [phrase("`{name}` did not finish.", name=raw.name), phrase("It was cancelled.")]),
         )
         result = _stop(call, stopped)
-        self._executor.blocked.pop(raw.id, None)
         record.duration = _own_time(record, duration)
         try:
             if waiting := self._recording.record(record):
@@ -356,11 +351,7 @@ class Runtime:
     async def _between_hooks(self, call: Call) -> ToolResult:
         """Stages three to six of the call as the hooks leave it; what the record says of the input is what ran."""
         asked = call.invocation
-
-        def validated(changed: RawCall) -> Invocation | Stopped:
-            return attempt(validate, asked.tool, changed, self.limits)
-
-        words = await self.hooks.before(call, validated)
+        words = await self.hooks.before(call, self.limits)
         invocation = call.invocation
         if invocation is not asked:
             call.record.arguments = invocation.tool.params.dump(invocation.params)
@@ -379,7 +370,7 @@ class Runtime:
                 record.cached = True
                 return kept
         context = None
-        emitter = self._listeners.emitter() if self._listeners.all else None
+        emitter = Emitter(self._listeners) if self._listeners.all else None
         executor = self._executor
         is_remote = executor.remote is not None and executor.pool_of(tool) is not None
         if call.parent is not None or tool.wants_context or emitter is not None or is_remote:
@@ -403,7 +394,7 @@ class Runtime:
                 emitter.close()
         try:
             result = format_value(invocation, value, self.limits)
-        except Stopped:
+        except StoppedError:
             raise
         except Exception as error:
             raise unformattable(tool.name, error) from error
@@ -423,7 +414,7 @@ class Runtime:
         tool, parent = call.invocation.tool, call.parent
         lineage = parent.lineage if parent is not None else ()
         if len(lineage) >= self.limits.nesting:
-            raise Stopped(
+            raise StoppedError(
                 Stage.EXECUTE,
                 ErrorKind.EXECUTION,
                 phrase("`{name}` was not run: tools called tools {count} deep.", name=tool.name, count=len(lineage)),
@@ -452,9 +443,9 @@ class Runtime:
             if not tool.concurrency_safe and (parent is None or tool.name not in parent.lineage):
                 if (caller := sync_caller.get()) is not None and tool.name in caller.tools:
                     raise _inside_itself(tool)
-                queued, waits = perf_counter(), (turn := self._alone.of(tool.name)).is_taken
+                queued, waits = perf_counter(), self._alone.is_taken(tool.name)
                 try:
-                    await around.enter_async_context(turn)
+                    await around.enter_async_context(self._alone.of(tool.name))
                 finally:
                     record.queued += perf_counter() - queued if waits else 0.0
             tracer = self._tracer
@@ -525,7 +516,7 @@ class Runtime:
 
     @property
     def unwanted(self) -> set[str]:
-        """Ids of calls that shall not begin, such as those of a batch; whoever adds one removes it after the end."""
+        """Ids of calls that must not start, such as those of a batch. Whoever adds one removes it afterwards."""
         return self._executor.unwanted
 
     @property
@@ -539,7 +530,7 @@ def _own_time(record: CallRecord, whole: float) -> float:
     return max(0.0, whole - record.waited - record.queued)
 
 
-def _stop(call: Call, stopped: Stopped) -> ToolResult:
+def _stop(call: Call, stopped: StoppedError) -> ToolResult:
     """The result of a call that ended early, and what the record says of it."""
     raw, record = call.raw, call.record
     if not isinstance(record.tool, str):  # pyright: ignore[reportUnnecessaryIsInstance] - models send anything
@@ -562,8 +553,8 @@ def _session_for(tools: ToolSource) -> Session:
     return Session(workspace=folders.pop()) if folders else Session()
 
 
-def _undescribed(call: RawCall, error: DefinitionError) -> Stopped:
-    return Stopped(
+def _undescribed(call: RawCall, error: DefinitionError) -> StoppedError:
+    return StoppedError(
         Stage.AUTHORISE,
         ErrorKind.EXECUTION,
         phrase("The tool `{name}` cannot say what this call would do, so it was not run.", name=call.name),
@@ -572,8 +563,8 @@ def _undescribed(call: RawCall, error: DefinitionError) -> Stopped:
     )
 
 
-def _inside_itself(tool: Tool[Any]) -> Stopped:
-    return Stopped(
+def _inside_itself(tool: Tool[Any]) -> StoppedError:
+    return StoppedError(
         Stage.EXECUTE,
         ErrorKind.EXECUTION,
         phrase(
@@ -584,8 +575,8 @@ def _inside_itself(tool: Tool[Any]) -> Stopped:
     )
 
 
-def _broken(call: RawCall, error: Exception, session: Session) -> Stopped:
-    return Stopped(
+def _broken(call: RawCall, error: Exception, session: Session) -> StoppedError:
+    return StoppedError(
         Stage.AUTHORISE,
         ErrorKind.UNKNOWN,
         phrase(

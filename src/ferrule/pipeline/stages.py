@@ -1,8 +1,8 @@
-"""What the stages of a call hand on to each other: the call, the decision about it, and its limits."""
+"""What the stages of a call hand on to each other: the call, the decision about it, and the record of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -10,47 +10,6 @@ if TYPE_CHECKING:
     from ferrule.core.call import RawCall
     from ferrule.core.context import Caller, Session, ToolContext
     from ferrule.core.tool import Invocation
-
-
-@dataclass(slots=True, frozen=True)
-class Limits:
-    """Limits on arguments, time, results and parallel work. A tool's own `timeout`, `max_result` and `grace` come
-    first.
-    """
-
-    argument_bytes: int = 10_000_000
-    """Size of a call's arguments as JSON."""
-    argument_depth: int = 64
-    """Levels of nesting in arguments."""
-    number_digits: int = 400
-    """Digits of one number in arguments."""
-    timeout: float = 120.0
-    """Seconds a call may run; waiting for a user's answer doesn't count."""
-    grace: float = 1.0
-    """Seconds a cancelled tool has to stop before it is abandoned."""
-    result_chars: int = 100_000
-    """Characters of a result that a model sees."""
-    stream_items: int = 10_000
-    """Pieces kept of what a generator yields, unless they are text."""
-    concurrency: int = 200
-    """Calls of one batch that run at once."""
-    threads: int = 64
-    """Sync tools that run at once."""
-    stuck_threads: int = 256
-    """Abandoned sync calls that may still hang before further sync calls are refused."""
-    nesting: int = 16
-    """How deep tools may call tools."""
-
-    def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
-            is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
-            if not is_number or (value == 0 and one.name != "grace"):
-                least = "of 0 or more" if one.name == "grace" else "above 0"
-                raise ValueError(f"Limits: {one.name} must be a number {least}, not {value!r}.")
-
-
-DEFAULT_LIMITS = Limits()
 
 
 class Verdict(StrEnum):
@@ -123,15 +82,20 @@ class Call:
     """
 
     __slots__ = (
-        "context", "decision", "invocation", "parent", "raw", "record", "seconds", "session", "timeout",
+        "blocked", "context", "decided", "decision", "invocation", "parent", "raw", "record", "seconds", "session",
+        "timeout",
     )  # fmt: skip
 
     invocation: Invocation
     decision: Decision
+    decided: tuple[Invocation, Decision] | None
+    """What was decided about it before it came to stage three. It counts for this very invocation and for no other."""
     context: ToolContext | None
     """What the tool is given; None where nothing needs one."""
     seconds: float
     """How long the tool may run."""
+    blocked: float
+    """For how many seconds the tool blocked its event loop, if that is worth a word."""
 
     def __init__(
         self, raw: RawCall, session: Session, parent: ToolContext | None = None, timeout: float | None = None
@@ -140,6 +104,8 @@ class Call:
         self.session = session
         self.parent = parent
         self.timeout = timeout
+        self.blocked = 0.0
+        self.decided = None
         self.record = CallRecord(
             raw.id, parent.call_id if parent is not None else None, session.id, session.caller,
             raw.name, "", "", raw.arguments, 0.0,

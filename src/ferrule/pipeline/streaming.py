@@ -15,7 +15,7 @@ from ferrule.core.result import Output
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
-    from ferrule.pipeline.stages import Limits
+    from ferrule.core.call import Limits
 
 _PIECES_PER_TURN = 64
 _NOTE = 80

@@ -6,23 +6,33 @@ import copy
 import json
 import logging
 import re
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.errors import DefinitionError, ErrorKind, Stage, Stopped
+from ferrule.core.errors import DefinitionError, ErrorKind, Stage, StoppedError
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import Phrase, joined, phrase
-from ferrule.core.problems import HALF_PAIR, InvalidParams, PathPart, Problem, json_type, own_problems, schema_at, show
+from ferrule.core.problems import (
+    HALF_PAIR,
+    InvalidParamsError,
+    PathPart,
+    Problem,
+    format_path,
+    json_type,
+    own_problems,
+    show,
+)
+from ferrule.core.schemas import schema_at
 from ferrule.core.secrets import is_secret_name
+from ferrule.core.shown_text import cut, one_line
 from ferrule.core.tool import Invocation
 from ferrule.pipeline.cleaning import clean_exception, clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ferrule.core.call import RawCall
+    from ferrule.core.call import Limits, RawCall
     from ferrule.core.tool import Tool
-    from ferrule.pipeline.stages import Limits
     from ferrule.registry.registry import ToolSource
 
 
@@ -34,21 +44,21 @@ def lookup(source: ToolSource, call: RawCall) -> Tool[Any]:
     if entry is not None and entry.enabled:
         return entry.tool
     if entry is not None:
-        raise Stopped(
+        raise StoppedError(
             Stage.LOOKUP,
             ErrorKind.NOT_FOUND,
             phrase("The tool `{name}` is switched off.", name=call.name),
             phrase("Use another tool, or go on without it."),
         )
     if call.version is not None and (current := source.get(call.name)) is not None:
-        raise Stopped(
+        raise StoppedError(
             Stage.LOOKUP,
             ErrorKind.NOT_FOUND,
             phrase("The tool `{name}` has no version {version}.", name=call.name, version=show(call.version)),
             phrase("Its current version is {version}.", version=current.version),
         )
     if why := source.why_left_out(call.name):
-        raise Stopped(
+        raise StoppedError(
             Stage.LOOKUP,
             ErrorKind.PERMISSION,
             phrase("The tool `{name}` {why}.", name=call.name, why=why),
@@ -57,7 +67,7 @@ def lookup(source: ToolSource, call: RawCall) -> Tool[Any]:
     raise _unknown(source, call.name)
 
 
-def _unknown(source: ToolSource, name: Any) -> Stopped:
+def _unknown(source: ToolSource, name: Any) -> StoppedError:
     message = phrase("There is no tool {name}.", name=_quoted(name))
     names = source.names()
     close = nearest(name, names) if isinstance(name, str) else []
@@ -69,14 +79,11 @@ def _unknown(source: ToolSource, name: Any) -> Stopped:
         suggestion = phrase("The tools are: {names}.", names=", ".join(f"`{one}`" for one in names))
     else:
         suggestion = phrase("Choose one of the {count} tools you were given.", count=len(names))
-    return Stopped(Stage.LOOKUP, ErrorKind.NOT_FOUND, message, suggestion, {"nearest": close})
+    return StoppedError(Stage.LOOKUP, ErrorKind.NOT_FOUND, message, suggestion, {"nearest": close})
 
 
 def _quoted(name: Any) -> str:
-    return f"`{name}`" if isinstance(name, str) and name.isprintable() and len(name) <= 80 else show(name)
-
-
-# Mends what models often get wrong, only where there is one reading, and says what was done.
+    return f"`{name}`" if isinstance(name, str) and len(name) <= 80 and one_line(name) == name else show(name)
 
 
 # What JSON parsers let pass and a tool must not see: doubled keys, deep nesting, endless numbers.
@@ -84,50 +91,74 @@ def _quoted(name: Any) -> str:
 
 _DIGITS = "0123456789"
 _DIGIT = re.compile("[0-9]")
-# An exponent of three digits: it may mean more than a float can hold.
-# Two patterns, because one that begins with a letter is searched for at twice the speed of one with a choice.
-_HUGE: tuple[Any, Any] = (re.compile(r"e\+?[0-9]{3}"), re.compile(r"E\+?[0-9]{3}"))
-_HUGE_BYTES: tuple[Any, Any] = (re.compile(rb"e\+?[0-9]{3}"), re.compile(rb"E\+?[0-9]{3}"))
+_HUGE = (re.compile(r"e\+?[0-9]{3}"), re.compile(r"E\+?[0-9]{3}"))
+"""An exponent of three digits: it may mean more than a float can hold. One pattern with a choice is half as fast."""
 
 
 def check_text(text: str | bytes, flat_size: int | None, limits: Limits, *, duplicates: bool) -> None:
-    """Raise `InvalidParams` for text outside the limits.
+    """Raise `InvalidParamsError` for text outside the limits.
 
     Counting characters first spares almost every call a second parse: each key needs a colon and each level an
     opening bracket, so where the counts are small nothing can be wrong.
     """
-    is_text = isinstance(text, str)
-    colons = text.count(":") if is_text else text.count(b":")
-    if flat_size is not None and (colons == flat_size or _most_keys(text) == flat_size):
-        # Every key was read into a place that the schema knows: none is doubled or too deep, and no number is infinite.
-        if len(text) > limits.number_digits:
-            _check_numbers(text, limits.number_digits)
+    plain = text if isinstance(text, str) else text.decode("utf-8", "replace")
+    colons, digits = plain.count(":"), limits.number_digits
+    # Where every key was read into a place that the schema knows, none is doubled or too deep, and no number infinite.
+    is_known = flat_size is not None and (colons == flat_size or _most_keys(plain) == flat_size)
+    if is_known and len(plain) <= digits:
         return
-    openers = text.count("{") + text.count("[") if is_text else text.count(b"{") + text.count(b"[")
-    if openers > limits.argument_depth and (depth := _depth(text)) > limits.argument_depth:
-        said = phrase(
-            "they are nested {depth} deep, where at most {most} is allowed", depth=depth, most=limits.argument_depth
-        )
-        raise InvalidParams([Problem((), "limit", said)])
-    if len(text) > limits.number_digits:
-        _check_numbers(text, limits.number_digits)
-    if ("NaN" in text or "Infinity" in text) if is_text else (b"NaN" in text or b"Infinity" in text):
-        _check_constants(text)
-    small, large = _HUGE if is_text else _HUGE_BYTES
-    if small.search(text) or large.search(text):
-        _check_floats(text)
-    if duplicates and colons > 1:
-        _check_keys(text)
+    objects: list[list[tuple[str, Any]]] = []
+    hooks: dict[str, Any] = {}
+    if len(plain) > digits and _may_have_run(plain, digits + 1):
+        hooks["parse_int"] = hooks["parse_float"] = partial(_check_digits, digits)
+    if not is_known:
+        openers = plain.count("{") + plain.count("[")
+        if openers > limits.argument_depth and (depth := _depth(plain)) > limits.argument_depth:
+            most = limits.argument_depth
+            said = phrase("they are nested {depth} deep, where at most {most} is allowed", depth=depth, most=most)
+            raise InvalidParamsError([Problem((), "limit", said)])
+        if "NaN" in plain or "Infinity" in plain:
+            hooks["parse_constant"] = _refuse_constant
+        if any(one.search(plain) for one in _HUGE):
+            hooks["parse_float"] = partial(_check_size, hooks.get("parse_float", float))
+        if duplicates and colons > 1:
+            hooks["object_pairs_hook"] = objects.append
+    if not hooks:
+        return
+    try:
+        json.loads(plain, **hooks)
+    except (ValueError, RecursionError):
+        return  # not JSON: the parser that reads it for real says so
+    if sum(map(len, objects)) > sum(map(len, map(dict, objects))):
+        keys = next(keys for pairs in objects if len(set(keys := [key for key, _ in pairs])) < len(keys))
+        doubled = next(key for place, key in enumerate(keys) if key in keys[:place])
+        said = phrase("the key `{key}` appears twice in one object; give it once", key=doubled[:200])
+        raise InvalidParamsError([Problem((), "json", said)])
 
 
-def _most_keys(text: str | bytes) -> int:
+def _check_digits(most: int, number: str) -> None:
+    if len(number.lstrip("-")) > most:
+        size = f"{len(number):,}"
+        said = phrase("a number has {size} digits, where at most {most} are allowed", size=size, most=most)
+        raise InvalidParamsError([Problem((), "limit", said)])
+
+
+def _check_size(first: Callable[[str], object], number: str) -> None:
+    first(number)
+    if abs(float(number)) == float("inf"):
+        raise InvalidParamsError([Problem((), "limit", phrase("the number {number} is too large", number=number[:20]))])
+
+
+def _refuse_constant(name: str) -> None:
+    raise InvalidParamsError([Problem((), "json", phrase("`{name}` is not JSON; numbers must be finite", name=name))])
+
+
+def _most_keys(text: str) -> int:
     """How many keys there are at most: the colons behind a quote, or behind a blank, which may stand between the two.
 
     Most colons inside a string stand behind neither, so that an address or a time of day costs no second parse.
     """
-    if isinstance(text, str):
-        return sum(text.count(end) for end in ('":', " :", "\n:", "\t:", "\r:"))
-    return sum(text.count(end) for end in (b'":', b" :", b"\n:", b"\t:", b"\r:"))
+    return sum(text.count(end) for end in ('":', " :", "\n:", "\t:", "\r:"))
 
 
 def plain_problem(arguments: Any, error: Exception) -> Problem:
@@ -140,57 +171,17 @@ def plain_problem(arguments: Any, error: Exception) -> Problem:
     return Problem((), "json", said)
 
 
-def _depth(text: str | bytes) -> int:
+def _depth(text: str) -> int:
     """How deep the brackets nest, not counting those inside strings."""
-    plain = text if isinstance(text, str) else text.decode("utf-8", "replace")
     deepest = level = 0
-    for token in re.finditer(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', plain, re.DOTALL):
-        character = plain[token.start()]
+    for token in re.finditer(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', text, re.DOTALL):
+        character = text[token.start()]
         if character in "[{":
             level += 1
             deepest = max(deepest, level)
         elif character in "]}":
             level -= 1
     return deepest
-
-
-def _check_numbers(text: str | bytes, digits: int) -> None:
-    plain = text if isinstance(text, str) else text.decode("utf-8", "replace")
-    if not _may_have_run(plain, digits + 1):
-        return
-
-    def measure(number: str) -> None:
-        if len(number.lstrip("-")) > digits:
-            size = f"{len(number):,}"
-            said = phrase("a number has {size} digits, where at most {most} are allowed", size=size, most=digits)
-            raise InvalidParams([Problem((), "limit", said)])
-
-    try:
-        json.loads(plain, parse_int=measure, parse_float=measure)
-    except (ValueError, RecursionError):
-        return  # not JSON: the parser that reads it for real says so
-
-
-def _check_constants(text: str | bytes) -> None:
-    def refuse(name: str) -> None:
-        raise InvalidParams([Problem((), "json", phrase("`{name}` is not JSON; numbers must be finite", name=name))])
-
-    try:
-        json.loads(text, parse_constant=refuse)
-    except (ValueError, RecursionError):
-        return
-
-
-def _check_floats(text: str | bytes) -> None:
-    def refuse(number: str) -> None:
-        if float(number) in (float("inf"), float("-inf")):
-            said = phrase("the number {number} is too large", number=number[:20])
-            raise InvalidParams([Problem((), "limit", said)])
-
-    try:
-        json.loads(text, parse_float=refuse)
-    except (ValueError, RecursionError):
-        return
 
 
 def _may_have_run(text: str, length: int) -> bool:
@@ -205,21 +196,7 @@ def _may_have_run(text: str, length: int) -> bool:
     return False
 
 
-def _check_keys(text: str | bytes) -> None:
-    objects: list[list[tuple[str, Any]]] = []
-    try:
-        json.loads(text, object_pairs_hook=objects.append)
-    except (ValueError, RecursionError):
-        return
-    if sum(map(len, objects)) == sum(map(len, map(dict, objects))):
-        return
-    for pairs in objects:
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                said = phrase("the key `{key}` appears twice in one object; give it once", key=key[:200])
-                raise InvalidParams([Problem((), "json", said)])
-            seen.add(key)
+# Mends what models often get wrong, only where there is one reading, and says what was done.
 
 
 _ROUNDS = 6  # every text repair once, then the values, then the values inside mended ones
@@ -233,8 +210,10 @@ _CONTROL = re.compile(r"[\x00-\x1f]")
 _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
 
 
-def repair(tool: Tool[Any], text: str | bytes, invalid: InvalidParams, limits: Limits) -> tuple[Any, tuple[str, ...]]:
-    """Parameters from mended arguments, and notes on what was mended; raises `InvalidParams` with the problems left.
+def repair(
+    tool: Tool[Any], text: str | bytes, invalid: InvalidParamsError, limits: Limits
+) -> tuple[Any, tuple[str, ...]]:
+    """Parameters from mended arguments, and notes on what was mended; raises `InvalidParamsError` with what is left.
 
     Mended text is held to the same limits.
     """
@@ -243,24 +222,27 @@ def repair(tool: Tool[Any], text: str | bytes, invalid: InvalidParams, limits: L
         if invalid.problems[0].code == "json":
             mended = _mend_text(text, notes)
             if mended is None:
-                raise invalid
+                break
             text = mended
             check_text(text, None, limits, duplicates=True)
         else:
             value = _mend_value(invalid, tool.input_schema, notes)
             if value is _NOTHING:
-                raise invalid
+                break
             from ferrule.core.params import to_text
 
             text = to_text(value)
             check_text(text, None, limits, duplicates=False)
         try:
             return tool.params.load(text), tuple(notes)
-        except InvalidParams as still:
+        except InvalidParamsError as still:
             invalid = still
         except Exception:  # noqa: BLE001 - a validator of the author's own, which took only what it was given before
             break
-    raise invalid
+    try:
+        raise invalid
+    finally:
+        del invalid  # which leads to this frame: the two would keep the call until the next collection
 
 
 def readable(text: str | bytes) -> Any:
@@ -274,12 +256,6 @@ def readable(text: str | bytes) -> Any:
                 return None
             text = mended
     return None
-
-
-def mend_around(invalid: InvalidParams, schema: Any) -> Any:
-    """The value with what can be mended mended, or None when nothing could be."""
-    value = _mend_value(invalid, schema, [])
-    return None if value is _NOTHING else value
 
 
 def _mend_text(text: str | bytes, notes: list[str]) -> str | None:
@@ -321,7 +297,7 @@ _TEXT_REPAIRS: tuple[tuple[Callable[[str], str], str], ...] = (
 )
 
 
-def _mend_value(invalid: InvalidParams, schema: Any, notes: list[str]) -> Any:
+def _mend_value(invalid: InvalidParamsError, schema: Any, notes: list[str]) -> Any:
     """A copy of the value with every mendable place mended, or `_NOTHING` when there was none."""
     value: Any = _NOTHING
     for problem in invalid.problems:
@@ -332,13 +308,16 @@ def _mend_value(invalid: InvalidParams, schema: Any, notes: list[str]) -> Any:
             continue
         if found is None and problem.path and _is_optional(problem.path, schema):
             value = copy.deepcopy(invalid.value) if value is _NOTHING else value
-            _drop(value, problem.path)
+            del _value_at(value, problem.path[:-1])[problem.path[-1]]
             notes.append(f"`{problem.where}`: null for an optional field read as not given")
             continue
         reading = _only_reading(found, problem)
         if reading is not _NOTHING:
             value = copy.deepcopy(invalid.value) if value is _NOTHING else value
-            value = _put(value, problem.path, reading)
+            if problem.path:
+                _value_at(value, problem.path[:-1])[problem.path[-1]] = reading
+            else:
+                value = reading
             secret = any(isinstance(part, str) and is_secret_name(part) for part in problem.path)
             notes.append(f"`{problem.where}`: {'read as another type' if secret else _story(found, reading)}")
     return value
@@ -348,8 +327,13 @@ def _only_reading(found: Any, problem: Problem) -> Any:
     """What a value must mean, if every expected type and every choice allow one meaning in all."""
     if problem.code not in ("type", "union", "enum"):
         return _NOTHING
-    readings = [reading for kind in problem.expected if (reading := _read_as(found, kind)) is not _NOTHING]
-    readings += [choice for choice in problem.choices if _is_reading(found, choice)]
+    readings: list[Any] = []
+    for kind in problem.expected:
+        reading = _read_as(found, kind)
+        if reading is not _NOTHING:
+            readings.append(reading)
+    if problem.choices:
+        readings += [choice for choice in problem.choices if _is_reading(found, choice)]
     if not readings:
         return _NOTHING
     first = readings[0]
@@ -420,17 +404,6 @@ def _value_at(value: Any, path: tuple[PathPart, ...]) -> Any:
     return value
 
 
-def _put(value: Any, path: tuple[PathPart, ...], new: Any) -> Any:
-    if not path:
-        return new
-    _value_at(value, path[:-1])[path[-1]] = new
-    return value
-
-
-def _drop(value: Any, path: tuple[PathPart, ...]) -> None:
-    del _value_at(value, path[:-1])[path[-1]]
-
-
 _SHOWN_PROBLEMS = 20
 
 logger = logging.getLogger("ferrule.calls")
@@ -454,7 +427,7 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
     try:
         try:
             params = tool.params.load(text)
-        except InvalidParams as invalid:
+        except InvalidParamsError as invalid:
             short = is_text and len(text) <= limits.number_digits and len(text) <= 2 * limits.argument_depth
             if not short or invalid.problems[0].code == "json":
                 check_text(text, None, limits, duplicates=False)  # a limit says more than the parser's own words
@@ -463,7 +436,7 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
         known = None if repairs else tool.params.flat_size(params)
         check_text(text, known, limits, duplicates=is_text)
         problems = own_problems(tool.name, tool.check, params) if tool.has_check else []
-    except InvalidParams as invalid:
+    except InvalidParamsError as invalid:
         raise _invalid(tool, invalid.problems) from None
     except DefinitionError as error:
         raise _defined_wrongly(tool, error) from error
@@ -475,7 +448,7 @@ def validate(tool: Tool[Any], call: RawCall, limits: Limits) -> Invocation:
 
 
 def validate_around(tool: Tool[Any], arguments: Any, places: list[tuple[PathPart, ...]], limits: Limits) -> Any:
-    """Check everything but the given places, whose values are not known yet; raises `Stopped`.
+    """Check everything but the given places, whose values are not known yet; raises `StoppedError`.
 
     Gives the arguments, mended where they had to be.
     """
@@ -484,12 +457,12 @@ def validate_around(tool: Tool[Any], arguments: Any, places: list[tuple[PathPart
         try:
             check_text(text, None, limits, duplicates=False)
             tool.params.load(text)
-        except InvalidParams as invalid:
+        except InvalidParamsError as invalid:
             rest = [p for p in invalid.problems if not any(p.path[: len(place)] == place for place in places)]
             if not rest:
                 return arguments
-            mended = mend_around(InvalidParams(rest, invalid.value), tool.input_schema)
-            if mended is None:
+            mended = _mend_value(InvalidParamsError(rest, invalid.value), tool.input_schema, [])
+            if mended is _NOTHING:
                 raise _invalid(tool, rest) from None
             arguments = mended
         except DefinitionError:
@@ -501,9 +474,9 @@ def validate_around(tool: Tool[Any], arguments: Any, places: list[tuple[PathPart
     raise _invalid(tool, [Problem((), "value", phrase("they do not fit, even after repairs"))])
 
 
-def _check_failed(tool: Tool[Any], error: Exception) -> Stopped:
+def _check_failed(tool: Tool[Any], error: Exception) -> StoppedError:
     logger.info("The check of tool %s failed", tool.name, exc_info=error)
-    return Stopped(
+    return StoppedError(
         Stage.VALIDATE,
         ErrorKind.EXECUTION,
         phrase(
@@ -527,19 +500,9 @@ def as_json(tool: Tool[Any], arguments: Mapping[str, Any] | None) -> bytes:
         raise _invalid(tool, [plain_problem(arguments, error)]) from None
 
 
-def _cut(text: str) -> str:
-    """A model may send a key or a value of any length, and must not get all of it back."""
-    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
-
-
-def _cut_value(text: str) -> str:
-    """What is filled into a phrase that is too long, so that it stays one."""
-    return text if len(text) <= _SHOWN_VALUE else text[: _SHOWN_VALUE - 1] + "…"
-
-
-def _defined_wrongly(tool: Tool[Any], error: DefinitionError) -> Stopped:
+def _defined_wrongly(tool: Tool[Any], error: DefinitionError) -> StoppedError:
     logger.warning("Tool %s cannot be called: %s", tool.name, error)
-    return Stopped(
+    return StoppedError(
         Stage.VALIDATE,
         ErrorKind.EXECUTION,
         phrase("The tool `{name}` is not defined correctly and cannot be called.", name=tool.name),
@@ -548,22 +511,26 @@ def _defined_wrongly(tool: Tool[Any], error: DefinitionError) -> Stopped:
     )
 
 
-def _invalid(tool: Tool[Any], problems: list[Problem]) -> Stopped:
+def _invalid(tool: Tool[Any], problems: list[Problem]) -> StoppedError:
     try:
         form = tool.expected_form
     except DefinitionError as error:
         return _defined_wrongly(tool, error)
-    listed = [listed_problem(problem) for problem in problems[:_SHOWN_PROBLEMS]]
+    listed: list[dict[str, str]] = []
+    lines: list[str] = [_head(tool.name, len(problems))]
+    for problem in problems[:_SHOWN_PROBLEMS]:
+        one = listed_problem(problem)
+        listed.append(one)
+        lines.append((_known_line if problem.code in _BY_SCHEMA else _line)(one["path"], one["message"]))
     if len(problems) == 1 and problems[0].code in ("json", "limit"):
         message = phrase(
             "The arguments of `{name}` were not accepted: {why}.", name=tool.name, why=listed[0]["message"]
         )
     else:
-        lines = [(_known_line if one["code"] in _BY_SCHEMA else _line)(one["path"], one["message"]) for one in listed]
         if len(problems) > _SHOWN_PROBLEMS:
             lines.append(phrase("- and {count} more", count=len(problems) - _SHOWN_PROBLEMS))
-        message = joined("\n", [_head(tool.name, len(problems)), *lines])
-    return Stopped(
+        message = joined("\n", lines)
+    return StoppedError(
         Stage.VALIDATE,
         ErrorKind.VALIDATION,
         message,
@@ -595,19 +562,21 @@ def _again(name: str, form: str) -> Phrase:
 
 def listed_problem(problem: Problem) -> dict[str, str]:
     """A problem as it may leave: short, and without the value of a secret."""
-    where, message = problem.where, _fit(problem)
+    where, code, message = format_path(problem.path), problem.code, problem.message
+    if code == "value":  # what code raised
+        message = clean_text(message)
+    if "got " in message:
+        message = _without_secret(problem, message)
     if len(where) + len(message) > _SHOWN_CHARACTERS:
         if isinstance(message, Phrase) and len(message) > _SHOWN_CHARACTERS:
-            message = message.mapped(_cut_value)
-        where, message = _cut(where), _cut(message)
-    return {"path": where, "code": problem.code, "message": message}
+            message = message.mapped(lambda value: cut(value, _SHOWN_VALUE))  # so that it stays a phrase
+        # A model may send a key or a value of any length, and must not get all of it back.
+        where, message = cut(where, _SHOWN_CHARACTERS), cut(message, _SHOWN_CHARACTERS)
+    return {"path": where, "code": code, "message": message}
 
 
-def _fit(problem: Problem) -> str:
-    """A problem's message as it may leave: what code raised is cleaned, and a secret's value is not quoted."""
-    message = clean_text(problem.message) if problem.code == "value" else problem.message
-    if "got " not in message:
-        return message
+def _without_secret(problem: Problem, message: str) -> str:
+    """The message, in which the value of a secret is not quoted."""
     for part in problem.path:
         if isinstance(part, str) and is_secret_name(part):
             hidden = phrase("a value that is not shown")

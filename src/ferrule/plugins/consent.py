@@ -18,18 +18,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import TypeAdapter
 
-from ferrule.core.phrases import phrase
-from ferrule.plugins.granted_folders import dangers_of, require_grantable
+from ferrule.extension import phrase
+from ferrule.extension.hosting import dangers_of, require_grantable, wrong_text
 from ferrule.plugins.lock import LockedPlugin, PluginGrants, changing_lock, granted, must_find, read_lock
 from ferrule.plugins.manifest import OWN_VARIABLES, VARIABLE, PluginError
-from ferrule.process.arguments import wrong_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import Path
 
-    from ferrule.mcp_client.remote_tool import Definition
-    from ferrule.plugins.granted_folders import FolderDanger
+    from ferrule.extension.hosting import Definition, FolderDanger
     from ferrule.plugins.install import FoundPlugin, StagedPlugin
 
 _MOST_DIFF = 40
@@ -268,7 +266,7 @@ def as_asked(plugin: LockedPlugin) -> LockedPlugin:
 
 def _grants_for(plugin: LockedPlugin, wishes: PluginWishes, before: LockedPlugin | None) -> PluginGrants:
     """What it asks for, and what the user adds to it now. An update keeps what they added before."""
-    from ferrule.process.sandbox.proxy import AllowedHosts, BadHost
+    from ferrule.extension.hosting import AllowedHosts
 
     asked = granted(plugin.manifest.needs)
     added = added_grants(before) if before is not None else PluginGrants()
@@ -280,7 +278,7 @@ def _grants_for(plugin: LockedPlugin, wishes: PluginWishes, before: LockedPlugin
             raise PluginError(phrase("`{name}` cannot be granted as a secret.", name=name[:100]))
     try:
         AllowedHosts(wishes.hosts)
-    except BadHost as error:
+    except ValueError as error:
         raise PluginError(phrase("This host cannot be granted: {why}.", why=str(error).rstrip("."))) from None
     return PluginGrants(
         (*dict.fromkeys((*asked.hosts, *added.hosts, *wishes.hosts)),),

@@ -8,19 +8,18 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.tool import Tool
+from ferrule import NameTakenError, Tool
 from ferrule.plugins.drafts import FOLDER, AgreedDrafts
-from ferrule.plugins.plugin import BrokenModule, Plugin, is_tool_class, reason_of, tools_in
+from ferrule.plugins.plugin import BrokenModule, Offered, Plugin, ToolMaker, is_tool_class, reason_of
 from ferrule.plugins.tools_folder import KEPT, ToolsFolder
-from ferrule.registry.registry import NameTaken
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from ferrule import Registry
     from ferrule.plugins.tools_folder import Sources
-    from ferrule.registry.registry import Registry
 
 
 # Registers the tools of folders, and keeps the registry up to date while a program runs (R6, R8).
@@ -157,7 +156,7 @@ class FolderTools:
                 continue
             try:
                 self._register(key, tool)
-            except NameTaken:
+            except NameTakenError:
                 broken.append(name_taken(tool, path, holder_of(tool.name, self._registry)))
         for name, version in self._mine.keys() - wanted.keys():
             gone = self._mine.pop((name, version))
@@ -216,11 +215,11 @@ class Discovered:
                     self.broken.append(BrokenModule(f"{plugin.source}: {tool.name}", str(error)))
 
 
-def discover_installed(found: Discovered | None = None) -> Discovered:
+def discover_installed() -> Discovered:
     """Tools of installed packages, by the entry points `ferrule.tools`."""
     from importlib.metadata import entry_points
 
-    found = found or Discovered()
+    found = Discovered()
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda one: one.name):
         source = f"entry point {point.name} ({point.value})"
         try:
@@ -234,28 +233,27 @@ def discover_installed(found: Discovered | None = None) -> Discovered:
     return found
 
 
-def discover_folder(folder: Path, found: Discovered | None = None) -> Discovered:
+def discover_folder(folder: Path) -> Discovered:
     """Tools in the Python files of a folder itself; names that start with `_` or `.` are passed over."""
-    found = found or Discovered()
     loading = ToolsFolder(folder)
     try:
         loading.refresh(loading.look())
     except OSError as error:
-        found.broken.append(BrokenModule(str(folder), f"it cannot be read: {error.strerror or error}"))
-    return _add(loading, found)
+        loading.broken.insert(0, BrokenModule(str(folder), f"it cannot be read: {error.strerror or error}"))
+    return _discovered(loading)
 
 
-def discover_file(file: Path, found: Discovered | None = None) -> Discovered:
+def discover_file(file: Path) -> Discovered:
     """Tools in one Python file, which may import others of its folder."""
     if file.suffix != ".py":
         return Discovered(broken=[BrokenModule(str(file), "it is not a Python file")])
     loading = ToolsFolder(file.parent)
     loading.refresh(loading.look(), only=[str(file.absolute())])
-    return _add(loading, found or Discovered())
+    return _discovered(loading)
 
 
-def _add(loading: ToolsFolder, found: Discovered) -> Discovered:
-    found.broken += loading.broken
+def _discovered(loading: ToolsFolder) -> Discovered:
+    found = Discovered(broken=[*loading.broken])
     for file in loading.files:
         found.broken += file.broken
         if file.tools:
@@ -287,24 +285,17 @@ def as_plugin(loaded: Any, name: str, version: str, source: str, broken: list[Br
         loaded = loaded()
     elif callable(loaded) and not isinstance(loaded, Tool):
         return as_plugin(loaded(), name, version, source, broken)
-    before = len(broken)
     if isinstance(loaded, ModuleType):
-        offered = tools_in(loaded, source)
-        tools = offered.tools
-        broken += offered.broken
+        offered = ToolMaker(loaded, source).offered()
     else:
-        tools = list(_tools_among(loaded, source, broken))
-    if not tools and len(broken) == before:
+        offered = Offered()
+        items: list[Any] = [loaded] if isinstance(loaded, Tool) else list(loaded)
+        for item in items:
+            if isinstance(item, Tool):
+                offered.tools.append(cast("Tool[Any]", item))
+            else:
+                offered.broken.append(BrokenModule(source, f"it contains {item!r}, which is not a tool"))
+    broken += offered.broken
+    if not offered.tools and not offered.broken:
         raise LookupError("it contains no tools")
-    return Plugin(name, version, tools, source=source)
-
-
-def _tools_among(loaded: Any, source: str, broken: list[BrokenModule]) -> Iterable[Tool[Any]]:
-    if isinstance(loaded, Tool):
-        yield loaded
-        return
-    for item in loaded:
-        if isinstance(item, Tool):
-            yield item
-        else:
-            broken.append(BrokenModule(source, f"it contains {item!r}, which is not a tool"))
+    return Plugin(name, version, offered.tools, source=source)

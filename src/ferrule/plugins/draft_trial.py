@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ferrule.plugins.drafts import REPORT
 
 if TYPE_CHECKING:
-    from ferrule.core.tool import Tool
+    from ferrule import Tool
 
 _BLOCKING_RULES = frozenset({"F010", "F011", "F012", "F023"})
 """Lint rules about words that a model cannot do without; they count like errors here."""
@@ -74,7 +74,7 @@ def main() -> None:
 async def _call(order: dict[str, Any], path: Path, tell: Any) -> None:
     from pydantic_core import to_jsonable_python
 
-    from ferrule.pipeline.run import Runtime
+    from ferrule import Runtime
     from ferrule.plugins.discovery import discover_file
     from ferrule.plugins.plugin import HeldByTheBox
 
@@ -89,15 +89,14 @@ async def _call(order: dict[str, Any], path: Path, tell: Any) -> None:
 
 
 def _try_out(order: dict[str, Any], path: Path, watch: _Watch, tell: Any) -> None:
-    from ferrule.core.lint import lint_tool
+    from ferrule.extension.hosting import lint_tool
     from ferrule.plugins.discovery import discover_file
-    from ferrule.plugins.plugin import one_line
 
     tell(step="while it was loaded")
     with watch.listening():
         found = discover_file(path)
     tools = [tool for plugin in found.plugins for tool in plugin.tools]
-    problems = [one_line(one.reason) for one in found.broken]
+    problems = [one.reason for one in found.broken]
     if not problems and [one.name for one in tools] != [order["name"]]:
         problems = [f"It offers {', '.join(f'`{one.name}`' for one in tools) or 'no tool'}, not `{order['name']}`."]
     if not problems and tools[0].kind != order["kind"]:
@@ -107,7 +106,8 @@ def _try_out(order: dict[str, Any], path: Path, watch: _Watch, tell: Any) -> Non
     if not problems:
         findings = lint_tool(tools[0])
         problems = [str(one) for one in findings if one.severity == "error" or one.rule in _BLOCKING_RULES]
-        tell(definition=_definition(tools[0]), advice=[str(one) for one in findings if str(one) not in problems])
+        definition = {"takes": tools[0].expected_form, "schema": tools[0].input_schema}
+        tell(definition=definition, advice=[str(one) for one in findings if str(one) not in problems])
     if problems:
         tell(problems=problems, needs=watch.take())
         return
@@ -144,11 +144,10 @@ def _is_ours(thread: threading.Thread) -> bool:
     """One that waits for work, as those that run calls do, whatever it is called."""
     from concurrent.futures.thread import _worker  # pyright: ignore[reportPrivateUsage]
 
-    from ferrule.pipeline.threads import WorkerPool
+    from ferrule.extension.hosting import awaits_call
 
-    waiting = (_worker.__code__, WorkerPool._next.__code__)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    return frame is None or frame.f_code in waiting
+    return frame is None or frame.f_code is _worker.__code__ or awaits_call(frame)
 
 
 def _children() -> list[int]:
@@ -167,14 +166,10 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def _definition(tool: Tool[Any]) -> dict[str, Any]:
-    return {"takes": tool.expected_form, "schema": tool.input_schema}
-
-
 async def _run_examples(
     tool: Tool[Any], examples: list[dict[str, Any]], seconds: float, watch: _Watch, tell: Any
 ) -> None:
-    from ferrule.pipeline.run import Runtime
+    from ferrule import Runtime
     from ferrule.plugins.plugin import HeldByTheBox
 
     runtime = Runtime([tool], policy=HeldByTheBox())

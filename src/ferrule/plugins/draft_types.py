@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import ferrule
-from ferrule.core.phrases import phrase
+from ferrule.extension import phrase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ferrule.extension.hosting import Sandbox
     from ferrule.plugins.drafts import Draft
-    from ferrule.process.sandbox.sandbox import Sandbox
 
 SECONDS = 20.0
 _MOST_OUTPUT = 1 << 20
@@ -56,8 +56,7 @@ async def check_types(draft: Draft, sandbox: Sandbox, seconds: float = SECONDS) 
     import asyncio
     from tempfile import TemporaryFile
 
-    from ferrule.process.box import open_box
-    from ferrule.process.profile import Bounds, Profile
+    from ferrule.extension.hosting import Bounds, Profile, open_box
 
     program = find_checker()
     if program is None:

@@ -13,7 +13,6 @@ import json
 import os
 import re
 import sys
-import unicodedata
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -21,9 +20,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.description import parse_docstring
-from ferrule.core.tool import Kind
-from ferrule.workspace.data_folder import data_folder
+from ferrule import Kind
+from ferrule.extension import data_folder, hidden_in, write_json
+from ferrule.extension.hosting import parse_docstring
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,7 +82,11 @@ def read_draft(code: str, examples: Sequence[dict[str, Any]], *, after: str = ""
     if len(functions) != 1:
         found = "none" if not functions else ", ".join(f"`{one.name}`" for one in functions)
         raise DraftProblem([f"A draft is one top-level function with @tool; found {found}."])
-    problems += _refused_statements(tree)
+    for node in tree.body:
+        if _assigns(node, "TOOLS"):
+            problems.append(f"Line {node.lineno}: leave out TOOLS; a draft is the one function with @tool.")
+        if _assigns(node, _EXAMPLES):
+            problems.append(f"Line {node.lineno}: leave {_EXAMPLES} out of the code; examples are given beside it.")
     problems += _other_tools(tree)
     problems += _hidden_text(code)
     function = functions[0]
@@ -102,7 +105,8 @@ def read_draft(code: str, examples: Sequence[dict[str, Any]], *, after: str = ""
     problems += _missing_modules(tree)
     if problems:
         raise DraftProblem(problems)
-    version = _next_version(after) if after else FIRST_VERSION
+    numbers = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", after)
+    version = f"{numbers[1]}.{int(numbers[2]) + 1}.0" if numbers else FIRST_VERSION
     if after or "version" in options:
         code = _with_version(code, function, version)
     described = parse_docstring(ast.get_docstring(function)).description.text
@@ -179,14 +183,6 @@ def _assigns(node: ast.stmt, name: str) -> bool:
     return any(isinstance(one, ast.Name) and one.id == name for one in targets)
 
 
-def _refused_statements(tree: ast.Module) -> Iterator[str]:
-    for node in tree.body:
-        if _assigns(node, "TOOLS"):
-            yield f"Line {node.lineno}: leave out TOOLS; a draft is the one function with @tool."
-        if _assigns(node, _EXAMPLES):
-            yield f"Line {node.lineno}: leave {_EXAMPLES} out of the code; examples are given beside it."
-
-
 def _other_tools(tree: ast.Module) -> Iterator[str]:
     """Whatever else than Ferrule's own could be meant by `tool`: it would not do what its kind says."""
     imported = False
@@ -196,13 +192,18 @@ def _other_tools(tree: ast.Module) -> Iterator[str]:
                 (one.name, one.asname) == ("tool", None) for one in node.names
             ):
                 imported = True
-            case ast.Import() | ast.ImportFrom() if any(
-                (one.asname or one.name) in ("tool", "*") for one in node.names
+            case ast.Import() | ast.ImportFrom() if all(
+                (one.asname or one.name) not in ("tool", "*") for one in node.names
             ):
-                yield f"Line {node.lineno}: `tool` must be the one of `from ferrule import tool`."
-            case ast.FunctionDef(name="tool") | ast.AsyncFunctionDef(name="tool") | ast.ClassDef(name="tool"):
-                yield f"Line {node.lineno}: `tool` must be the one of `from ferrule import tool`."
-            case ast.Name(id="tool", ctx=ast.Store() | ast.Del()):
+                pass
+            case (
+                ast.Import()
+                | ast.ImportFrom()
+                | ast.FunctionDef(name="tool")
+                | ast.AsyncFunctionDef(name="tool")
+                | ast.ClassDef(name="tool")
+                | ast.Name(id="tool", ctx=ast.Store() | ast.Del())
+            ):
                 yield f"Line {node.lineno}: `tool` must be the one of `from ferrule import tool`."
             case _:
                 pass
@@ -213,7 +214,7 @@ def _other_tools(tree: ast.Module) -> Iterator[str]:
 def _hidden_text(code: str) -> Iterator[str]:
     """What a user who reads the code would not see."""
     for number, line in enumerate(code.split("\n"), 1):
-        if any(unicodedata.category(one) in ("Cf", "Cc") and one not in "\t\r" for one in line) or "\r" in line[:-1]:
+        if hidden_in(line.removesuffix("\r")):
             yield f"Line {number}: it has characters that cannot be seen; write them as escapes, such as `\\u200b`."
         if _GAP.search(line):
             yield f"Line {number}: it has a gap that hides what follows; break the line there."
@@ -236,15 +237,13 @@ def _missing_modules(tree: ast.Module) -> Iterator[str]:
         top = name.partition(".")[0]
         if not top:
             yield f"Line {node.lineno}: a draft is one file and cannot import from its folder."
-        elif top not in sys.stdlib_module_names and not _is_installed(top):
-            yield f"Line {node.lineno}: the module `{top}` is not installed; use the standard library."
-
-
-def _is_installed(top: str) -> bool:
-    try:
-        return find_spec(top) is not None
-    except (ImportError, ValueError):
-        return False
+        elif top not in sys.stdlib_module_names:
+            try:
+                found = find_spec(top)
+            except (ImportError, ValueError):
+                found = None
+            if found is None:
+                yield f"Line {node.lineno}: the module `{top}` is not installed; use the standard library."
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[ast.stmt, str]]:
@@ -254,14 +253,6 @@ def _imports(tree: ast.Module) -> Iterator[tuple[ast.stmt, str]]:
                 yield node, one.name
         elif isinstance(node, ast.ImportFrom):
             yield node, "" if node.level else node.module or ""
-
-
-# Versions
-
-
-def _next_version(version: str) -> str:
-    numbers = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", version)
-    return f"{numbers[1]}.{int(numbers[2]) + 1}.0" if numbers else FIRST_VERSION
 
 
 def _with_version(code: str, function: ast.FunctionDef | ast.AsyncFunctionDef, version: str) -> str:
@@ -307,19 +298,14 @@ _CHANGING_METHODS = frozenset(
 )
 
 
-def _imported_names(tree: ast.Module) -> dict[str, str]:
-    """What names of the file stand for: `from os import remove as take` makes `take` mean `os.remove`."""
-    found: dict[str, str] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found.update({one.asname: one.name for one in node.names if one.asname})
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.update({one.asname or one.name: f"{node.module}.{one.name}" for one in node.names})
-    return found
-
-
 def _abilities(tree: ast.Module) -> list[str]:
     found: dict[str, list[str]] = {}
+    meant: dict[str, str] = {}
+    for node in ast.walk(tree):  # `from os import remove as take` makes `take` mean `os.remove`
+        if isinstance(node, ast.Import):
+            meant.update({one.asname: one.name for one in node.names if one.asname})
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            meant.update({one.asname or one.name: f"{node.module}.{one.name}" for one in node.names})
 
     def note(what: str, name: str, line: int) -> None:
         found.setdefault(what, []).append(f"`{name}` in line {line}")
@@ -328,7 +314,6 @@ def _abilities(tree: ast.Module) -> list[str]:
         for what, modules in _MODULES.items():
             if name in modules or name.partition(".")[0] in modules:
                 note(what, name, node.lineno)
-    meant = _imported_names(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute | ast.Name):
             head, dot, rest = _dotted(node).partition(".")
@@ -389,17 +374,10 @@ class AgreedDrafts:
 
     def add(self, name: str, version: str, content: bytes) -> None:
         """Remember a yes."""
-        from tempfile import NamedTemporaryFile
-
         agreed = {**self._read(), sha256(content).hexdigest(): {
             "name": name, "version": version, "agreed": datetime.now(UTC).isoformat(timespec="seconds"),
         }}  # fmt: skip
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with NamedTemporaryFile("w", dir=self._file.parent, suffix=".new", delete=False, encoding="utf-8") as new:
-            json.dump({"workspace": self._workspace, "agreed": agreed}, new, indent=1)
-            new.flush()
-            os.fsync(new.fileno())
-        Path(new.name).replace(self._file)
+        write_json(self._file, {"workspace": self._workspace, "agreed": agreed})
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -408,8 +386,6 @@ class AgreedDrafts:
             if self._known[0] != mark:
                 content: Any = json.loads(self._file.read_bytes())
                 self._known = (mark, dict(content["agreed"]))
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, KeyError, TypeError):  # what cannot be read gives no leave
+        except (OSError, ValueError, KeyError, TypeError):  # what cannot be read allows nothing
             return {}
         return self._known[1]

@@ -10,16 +10,15 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.phrases import phrase, said_by
-from ferrule.mcp_client.remote_tool import AgreedServer, Definition
-from ferrule.plugins.plugin_files import DEFINITIONS, TOKENS, WRITES, lock_file, plugins_folder, withdrawn_names
-from ferrule.workspace.data_folder import read_json
+from ferrule.extension import phrase, read_json, said_by
+from ferrule.extension.hosting import FOR_WRITING, AgreedServer, Definition
+from ferrule.plugins.plugin_files import DEFINITIONS, TOKENS, lock_file, plugins_folder, withdrawn_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ferrule.mcp_client.server_config import ServerConfig
+    from ferrule.extension.hosting import ServerConfig
 
 
 def enabled_plugins(workspace: Path) -> tuple[list[AgreedServer], list[str]]:
@@ -44,14 +43,22 @@ def enabled_plugins(workspace: Path) -> tuple[list[AgreedServer], list[str]]:
     except FileNotFoundError:
         pass
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return [], [_what_is_wrong()]
+        from ferrule.plugins.lock import read_lock
+        from ferrule.plugins.manifest import PluginError
+
+        try:
+            read_lock()
+        except PluginError as error:
+            return [], [said_by(error)]
+        why = phrase("it is not as Ferrule writes it")
+        return [], [phrase("{file} is damaged: {why}.", file=lock_file(), why=why)]
     return found, notes
 
 
 def _agreed(name: str, plugin: Mapping[str, Any], workspace: Path) -> AgreedServer:
     digests: dict[str, str] = plugin["definitions"]
     # A tool can only be believed to change nothing where nothing lets it: the others ask as what they may do.
-    writes = any(folder.endswith(WRITES) for folder in plugin["grants"]["folders"])
+    writes = any(folder.endswith(FOR_WRITING) for folder in plugin["grants"]["folders"])
     kinds = {
         tool["name"]: "write" if tool["kind"] == "readonly" and writes else tool["kind"]
         for tool in plugin["manifest"]["tools"]
@@ -68,14 +75,3 @@ def _config(name: str, digests: Mapping[str, str], workspace: Path) -> ServerCon
     from ferrule.plugins.isolated import agreed_config
 
     return agreed_config(name, digests, workspace)
-
-
-def _what_is_wrong() -> str:
-    from ferrule.plugins.lock import read_lock
-    from ferrule.plugins.manifest import PluginError
-
-    try:
-        read_lock()
-    except PluginError as error:
-        return said_by(error)
-    return phrase("{file} is damaged: {why}.", file=lock_file(), why=phrase("it is not as Ferrule writes it"))

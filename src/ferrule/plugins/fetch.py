@@ -6,23 +6,19 @@ The server may be hostile. Size, total time, redirects and their schemes are lim
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlencode, urljoin, urlsplit
+from typing import Any, cast
+from urllib.parse import urlencode, urlsplit
 
-from ferrule._version import __version__
-from ferrule.core.errors import ErrorKind, MissingExtra
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, __version__
+from ferrule.extension import Fetched, FetchError, MissingExtraError, is_local, phrase
+from ferrule.extension import fetch as bounded_fetch
 from ferrule.plugins.manifest import as_object
 from ferrule.plugins.signed_index import MarketError
-
-if TYPE_CHECKING:
-    import httpx2
 
 _REDIRECTS = 5
 _SECONDS = 60.0
 _MOST_PAGE_BYTES = 8_000_000
 _SECONDS_OF_SILENCE = 15.0
-_LOCAL = ("127.0.0.1", "::1", "localhost")
 _TRY_LATER = phrase("Check the address and your network. What was fetched before can still be used.")
 
 
@@ -39,17 +35,13 @@ def checked_address(url: str) -> str:
         raise _wrong_address(url, phrase("it names no host"))
     if parts.username is not None or parts.password is not None:
         raise _wrong_address(url, phrase("it has a user name or password in it"))
-    if parts.scheme != "https" and not (parts.scheme == "http" and host in _LOCAL):
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_local(host)):
         raise _wrong_address(url, phrase("only https:// is fetched, and http:// from this machine itself"))
     return url
 
 
 def _wrong_address(url: str, why: str) -> MarketError:
     return MarketError(phrase("{url} cannot be fetched: {why}.", url=url[:300], why=why), kind=ErrorKind.VALIDATION)
-
-
-def is_local(url: str) -> bool:
-    return urlsplit(url).hostname in _LOCAL
 
 
 def fetch(url: str, most: int, seconds: float = _SECONDS) -> bytes:
@@ -59,9 +51,18 @@ def fetch(url: str, most: int, seconds: float = _SECONDS) -> bytes:
     try:
         import httpx2
     except ImportError:
-        raise MissingExtra(phrase("Using a market"), "plugins") from None
+        raise MissingExtraError(phrase("Using a market"), "plugins") from None
     try:
-        return asyncio.run(_within(seconds, _fetch(url, most)))
+        found = asyncio.run(_fetched(url, most, seconds))
+    except FetchError as error:
+        raise MarketError(
+            phrase("{url} has more than {most} bytes.", url=url, most=f"{most:,}")
+            if error.why == "size"
+            else phrase("{url}: more than {most} redirects.", url=url, most=_REDIRECTS)
+            if error.why == "redirects"
+            else phrase("{url} answered with compressed content that was not asked for.", url=url),
+            suggestion=phrase("Tell the people who run the server."),
+        ) from None
     except TimeoutError:
         raise MarketError(
             phrase("{url} took longer than {seconds} s.", url=url, seconds=f"{seconds:g}"),
@@ -73,36 +74,27 @@ def fetch(url: str, most: int, seconds: float = _SECONDS) -> bytes:
         raise MarketError(
             phrase("{url} could not be fetched: {why}.", url=url, why=why[:300].rstrip(".")), suggestion=_TRY_LATER
         ) from None
+    if found.status != 200:
+        raise MarketError(
+            phrase("{url} answered with status {status}.", url=found.url, status=found.status),
+            kind=ErrorKind.NOT_FOUND if found.status == 404 else ErrorKind.EXECUTION,
+            suggestion=_TRY_LATER,
+        )
+    return found.body
 
 
-async def _within(seconds: float, fetching: Any) -> bytes:
-    import asyncio
-
-    async with asyncio.timeout(seconds):
-        return await fetching
-
-
-async def _fetch(url: str, most: int) -> bytes:
+async def _fetched(url: str, most: int, seconds: float) -> Fetched:
     import httpx2
 
-    checked_address(url)
-    headers = {"Accept-Encoding": "identity", "User-Agent": f"ferrule/{__version__}"}
-    timeout = httpx2.Timeout(_SECONDS_OF_SILENCE)
-    async with httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=not is_local(url)) as client:
-        for _hop in range(_REDIRECTS + 1):
-            async with client.stream("GET", url) as response:
-                if response.is_redirect:
-                    url = _redirected(url, response.headers.get("Location", ""))
-                    continue
-                return await _body(response, url, most)
-    raise MarketError(
-        phrase("{url}: more than {most} redirects.", url=url, most=_REDIRECTS),
-        suggestion=phrase("Tell the people who run the server."),
-    )
+    local, headers = is_local(urlsplit(checked_address(url)).hostname or ""), {"User-Agent": f"ferrule/{__version__}"}
+    async with httpx2.AsyncClient(timeout=_SECONDS_OF_SILENCE, trust_env=not local) as client:
+        return await bounded_fetch(
+            client, "GET", url, most=most, seconds=seconds, status=200, redirects=_REDIRECTS, onward=_redirected,
+            packed=(), headers=headers,
+        )  # fmt: skip
 
 
-def _redirected(url: str, location: str) -> str:
-    target = urljoin(url, location)
+def _redirected(url: str, target: str) -> str:
     if urlsplit(target).scheme != urlsplit(url).scheme:
         raise MarketError(
             phrase("{url} redirects to {target}, which is not {scheme}://.", url=url, target=target[:300],
@@ -111,29 +103,6 @@ def _redirected(url: str, location: str) -> str:
             suggestion=phrase("Tell the people who run the server."),
         )  # fmt: skip
     return checked_address(target)
-
-
-async def _body(response: httpx2.Response, url: str, most: int) -> bytes:
-    if response.status_code != 200:
-        raise MarketError(
-            phrase("{url} answered with status {status}.", url=url, status=response.status_code),
-            kind=ErrorKind.NOT_FOUND if response.status_code == 404 else ErrorKind.EXECUTION,
-            suggestion=_TRY_LATER,
-        )
-    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise MarketError(
-            phrase("{url} answered with compressed content that was not asked for.", url=url),
-            suggestion=phrase("Tell the people who run the server."),
-        )
-    body = bytearray()
-    async for piece in response.aiter_raw():
-        body += piece
-        if len(body) > most:
-            raise MarketError(
-                phrase("{url} has more than {most} bytes.", url=url, most=f"{most:,}"),
-                suggestion=phrase("Tell the people who run the server."),
-            )
-    return bytes(body)
 
 
 def registry_page(base: str, search: str = "", cursor: str = "", limit: int = 100) -> tuple[list[Any], str]:

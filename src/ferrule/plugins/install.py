@@ -25,9 +25,9 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import ValidationError
 
-from ferrule._version import __version__
-from ferrule.core.phrases import phrase
-from ferrule.core.shown_text import shown_argument
+from ferrule import __version__
+from ferrule.extension import OwnedFolder, phrase, read_given
+from ferrule.extension.hosting import CommandLine, ProgramWords, shown_argument
 from ferrule.plugins.installed_files import file_digest, tree_digest
 from ferrule.plugins.lock import LockedPackage, LockedPlugin, changing_lock
 from ferrule.plugins.manifest import (
@@ -42,12 +42,9 @@ from ferrule.plugins.manifest import (
     wheel_requirements,
 )
 from ferrule.plugins.plugin_files import lock_file, plugins_folder
-from ferrule.process.arguments import CommandLine, ProgramWords
-from ferrule.process.owned_folders import OwnedFolder
-from ferrule.workspace.confined import read_given
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from ferrule.plugins.offers import OfferedFile, PluginOffer
 
@@ -58,6 +55,7 @@ _MOST_MEMBERS = 50_000
 _VENV, _MODULES, _BUNDLE, _FILES = "venv", "node_modules", "bundle", "files"
 _NPM_RANGE = re.compile(r"(npm:(@[\w.~-]+/)?[\w.~-]+(@[^/:]*)?)?[^/:]*")
 """Versions or a tag, also of a package under another name; anything with an address or a folder is not."""
+_BY_NOBODY = phrase("None: it was installed from a file.")
 _PINNED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)")
 
 
@@ -79,16 +77,15 @@ class FoundPlugin:
 
 def find_local(source: str) -> FoundPlugin | None:
     """A wheel, a bundle or a `server.json` on this machine, or a package of a registry; None for a name of a market."""
-    kind, between, package = source.partition(":")
-    if between and kind in ("pypi", "npm"):
-        return _package(kind, package, source)
+    if source.startswith(("pypi:", "npm:")):
+        return _package(source)
     file = Path(source).expanduser()
     if file.suffix in (".whl", ".mcpb"):
-        return FoundPlugin(read_file(file), str(file.absolute()), file, proof=_by_nobody())
+        return FoundPlugin(read_file(file), str(file.absolute()), file, proof=_BY_NOBODY)
     if file.suffix == ".json":
         try:
             document = json.loads(read_given(file))
-            return FoundPlugin(read_server_json(document), str(file.absolute()), proof=_by_nobody())
+            return FoundPlugin(read_server_json(document), str(file.absolute()), proof=_BY_NOBODY)
         except OSError as error:
             raise PluginError(phrase("{file} cannot be read: {why}.", file=file, why=error.strerror)) from None
         except (ValueError, RecursionError) as error:
@@ -96,17 +93,17 @@ def find_local(source: str) -> FoundPlugin | None:
     if file.suffix in (".gz", ".zip", ".tar") or file.is_dir():
         raise PluginError(
             phrase("`{file}` is source code, and building it would run code that nobody has agreed to.", file=file),
-            suggestion=phrase("Build a wheel of it yourself: pip wheel --no-deps {file}", file=_as_path(file)),
+            # As a word that no program takes for a name of a registry, or for an option.
+            suggestion=phrase(
+                "Build a wheel of it yourself: pip wheel --no-deps {file}",
+                file=shown_argument(str(file) if file.is_absolute() else f"./{file}"),
+            ),
         )
     return None
 
 
-def _as_path(file: Path) -> str:
-    """As a word of a command that no program takes for a name of a registry, or for an option."""
-    return shown_argument(str(file) if file.is_absolute() else f"./{file}")
-
-
-def _package(kind: str, package: str, source: str) -> FoundPlugin:
+def _package(source: str) -> FoundPlugin:
+    kind, _, package = source.partition(":")
     python = kind == "pypi"
     if python:
         name, _, version = package.partition("==")
@@ -128,10 +125,6 @@ def _package(kind: str, package: str, source: str) -> FoundPlugin:
     registry = "PyPI" if python else "npm"
     proof = phrase("The account that owns `{name}` on {registry}; no signature.", name=name, registry=registry)
     return FoundPlugin(manifest, source, proof=proof)
-
-
-def _by_nobody() -> str:
-    return phrase("None: it was installed from a file.")
 
 
 @contextmanager
@@ -209,9 +202,8 @@ def newest_source(plugin: LockedPlugin) -> tuple[str, str | None]:
     """Where a newer version of it would be: without the version that it was pinned to, and its market."""
     if plugin.market:
         return plugin.source.partition(":")[2], plugin.market
-    kind, between, _ = plugin.source.partition(":")
-    if between and kind in ("pypi", "npm"):
-        return f"{kind}:{plugin.manifest.package}", None
+    if plugin.source.startswith(("pypi:", "npm:")):
+        return f"{plugin.source.partition(':')[0]}:{plugin.manifest.package}", None
     return plugin.source, None
 
 
@@ -339,8 +331,7 @@ def _packages(found: FoundPlugin, program: Path) -> tuple[Manifest, tuple[Locked
     if manifest.runtime == "ferrule" and found.file is not None:
         _require_bounded(found.file)
         own = _kept(found.file, program)
-        packages = _python_packages(program, wheel_requirements(found.file), [own])
-        return manifest, (own, *packages)
+        return manifest, (own, *_python_packages(program, wheel_requirements(found.file), [own]))
     if manifest.runtime == "python" and manifest.requirement:
         packages = _python_packages(program, [manifest.requirement], [])
         return _with_command(manifest, program, packages), packages
@@ -453,7 +444,12 @@ class _Uv:
             words = ProgramWords("pip", "compile", "--quiet").option("--python", str(python))
             words.add(ProgramWords("--generate-hashes", "--only-binary", ":all:", "--no-header", "--no-annotate"))
             done = _run(words.operand(file).line(self._program), python.parent)
-        return tuple(_of_compiled(done))
+        pinned = ((_PINNED.match(line.strip()), line) for line in done.replace("\\\n", " ").splitlines())
+        return tuple(
+            LockedPackage(found[1], found[2], tuple(re.findall(r"--hash=(sha256:[0-9a-f]{64})", line)))
+            for found, line in pinned
+            if found
+        )
 
     def install(self, lines: Sequence[str], python: Path) -> None:
         with _requirements(lines) as file:
@@ -462,12 +458,6 @@ class _Uv:
         # Not by uv, whose compiler is the plugin's own Python: files of packages (`*.pth`) run when that starts.
         words = ProgramWords("-I", "-S", "-m", "compileall", "-qq", "-j", "2").operand(str(python.parents[1] / "lib"))
         _run(words.line(sys.executable), python.parent, may_fail=True)
-
-
-def _of_compiled(text: str) -> Iterator[LockedPackage]:
-    for entry in text.replace("\\\n", " ").splitlines():
-        if found := _PINNED.match(entry.strip()):
-            yield LockedPackage(found[1], found[2], tuple(re.findall(r"--hash=(sha256:[0-9a-f]{64})", entry)))
 
 
 def _installer() -> _Pip | _Uv:
@@ -483,33 +473,25 @@ def _installer() -> _Pip | _Uv:
     return _Pip()
 
 
-class _requirements:  # noqa: N801 - reads as what it does
-    """A file with these lines, while the block runs."""
-
-    def __init__(self, lines: Sequence[str]) -> None:
-        self._lines = lines
-
-    def __enter__(self) -> str:
-        opened, self._path = tempfile.mkstemp(suffix=".txt", prefix="ferrule-")
+@contextmanager
+def _requirements(lines: Sequence[str]) -> Generator[str]:
+    """A file with these lines, which is a stream of options too, while the block runs."""
+    for one in lines:
+        if one.startswith("-") or not one.isprintable():
+            raise PluginError(phrase("`{what}` is not a name with versions.", what=one[:200]))
+    opened, path = tempfile.mkstemp(suffix=".txt", prefix="ferrule-")
+    try:
         with os.fdopen(opened, "w", encoding="utf-8") as file:
-            file.write("".join(_requirement_line(one) for one in self._lines))
-        return self._path
-
-    def __exit__(self, *_: object) -> None:
-        Path(self._path).unlink(missing_ok=True)
-
-
-def _requirement_line(text: str) -> str:
-    """One line of a requirements file, which is a stream of options too."""
-    if text.startswith("-") or not text.isprintable():
-        raise PluginError(phrase("`{what}` is not a name with versions.", what=text[:200]))
-    return f"{text}\n"
+            file.writelines(f"{one}\n" for one in lines)
+        yield path
+    finally:
+        Path(path).unlink(missing_ok=True)
 
 
 def _with_command(manifest: Manifest, program: Path, packages: Sequence[LockedPackage]) -> Manifest:
     """How a server from PyPI is started: by the command that its package installs."""
     wanted = manifest.package
-    own = next((one for one in packages if normal(one.name) == normal(wanted)), None)
+    version = next((one.version for one in packages if normal(one.name) == normal(wanted)), manifest.version)
     scripts = _scripts(program, wanted)
     by_name = {normal(name): value for name, value in scripts.items()}
     chosen = by_name.get(normal(wanted)) or (next(iter(scripts.values())) if len(scripts) == 1 else None)
@@ -519,7 +501,6 @@ def _with_command(manifest: Manifest, program: Path, packages: Sequence[LockedPa
         )
     module, _, attribute = chosen.partition(":")
     code = f"import sys; from {module} import {attribute} as run; sys.argv[0] = {wanted!r}; sys.exit(run())"
-    version = own.version if own is not None else manifest.version
     return _changed(manifest, version=version, entry=code)
 
 
@@ -666,12 +647,8 @@ def _run(
             phrase("{program} cannot be started: {why}.", program=command[0], why=error.strerror or str(error))
         ) from None
     if done.returncode != 0 and not may_fail:
-        raise PluginError(phrase("The packages cannot be installed: {why}", why=_complaint(done.stderr or done.stdout)))
+        lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        told = [line for line in lines if re.match(r"(ERROR|error|npm error|×|╰|Because)", line)] or lines
+        why = " ".join(told[:4])[:1_000] or "it did not say why"
+        raise PluginError(phrase("The packages cannot be installed: {why}", why=why))
     return done.stdout
-
-
-def _complaint(text: str) -> str:
-    """Of what a package manager says, the lines that tell why."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if re.match(r"(ERROR|error|npm error|×|╰|Because)", line)] or lines
-    return " ".join(told[:4])[:1_000] or "it did not say why"

@@ -12,9 +12,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ferrule.core.phrases import phrase
+from ferrule.extension import phrase, read_json, write_json
 from ferrule.plugins.manifest import PluginError
-from ferrule.workspace.data_folder import read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,22 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import ferrule
-from ferrule.core.errors import ToolError
-from ferrule.core.phrases import phrase, said_by
-from ferrule.mcp_client.server_config import ConfigProblem, Ports, ServerBox, ServerConfig
-from ferrule.plugins.granted_folders import shown_folders
+from ferrule import ToolError
+from ferrule.extension import Template, data_folder, phrase, read_json, said_by, write_json
+from ferrule.extension.hosting import ServerBox, ServerConfig, shown_folders
 from ferrule.plugins.installed_files import require_intact
 from ferrule.plugins.lock import LockedPlugin, read_lock
 from ferrule.plugins.manifest import PluginError, as_object
 from ferrule.plugins.plugin import SETTINGS_VARIABLE
 from ferrule.plugins.plugin_files import DEFINITIONS, TOKENS
-from ferrule.process.references import Template
-from ferrule.workspace.data_folder import data_folder, read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ferrule.mcp_client.remote_tool import Definition, ToolListing
+    from ferrule.extension.hosting import Definition
 
 _SECONDS_TO_START = 30.0
 
@@ -53,17 +50,23 @@ def _checked_server(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
 
 
 def server_of(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
-    """How it is started, and the box that it is started in; raises `PluginError` where that cannot be."""
+    """How it is started, and the box that it is started in; raises `ToolError` where that cannot be."""
     manifest, program = plugin.manifest, plugin.program_folder
     if manifest.runtime == "remote":
         return ServerConfig(plugin.name, url=manifest.url)
     secrets = _secrets(plugin)
-    places = _own_places(plugin, secrets)
+    # What its declaration may name, with what stands for it.
+    own = {"__dirname": str(program / "bundle"), "HOME": str(plugin.home), "/": "/", "pathSeparator": "/"}
+    given = {f"user_config.{name}": value for name, value in {**_settings(plugin), **secrets}.items()}
+    places: dict[str, str | Template] = {**own, **given}
     words = [_filled(word, plugin, places) for word in manifest.command]
     environment = {name: _filled(value, plugin, places) for name, value in manifest.environment.items()} | secrets
     readable = [str(program)]
     if manifest.runtime == "ferrule":
-        own = _own_libraries()
+        # Where Ferrule and what it needs lie, to come after the plugin's own.
+        package = str(Path(ferrule.__file__).resolve().parents[1])
+        libraries = [one for one in sys.path if Path(one).name in ("site-packages", "dist-packages")]
+        own = [*dict.fromkeys([package, *(os.path.realpath(one) for one in libraries if Path(one).is_dir())])]
         readable += own
         code = (
             f"import sys; sys.path += {own!r}; from ferrule.mcp_server.plugin_host import main; "
@@ -94,6 +97,13 @@ def server_of(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
     if manifest.runtime != "node":
         readable.append(sys.base_prefix)
     home = Template((str(plugin.home),))
+    folders = [*shown_folders(plugin.grants.folders, workspace)]
+    box = ServerBox(
+        readable=(*dict.fromkeys([*(path for path, write in folders if not write), *readable]),),
+        writable=tuple(path for path, write in folders if write),
+        hosts=plugin.grants.hosts,
+        emptied=(str(workspace),),
+    )
     try:
         return ServerConfig(
             plugin.name,
@@ -101,20 +111,10 @@ def server_of(plugin: LockedPlugin, workspace: Path) -> ServerConfig:
             {**environment, "HOME": home},
             home,
             roots=False,
-            confinement=_box(plugin, readable, workspace),
+            confinement=box,
         )
-    except ConfigProblem as problem:
+    except ValueError as problem:
         raise PluginError(f"{problem}.") from None
-
-
-def _box(plugin: LockedPlugin, readable: Iterable[str], workspace: Path) -> ServerBox:
-    folders = [*shown_folders(plugin.grants.folders, workspace)]
-    return ServerBox(
-        readable=(*dict.fromkeys([*(path for path, write in folders if not write), *readable]),),
-        writable=tuple(path for path, write in folders if write),
-        hosts=plugin.grants.hosts,
-        emptied=(str(workspace),),
-    )
 
 
 def _secrets(plugin: LockedPlugin) -> dict[str, Template]:
@@ -130,13 +130,6 @@ def _settings(plugin: LockedPlugin) -> dict[str, str]:
     found = plugin.manifest.settings.items()
     defaults = {name: one.default for name, one in found if one.default is not None}
     return {**defaults, **plugin.settings}
-
-
-def _own_places(plugin: LockedPlugin, secrets: Mapping[str, Template]) -> dict[str, str | Template]:
-    """What a plugin's declaration may name, with what stands for it."""
-    own = {"__dirname": str(plugin.program_folder / "bundle"), "HOME": str(plugin.home), "/": "/", "pathSeparator": "/"}
-    given = {**_settings(plugin), **secrets}
-    return own | {f"user_config.{name}": value for name, value in given.items()}
 
 
 def _filled(text: str, plugin: LockedPlugin, places: Mapping[str, str | Template]) -> Template:
@@ -159,44 +152,16 @@ def _program(name: str) -> str:
     return found
 
 
-def _own_libraries() -> list[str]:
-    """Where Ferrule and what it needs lie, to come after the plugin's own."""
-    package = Path(ferrule.__file__).resolve().parents[1]
-    libraries = [one for one in sys.path if Path(one).name in ("site-packages", "dist-packages") and Path(one).is_dir()]
-    return [*dict.fromkeys([str(package), *map(os.path.realpath, libraries)])]
-
-
 def listed_tools(plugin: LockedPlugin, workspace: Path) -> list[Definition]:
     """What it offers when it runs in its box, as it is granted now; raises `PluginError` where it does not start."""
-    from ferrule.mcp_client.failures import Failed
-    from ferrule.mcp_client.remote_server import RemoteServer
+    from ferrule.extension.hosting import list_tools
 
     config = _checked_server(plugin, workspace)
-    heard: list[ToolListing] = []
-    server = RemoteServer(
-        config,
-        folders=(workspace,),
-        tokens=plugin.folder / TOKENS,
-        ports=Ports(),
-        on_listing=heard.append,
-        before_call=lambda tool: None,
-    )
-
-    async def ask() -> None:
-        try:
-            async with asyncio.timeout(_SECONDS_TO_START):
-                await server.start()
-        finally:
-            await server.close()
-
+    asking = list_tools(config, workspace=workspace, tokens=plugin.folder / TOKENS, seconds=_SECONDS_TO_START)
     try:
-        asyncio.run(ask())
-    except (Failed, TimeoutError) as failed:
-        problem = failed.reason if isinstance(failed, Failed) else phrase("it did not answer")
-        if said := server.log.last_line:
-            problem = f"{problem} ({said})"
-        raise PluginError(phrase("`{name}` cannot be used: {why}.", name=plugin.name, why=problem)) from None
-    return heard[-1].definitions
+        return asyncio.run(asking)
+    except ToolError as failed:
+        raise PluginError(phrase("`{name}` cannot be used: {why}.", name=plugin.name, why=failed.message)) from None
 
 
 def require_as_declared(plugin: LockedPlugin, offered: Iterable[Definition]) -> None:
@@ -223,22 +188,18 @@ def require_as_declared(plugin: LockedPlugin, offered: Iterable[Definition]) -> 
 
 def remember_definitions(plugin: LockedPlugin, offered: Iterable[Definition]) -> None:
     forget(plugin)  # what its tools were like when they were last used: the user agrees to what they are now
-    write_json(_definitions_file(plugin), {one.name: dict(one.payload) for one in offered})
+    write_json(plugin.folder / DEFINITIONS, {one.name: dict(one.payload) for one in offered})
 
 
 def known_definitions(plugin: LockedPlugin) -> dict[str, Definition]:
-    from ferrule.mcp_client.remote_tool import read_listing
+    from ferrule.extension.hosting import read_listing
 
-    listed = read_listing(map(as_object, read_json(_definitions_file(plugin)).values()))
+    listed = read_listing(map(as_object, read_json(plugin.folder / DEFINITIONS).values()))
     return {one.name: one for one in listed.definitions}
-
-
-def _definitions_file(plugin: LockedPlugin) -> Path:
-    return plugin.folder / DEFINITIONS
 
 
 def forget(plugin: LockedPlugin) -> None:
     """What is kept of it outside its own folder."""
-    from ferrule.mcp_client.trust_records import Approvals
+    from ferrule.extension.hosting import Approvals
 
     Approvals(data_folder() / "mcp" / "approved.json").forget(plugin.name)

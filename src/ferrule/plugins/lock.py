@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from ferrule.core.phrases import phrase
+from ferrule.extension import locked, phrase, write_json
+from ferrule.extension.hosting import FOR_WRITING
 from ferrule.plugins.manifest import Manifest, Needs, PluginError
-from ferrule.plugins.plugin_files import WRITES, lock_file, plugins_folder
-from ferrule.workspace.data_folder import alone, write_json
+from ferrule.plugins.plugin_files import lock_file, plugins_folder
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -49,7 +49,7 @@ class PluginGrants:
     def beyond(self, before: PluginGrants) -> PluginGrants:
         """What of it the other did not allow."""
         known = {one.partition("=")[0] for one in before.secrets}
-        writable = {one.removesuffix(WRITES) for one in before.folders if one.endswith(WRITES)}
+        writable = {one.removesuffix(FOR_WRITING) for one in before.folders if one.endswith(FOR_WRITING)}
         return PluginGrants(
             tuple(one for one in self.hosts if one not in before.hosts),
             tuple(one for one in self.folders if one not in before.folders and one not in writable),
@@ -146,15 +146,12 @@ def read_lock() -> dict[str, LockedPlugin]:
         found = _file_form().validate_json(data)
     except ValidationError as error:
         first = error.errors()[0]
-        raise _damaged(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise PluginError(
+            phrase("{file} is damaged: {why}.", file=file, why=why),
+            suggestion=phrase("Move it away and install your plugins again."),
+        ) from None
     return {one.name: one for one in found.plugins}
-
-
-def _damaged(why: str) -> PluginError:
-    return PluginError(
-        phrase("{file} is damaged: {why}.", file=lock_file(), why=why),
-        suggestion=phrase("Move it away and install your plugins again."),
-    )
 
 
 @contextmanager
@@ -162,7 +159,7 @@ def changing_lock() -> Generator[dict[str, LockedPlugin]]:
     """The plugins, to be changed; written when the block ends well. One process at a time, the others wait."""
     folder = plugins_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with alone(folder):
+    with locked(folder):
         plugins = read_lock()
         yield plugins
         written = _LockFile(1, [plugins[name] for name in sorted(plugins)])
@@ -173,7 +170,7 @@ def must_find(plugins: dict[str, LockedPlugin], name: str) -> LockedPlugin:
     """The plugin of this name; raises `PluginError` with the nearest one."""
     if (found := plugins.get(name)) is not None:
         return found
-    from ferrule.core.nearest import nearest
+    from ferrule.extension import nearest
 
     close = nearest(name, list(plugins), most=1)
     raise PluginError(

@@ -18,10 +18,9 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
-from ferrule.process.arguments import wrong_text
-from ferrule.process.references import Template
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import Template, phrase
+from ferrule.extension.hosting import wrong_text
 
 if TYPE_CHECKING:
     from email.message import Message
@@ -98,7 +97,7 @@ class Needs(_Declared):
     @classmethod
     def _hosts_can_be_held_to(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
         if hosts:
-            from ferrule.process.sandbox.proxy import AllowedHosts
+            from ferrule.extension.hosting import AllowedHosts
 
             AllowedHosts(hosts)
         return hosts
@@ -344,15 +343,14 @@ def _of_mcpb(archive: zipfile.ZipFile) -> dict[str, Any]:
         "command": [config["command"], *_list(config.get("args"))],
         "environment": as_object(config.get("env")),
         "needs": {"secrets": [name for name, one in wanted.items() if one.get("sensitive") is True]},
-        "settings": {name: _setting(one) for name, one in wanted.items() if one.get("sensitive") is not True},
-    }
-
-
-def _setting(one: dict[str, Any]) -> dict[str, Any]:
-    default: Any = one.get("default")
-    return {
-        "summary": str(one.get("description") or one.get("title") or "")[:2_000],
-        "default": str(default) if isinstance(default, (str, int, float)) else None,
+        "settings": {
+            name: {
+                "summary": str(one.get("description") or one.get("title") or "")[:2_000],
+                "default": str(one["default"]) if isinstance(one.get("default"), (str, int, float)) else None,
+            }
+            for name, one in wanted.items()
+            if one.get("sensitive") is not True
+        },
     }
 
 

@@ -22,9 +22,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
-from ferrule.core.errors import ErrorKind
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind
+from ferrule.extension import locked, nearest, phrase, write_atomically, write_json
 from ferrule.plugins.fetch import checked_address, fetch, registry_page
 from ferrule.plugins.plugin_files import MARKET_NAME, market_folder, market_folders, write_withdrawn
 from ferrule.plugins.signed_index import (
@@ -37,7 +36,6 @@ from ferrule.plugins.signed_index import (
     parse_index,
     signer_of,
 )
-from ferrule.workspace.data_folder import alone, write_file, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -119,8 +117,7 @@ def add_market(
             phrase("`{name}` cannot name a market: use up to 30 small letters, digits and `-`.", name=name),
             kind=ErrorKind.VALIDATION,
         )
-    folder = market_folder() / name
-    if folder.exists():
+    if (market_folder() / name).exists():
         raise MarketError(
             phrase("There is a market `{name}` already.", name=name),
             suggestion=phrase("Choose another name, or first: ferrule market remove {name}", name=name),
@@ -134,9 +131,8 @@ def add_market(
     if registry:
         market = Market(name, url, "", added)
         registry_page(url, limit=1)
-        with _new_folder(folder) as made:
-            _write_source(made, market)
-        return market
+        with _new_folder(market):
+            return market
     wanted = checked_key(key) if key else ""
     data = fetch(url + INDEX_FILE, MOST_INDEX_BYTES)
     found = signer_of(data, url)
@@ -149,8 +145,7 @@ def add_market(
             suggestion=phrase("Ask the people who run it for its key, and give it with --key."),
         )
     market = Market(name, url, pinned, added)
-    with _new_folder(folder) as made:
-        _write_source(made, market)
+    with _new_folder(market) as made:
         _keep(made, data, index)
     return market
 
@@ -171,7 +166,7 @@ def refresh_market(market: Market) -> Refreshed:
     payload = check(data, market.key, market.url)
     index = _accepted(payload, market.url)
     serial = index.metadata.serial
-    with alone(market.folder):
+    with locked(market.folder):
         kept = kept_payload(market)
         if kept is not None:
             before = parse_index(kept, market.name).metadata.serial
@@ -211,10 +206,6 @@ def _market(folder: Path) -> Market:
         ) from None
 
 
-def _write_source(folder: Path, market: Market) -> None:
-    write_json(folder / _SOURCE, {"url": market.url, "key": market.key, "added_at": market.added_at})
-
-
 def _accepted(payload: bytes, url: str) -> MarketIndex:
     """An index that was fetched just now: in shape, still valid, and with files that may be fetched."""
     index = parse_index(payload, url)
@@ -235,7 +226,7 @@ def _accepted(payload: bytes, url: str) -> MarketIndex:
 def _keep(folder: Path, data: bytes, index: MarketIndex) -> None:
     """Withdrawn versions first: a kill in between leaves more withdrawn, never less, and the next refresh does both."""
     write_withdrawn(folder, ((*one.key, one.plugin.withdrawn.reason) for one in index.servers if one.plugin.withdrawn))
-    write_file(folder / INDEX_FILE, data)
+    write_atomically(folder / INDEX_FILE, data)
 
 
 def kept_payload(market: Market) -> bytes | None:
@@ -251,17 +242,18 @@ def now() -> datetime:
 
 
 @contextmanager
-def _new_folder(folder: Path) -> Generator[Path]:
-    """A folder that is there with all that is in it, or not at all."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    made = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}")
+def _new_folder(market: Market) -> Generator[Path]:
+    """The folder of a new market, which is there with all that is in it, or not at all."""
+    market.folder.parent.mkdir(parents=True, exist_ok=True)
+    made = market.folder.with_name(f".{market.name}.{secrets.token_hex(6)}")
     made.mkdir(mode=0o700)
     try:
+        write_json(made / _SOURCE, {"url": market.url, "key": market.key, "added_at": market.added_at})
         yield made
-        made.rename(folder)
+        made.rename(market.folder)
     except OSError:
-        if folder.exists():
-            raise MarketError(phrase("There is a market `{name}` already.", name=folder.name)) from None
+        if market.folder.exists():
+            raise MarketError(phrase("There is a market `{name}` already.", name=market.name)) from None
         raise
     finally:
         shutil.rmtree(made, ignore_errors=True)

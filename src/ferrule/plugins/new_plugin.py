@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ferrule.core.phrases import phrase
+from ferrule.extension import phrase
 from ferrule.plugins.manifest import PLUGIN_NAME, PluginError, normal, read_project
 
 if TYPE_CHECKING:
@@ -131,15 +131,13 @@ def check_plugin(folder: Path) -> tuple[Manifest, list[str]]:
 
 
 def _of_declaration(manifest: Manifest, text: str) -> list[str]:
-    found: list[str] = []
-    if not manifest.entry:
-        found.append(phrase("`entry` is missing: name the module that holds the tools."))
-    if not manifest.tools:
-        found.append(phrase("`tools` is missing: list each tool with its kind, so that users see them before."))
-    if not manifest.publisher:
-        found.append(phrase("`publisher` is missing: users want to know who you are."))
-    if not manifest.summary:
-        found.append(phrase("`description` is missing in [project]."))
+    needed: dict[str, object] = {
+        phrase("`entry` is missing: name the module that holds the tools."): manifest.entry,
+        phrase("`tools` is missing: list each tool with its kind, so that users see them before."): manifest.tools,
+        phrase("`publisher` is missing: users want to know who you are."): manifest.publisher,
+        phrase("`description` is missing in [project]."): manifest.summary,
+    }
+    found = [words for words, given in needed.items() if not given]
     found += [
         phrase("`{name}` has no kind: write readonly, write or execute.", name=one.name)
         for one in manifest.tools

@@ -16,16 +16,14 @@ from urllib.parse import urljoin
 
 from pydantic import ValidationError
 
-from ferrule.core.errors import ErrorKind, MissingExtra
-from ferrule.core.nearest import edits, nearest
-from ferrule.core.phrases import phrase
-from ferrule.core.shown_text import without_twins
+from ferrule import ErrorKind
+from ferrule.extension import MissingExtraError, locked, nearest, phrase, write_json
+from ferrule.extension.hosting import edits, without_twins
 from ferrule.plugins.fetch import registry_page
 from ferrule.plugins.manifest import Needs, as_object
 from ferrule.plugins.market import find_market, kept_payload, markets, now, refresh_market
 from ferrule.plugins.plugin_files import write_withdrawn
 from ferrule.plugins.signed_index import MarketError, Withdrawal, in_words, parse_index
-from ferrule.workspace.data_folder import alone, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -89,8 +87,10 @@ def find_offers(words: str = "", *, note: Callable[[str], object] = logger.warni
         by_name: dict[str, list[PluginOffer]] = {}
         for offer in _offers(market, max(wanted, key=len, default=""), note):
             by_name.setdefault(offer.name, []).append(offer)
-        newest = (_newest(offers) for offers in by_name.values())
-        found += [one for one in newest if one.withdrawn is None and all(word in _text_of(one) for word in wanted)]
+        for one in map(_newest, by_name.values()):
+            text = " ".join((one.name, one.summary, one.publisher, *one.kinds)).casefold()
+            if one.withdrawn is None and all(word in text for word in wanted):
+                found.append(one)
     return sorted(found, key=lambda one: (one.name, one.market))
 
 
@@ -201,10 +201,6 @@ def _offer(market: Market, entry: IndexEntry) -> PluginOffer:
     )
 
 
-def _text_of(offer: PluginOffer) -> str:
-    return " ".join((offer.name, offer.summary, offer.publisher, *offer.kinds)).casefold()
-
-
 def _newest(offers: list[PluginOffer]) -> PluginOffer:
     """The highest version that may be used; where all are withdrawn, the highest of those."""
     return max(offers, key=lambda one: (one.withdrawn is None, *_age(one)))
@@ -214,7 +210,7 @@ def _age(offer: PluginOffer) -> tuple[Any, ...]:
     try:
         from packaging.version import InvalidVersion, Version
     except ImportError:
-        raise MissingExtra(phrase("Using a market"), "plugins") from None
+        raise MissingExtraError(phrase("Using a market"), "plugins") from None
     published = offer.published_at.timestamp() if offer.published_at else 0.0
     try:
         version = Version(offer.version)
@@ -261,7 +257,9 @@ def _registry_offer(market: Market, entry: Any) -> PluginOffer | None:
         withdrawn = (
             Withdrawal(reason="The registry lists it as deleted.") if status.get("status") == "deleted" else None
         )
-        published = status.get("publishedAt")
+        moment = datetime.fromisoformat(status["publishedAt"]) if status.get("publishedAt") else None
+        if moment is not None and moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
         return PluginOffer(
             name=name,
             version=version,
@@ -278,7 +276,7 @@ def _registry_offer(market: Market, entry: Any) -> PluginOffer | None:
             publisher=name.partition("/")[0],
             ferrule="",
             proof=market.proof,
-            published_at=_aware(published) if published else None,
+            published_at=moment,
             reviewed=None,
             withdrawn=withdrawn,
             from_registry=True,
@@ -287,13 +285,8 @@ def _registry_offer(market: Market, entry: Any) -> PluginOffer | None:
         return None
 
 
-def _aware(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
 def _remember(market: Market, entries: list[Any]) -> None:
-    with suppress(OSError), alone(market.folder):  # the answer counts, also where the disk is full
+    with suppress(OSError), locked(market.folder):  # the answer counts, also where the disk is full
         known = _remembered(market)
         for entry in entries:
             if offer := _registry_offer(market, entry):

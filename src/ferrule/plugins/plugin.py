@@ -14,18 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.errors import DefinitionError
-from ferrule.core.phrases import phrase
-from ferrule.core.signatures import signature_of
-from ferrule.core.tool import Tool, refuse_hidden
+from ferrule import DefinitionError, Tool
+from ferrule.extension import flattened, give_back_stdout, phrase, take_stdout
+from ferrule.extension.hosting import refuse_hidden, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
     from types import ModuleType
 
-    from ferrule.core.context import Session
-    from ferrule.core.tool import Invocation
-    from ferrule.pipeline.authorise import Decision
+    from ferrule import Decision, Invocation, Session
 
 
 @dataclass(slots=True)
@@ -44,7 +41,7 @@ class HeldByTheBox:
     """The policy inside a box, of a plugin or a draft: Ferrule asked outside of it, and the box holds the answer."""
 
     def decide(self, invocation: Invocation, session: Session) -> Decision:
-        from ferrule.pipeline.authorise import Decision, Verdict
+        from ferrule import Decision, Verdict
 
         return Decision(Verdict.ALLOW, phrase("it runs in a box"))
 
@@ -103,7 +100,11 @@ class ToolMaker:
             except DefinitionError as error:
                 found.broken.append(BrokenModule(self._source, str(error)))
         for value in self._candidates(namespace):
-            one = self._made_of(value) if is_tool_class(value) else value
+            one = value
+            if is_tool_class(value):
+                if value not in self._made:
+                    self._made[value] = self._make(value)
+                one = self._made[value]
             if isinstance(one, BrokenModule):
                 found.broken.append(one)
             elif not isinstance(one, Tool):
@@ -126,11 +127,6 @@ class ToolMaker:
             own_class = is_tool_class(value) and value.__module__ == self.module.__name__
             if isinstance(value, Tool) or (own_class and value not in used and not _is_base(value)):
                 yield value
-
-    def _made_of(self, cls: type[Tool[Any]]) -> Tool[Any] | BrokenModule:
-        if cls not in self._made:
-            self._made[cls] = self._make(cls)
-        return self._made[cls]
 
     def _make(self, cls: type[Tool[Any]]) -> Tool[Any] | BrokenModule:
         source = f"{self._source}: {cls.__name__}"
@@ -156,11 +152,6 @@ class ToolMaker:
         return next((node.lineno for node in classes), None)
 
 
-def tools_in(module: ModuleType, source: str) -> Offered:
-    """What a module offers."""
-    return ToolMaker(module, source).offered()
-
-
 def is_tool_class(value: Any) -> bool:
     """Whether it is a subclass of `Tool`, and not an instance."""
     return isinstance(value, type) and issubclass(value, Tool)
@@ -172,13 +163,13 @@ def _is_base(cls: type[Tool[Any]]) -> bool:
         return True
     if not any("run" in vars(owner) for owner in cls.__mro__ if owner is not Tool):
         return True
-    return "name" not in vars(cls) and any(_is_in_use(derived) for derived in cls.__subclasses__())
-
-
-def _is_in_use(cls: type) -> bool:
-    """Whether a class belongs to a module as it is loaded now."""
-    module = sys.modules.get(cls.__module__)
-    return module is not None and any(value is cls for value in list(vars(module).values()))
+    if "name" in vars(cls):
+        return False
+    for derived in cls.__subclasses__():  # one of a module as it is loaded now
+        module = sys.modules.get(derived.__module__)
+        if module is not None and any(value is derived for value in list(vars(module).values())):
+            return True
+    return False
 
 
 def _needed_arguments(cls: type[Tool[Any]]) -> list[str]:
@@ -193,7 +184,7 @@ def _needed_arguments(cls: type[Tool[Any]]) -> list[str]:
 def _no_tool(value: Any) -> str:
     if inspect.isroutine(value):
         return f"`TOOLS` lists a plain function, `{getattr(value, '__name__', '?')}`; decorate it with @tool"
-    return one_line(f"`TOOLS` must be a list of tools, but has {_shown(value)}")
+    return flattened(f"`TOOLS` must be a list of tools, but has {_shown(value)}", _MOST_CHARACTERS)
 
 
 def _shown(value: Any) -> str:
@@ -215,13 +206,7 @@ def reason_of(error: BaseException, file: str = "", line: int | None = None) -> 
     if steps and steps[-1][0] != file:
         name, number = steps[-1]
         elsewhere = f" ({Path(name).name}, line {number})"
-    return f"{where}{one_line(_words(error))}{elsewhere}"
-
-
-def one_line(text: str) -> str:
-    """The text as one line of bounded length."""
-    text = " ".join(text.split())
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+    return f"{where}{flattened(_words(error), _MOST_CHARACTERS)}{elsewhere}"
 
 
 def _steps(error: BaseException, file: str) -> Iterable[tuple[str, int]]:
@@ -312,24 +297,13 @@ def descriptor_aside() -> Generator[None]:
     with suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
     try:
-        kept = os.dup(1)
+        taken = take_stdout()
     except OSError:  # it is closed
         with printing_aside():
             yield
         return
     try:
-        _point_elsewhere()
         with printing_aside():
             yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-
-
-def _point_elsewhere() -> None:
-    try:
-        os.dup2(2, 1)
-    except OSError:  # standard error is closed
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, 1)
-        os.close(nothing)
+        give_back_stdout(taken)

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import ferrule
-from ferrule.core.errors import ErrorKind, MissingExtra, ToolError
-from ferrule.core.phrases import phrase, said_by, translated
-from ferrule.mcp_client.remote_tool import tool_name
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import LineReader, MissingExtraError, TooLong, cut, phrase, said_by, take_stdout
+from ferrule.extension.hosting import dangers_of, tool_name, translated
 from ferrule.plugins.consent import (
     NotAgreed,
     PluginWishes,
@@ -37,7 +37,6 @@ from ferrule.plugins.consent import (
     remove_plugin,
     secrets_of,
 )
-from ferrule.plugins.granted_folders import dangers_of
 from ferrule.plugins.lock import must_find, read_lock
 from ferrule.plugins.plugin_files import plugins_folder, withdrawn_names
 
@@ -52,6 +51,7 @@ _SECONDS_TO_END = 5.0
 _MOST_OFFERS = 200
 _MOST_LINE = 2_000
 _MOST_SAID = 10_000
+_LONGEST_ANSWER = 1 << 26
 
 logger = logging.getLogger("ferrule.plugins")
 
@@ -94,17 +94,12 @@ def _question_document(question: PluginQuestion) -> dict[str, Any]:
         "widens": question.widens,
         "tools": [
             {
-                "name": one.name[:_MOST_LINE], "how": one.how, "description": _bounded(one.description),
-                "diff": [_bounded(line) for line in one.diff],
+                "name": cut(one.name, _MOST_LINE), "how": one.how, "description": cut(one.description, _MOST_LINE),
+                "diff": [cut(line, _MOST_LINE) for line in one.diff],
             }
             for one in question.tools
         ],
     }  # fmt: skip
-
-
-def _bounded(text: str) -> str:
-    """As much as somebody reads; the digest of the question is over all of it."""
-    return text if len(text) <= _MOST_LINE else f"{text[:_MOST_LINE]} …"
 
 
 def _answer(
@@ -232,10 +227,10 @@ class ActionProblem(Exception):  # noqa: N818 - reads as what it says
         self.kind = kind
 
 
-def problem_in(language: str, error: ToolError | MissingExtra) -> ActionProblem:
+def problem_in(language: str, error: ToolError | MissingExtraError) -> ActionProblem:
     """An error of the layers below in the words of whoever asked."""
     said = words_in(language)
-    if isinstance(error, MissingExtra):
+    if isinstance(error, MissingExtraError):
         return ActionProblem(translated(said_by(error), said), "", ErrorKind.EXECUTION)
     return ActionProblem(translated(error.message, said), translated(error.suggestion or "", said), error.kind)
 
@@ -252,10 +247,10 @@ async def perform(action: str, language: str, **given: Any) -> dict[str, Any]:
     asked = json.dumps({"action": action, "language": language, "given": given}).encode() + b"\n"
     with tempfile.TemporaryFile() as said:
         line = await _line_of_child(asked, said)
-        if not line.endswith(b"\n"):
+        if not isinstance(line, bytes):
             said.seek(max(said.seek(0, os.SEEK_END) - _MOST_SAID, 0))
             logger.error("%s of a plugin ended without an answer:\n%s", action, said.read().decode(errors="replace"))
-    answer: dict[str, Any] = json.loads(line) if line.endswith(b"\n") else {}
+    answer: dict[str, Any] = json.loads(line) if isinstance(line, bytes) else {}
     if "done" in answer:
         return answer["done"]
     ended = phrase("The program that works on plugins ended without an answer.")
@@ -265,20 +260,20 @@ async def perform(action: str, language: str, **given: Any) -> dict[str, Any]:
     raise ActionProblem(*problem)
 
 
-async def _line_of_child(asked: bytes, said: IO[bytes]) -> bytes:
-    """The child's answer; not a whole line where it ended without one, or took too long."""
+async def _line_of_child(asked: bytes, said: IO[bytes]) -> bytes | TooLong | None:
+    """The child's answer; None where it ended without one, or took too long."""
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", __name__, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        stderr=said, start_new_session=True, cwd=plugins_folder(), limit=1 << 26,
+        stderr=said, start_new_session=True, cwd=plugins_folder(),
     )  # fmt: skip
     assert child.stdin is not None  # noqa: S101 - a pipe was asked for
     assert child.stdout is not None  # noqa: S101
     try:
         child.stdin.write(asked)
         async with asyncio.timeout(_SECONDS):
-            return await child.stdout.readline()
+            return await LineReader(child.stdout, _LONGEST_ANSWER).read()
     except TimeoutError:
-        return b""
+        return None
     finally:
         child.stdin.close()  # it ends when nobody waits for it any more
         await _ended(child)
@@ -308,8 +303,7 @@ def _main() -> None:
     import threading
 
     asked: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a library prints is no answer
+    answers = os.fdopen(take_stdout(), "wb")
 
     def watch() -> None:
         sys.stdin.buffer.read()
@@ -320,7 +314,7 @@ def _main() -> None:
     try:
         done = _ACTIONS[asked["action"]](**asked["given"])
         answer: dict[str, Any] = {"done": _worded(done, words_in(language))}
-    except (ToolError, MissingExtra) as error:
+    except (ToolError, MissingExtraError) as error:
         problem = problem_in(language, error)
         answer = {"problem": [problem.message, problem.suggestion, problem.kind]}
     except KeyboardInterrupt:

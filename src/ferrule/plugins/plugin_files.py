@@ -10,7 +10,7 @@ import logging
 import re
 from typing import TYPE_CHECKING
 
-from ferrule.workspace.data_folder import data_folder, write_json
+from ferrule.extension import data_folder, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,8 +22,6 @@ MARKET_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,29}")
 _WITHDRAWN = "withdrawn.json"
 
 
-WRITES = ":write"
-"""The end of a folder that is needed for writing."""
 DEFINITIONS = "definitions.json"
 """In a plugin's folder: what its tools were like when the user agreed to them."""
 

@@ -15,8 +15,8 @@ from urllib.parse import quote, unquote
 
 from pydantic import ValidationError
 
-from ferrule.core.errors import ErrorKind
-from ferrule.core.phrases import joined, phrase
+from ferrule import ErrorKind
+from ferrule.extension import joined, locked, phrase, write_atomically
 from ferrule.plugins.fetch import checked_address
 from ferrule.plugins.manifest import PluginError, first_problem, read_manifest
 from ferrule.plugins.signed_index import (
@@ -36,7 +36,6 @@ from ferrule.plugins.signed_index import (
     public_key,
     sign,
 )
-from ferrule.workspace.data_folder import alone, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -93,7 +92,7 @@ def publish(
     plugins = _plugins(folder)
     key_is_new = not key_file.exists()
     (out / FILES).mkdir(parents=True, exist_ok=True)
-    with alone(out):
+    with locked(out):
         before = _before(out, key_file)
         try:
             entries = _entries(plugins, base, before, datetime.now(UTC).replace(microsecond=0))
@@ -104,11 +103,18 @@ def publish(
                 kind=ErrorKind.VALIDATION,
             ) from None
         key = make_key(key_file) if key_is_new else load_key(key_file)
-        index = _index(entries, before, days)
+        now = datetime.now(UTC).replace(microsecond=0)
+        metadata = IndexMetadata(
+            serial=before.metadata.serial + 1 if before else 1,
+            count=len(entries),
+            generated_at=now,
+            expires_at=now + timedelta(days=days),
+        )
+        index = MarketIndex(servers=[entries[key] for key in sorted(entries)], metadata=metadata)
         for plugin in plugins.values():
             for name, data in plugin.files.items():
-                write_file(out / FILES / name, data)
-        write_file(out / INDEX_FILE, sign(index.to_json(), key))  # last: it names files that are there
+                write_atomically(out / FILES / name, data)
+        write_atomically(out / INDEX_FILE, sign(index.to_json(), key))  # last: it names files that are there
     known = {one.key for one in before.servers} if before else set[_NameAndVersion]()
     return Published(
         serial=index.metadata.serial,
@@ -240,14 +246,3 @@ def _mark(
         entries[key].plugin.withdrawn = Withdrawal(reason=reason, at=now)
     for key in reviewed:
         entries[key].plugin.reviewed = now
-
-
-def _index(entries: Mapping[_NameAndVersion, IndexEntry], before: MarketIndex | None, days: int) -> MarketIndex:
-    now = datetime.now(UTC).replace(microsecond=0)
-    metadata = IndexMetadata(
-        serial=before.metadata.serial + 1 if before else 1,
-        count=len(entries),
-        generated_at=now,
-        expires_at=now + timedelta(days=days),
-    )
-    return MarketIndex(servers=[entries[key] for key in sorted(entries)], metadata=metadata)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from ferrule.core.errors import ErrorKind, MissingExtra, ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import MissingExtraError, phrase, write_new
 from ferrule.plugins.manifest import Needs, PluginName, PluginVersion, ShortText, ToolKind, first_problem
 
 if TYPE_CHECKING:
@@ -127,13 +127,11 @@ def parse_index(payload: bytes, source: str) -> MarketIndex:
     try:
         index = MarketIndex.model_validate_json(payload)
     except ValidationError as error:
-        if error.errors()[0]["type"] == "json_invalid":
-            raise MarketError(
-                phrase("The index of {source} is not JSON: {why}.", source=source, why=first_problem(error)),
-                suggestion=phrase("Ask the people who run the market to publish it again."),
-            ) from None
+        why = first_problem(error)
         raise MarketError(
-            phrase("The index of {source} has a wrong shape at {where}.", source=source, where=first_problem(error)),
+            phrase("The index of {source} is not JSON: {why}.", source=source, why=why)
+            if error.errors()[0]["type"] == "json_invalid"
+            else phrase("The index of {source} has a wrong shape at {where}.", source=source, where=why),
             suggestion=phrase("Ask the people who run the market to publish it again."),
         ) from None
     seen: set[tuple[str, str]] = set()
@@ -248,11 +246,7 @@ def make_key(file: Path) -> Ed25519PrivateKey:
     data = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(opened, "wb") as out:
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
+    write_new(file, data, 0o600)
     return key
 
 
@@ -263,7 +257,7 @@ def _cryptography() -> tuple[Any, Any, Any]:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
-        raise MissingExtra(phrase("Using a market"), "plugins") from None
+        raise MissingExtraError(phrase("Using a market"), "plugins") from None
     return exceptions, ed25519, serialization
 
 

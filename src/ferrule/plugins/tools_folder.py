@@ -25,15 +25,15 @@ from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.pipeline.threads import interrupt
+from ferrule.extension.hosting import interrupt
 from ferrule.plugins.plugin import BrokenModule, Offered, ToolMaker, printing_aside, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ferrule.core.tool import Tool
+    from ferrule import Tool
 
 Sources = dict[str, bytes | str]
 """The Python files of a folder by path: the content of each, or why it cannot be read."""
@@ -175,7 +175,11 @@ class ToolsFolder:
         changed = {path for path in before.keys() | now.keys() if before.get(path) != now.get(path)}
         kept = self._unusable(changed, now)
         lacking = {path for path, one in self._failed.items() if one.missing}
-        stale = self._importers_of({self._name_of(path) for path in (changed | lacking) - kept.keys()})
+        stale = {self._name_of(path) for path in (changed | lacking) - kept.keys()}
+        with self._noting:
+            importing = {name: set(imports) for name, imports in self._imports.items()}
+        while more := {name for name, imports in importing.items() if name not in stale and imports & stale}:
+            stale |= more
         old = self._take_out(stale)
         still_failed = {path: one for path, one in self._failed.items() if self._name_of(path) not in stale}
         self._failed = still_failed | kept
@@ -209,15 +213,6 @@ class ToolsFolder:
                 except Exception as error:  # noqa: BLE001 - code that nests too deeply is no SyntaxError
                     found[path] = self._failure(error, path)
         return found
-
-    def _importers_of(self, changed: set[str]) -> set[str]:
-        """These modules, and all that import one of them, directly or not."""
-        with self._noting:
-            importing = {name: set(imports) for name, imports in self._imports.items()}
-        stale = set(changed)
-        while more := {name for name, imports in importing.items() if name not in stale and imports & stale}:
-            stale |= more
-        return stale
 
     def _take_out(self, stale: set[str]) -> dict[str, _Loaded]:
         """Unload modules, so that the next import loads them anew; returns what they were."""
@@ -306,17 +301,24 @@ class ToolsFolder:
 
     def _take_stock(self, wanted: Sequence[str]) -> None:
         """Work out each file's tools. A tool belongs to the file that made it, or to one that lists it in `TOOLS`."""
+        from ferrule import Tool
+
         names = {path: self._name_of(path) for path in wanted}
         loaded = [(path, name, self._loaded[name]) for path, name in names.items() if name in self._loaded]
         owners: dict[int, str] = {}
         for path, name, one in sorted(loaded, key=lambda each: each[2].number):
             if path not in self._failed:
                 self._offers[name] = self._offer(name, one)
-            for tool in _tools_of(one.module):
-                owners.setdefault(id(tool), name)
-        self.broken = self._about_folder()
-        for path in self._failed.keys() - names.keys():
-            self.broken.append(self._broken(path, self._name_of(path) in self._loaded))
+            for value in list(vars(one.module).values()):
+                if isinstance(value, Tool):
+                    owners.setdefault(id(cast("Any", value)), name)
+        self.broken = [
+            self._broken(path, self._name_of(path) in self._loaded) for path in self._failed.keys() - names.keys()
+        ]
+        if self.sources is None and self._refusal is None:  # one that must be there
+            is_file = os.path.isfile(self.path)  # noqa: PTH113
+            why = "it is a file; name its folder" if is_file else "there is no such folder"
+            self.broken.insert(0, BrokenModule(self.path, why))
         self.files = []
         for path, name in names.items():
             file = FileTools(path)
@@ -332,12 +334,6 @@ class ToolsFolder:
                     file.broken = [
                         BrokenModule(path, "no tools found; decorate a function with @tool, or list tools in `TOOLS`")
                     ]
-
-    def _about_folder(self) -> list[BrokenModule]:
-        if self.sources is not None or self._refusal is not None:  # one that may be missing
-            return []
-        is_file = os.path.isfile(self.path)  # noqa: PTH113
-        return [BrokenModule(self.path, "it is a file; name its folder" if is_file else "there is no such folder")]
 
     def _offer(self, name: str, one: _Loaded) -> Offered:
         maker = self._makers.get(name)
@@ -366,17 +362,13 @@ class ToolsFolder:
             return _Failure(str(error))
         name = os.path.basename(self.path)  # noqa: PTH119
         words = reason_of(error, path).replace(f"{self.package}.", "").replace(self.package, name)
-        return _Failure(words + self._about_names(error), isinstance(error, ModuleNotFoundError))
-
-    def _about_names(self, error: BaseException) -> str:
-        """A hint for an import that meant a file of the folder and got an installed package of the same name."""
         module = error.name if isinstance(error, ImportError) else None
         if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
             module = error.obj.__name__
         top = (module or "").partition(".")[0]
-        if top and self._installed.get(top):
-            return f"; `{top}` is an installed package here, use `from . import {top}` for the file in the folder"
-        return ""
+        if top and self._installed.get(top):  # the import meant a file of the folder
+            words += f"; `{top}` is an installed package here, use `from . import {top}` for the file in the folder"
+        return _Failure(words, isinstance(error, ModuleNotFoundError))
 
     # Importing, for the files of the folder
 
@@ -441,13 +433,10 @@ class ToolsFolder:
         own = f"{self.package}.{top}"
         if top in sys.stdlib_module_names or importer == own:
             return ""
-        if own not in self._loaded and not self._has(top):
+        place = Path(self.path, top)
+        if own not in self._loaded and not place.with_suffix(".py").is_file() and not place.is_dir():
             own = self.package if self._init in (self.sources or {}) and top == Path(self.path).name else ""
         return own if own and not self._is_installed(top) else ""
-
-    def _has(self, top: str) -> bool:
-        place = Path(self.path, top)
-        return place.with_suffix(".py").is_file() or place.is_dir()
 
     def _is_installed(self, top: str) -> bool:
         """Whether a module is really installed, and does not just lie in this folder or the current one."""
@@ -456,19 +445,18 @@ class ToolsFolder:
                 found = importlib.util.find_spec(top)
             except (ImportError, ValueError, AttributeError):
                 return True  # something odd of the program's own
-            self._installed[top] = found is not None and self._lies_elsewhere(found)
+            self._installed[top] = False
+            if found is not None:
+                origin = Path(found.origin or "")
+                if not origin.is_absolute():  # built in, or a namespace package
+                    origin = Path(next(iter(found.submodule_search_locations or ()), "/built-in/module"))
+                elif origin.name == _INIT:
+                    origin = origin.parent
+                near = {Path(self.path), Path(self.path).parent}
+                with suppress(OSError):  # the current folder may be gone
+                    near.add(Path.cwd())
+                self._installed[top] = origin.parent not in near
         return self._installed[top]
-
-    def _lies_elsewhere(self, found: ModuleSpec) -> bool:
-        origin = Path(found.origin or "")
-        if not origin.is_absolute():  # built in, or a namespace package
-            origin = Path(next(iter(found.submodule_search_locations or ()), "/built-in/module"))
-        elif origin.name == _INIT:
-            origin = origin.parent
-        near = {Path(self.path), Path(self.path).parent}
-        with suppress(OSError):  # the current folder may be gone
-            near.add(Path.cwd())
-        return origin.parent not in near
 
     def spec(self, name: str) -> ModuleSpec | None:
         """Where a module of the package is loaded from."""
@@ -543,10 +531,3 @@ class _Loader(SourceFileLoader):
 def _execute(spec: ModuleSpec, module: ModuleType) -> None:
     if spec.loader is not None:
         spec.loader.exec_module(module)
-
-
-def _tools_of(module: ModuleType) -> list[Tool[Any]]:
-    from ferrule.core.tool import Tool
-
-    values: list[Any] = list(vars(module).values())
-    return [value for value in values if isinstance(value, Tool)]

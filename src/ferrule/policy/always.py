@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ferrule.core.phrases import phrase
+from ferrule.core.shown_text import hidden_in
 from ferrule.core.tool import Kind
 from ferrule.pipeline.confirm import Offer
 from ferrule.pipeline.stages import Verdict
@@ -108,7 +109,8 @@ def prefix_of(words: Sequence[str]) -> tuple[str, ...] | None:
     """The words that a rule may go by: `git commit`, `npm run test`, `mkdir`. None where only the whole will do."""
     program = words[0]
     name = program.rpartition("/")[2]
-    if name in _TO_THE_LETTER or _is_versioned(name) or not name or name.startswith("-"):
+    versionless = name.rstrip("0123456789.-")  # `python3.12`, `ruby3.2` and the like
+    if name in _TO_THE_LETTER or versionless in _TO_THE_LETTER or not name or name.startswith("-"):
         return None
     if name not in _SUBCOMMANDS:
         return (program,)
@@ -134,12 +136,6 @@ def neighbour_of(prefix: Sequence[str]) -> str:
 def _is_plain(word: str) -> bool:
     """A word that can be a subcommand: no flag, no path, nothing that is only known at run time."""
     return bool(word) and word[0].isalpha() and all(letter.isalnum() or letter in "-_:.@" for letter in word)
-
-
-def _is_versioned(name: str) -> bool:
-    """`python3.12`, `ruby3.2` and the like."""
-    bare = name.rstrip("0123456789.-")
-    return bare != name and bare in _TO_THE_LETTER
 
 
 def offer_for(policy: Judge, invocation: Invocation, session: Session) -> Offer | None:
@@ -184,15 +180,6 @@ def _has_own_rule(invocation: Invocation, judged: Judgement) -> bool:
     return invocation.always_rule != invocation.tool.name
 
 
-def _only_the_name(policy: Judge, invocation: Invocation, judged: Judgement) -> bool:
-    """Whether a grant can only be for the tool as such, and for none of the paths it names."""
-    request = judged.request
-    if _guarded(policy, judged, write=False) or _guarded(policy, judged, write=True):
-        return False
-    touched = request.commands or request.writes or (invocation.tool.name == FETCH and request.hosts)
-    return not touched or _needs_its_name(invocation.tool, judged)
-
-
 def _needs_its_name(tool: Tool[object], judged: Judgement) -> bool:
     """Whether only its name lets a tool run: rules about paths do not reach one that does more, or is dangerous."""
     request = judged.request
@@ -207,16 +194,24 @@ def _offers(policy: Judge, invocation: Invocation, session: Session, judged: Jud
     if invocation.info.asks_always:
         name = invocation.tool.name
         return [Offer(f"{name}({escape_command(one)})", one, phrase("anything else")) for one in invocation.subjects]
-    if _only_the_name(policy, invocation, judged):
-        return [Offer(invocation.tool.name, phrase("any call of {name}", name=invocation.tool.name))]
-    request = judged.request
+    request, needs_its_name = judged.request, _needs_its_name(invocation.tool, judged)
+    by_name = Offer(invocation.tool.name, phrase("any call of {name}", name=invocation.tool.name))
+    guarded = _guarded(policy, judged, write=False) or _guarded(policy, judged, write=True)
+    touched = request.commands or request.writes or (invocation.tool.name == FETCH and request.hosts)
+    if not guarded and (not touched or needs_its_name):
+        return [by_name]  # a grant can only be for the tool as such, and for none of the paths it names
     if not request.commands:
         offers = list(_for_resources(policy, invocation, judged))
-        if _needs_its_name(invocation.tool, judged) and not _suffice(offers, policy, invocation, session):
-            offers.insert(0, Offer(invocation.tool.name, phrase("any call of {name}", name=invocation.tool.name)))
+        if needs_its_name and not _suffice(offers, policy, invocation, session):
+            offers.insert(0, by_name)
         return offers
+    # A rule for each part that lacks leave and can have one by its first words.
+    lacking = {finding.what for finding in judged.findings if not finding.leave}
+    parts = [part for analysis in request.commands for part in analysis.parts if part.text in lacking]
+    parts = [part for part in parts if not needs_no_rule(part)] or parts
+    by_part = [offer for part in parts if (offer := _for_part(part)) is not None]
     # Tried, not assumed: where a rule for each part is not enough, the command to the letter may be, or nothing is.
-    for offers in (list(_for_parts(judged)), [_whole(analysis.command) for analysis in request.commands]):
+    for offers in (by_part, [_whole(analysis.command) for analysis in request.commands]):
         if _suffice(offers, policy, invocation, session):
             return offers
     return []
@@ -269,20 +264,11 @@ def _for_write(path: str, policy: Judge, judged: Judgement) -> Offer:
 # Commands
 
 
-def _for_parts(judged: Judgement) -> Iterator[Offer]:
-    """A rule for each part that lacks leave and can have one by its first words."""
-    lacking = {finding.what for finding in judged.findings if not finding.leave}
-    parts = [part for analysis in judged.request.commands for part in analysis.parts if part.text in lacking]
-    for part in [part for part in parts if not needs_no_rule(part)] or parts:
-        if (offer := _for_part(part)) is not None:
-            yield offer
-
-
 def _for_part(part: Part) -> Offer | None:
     if not part.plain:
         return None  # a rule by its first words would not cover it
     prefix = prefix_of(part.words)
-    if prefix is None or any("*" in word or "\\" in word or not word.isprintable() for word in prefix):
+    if prefix is None or any("*" in word or "\\" in word or hidden_in(word) for word in prefix):
         return None
     text = join_words(prefix)
     try:

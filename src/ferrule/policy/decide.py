@@ -177,7 +177,11 @@ class RulePolicy:
             for analysis in request.commands:
                 findings += weigh_command(analysis, name, request, lists, names)
         if self._remembered and (session.id, invocation.tool, word := invocation.always_rule) in self._remembered:
-            _grant(findings, phrase("`{rule}` is always allowed in this session", rule=word))
+            # "Always" for a tool by its name does not answer what a path needs an approval of its own for.
+            lacked = findings[0].need
+            for one in findings:
+                if not one.leave and not one.guarded and one.need == lacked:
+                    one.leave = phrase("`{rule}` is always allowed in this session", rule=word)
         if self._doubts is not None and (why := self._doubts.about(invocation.tool)):
             findings[0].leave, findings[0].rule, findings[0].need = "", None, why
         judged = self._settled(invocation, request, lists, findings)
@@ -209,8 +213,10 @@ class RulePolicy:
                 )
             return settle(Decision(Verdict.DENY, reason, rule.text), rule, can_be_always=False)
         can_be_tried = bool(request.commands) and invocation.info.tentative
-        if self.mode is Mode.PLAN and not can_be_tried and not _reads_alone(invocation, request):
-            return settle(PLAN, can_be_always=False)
+        if self.mode is Mode.PLAN and not can_be_tried:
+            writes = request.commands or request.writes or request.writes_else
+            if writes or not tool.read_only:
+                return settle(PLAN, can_be_always=False)
         dangers = [danger for analysis in request.commands for danger in analysis.dangers]
         if dangers and self._dangers_ask:
             listed = [phrase("`{part}` is dangerous: {why}", part=danger.part, why=danger.why) for danger in dangers]
@@ -303,20 +309,6 @@ def _in_doubt(request: Request, lists: Lists, *, tried: bool) -> bool:
     from ferrule.policy.weigh import may_be_denied
 
     return any(may_be_denied(analysis, lists) for analysis in request.commands)
-
-
-def _grant(findings: list[Finding], why: str) -> None:
-    """Let a tool run that was granted by its name; a path with a question of its own keeps it."""
-    lacked = findings[0].need
-    for finding in findings:
-        if not finding.leave and not finding.guarded and finding.need == lacked:
-            finding.leave = why
-
-
-def _reads_alone(invocation: Invocation, request: Request) -> bool:
-    if request.commands:
-        return False
-    return invocation.tool.read_only and not request.writes and not request.writes_else
 
 
 def _thing(finding: Finding, tool: str) -> str:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
-from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.phrases import phrase
 from ferrule.policy.commands.parts import Analysis
 from ferrule.policy.rules import About
@@ -77,7 +77,7 @@ class Requests:
                 commands.append(self.understood(name))
             elif scheme == "path":
                 if "\0" in name:  # the system would refuse it in words that nobody can act on
-                    raise Stopped(
+                    raise StoppedError(
                         Stage.AUTHORISE,
                         ErrorKind.VALIDATION,
                         phrase("The path contains a NUL byte."),
@@ -98,7 +98,10 @@ class Requests:
         found = self._understood.get(command)
         if found is None:
             if self._analyser is None:
-                self._analyser = _default_analyser()
+                try:
+                    self._analyser = cast("Analyser", import_module("ferrule.policy.commands.analyse").analyse)
+                except ModuleNotFoundError:
+                    self._analyser = _not_understood
             found = self._understood[command] = self._analyser(command)
             if len(self._understood) > _MOST_KEPT:
                 self._understood.popitem(last=False)
@@ -113,13 +116,6 @@ def roots_of(session: Session) -> tuple[str, ...]:
 @lru_cache(maxsize=256)
 def _real_roots(roots: tuple[Path, ...]) -> tuple[str, ...]:
     return tuple(os.path.realpath(root) for root in roots)
-
-
-def _default_analyser() -> Analyser:
-    try:
-        return cast("Analyser", import_module("ferrule.policy.commands.analyse").analyse)
-    except ModuleNotFoundError:
-        return _not_understood
 
 
 def _not_understood(command: str) -> Analysis:
@@ -166,17 +162,6 @@ class Lists:
     guarded: Guarded
     accepts_edits: bool
 
-    def allowing_path(self, path: str, request: Request, *, write: bool, guard: Rule | None = None) -> Rule | None:
-        roots = request.roots
-        found = (rules.covering_path(path, roots, write=write, naming=guard) for rules in self.allow)
-        return next((rule for rule in found if rule is not None), None)
-
-    def denying_path(self, path: str, request: Request, *, write: bool) -> Rule | None:
-        found = self.deny.concerning_path(path, request.roots, write=write)
-        if found is None and write:
-            found = self.guarded.never.concerning_path(path, request.roots, write=True)
-        return found
-
     def denying_below(self, folder: str, request: Request) -> Rule | None:
         """The rule that denies writing something which lies in a folder, and would go with it."""
         roots = request.roots
@@ -201,10 +186,13 @@ def weigh_path(path: str, request: Request, lists: Lists, *, write: bool) -> Fin
     place = shown(path, request.roots)
     what = phrase("write {path}", path=place) if write else phrase("read {path}", path=place)
     finding = Finding(what, "writes" if write else "reads")
-    finding.denied = lists.denying_path(path, request, write=write)
+    finding.denied = lists.deny.concerning_path(path, request.roots, write=write)
+    if finding.denied is None and write:
+        finding.denied = lists.guarded.never.concerning_path(path, request.roots, write=True)
     finding.asked = lists.ask.concerning_path(path, request.roots, write=write)
     guard = lists.guarded.asking(path, request.roots, write=write)
-    finding.rule = lists.allowing_path(path, request, write=write, guard=guard)
+    found = (rules.covering_path(path, request.roots, write=write, naming=guard) for rules in lists.allow)
+    finding.rule = next((rule for rule in found if rule is not None), None)
     if finding.rule is not None:
         finding.leave = phrase("{rule} allows it", rule=finding.rule.words)
     elif guard is not None:

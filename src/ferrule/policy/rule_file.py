@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import shlex
 import tomllib
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from ferrule.core.access import Mode
+from ferrule.core.files import write_atomically
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined, phrase
 from ferrule.pipeline.stages import Verdict
@@ -82,7 +82,12 @@ class RuleChecks:
             try:
                 rule = parse_rule(one.text, one.verdict, one.source)
                 note = self._check_name(rule)
-                self._check_examples(rule, one)
+                for example in one.match:
+                    if not self.fits(rule, example):
+                        raise RuleError(phrase("its example `{example}` under `match` does not match", example=example))
+                for example in one.no_match:
+                    if self.fits(rule, example):
+                        raise RuleError(phrase("its example `{example}` under `no_match` matches", example=example))
             except RuleError as error:
                 words: dict[str, object] = {
                     "place": one.source.place,
@@ -121,28 +126,18 @@ class RuleChecks:
             return True
         if rule.about is About.CALL:
             return command.matches_text(subject)
-        parts = self._parts(subject)
+        found = self._requests.understood(subject)
+        if found.parts:
+            parts = found.parts
+        else:
+            try:
+                words = tuple(shlex.split(subject))
+            except ValueError:
+                words = ()
+            parts = [Part(subject, words, words)] if words else []
         if rule.verdict is Verdict.ALLOW:
             return bool(parts) and all(command.covers(part) for part in parts)
         return command.concerns_text(subject) or any(command.concerns(part, subject) for part in parts)
-
-    def _parts(self, command: str) -> Sequence[Part]:
-        found = self._requests.understood(command)
-        if found.parts:
-            return found.parts
-        try:
-            words = tuple(shlex.split(command))
-        except ValueError:
-            words = ()
-        return [Part(command, words, words)] if words else []
-
-    def _check_examples(self, rule: Rule, written: Written) -> None:
-        for example in written.match:
-            if not self.fits(rule, example):
-                raise RuleError(phrase("its example `{example}` under `match` does not match", example=example))
-        for example in written.no_match:
-            if self.fits(rule, example):
-                raise RuleError(phrase("its example `{example}` under `no_match` matches", example=example))
 
     def _check_name(self, rule: Rule) -> str | None:
         known, name = self._known, rule.tool
@@ -170,11 +165,11 @@ class RuleChecks:
 
 
 _MODES = {
-    "default": "default",
-    "plan": "plan",
-    "acceptEdits": "accept-edits",
-    "dontAsk": "dont-ask",
-    "bypassPermissions": "bypass",
+    "default": Mode.DEFAULT,
+    "plan": Mode.PLAN,
+    "acceptEdits": Mode.ACCEPT_EDITS,
+    "dontAsk": Mode.DONT_ASK,
+    "bypassPermissions": Mode.BYPASS,
 }
 # Names that mean the same under another name here.
 _PATH_TOOLS = {"MultiEdit": "Edit", "NotebookEdit": "Edit", "Write": "Edit", "NotebookRead": "Read", "Grep": "Read",
@@ -282,9 +277,7 @@ def _translated(text: str) -> str:
     name, inner = found[1], found[2].strip()
     if inner in ("*", "**") and name != BASH and name not in ("Read", "Edit", "Write"):
         return name
-    if name in _PATH_TOOLS:
-        return f"{_PATH_TOOLS[name]}({inner})"
-    return f"{name}({inner})"
+    return f"{_PATH_TOOLS.get(name, name)}({inner})"
 
 
 # A settings file that is changed in one place while all else in it stays: comments, order and spelling.
@@ -332,20 +325,7 @@ class SettingsDocument:
             raise RuleError(phrase("{path} is not a file that can be written to. Nothing was changed.", path=self.path))
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            mode = self.path.stat().st_mode & 0o7777 if self.path.exists() else None
-            temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}")
-            try:
-                with temporary.open("xb") as file:
-                    file.write(text.encode())
-                    file.flush()
-                    os.fsync(file.fileno())
-                if mode is not None:
-                    temporary.chmod(mode)
-                temporary.replace(self.path)
-            except BaseException:
-                with suppress(OSError):
-                    temporary.unlink()
-                raise
+            write_atomically(self.path, text.encode())
         except OSError as error:
             raise RuleError(phrase("{path} could not be written: {why}.", path=self.path, why=error.strerror)) from None
 
@@ -381,9 +361,7 @@ class RuleFile(SettingsDocument):
         if listed is None:
             section: Any = document.setdefault(_SECTION, tomlkit.table())
             listed = section[verdict.value] = tomlkit.array()
-            listed.append(entry)
-        else:
-            listed.append(entry)
+        listed.append(entry)
         self.write(document)
         return True
 

@@ -138,7 +138,8 @@ class Rule:
         """Whether its name is this tool's: the same, with `*`, or the MCP server that the tool is of."""
         if "*" in self.tool:
             return fnmatchcase(tool, self.tool)
-        return tool == self.tool or (_is_server(self.tool) and tool.startswith(f"{self.tool}__"))
+        is_server = self.tool.startswith(_MCP) and "__" not in self.tool.removeprefix(_MCP)
+        return tool == self.tool or (is_server and tool.startswith(f"{self.tool}__"))
 
 
 def parse_rule(text: object, verdict: Verdict = Verdict.ALLOW, source: Source | None = None) -> Rule:
@@ -206,10 +207,6 @@ def named(text: object, parse: Callable[[], Rule]) -> Rule:
         return parse()
     except RuleError as error:
         raise RuleError(phrase("The rule `{text}` cannot work: {error}.", text=text, error=error)) from None
-
-
-def _is_server(name: str) -> bool:
-    return name.startswith(_MCP) and "__" not in name.removeprefix(_MCP)
 
 
 # Rules of one list, sorted by what they look at, so that a call meets only those that can be about it.
@@ -299,11 +296,6 @@ class RuleSet:
     def concerning_part(self, part: Part, command: str, tool: str) -> Rule | None:
         return next(
             (rule for rule in self.commands(tool) if rule.command and rule.command.concerns(part, command)), None
-        )
-
-    def concerning_command(self, command: str, tool: str) -> Rule | None:
-        return next(
-            (rule for rule in self.commands(tool) if rule.command and rule.command.concerns_text(command)), None
         )
 
     def concerning_path(self, path: str, roots: Sequence[str], *, write: bool) -> Rule | None:

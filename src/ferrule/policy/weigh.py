@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from ferrule.policy.rules import Rule, RuleSet
 
 
-# Decides about what a tried call would change: by the rules about paths and hosts, then by the mode, else the user.
-
-
 _MOST_KEPT = 64 << 20
 """What the history keeps of a file at most; see `Caps`."""
 _ACCEPTED = phrase("mode accept-edits keeps changes in the workspace that git can restore")
@@ -202,7 +199,12 @@ def weigh_command(analysis: Analysis, tool: str, request: Request, lists: Lists,
     if names.defined and (lists.deny or lists.ask):
         for part, finding in zip(analysis.parts, findings, strict=True):
             for behind in names.behind(part):
-                _weigh_behind(behind, finding, tool, lists)
+                for inner in behind.parts:
+                    finding.denied = finding.denied or lists.deny.concerning_part(inner, behind.command, tool)
+                    finding.asked = finding.asked or lists.ask.concerning_part(inner, behind.command, tool)
+                if behind.unclear:
+                    finding.denied = finding.denied or next(lists.deny.commands(tool), None)
+                    finding.asked = finding.asked or next(lists.ask.commands(tool), None)
     beside = any(finding.rule is not None for finding in findings)
     for part, finding in zip(analysis.parts, findings, strict=True):
         if beside and not finding.leave and not finding.need and needs_no_rule(part):
@@ -255,16 +257,6 @@ def _weigh_part(
     return finding
 
 
-def _weigh_behind(behind: Analysis, finding: Finding, tool: str, lists: Lists) -> None:
-    """What deny and ask rules say of a function or an alias that a part calls."""
-    for part in behind.parts:
-        finding.denied = finding.denied or lists.deny.concerning_part(part, behind.command, tool)
-        finding.asked = finding.asked or lists.ask.concerning_part(part, behind.command, tool)
-    if behind.unclear:
-        finding.denied = finding.denied or next(lists.deny.commands(tool), None)
-        finding.asked = finding.asked or next(lists.ask.commands(tool), None)
-
-
 def _about(part: Part) -> str:
     """What is said of a part besides its words."""
     if not part.known:
@@ -310,7 +302,11 @@ def _paths(part: Part, request: Request, lists: Lists) -> Iterator[Finding]:
                 yield weigh_path(real_path(path), request, lists, write=False)
     for word in (*(operands if changes else ()), *part.writes):
         for path in _placed(word, request):
-            yield _written(real_path(path), part, request, lists)
+            real = real_path(path)
+            finding = weigh_path(real, request, lists, write=True)
+            if part.program in _REMOVERS and finding.denied is None:
+                finding.denied = lists.denying_below(real, request)
+            yield finding
 
 
 def real_path(path: str) -> str:
@@ -332,13 +328,6 @@ def _placed(word: str, request: Request) -> list[str]:
     return [path]
 
 
-def _written(path: str, part: Part, request: Request, lists: Lists) -> Finding:
-    found = weigh_path(path, request, lists, write=True)
-    if part.program in _REMOVERS and found.denied is None:
-        found.denied = lists.denying_below(path, request)
-    return found
-
-
 # Weighs a call by its tool's name and kind, by what the tool says of it, and by the paths and hosts it touches.
 
 
@@ -349,13 +338,24 @@ def weigh_call(invocation: Invocation, request: Request, lists: Lists, mode: Mod
     whole.denied = lists.deny.tool(tool.name) or _by_signature(invocation, (lists.deny,))
     whole.asked = lists.ask.tool(tool.name) or _by_signature(invocation, (lists.ask,))
     whole.guarded = invocation.info.asks_always
-    named = None if whole.guarded else _named(tool.name, lists)
-    whole.rule = named or _covering_each(invocation, lists.allow)
+    named = None if whole.guarded else next((rule for rules in lists.allow if (rule := rules.tool(tool.name))), None)
+    whole.rule = named
+    if named is None:
+        covering = list(_by_subject(invocation, lists.allow))  # a call may be about several things
+        whole.rule = covering[0] if all(covering) else None
     paths = [
         *(weigh_path(path, request, lists, write=False) for path in request.reads),
         *(weigh_path(path, request, lists, write=True) for path in request.writes),
     ]
-    hosts = list(_hosts(request, lists))
+    hosts: list[Finding] = []
+    for host in request.hosts:
+        finding = Finding(phrase("reach {host}", host=host), "reaches", leave=phrase("the tool's own approval counts"))
+        finding.denied = lists.deny.concerning_host(host)
+        finding.asked = lists.ask.concerning_host(host)
+        finding.rule = next((rule for rules in lists.allow if (rule := rules.covering_host(host))), None)
+        if finding.rule is not None:
+            finding.leave = phrase("{rule} allows it", rule=finding.rule.words)
+        hosts.append(finding)
     _give_leave(whole, invocation, request, paths, hosts, mode)
     for finding in paths:
         # What the tool may do it may do to this path too, unless the path has a question of its own.
@@ -414,30 +414,9 @@ def _outside(writes: list[Finding]) -> str:
     return held.need or phrase("it would {what}, which is outside the workspace", what=held.what)
 
 
-def _hosts(request: Request, lists: Lists) -> Iterator[Finding]:
-    for host in request.hosts:
-        finding = Finding(phrase("reach {host}", host=host), "reaches", leave=phrase("the tool's own approval counts"))
-        finding.denied = lists.deny.concerning_host(host)
-        finding.asked = lists.ask.concerning_host(host)
-        finding.rule = next((rule for rules in lists.allow if (rule := rules.covering_host(host))), None)
-        if finding.rule is not None:
-            finding.leave = phrase("{rule} allows it", rule=finding.rule.words)
-        yield finding
-
-
-def _named(tool: str, lists: Lists) -> Rule | None:
-    return next((rule for rules in lists.allow if (rule := rules.tool(tool))), None)
-
-
 def _by_signature(invocation: Invocation, sets: tuple[RuleSet, ...]) -> Rule | None:
     """A rule about any of what the call is about."""
     return next((rule for rule in _by_subject(invocation, sets) if rule is not None), None)
-
-
-def _covering_each(invocation: Invocation, sets: tuple[RuleSet, ...]) -> Rule | None:
-    """The first of the rules that together are about all of it."""
-    found = list(_by_subject(invocation, sets))
-    return found[0] if all(found) else None
 
 
 def _by_subject(invocation: Invocation, sets: tuple[RuleSet, ...]) -> Iterator[Rule | None]:

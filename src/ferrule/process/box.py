@@ -23,6 +23,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from ferrule.core.files import private_file, write_all
 from ferrule.core.phrases import phrase
 from ferrule.process import launcher
 from ferrule.process.folder_index import is_quiet
@@ -30,9 +31,9 @@ from ferrule.process.owned_folders import remove_tree
 from ferrule.process.sandbox.denials import Denial, SandboxRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
-    from ferrule.process.profile import LayerMount, Profile
+    from ferrule.process.profile import Profile
     from ferrule.process.sandbox.sandbox import Launch, Prepared, Sandbox
 
 _SECONDS_TO_KILL, _SECONDS_TO_END = 10.0, 30.0
@@ -184,7 +185,8 @@ class Box:
         if kind == launcher.STARTED:
             self.pid = number
             self._tell_started()
-            self._watch_size()
+            if self._profile is not None and (self.layered or self._profile.temporary is not None):
+                self._sizing = self._loop.call_later(_SECONDS_BETWEEN_SIZES, self._look_at_size)
         elif kind == launcher.FAILED:
             self._failure = text
             self._tell_started()
@@ -199,7 +201,7 @@ class Box:
         """Wait until it runs; raises what kept it from that."""
         await asyncio.wait({self._started}, timeout=_SECONDS_TO_START)
         if not self._started.done():
-            _give_up_launcher()
+            _end_launcher(_Connection.kill)  # it was stopped, or hangs: the next order starts another one
             raise BoxFailed("start", _SILENT)
         if self._failure:
             await asyncio.wait({self.ended}, timeout=_SECONDS_TO_END)
@@ -253,10 +255,6 @@ class Box:
             self._sizing = None
 
     # How large its layers and its temporary files grow
-
-    def _watch_size(self) -> None:
-        if self._profile is not None and (self.layered or self._profile.temporary is not None):
-            self._sizing = self._loop.call_later(_SECONDS_BETWEEN_SIZES, self._look_at_size)
 
     def _look_at_size(self) -> None:
         profile = self._profile
@@ -349,17 +347,12 @@ async def _prepare(sandbox: Sandbox, profile: Profile, arguments: Sequence[str],
         try:
             made = await asyncio.shield(making)
         except asyncio.CancelledError:
-            making.add_done_callback(_close_made)
+            making.add_done_callback(lambda made: made.cancelled() or made.exception() or made.result().close())
             raise
     if len(_took) > _MOST_KNOWN:
         _took.clear()
     _took[roots] = monotonic() - began
     return made
-
-
-def _close_made(making: asyncio.Future[Prepared]) -> None:
-    if not making.cancelled() and making.exception() is None:
-        making.result().close()
 
 
 def make_removable(work: Path) -> None:
@@ -490,7 +483,10 @@ class _Connection:
             "contained": launch.contains_all,
             "limits": list(launch.limits),
             "joins": launch.joins,
-            "overlays": [_texts(one) for one in launch.overlays],
+            "overlays": [
+                (str(one.root), str(one.upper), str(one.work), [str(below) for below in one.below])
+                for one in launch.overlays
+            ],
             "mounts": list(launch.mounts),
             "covered": launch.covered,
             "user_namespace": launch.user_namespace,
@@ -524,23 +520,11 @@ class _Connection:
             self._process.wait()
 
 
-def _texts(layer: LayerMount) -> tuple[str, str, str, list[str]]:
-    return str(layer.root), str(layer.upper), str(layer.work), [str(one) for one in layer.below]
-
-
 @contextlib.contextmanager
 def _in_memory(content: bytes) -> Generator[int]:
-    if hasattr(os, "memfd_create"):
-        made = os.memfd_create("ferrule-order", os.MFD_CLOEXEC)
-    else:
-        import tempfile
-
-        made, path = tempfile.mkstemp()
-        os.unlink(path)  # noqa: PTH108
+    made = private_file()
     try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(made, view) :]
+        write_all(made, content)
         yield made
     finally:
         os.close(made)
@@ -570,21 +554,13 @@ def _order(launch: Launch, port: int, streams: tuple[int, ...], passed: Mapping[
         raise BoxFailed("start", str(error)) from None
 
 
-def _give_up_launcher() -> None:
-    """Let the next order start another one: this one was stopped, or hangs. What it started ends with it."""
+def _end_launcher(end: Callable[[_Connection], None]) -> None:
+    """What it started ends with it."""
     global _open_connection
     with _connection_lock:
         connection, _open_connection = _open_connection, None
     if connection is not None:
-        connection.kill()
-
-
-def _stop() -> None:
-    global _open_connection
-    with _connection_lock:
-        connection, _open_connection = _open_connection, None
-    if connection is not None:
-        connection.stop()
+        end(connection)
 
 
 def _forget() -> None:
@@ -596,5 +572,5 @@ def _forget() -> None:
         connection.drop()
 
 
-atexit.register(_stop)
+atexit.register(_end_launcher, _Connection.stop)
 os.register_at_fork(after_in_child=_forget)

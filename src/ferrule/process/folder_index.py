@@ -265,7 +265,7 @@ class _Watches:
                     user.stale.add(path)
 
     def is_quiet(self) -> bool:
-        """Whether there is little that the kernel told and nobody took."""
+        """Whether few of the kernel's events are waiting to be read."""
         waiting = array("i", (0,))
         with self._lock:
             if self._queue >= 0:
@@ -314,7 +314,7 @@ class _Watches:
         return self._queue >= 0
 
     def leave(self) -> None:
-        """In a fork: the queue is the parent's, and a lock may be held that nobody will open."""
+        """In a fork: the queue is the parent's, and a lock may be held that is never released."""
         global _remembered_lock
         self._lock, _remembered_lock = threading.Lock(), threading.Lock()
         self._start()

@@ -78,7 +78,6 @@ def confine_thread(confinement: Confinement) -> bool:
             rights &= ~(1 << 15)  # device controls belong to reading
     if confinement.may_truncate:
         rights &= ~_TRUNCATE
-    libc = _libc()
     opened = _create(_Rules(rights))
     if opened < 0:
         return False
@@ -90,11 +89,26 @@ def confine_thread(confinement: Confinement) -> bool:
             _allow_path(opened, path, _READ_FILE & rights)
         for path in confinement.programs:
             _allow_path(opened, path, (_EXECUTE | _READ_FILE) & rights)
-        if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:
-            return False
-        return libc.syscall(_RESTRICT, ctypes.c_int(opened), ctypes.c_uint32(0)) == 0
+        return _restrict(opened)
     finally:
         os.close(opened)
+
+
+def confine_process(readable: Iterable[str], writable: Iterable[str], *, network: bool = False) -> bool:
+    """Bind a process that has only this thread to `open_rules`, for good. False where the kernel cannot."""
+    if kernel_version() < 1:
+        return False
+    opened = open_rules(readable, writable, network=network)
+    try:
+        return _restrict(opened)
+    finally:
+        os.close(opened)
+
+
+def _restrict(rules: int) -> bool:
+    if _libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:
+        return False
+    return _libc().syscall(_RESTRICT, ctypes.c_int(rules), ctypes.c_uint32(0)) == 0
 
 
 def open_rules(
@@ -154,16 +168,12 @@ def _allow(rules: int, opened: int, rights: int) -> None:
 def needed_by(program: str) -> tuple[str, ...]:
     """The program and, if it is linked dynamically, the loader that the kernel starts for it."""
     try:
-        head = _first_bytes(program)
+        with Path(program).open("rb") as file:
+            head = file.read(8192)
         loader = _loader(head)
     except (OSError, ValueError, IndexError):
         loader = None
     return (program, loader) if loader else (program,)
-
-
-def _first_bytes(program: str) -> bytes:
-    with Path(program).open("rb") as file:
-        return file.read(8192)
 
 
 def _loader(head: bytes) -> str | None:

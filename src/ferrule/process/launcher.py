@@ -438,7 +438,10 @@ def _become(order: dict[str, Any], given: list[int]) -> NoReturn:
         fcntl.ioctl(0, _TAKE_TERMINAL, 0)
     os.chdir(order["folder"])
     for which, limit in order["limits"]:
-        _limit(which, limit)
+        # A limit can only be lowered.
+        hard = resource.getrlimit(which)[1]
+        limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(which, (limit, limit))
     if order["rules"] >= 0 or order["filter"]:
         _confine(order["rules"], order["filter"])
     os.execve(order["arguments"][0], order["arguments"], order["environment"])  # noqa: S606 - never a shell line
@@ -453,13 +456,6 @@ def _place(given: list[int], numbers: list[int]) -> None:
     for descriptor, number in zip(spare, numbers, strict=True):
         os.dup2(descriptor, number, inheritable=True)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def _limit(which: int, limit: int) -> None:
-    """A limit can only be lowered."""
-    hard = resource.getrlimit(which)[1]
-    limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-    resource.setrlimit(which, (limit, limit))
 
 
 def _check(outcome: int) -> None:

@@ -7,6 +7,7 @@ within microseconds of each other may change places. Nothing is ever lost or cut
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import shutil
@@ -106,7 +107,7 @@ def _is_whole(sequence: str) -> bool:
     return re.fullmatch(r"\x1b[ -/]*[0-~]", sequence) is not None and sequence != "\x1b["
 
 
-# The whole output of a command in a private file, when it is more than anybody wants to read at once.
+# The whole output of a command in a private file, when it is too long to read at once.
 
 
 _LARGEST_FILE = 64 << 20
@@ -256,11 +257,6 @@ class HeadAndTail:
         self.newlines = 0
 
     @property
-    def overflows(self) -> bool:
-        """Whether something had to be left out."""
-        return self.total > self._head_size + self._tail_size
-
-    @property
     def full(self) -> int:
         """How many bytes it keeps at most."""
         return self._head_room + self._tail_room
@@ -295,7 +291,7 @@ class HeadAndTail:
 
     def parts(self) -> tuple[list[tuple[Stream, bytes]], LeftOut, list[tuple[Stream, bytes]]]:
         """Head, what is left out, tail; cut between lines where there are any, and never inside a character."""
-        if not self.overflows:
+        if self.total <= self._head_size + self._tail_size:  # nothing had to be left out
             return _joined([*self._head, *self._tail]), LeftOut(), []
         head, tail = _joined(self._head), _joined(self._tail)
         if head:
@@ -325,15 +321,10 @@ class OutputRecord:
         """Bytes so far."""
         return self._both.total
 
-    @property
-    def newlines(self) -> int:
-        """Line ends so far."""
-        return self._both.newlines
-
     def add(self, stream: Stream, data: bytes) -> None:
         """Take in what came on a stream."""
-        if self._folder is not None and self.spill is None and not self._problem:
-            self._spill_if_needed(data)
+        if self._both.total + len(data) > self._both.full:
+            self.spill_from_now()
         if self.spill is not None:
             self.spill.write(data)
         newlines = data.count(b"\n")
@@ -348,9 +339,9 @@ class OutputRecord:
         """Both streams in their order."""
         return self._pieces(self._both)
 
-    def left_out(self, stream: Stream | None = None) -> LeftOut:
-        """What is left out of a stream, or of both together."""
-        return (self._both if stream is None else self._streams[stream]).parts()[1]
+    def left_out(self) -> LeftOut:
+        """What is left out of both streams together."""
+        return self._both.parts()[1]
 
     @property
     def path(self) -> Path | None:
@@ -364,29 +355,20 @@ class OutputRecord:
 
     def spill_from_now(self) -> None:
         """Have everything in a file, also what came before and what may be little."""
-        if self._folder is not None and self.spill is None and not self._problem:
-            self._open_spill(self._folder)
-
-    def close(self) -> None:
-        """Nothing more will come."""
-        if self.spill is not None:
-            self.spill.close()
-
-    def _spill_if_needed(self, data: bytes) -> None:
-        both = self._both
-        if both.total + len(data) <= both.full:
+        if self._folder is None or self.spill is not None or self._problem:
             return
-        if self._folder is not None:
-            self._open_spill(self._folder)
-
-    def _open_spill(self, folder: SpillFolder) -> None:
         try:
-            self.spill = folder.open()
+            self.spill = self._folder.open()
         except OSError as error:
             self._problem = f"no file could be made for the whole output: {error.strerror}"
             return
         for earlier in self._both.everything():
             self.spill.write(earlier)
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        if self.spill is not None:
+            self.spill.close()
 
     def _pieces(self, kept: HeadAndTail) -> list[Piece]:
         head, left, tail = kept.parts()
@@ -419,14 +401,9 @@ def _whole_end(data: bytes) -> bytes:
     """Up to the last line's end, or to the last whole character of a line that has none."""
     if (end := data.rfind(b"\n")) >= 0:
         return data[: end + 1]
-    for back in range(1, min(4, len(data)) + 1):
-        byte = data[-back]
-        if byte >= 0xC0:
-            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return data[:-back] if needed > back else data
-        if byte < 0x80:
-            break
-    return data
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(data)
+    return data[: len(data) - len(decoder.getstate()[0])]
 
 
 def _whole_start(data: bytes) -> bytes:

@@ -6,17 +6,15 @@ concluded from numbers of processes, and a zombie holds nothing.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import tempfile
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-if TYPE_CHECKING:
-    from collections.abc import Generator
+from ferrule.core.files import lock, locked
 
 _KEPT = ".kept"
 _PATIENCE = 1.0
@@ -25,28 +23,28 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class OwnedFolder:
-    """A new folder in `above`, held until it is closed or the process ends. What killed ones left is removed first."""
+    """A new folder in `parent`, held until it is closed or the process ends. What killed ones left is removed first."""
 
-    def __init__(self, above: Path | None = None, *, prefix: str = "session-", mode: int = 0o700) -> None:
-        if above is None:
-            above = Path(tempfile.gettempdir())
+    def __init__(self, parent: Path | None = None, *, prefix: str = "session-", mode: int = 0o700) -> None:
+        if parent is None:
+            parent = Path(tempfile.gettempdir())
         else:
-            above.mkdir(mode=0o700, parents=True, exist_ok=True)
-        above = Path(os.path.realpath(above))
+            parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        parent = Path(os.path.realpath(parent))
         self._held = -1
         while self._held < 0:
             # One at a time: whoever sweeps must not take one for a dead one's that is not held yet.
-            with _alone_in(above) as alone:
+            with locked(parent, _PATIENCE) as alone:  # not for ever: another may keep it locked
                 if alone:
-                    _sweep(above, prefix)
-                self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=above))
+                    _sweep(parent, prefix)
+                self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
                 self._hold(mode)
 
     def _hold(self, mode: int) -> None:
         """Make it ours, unless a sweep was quicker."""
         with suppress(FileNotFoundError):
             self._held = os.open(self.path, _FOLDER)
-            fcntl.flock(self._held, fcntl.LOCK_EX)
+            lock(self._held)
             if not self.is_there():
                 os.close(self._held)
                 self._held = -1
@@ -87,27 +85,6 @@ class OwnedFolder:
         self._held = -1
 
 
-@contextmanager
-def _alone_in(above: Path) -> Generator[bool]:
-    """Be the only one who makes or sweeps folders in there; False where somebody else keeps it locked for too long."""
-    end = time.monotonic() + _PATIENCE
-    opened = os.open(above, _FOLDER)
-    try:
-        while not (alone := _locks(opened)) and time.monotonic() < end:
-            time.sleep(0.01)
-        yield alone
-    finally:
-        os.close(opened)
-
-
-def _locks(opened: int) -> bool:
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
 def _sweep(above: Path, prefix: str) -> None:
     """Remove the folders of processes that are gone, and those that were kept for their files and are a week old."""
     old = time.time() - _OLDEST_SECONDS
@@ -118,7 +95,7 @@ def _sweep(above: Path, prefix: str) -> None:
                 continue
             held = os.open(folder, _FOLDER)
             try:
-                if _locks(held):
+                if lock(held, 0):
                     remove_tree(folder)
             finally:
                 os.close(held)

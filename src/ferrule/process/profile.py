@@ -117,7 +117,7 @@ _KEPT_CLOSED = frozenset({"PATH", "LANG", "LANGUAGE", "TZ", "NO_COLOR", "SSL_CER
 """What tells a program of strangers how to speak, and nothing of the user."""
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-# Programs that would page, draw or ask do none of it: nobody is at a terminal. Nor do they look for newer versions of
+# Programs that would page, draw or ask do none of it: there is no terminal. Nor do they look for newer versions of
 # themselves, which without a network takes some of them minutes.
 _QUIET = {
     "TERM": "dumb",

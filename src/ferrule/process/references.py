@@ -7,7 +7,6 @@ fill one in: it splits the text once, and never looks at what was filled in agai
 
 from __future__ import annotations
 
-import asyncio
 import re
 import subprocess
 import threading
@@ -31,7 +30,7 @@ _MOST_READ = 65_536
 _SECONDS_OF_A_COMMAND = 30.0
 
 
-class MissingValue(Exception):  # noqa: N818 - reads as what it says
+class MissingValueError(Exception):
     """A variable or a secret that is needed is not there."""
 
 
@@ -80,27 +79,27 @@ class Variables:
     """Whether only the user can have written the texts, which may then name their files and programs too."""
     _known: dict[str, str] = field(default_factory=dict[str, str])
     _hidden: dict[str, str] = field(default_factory=dict[str, str])
+    _programs: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
 
     async def ask_keyring(self, texts: Iterable[str | Template], seconds: float) -> None:
-        """Look up what the texts want of the keyring; raises `MissingValue`.
+        """Look up what the texts want of the keyring; raises `MissingValueError`.
 
-        A locked one waits for its person, perhaps for ever, so it is asked in a thread that nobody has to wait for.
+        A locked one waits for its person, perhaps for ever, so it is asked in a thread that nothing has to wait for.
         """
         places = [place[2:-1] for place in places_in(texts) if place.startswith("${" + _KEYRING)]
         if not places:
             return
-        asking = _in_its_own_thread(lambda: {place: _looked_up(place) for place in places})
         try:
-            self._known |= await asyncio.wait_for(asking, seconds)
+            self._known |= await _in_its_own_thread(lambda: {place: _looked_up(place) for place in places}, seconds)
         except TimeoutError:
-            raise MissingValue(
+            raise MissingValueError(
                 phrase(
                     "the keyring did not answer within {seconds} s; it may be locked", seconds=f"{round(seconds, 2):g}"
                 )
             ) from None
 
     def fill(self, text: str | Template) -> str:
-        """The text with every place filled in; raises `MissingValue`."""
+        """The text with every place filled in; raises `MissingValueError`."""
         return Template.parse(text).text(self._value)
 
     def fill_secret(self, name: str, text: str | Template) -> str:
@@ -114,10 +113,15 @@ class Variables:
         return {name: self.fill_secret(name, value) for name, value in table.items()}
 
     def masked(self, text: str) -> str:
-        """Text without any value that was filled in; its name stands there instead."""
+        """Text without any value that was filled in; its name is there instead."""
         for value, name in self._hidden.items():
             text = text.replace(value, f"[{name}]")
         return text
+
+    def end_programs(self) -> None:
+        """End the programs that still work on a value, since nothing waits for it."""
+        for program in self._programs:
+            program.kill()
 
     def _value(self, place: str) -> str:
         if place in self._known:
@@ -126,27 +130,49 @@ class Variables:
             value = _looked_up(place)
         elif place.startswith((_FILE, _COMMAND)):
             if not self.of_the_user:
-                raise MissingValue(phrase("`${place}` may only be used in your own settings", place=f"{{{place}}}"))
-            value = _from_file(place) if place.startswith(_FILE) else _from_command(place)
+                raise MissingValueError(
+                    phrase("`${place}` may only be used in your own settings", place=f"{{{place}}}")
+                )
+            value = _from_file(place) if place.startswith(_FILE) else _from_command(place, self._programs)
         else:
-            return self._variable(place)
+            name, has_default, default = place.partition(":-")
+            value = self.environment.get(name) or (default if has_default else None)
+            if value is None:
+                raise MissingValueError(phrase("the variable `{name}` is not set", name=name))
+            if not has_default or value != default:
+                self._hide(name, value)
+            return value
         self._known[place] = value
         self._hide(place, value)
-        return value
-
-    def _variable(self, place: str) -> str:
-        name, has_default, default = place.partition(":-")
-        value = self.environment.get(name) or (default if has_default else None)
-        if value is None:
-            raise MissingValue(phrase("the variable `{name}` is not set", name=name))
-        if not has_default or value != default:
-            self._hide(name, value)
         return value
 
     def _hide(self, name: str, value: str) -> None:
         for form in (value, value.strip()):  # what is left of a value that was too much for a header
             if len(form) >= _SHORTEST_SECRET:
                 self._hidden.setdefault(form, name)
+
+
+def require_reference(name: str, text: str) -> None:
+    """Raise `ValueError` unless a setting is a reference as a whole. A default would be the secret itself."""
+    if not _PLACE.fullmatch(text) or text == "${}" or ":-" in text:
+        raise ValueError(
+            f"`{name}` must be `${{NAME}}`, `${{file:PATH}}`, `${{command:PROGRAM}}` or `${{keyring:SERVICE/USER}}`, "
+            "not the secret itself"
+        )
+
+
+async def read_reference(text: str, environment: Mapping[str, str], seconds: float) -> str:
+    """What a user's reference stands for, read in a thread so that nothing else waits; raises `MissingValueError`."""
+    variables = Variables(environment, of_the_user=True)
+    try:
+        return await _in_its_own_thread(lambda: variables.fill(text), seconds)
+    except TimeoutError:
+        named = text[2:-1].partition(" ")[0]  # what follows may be a secret
+        raise MissingValueError(
+            phrase("`{program}` did not end within {seconds} s", program=named, seconds=f"{seconds:g}")
+        ) from None
+    finally:
+        variables.end_programs()
 
 
 def places_in(texts: Iterable[str | Template]) -> list[str]:
@@ -159,35 +185,37 @@ def _looked_up(place: str) -> str:
     return from_keyring(service, user)
 
 
-def _in_its_own_thread(function: Callable[[], T]) -> asyncio.Future[T]:
+async def _in_its_own_thread(function: Callable[[], T], seconds: float) -> T:
     """What a function gives. Its thread does not keep the program from ending, as asyncio's own would."""
+    import asyncio  # listing tools does without
+
     given: futures.Future[T] = futures.Future()
     given.set_running_or_notify_cancel()
 
     def work() -> None:
         try:
             given.set_result(function())
-        except Exception as error:  # noqa: BLE001 - for whoever waits
+        except Exception as error:  # noqa: BLE001 - raised where it is awaited
             given.set_exception(error)
 
     threading.Thread(target=work, name="ferrule-keyring", daemon=True).start()
-    return asyncio.wrap_future(given)
+    return await asyncio.wait_for(asyncio.wrap_future(given), seconds)
 
 
 def from_keyring(service: str, user: str) -> str:
     """A secret that the user's keyring holds."""
     if not service or not user:
-        raise MissingValue(phrase("write a reference to a secret as `${keyring:service/user}`"))
+        raise MissingValueError(phrase("write a reference to a secret as `${keyring:service/user}`"))
     try:
         keyring: Any = import_module("keyring")
     except ImportError:
-        raise MissingValue(phrase("the keyring cannot be read: pip install keyring")) from None
+        raise MissingValueError(phrase("the keyring cannot be read: pip install keyring")) from None
     try:
         value = keyring.get_password(service, user)
     except Exception as error:  # noqa: BLE001 - every keyring fails in its own way, and the user must hear of it
-        raise MissingValue(phrase("the keyring could not be read: {kind}", kind=type(error).__name__)) from None
+        raise MissingValueError(phrase("the keyring could not be read: {kind}", kind=type(error).__name__)) from None
     if value is None:
-        raise MissingValue(phrase("the keyring has nothing for {service}/{user}", service=service, user=user))
+        raise MissingValueError(phrase("the keyring has nothing for {service}/{user}", service=service, user=user))
     return str(value)
 
 
@@ -198,18 +226,20 @@ def _from_file(place: str) -> str:
         with file.open("rb") as opened:
             held = opened.read(_MOST_READ + 1)
         if len(held) > _MOST_READ:
-            raise MissingValue(phrase("the file {file} is too large to be a secret", file=file))
+            raise MissingValueError(phrase("the file {file} is too large to be a secret", file=file))
         value = held.decode().strip()
     except OSError as error:
-        raise MissingValue(phrase("the file {file} cannot be read: {why}", file=file, why=error.strerror)) from None
+        raise MissingValueError(
+            phrase("the file {file} cannot be read: {why}", file=file, why=error.strerror)
+        ) from None
     except UnicodeDecodeError:
-        raise MissingValue(phrase("the file {file} is not UTF-8 text", file=file)) from None
+        raise MissingValueError(phrase("the file {file} is not UTF-8 text", file=file)) from None
     if not value:
-        raise MissingValue(phrase("the file {file} is empty", file=file))
+        raise MissingValueError(phrase("the file {file} is empty", file=file))
     return value
 
 
-def _from_command(place: str) -> str:
+def _from_command(place: str, running: list[subprocess.Popen[bytes]]) -> str:
     """The first line that a program writes. It is started without a shell; what it complains of is never shown."""
     import shlex
 
@@ -219,22 +249,29 @@ def _from_command(place: str) -> str:
     except ValueError:
         words = []
     if not words:
-        raise MissingValue(phrase("write a reference to a program's output as `${command:program arguments}`"))
+        raise MissingValueError(phrase("write a reference to a program's output as `${command:program arguments}`"))
     program = words[0]
     try:
-        ended = subprocess.run(  # noqa: S603 - the user's own settings name it
-            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS_OF_A_COMMAND, check=False
-        )
+        with subprocess.Popen(  # noqa: S603 - the user's own settings name it
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as ended:
+            running.append(ended)
+            try:
+                output = ended.communicate(timeout=_SECONDS_OF_A_COMMAND)[0]
+            finally:
+                ended.kill()
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise MissingValue(phrase("`{program}` could not be run: {why}", program=program, why=why)) from None
+        raise MissingValueError(phrase("`{program}` could not be run: {why}", program=program, why=why)) from None
     except subprocess.TimeoutExpired:
-        raise MissingValue(
+        raise MissingValueError(
             phrase("`{program}` did not end within {seconds} s", program=program, seconds=f"{_SECONDS_OF_A_COMMAND:g}")
         ) from None
     if ended.returncode:
-        raise MissingValue(phrase("`{program}` failed with exit code {code}", program=program, code=ended.returncode))
-    lines = ended.stdout[:_MOST_READ].decode("utf-8", "replace").splitlines()
+        raise MissingValueError(
+            phrase("`{program}` failed with exit code {code}", program=program, code=ended.returncode)
+        )
+    lines = output[:_MOST_READ].decode("utf-8", "replace").splitlines()
     if not lines or not lines[0].strip():
-        raise MissingValue(phrase("`{program}` printed nothing", program=program))
+        raise MissingValueError(phrase("`{program}` printed nothing", program=program))
     return lines[0].strip()

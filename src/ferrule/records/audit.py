@@ -88,7 +88,11 @@ class AuditLog:
         if self._closed:
             raise AuditError(phrase("The audit log {path} is closed.", path=self.path))
         if self._forked:
-            self._start_again()
+            # A forked child has no writer thread; the parent writes what that still held. Closing inherited SQLite
+            # connections can damage the file, so the old writer is kept alive.
+            self._inherited = self._writer
+            self._forked = False
+            self._start()
             return self.record(record)
         writer = self._writer
         if writer.failing is not None and self._size() >= writer.room:
@@ -104,13 +108,6 @@ class AuditLog:
         if not self._always_wait:
             writer.hurry.set()
         return future
-
-    def _start_again(self) -> None:
-        """In a forked child the writer thread is gone; what it still held is the parent's to write."""
-        # Closing SQLite connections that were inherited can damage the file, so the old writer is kept alive.
-        self._inherited = self._writer
-        self._forked = False
-        self._start()
 
     @property
     def problems(self) -> tuple[WriteProblem, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from ferrule.core.phrases import phrase
 from ferrule.records.reserve import is_full
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
 APPLICATION_ID = 0x46455252  # "FERR": tells our file from another program's SQLite database
 SCHEMA_VERSION = 4
@@ -199,31 +200,34 @@ def _check_identity(connection: sqlite3.Connection, path: Path) -> int:
     return version
 
 
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Generator[None]:
+    """All or nothing. IMMEDIATE: other processes write the file too, so what is read is read under the same lock."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Another process may have been quicker, so the version is read again under the lock.
-        for migration in _MIGRATIONS[_check_identity(connection, path) :]:
-            for statement in _statements(migration):
-                connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        yield
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
 
 
-def _statements(script: str) -> list[str]:
-    """One statement at a time: `executescript` would commit our transaction first."""
-    statements: list[str] = []
-    pending = ""
-    for line in script.splitlines():
-        pending += line + "\n"
-        if sqlite3.complete_statement(pending):
-            statements.append(pending)
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    with transaction(connection):
+        # Another process may have been quicker, so the version is read again under the lock.
+        for migration in _MIGRATIONS[_check_identity(connection, path) :]:
+            # One statement at a time: `executescript` would commit our transaction first.
             pending = ""
-    return [*statements, pending] if pending.strip() else statements
+            for line in migration.splitlines():
+                pending += line + "\n"
+                if sqlite3.complete_statement(pending):
+                    connection.execute(pending)
+                    pending = ""
+            if pending.strip():
+                connection.execute(pending)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def _while_locked(attempt: Callable[[], sqlite3.Connection], patience: float) -> sqlite3.Connection:

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from ferrule.core.phrases import phrase
+from ferrule.core.shown_text import well_formed
 from ferrule.records.database import AuditError, open_for_reading
 from ferrule.records.row import COLUMNS, AuditRow
 
@@ -186,7 +187,7 @@ class AuditReader:
         except AuditError:
             # Something that JSON has no form for, where somebody tampered; or an SQLite without JSON.
             for row in self._select(_COLUMNS, since, last, lenient=True):
-                yield _well_formed(_json(AuditRow(*row).to_dict()) + "\n")
+                yield well_formed(_json(AuditRow(*row).to_dict()) + "\n")
 
     def _csv(self, since: float | None) -> Iterator[str]:
         yield ",".join(COLUMNS) + "\n"
@@ -208,7 +209,7 @@ class AuditReader:
         except AuditError:
             # Bytes that are no text, where somebody tampered.
             for row in self._select(_COLUMNS, since, last, lenient=True):
-                yield _well_formed(_as_csv((row,)))
+                yield well_formed(_as_csv((row,)))
 
     def _rows(self, where: list[str], values: list[Any], tail: str) -> Iterator[AuditRow]:
         return (_row(row) for row in self._query(_COLUMNS, where, values, tail))
@@ -253,11 +254,6 @@ def _seconds(value: Any) -> str:
 
 def _or_empty(value: Any) -> str:
     return "" if value is None else repr(value)
-
-
-def _well_formed(line: str) -> str:
-    """A line that can be written, also where somebody put bytes into the log that are no text."""
-    return line if line.isascii() else line.encode("utf-8", "replace").decode()
 
 
 def _as_csv(rows: Sequence[tuple[Any, ...]]) -> str:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ferrule.core.secrets import may_hold_secret, redact_text, redact_value
+from ferrule.core.shown_text import cut_counted
 
 __all__ = ["KeptArguments", "keep_arguments", "keep_text", "redact_text", "redact_value"]
 
@@ -30,7 +31,13 @@ def keep_arguments(arguments: Any) -> KeptArguments:
     """The arguments as they go into a record, whatever was sent: a mapping, JSON text, broken JSON."""
     if arguments is None:
         return KeptArguments("", 0, "")
-    if _is_plain(arguments):  # as most are: what came in is what is kept
+    # Most arguments are plain text and kept as they came in.
+    if (
+        type(arguments) is str
+        and len(arguments) <= MAX_ARGUMENTS
+        and arguments.isascii()
+        and not may_hold_secret(arguments)
+    ):
         return KeptArguments(arguments, len(arguments), "")
     redacted = redact_value(arguments)
     # A string that was JSON is kept as that JSON, not as a string of it.
@@ -41,12 +48,6 @@ def keep_arguments(arguments: Any) -> KeptArguments:
     return KeptArguments(text[:MAX_ARGUMENTS], len(text), hashlib.sha256(text.encode()).hexdigest())
 
 
-def _is_plain(arguments: Any) -> bool:
-    if type(arguments) is not str or len(arguments) > MAX_ARGUMENTS or not arguments.isascii():
-        return False
-    return not may_hold_secret(arguments)
-
-
 @lru_cache(maxsize=1024)
 def keep_reason(text: str) -> str:
     """`keep_text` for the few sentences that a policy gives as its reasons, again and again."""
@@ -55,8 +56,7 @@ def keep_reason(text: str) -> str:
 
 def keep_text(text: object, limit: int = 2_000) -> str:
     """Words as they go into a record: without secrets, without what SQLite cannot store, and not endless."""
-    words = without_surrogates(redact_text(str(text)))
-    return words if len(words) <= limit else f"{words[:limit]}… ({len(words)} characters)"
+    return cut_counted(without_surrogates(redact_text(str(text))), limit)
 
 
 def without_surrogates(text: str) -> str:

@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ferrule.core.phrases import phrase
-from ferrule.records.database import AuditError, open_for_reading
+from ferrule.records.database import AuditError, open_for_reading, transaction
 from ferrule.records.row import OWN_KINDS
 
 if TYPE_CHECKING:
@@ -265,8 +265,7 @@ def stored_blocks(connection: sqlite3.Connection) -> list[StoredBlock]:
 
 def add_missing_blocks(connection: sqlite3.Connection) -> int:
     """Sum up blocks that are whole by now, a few at once so that nobody waits long; gives how many are left to do."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         (end,) = connection.execute("SELECT seq FROM head").fetchone()
         (removed_to,) = connection.execute("SELECT seq FROM checkpoint").fetchone()
         (last,) = connection.execute("SELECT max(block) FROM usage").fetchone()
@@ -277,11 +276,6 @@ def add_missing_blocks(connection: sqlite3.Connection) -> int:
             # One without calls has a row all the same, which says that there is nothing to look for.
             rows = usage.of_block(block) or [(block, UNKNOWN, None, 0.0, 0.0, 0, 0, 0, b"", b"")]
             connection.executemany("INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
     return max(0, end // BLOCK - first - BLOCKS_A_TURN)
 
 

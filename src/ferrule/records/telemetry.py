@@ -18,7 +18,8 @@ from itertools import accumulate
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.errors import ErrorKind, MissingExtra, Stopped, ToolError
+from ferrule.core.errors import ErrorKind, MissingExtraError, StoppedError, ToolError
+from ferrule.core.shown_text import one_line
 from ferrule.core.tool import description_of
 from ferrule.pipeline.execute import ToolFailed
 from ferrule.records.redact import keep_arguments, keep_text, redact_text, redact_value
@@ -26,7 +27,6 @@ from ferrule.records.statistics import BOUNDS, UNKNOWN, was_refused, was_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from types import TracebackType
 
     from ferrule.core.call import RawCall
     from ferrule.core.context import Caller, Session
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 _calls = logging.getLogger("ferrule.calls")
 _registry = logging.getLogger("ferrule.registry")
-
-_UNSAFE = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {0x2028: " ", 0x2029: " "}
 
 
 _UNSAID: dict[str, Any] = {
@@ -113,7 +111,7 @@ class LogRecorder:
     def record(self, record: CallRecord) -> None:
         succeeded = record.outcome == "success"
         level = logging.INFO if succeeded else logging.WARNING
-        if not _calls.isEnabledFor(level) or (self._names and _add_names_line(level, record)):
+        if not _calls.isEnabledFor(level) or (self._names and add_line(_calls, level, _NAMES_LINE, _names_of(record))):
             return
         fields = _fields(record.tool, record.call_id, record.session_id, record.caller)
         fields["outcome"], fields["stage"], fields["duration"] = record.outcome, record.stage, round(record.duration, 6)
@@ -121,41 +119,18 @@ class LogRecorder:
             fields["waited"] = round(record.waited, 6)
         if record.queued:
             fields["queued"] = round(record.queued, 6)
-        milliseconds = record.duration * 1000
+        if succeeded:
+            fields["result_length"] = record.result_length
+            words, ended = "success %s %s in %.1f ms, %d characters", (record.result_length,)
+        else:
+            fields["error"] = _word(record.error or record.reason, 1_000)
+            words, ended = "failure %s %s in %.1f ms: %s: %s", (record.outcome, fields["error"])
         if self._names:
-            self._log_names(level, fields, record)
-        elif succeeded:
-            fields["result_length"] = record.result_length
-            _calls.log(
-                level,
-                "success %s %s in %.1f ms, %d characters",
-                fields["tool"],
-                fields["call_id"],
-                milliseconds,
-                record.result_length,
-                extra=fields,
-            )
+            line = LineRecord(_calls.name, level, _NAMES_LINE, _names_of(record))
+            line.__dict__.update(fields)
+            _calls.handle(line)
         else:
-            fields["error"] = _word(record.error or record.reason, 1_000)
-            _calls.log(
-                level,
-                "failure %s %s in %.1f ms: %s: %s",
-                fields["tool"],
-                fields["call_id"],
-                milliseconds,
-                record.outcome,
-                fields["error"],
-                extra=fields,
-            )
-
-    def _log_names(self, level: int, fields: dict[str, Any], record: CallRecord) -> None:
-        if record.outcome == "success":
-            fields["result_length"] = record.result_length
-        else:
-            fields["error"] = _word(record.error or record.reason, 1_000)
-        line = LineRecord(_calls.name, level, _NAMES_LINE, _names_of(record))
-        line.__dict__.update(fields)
-        _calls.handle(line)
+            _calls.log(level, words, fields["tool"], fields["call_id"], record.duration * 1000, *ended, extra=fields)
 
 
 _NAMES_LINE = "toolName=%s, toolCallId=%s, tenant=%s, userId=%s, duration=%.1f ms, %s=%s"
@@ -171,25 +146,15 @@ def _names_of(record: CallRecord) -> tuple[Any, ...]:
     return _often(record.tool), shown_id, caller.tenant, caller.user, record.duration * 1000, what, ended
 
 
-def _add_names_line(level: int, record: CallRecord) -> bool:
-    return add_line(_calls, level, _NAMES_LINE, _names_of(record))
-
-
 def log_registry(event: RegistryEvent) -> None:
     """A registry listener: one line when a tool comes, goes, or is switched."""
-    _registry.info(
-        "%s %s %s from %s",
-        event.change,
-        _word(event.name),
-        event.version,
-        event.origin,
-        extra={
-            "change": event.change,
-            "tool": _word(event.name),
-            "version": event.version,
-            "origin": event.origin,
-        },
-    )
+    fields = {
+        "change": event.change,
+        "tool": _word(event.name),
+        "version": event.version,
+        "origin": event.origin,
+    }
+    _registry.info("%s %s %s from %s", *fields.values(), extra=fields)
 
 
 class JsonFormatter(logging.Formatter):
@@ -224,7 +189,7 @@ def _fields(tool: str, call_id: str, session: str, caller: Caller) -> dict[str, 
 
 def _word(text: str, limit: int = 200) -> str:
     """What a model wrote, fit for a log: no secrets, and no line breaks or escapes that forge other lines."""
-    return keep_text(text, limit).translate(_UNSAFE)
+    return one_line(keep_text(text, limit))
 
 
 _often = lru_cache(maxsize=1024)(_word)
@@ -310,7 +275,7 @@ class SpanTracer:
         try:
             from opentelemetry import trace
         except ImportError:
-            raise MissingExtra("OpenTelemetry", "telemetry") from None
+            raise MissingExtraError("OpenTelemetry", "telemetry") from None
         self._trace = trace
         self._tracer = trace.get_tracer(_SCOPE, tracer_provider=tracer_provider)
         self._content = content
@@ -371,9 +336,7 @@ class ToolSpan:
         if turn:
             self._span.set_attribute("ferrule.queue.duration", turn)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         if error is not None:
             self._span.set_attribute("error.type", _error_type(error))
             self._span.set_status(self._trace.Status(self._trace.StatusCode.ERROR))
@@ -397,7 +360,7 @@ class MetricsRecorder:
         try:
             from opentelemetry import metrics
         except ImportError:
-            raise MissingExtra("OpenTelemetry", "telemetry") from None
+            raise MissingExtraError("OpenTelemetry", "telemetry") from None
         meter = metrics.get_meter(_SCOPE, meter_provider=meter_provider)
 
         def histogram(name: str, words: str) -> Any:
@@ -427,8 +390,10 @@ class MetricsRecorder:
 
     def record(self, record: CallRecord) -> None:
         labels = {"gen_ai.tool.name": record.tool if record.version else UNKNOWN}
-        if self._most_tenants and record.caller.tenant is not None:
-            labels["ferrule.tenant"] = self._label_of(record.caller.tenant)
+        if self._most_tenants and (tenant := record.caller.tenant) is not None:
+            if len(self._tenants) < self._most_tenants:
+                self._tenants.add(tenant)
+            labels["ferrule.tenant"] = tenant if tenant in self._tenants else OTHER
         self._count.add(1, labels)
         if record.outcome == "success":
             self._success.add(1, labels)
@@ -447,16 +412,11 @@ class MetricsRecorder:
                 by_convention["error.type"] = record.outcome
             self._gen_ai_duration.record(record.duration, by_convention)
 
-    def _label_of(self, tenant: str) -> str:
-        if tenant not in self._tenants and len(self._tenants) < self._most_tenants:
-            self._tenants.add(tenant)
-        return tenant if tenant in self._tenants else OTHER
-
 
 def _error_type(error: BaseException) -> str:
     if isinstance(error, ToolFailed):
         error = error.cause
-    if isinstance(error, (ToolError, Stopped)):
+    if isinstance(error, (ToolError, StoppedError)):
         return error.kind.value
     if isinstance(error, TimeoutError):
         return ErrorKind.TIMEOUT.value

@@ -137,9 +137,20 @@ class _Chain:
                 self.gaps.append(Gap(seq, row[_TIME], ended_at, found))
             block.append(row)
             if seq % BLOCK == 0:
-                if seq // BLOCK - 1 in stored:
-                    stored.remove(seq // BLOCK - 1)
-                    self._check_block(seq // BLOCK - 1, block)
+                if (number := seq // BLOCK - 1) in stored:
+                    stored.remove(number)
+                    # The statistics must follow from the rows.
+                    usage = UsageSums()
+                    try:
+                        usage.add_rows([[row[one] for one in _NEEDED] for row in block])
+                    except (TypeError, ValueError, OverflowError):
+                        raise _Broken("One of the rows up to this one has an invalid number.", block[-1][0]) from None
+                    kept = self.connection.execute(
+                        "SELECT * FROM usage WHERE block = ? ORDER BY rowid", (number,)
+                    ).fetchall()
+                    if [one for one in kept if one[5]] != usage.of_block(number):
+                        first, last = number * BLOCK + 1, (number + 1) * BLOCK
+                        raise _Broken(f"The statistics kept of rows {first} to {last} do not follow from these rows.")
                 block = []
             if noted is not None and noted.seq == seq:
                 if noted.hash != row[-1]:
@@ -155,19 +166,14 @@ class _Chain:
         if stored:
             raise _Broken("Statistics are kept of rows that are not in the log.")
         if noted is not None and not found_noted:
-            self._miss(noted, start)
-
-    def _check_block(self, number: int, rows: list[tuple[Any, ...]]) -> None:
-        """What statistics are made of must follow from the rows."""
-        usage = UsageSums()
-        try:
-            usage.add_rows([[row[one] for one in _NEEDED] for row in rows])
-        except (TypeError, ValueError, OverflowError):
-            raise _Broken("One of the rows up to this one has an invalid number.", rows[-1][0]) from None
-        kept = self.connection.execute("SELECT * FROM usage WHERE block = ? ORDER BY rowid", (number,)).fetchall()
-        if [one for one in kept if one[5]] != usage.of_block(number):
-            first, last = number * BLOCK + 1, (number + 1) * BLOCK
-            raise _Broken(f"The statistics kept of rows {first} to {last} do not follow from these rows.")
+            if noted.seq > self.end.seq:
+                raise _Broken(
+                    f"The log was cut: row {noted.seq} was noted, and it ends at row {self.end.seq}.", self.end.seq + 1
+                )
+            raise _Broken(
+                f"Row {noted.seq}, which was noted, is older than what retention kept (from row "
+                f"{start.seq + 1}). Note a newer head."
+            )
 
     def _check_row(self, row: tuple[Any, ...]) -> None:
         expected = self.end.seq + 1
@@ -186,17 +192,6 @@ class _Chain:
             digest = ""  # a blob where text was: nothing that we ever wrote
         if digest != row[-1]:
             raise _Broken("This row was changed after it was written.", seq)
-
-    def _miss(self, noted: Head, start: Head) -> None:
-        if noted.seq > self.end.seq:
-            raise _Broken(
-                f"The log was cut: row {noted.seq} was noted, and it ends at row {self.end.seq}.",
-                self.end.seq + 1,
-            )
-        raise _Broken(
-            f"Row {noted.seq}, which was noted, is older than what retention kept (from row "
-            f"{start.seq + 1}). Note a newer head."
-        )
 
     def _single(self, table: str) -> Head:
         rows = self.connection.execute(f"SELECT seq, hash FROM {table}").fetchall()  # noqa: S608

@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.phrases import phrase
-from ferrule.records.database import AuditError, is_damage, open_for_writing
+from ferrule.records.database import AuditError, is_damage, open_for_writing, transaction
 from ferrule.records.reserve import Reserve, is_full
 from ferrule.records.row import INSERT, content_of, gap_content, retention_content, seal, unreadable_content
 from ferrule.records.statistics import BLOCK, BLOCKS_A_TURN, add_missing_blocks
@@ -57,27 +57,14 @@ def remove_old_rows(connection: sqlite3.Connection, retention: Retention) -> int
     """
     if retention == KEEP_ALL:
         return 0
-    removed = 0
-    while True:
-        gone = _pass(connection, retention)
+    removed, gone = 0, _ROWS_A_PASS
+    while gone >= _ROWS_A_PASS:
+        with transaction(connection):
+            gone = _remove(connection, retention)
         removed += gone
-        if gone < _ROWS_A_PASS:
-            break
     if removed:
         connection.execute("PRAGMA incremental_vacuum").fetchall()
     return removed
-
-
-def _pass(connection: sqlite3.Connection, retention: Retention) -> int:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        gone = _remove(connection, retention)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    return gone
 
 
 def _remove(connection: sqlite3.Connection, retention: Retention) -> int:
@@ -116,8 +103,6 @@ def _only_our_own_note(connection: sqlite3.Connection, last: int, rows: int) -> 
 def _one(connection: sqlite3.Connection, query: str, *values: Any) -> tuple[Any, ...]:
     row: tuple[Any, ...] | None = connection.execute(query, values).fetchone()
     if row is None:
-        from ferrule.records.database import AuditError
-
         raise AuditError(phrase("The audit log is missing a row that it must have; `verify` says where."))
     return row
 
@@ -218,7 +203,11 @@ class Writer:
 
     def _run(self) -> None:
         while not self._stopping or not self.queue.empty():
-            self._wait_for_work()
+            self._held.append(self.queue.get())
+            # While it lingers nothing has to wake it, which keeps `record` cheap; `flush` and `close` cut it short.
+            if self._linger and not isinstance(self._held[0], (Marker, Awaited)):
+                self.hurry.wait(self._linger)
+            self.hurry.clear()
             self._drain()
             self._write_held()
             self._apply_retention()
@@ -226,14 +215,6 @@ class Writer:
             self._reserve.give_up()
         self._drop_connection()
         self._take_back_reserve()
-
-    def _wait_for_work(self) -> None:
-        self._held.append(self.queue.get())
-        # While it lingers nobody has to wake it, which keeps `record` cheap; `flush` and `close` cut it
-        # short.
-        if self._linger and not isinstance(self._held[0], (Marker, Awaited)):
-            self.hurry.wait(self._linger)
-        self.hurry.clear()
 
     def _drain(self) -> None:
         take, held = self.queue.get_nowait, self._held
@@ -247,7 +228,15 @@ class Writer:
         since, pause = time.monotonic(), _FIRST_PAUSE
         while self._held:
             try:
-                self._commit_some()
+                # Commit the oldest held records in one transaction, then wake the callers that wait for them.
+                items = [self._held[index] for index in range(min(len(self._held), _ROWS_A_COMMIT))]
+                if contents := self._render(items):
+                    self._append(contents)
+                for item in items:
+                    self._held.popleft()
+                    self._contents.pop(id(item), None)
+                self._tell(items, None)
+                self._since_retention += len(contents)
             except Exception as problem:  # noqa: BLE001 - whatever it is, it is told and this thread lives on
                 self._drop_connection()
                 if is_full(problem, self._path.parent) and self._reserve.give_up():
@@ -273,21 +262,6 @@ class Writer:
         if self._used_reserve:
             self._reserve.take_back()
 
-    def _is_stopping(self) -> bool:
-        return any(isinstance(item, Stop) for item in self._held)
-
-    def _commit_some(self) -> None:
-        """Commit the oldest held records in one transaction, then tell those who wait for them."""
-        items = [self._held[index] for index in range(min(len(self._held), _ROWS_A_COMMIT))]
-        contents = self._render(items)
-        if contents:
-            self._append(contents)
-        for item in items:
-            self._held.popleft()
-            self._contents.pop(id(item), None)
-        self._tell(items, None)
-        self._since_retention += len(contents)
-
     def _render(self, items: list[Item]) -> list[tuple[Any, ...]]:
         """Redaction and JSON come before the database is locked, and once, however often it is tried."""
         done = self._contents
@@ -303,12 +277,6 @@ class Writer:
         self._file = self._path.stat()
         return self._connection
 
-    def _current(self) -> sqlite3.Connection:
-        """The connection to what is at the path now: the file may have been removed, or another put in its place."""
-        if self._connection is not None and not self._is_current():
-            self._drop_connection()
-        return self._connection or self._open(min(self._patience, _LONGEST_PAUSE))
-
     def _is_current(self) -> bool:
         try:
             return self._file is not None and os.path.samestat(self._file, self._path.stat())
@@ -316,10 +284,11 @@ class Writer:
             return False
 
     def _append(self, contents: list[tuple[Any, ...]]) -> None:
-        connection = self._current()
-        # IMMEDIATE: other processes write this file too, so the head is read under the lock that writes it.
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        # The file may have been removed or replaced meanwhile.
+        if self._connection is not None and not self._is_current():
+            self._drop_connection()
+        connection = self._connection or self._open(min(self._patience, _LONGEST_PAUSE))
+        with transaction(connection):
             head = _head(connection)
             if head is None:
                 raise AuditError(
@@ -337,30 +306,22 @@ class Writer:
                 rows.append(row)
             connection.executemany(INSERT, rows)
             connection.execute("UPDATE head SET seq = ?, hash = ?", (seq, last_hash))
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
         self._known = (seq, last_hash)
         if lost is not None:
-            self._tell_of_gap(lost[0], head[0])
-
-    def _tell_of_gap(self, ended_at: int, found: int) -> None:
-        said = (
-            f"The audit log {self._path} was removed or replaced while Ferrule was running: it ended at row "
-            f"{ended_at}, and the one in its place at row {found}. `ferrule audit verify` names the gap; calls are "
-            "recorded again from here on."
-        )
-        _log.warning("%s", said)
-        self.notes.append(said)
+            said = (
+                f"The audit log {self._path} was removed or replaced while Ferrule was running: it ended at row "
+                f"{lost[0]}, and the one in its place at row {head[0]}. `ferrule audit verify` names the gap; calls "
+                "are recorded again from here on."
+            )
+            _log.warning("%s", said)
+            self.notes.append(said)
 
     def _report(self, problem: Exception) -> None:
         """Tell everyone who waits; keep the records themselves."""
         waiting = [item for item in self._held if isinstance(item, (Awaited, Marker))]
         records = [item.record if isinstance(item, Awaited) else item for item in self._held
                    if not isinstance(item, Marker)]  # fmt: skip
-        if self._is_stopping():
+        if any(isinstance(item, Stop) for item in self._held):
             fate = phrase("are lost, because the log was closed")
         else:
             fate = phrase("are waiting. Free some space or repair it, and they will be written")

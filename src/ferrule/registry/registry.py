@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from ferrule.core.events import RegistryEvent
@@ -18,6 +18,8 @@ from ferrule.core.tool import Kind, Tool, description_of, refuse_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True, eq=False)
@@ -33,12 +35,7 @@ class ToolSource(ABC):
     """Named tools, of which the enabled ones are shown."""
 
     def __init__(self) -> None:
-        self._cached: tuple[int, list[Tool[Any]]] = (-1, [])
-        self._cached_groups: tuple[int, tuple[dict[str, list[Tool[Any]]], dict[str, list[Tool[Any]]]]] = (
-            -1,
-            ({}, {}),
-        )
-        self._cached_search: tuple[int, list[tuple[Tool[Any], str, str]]] = (-1, [])
+        self._derived: dict[str, tuple[int, Any]] = {}
 
     @property
     @abstractmethod
@@ -69,10 +66,15 @@ class ToolSource(ABC):
 
     def tools(self) -> list[Tool[Any]]:
         """The enabled tools. Kept until something changes; do not change the list."""
+        return self._kept("tools", lambda: [entry.tool for _, entry in self.entries() if entry.enabled])
+
+    def _kept(self, name: str, make: Callable[[], T]) -> T:
+        """What was made of the tools before, until something changes."""
         revision = self.revision
-        if self._cached[0] != revision:
-            self._cached = (revision, [entry.tool for _, entry in self.entries() if entry.enabled])
-        return self._cached[1]
+        kept = self._derived.get(name)
+        if kept is None or kept[0] != revision:
+            kept = self._derived[name] = (revision, make())
+        return kept[1]
 
     def names(self) -> list[str]:
         """The names of the enabled tools."""
@@ -81,35 +83,30 @@ class ToolSource(ABC):
     # Finding
 
     def by_category(self, category: str) -> list[Tool[Any]]:
-        return list(self._groups()[0].get(category, ()))
+        return list(self._groups("category").get(category, ()))
 
     def by_tag(self, tag: str) -> list[Tool[Any]]:
-        return list(self._groups()[1].get(tag, ()))
+        return list(self._groups("tag").get(tag, ()))
 
     def categories(self) -> list[str]:
-        return sorted(self._groups()[0])
+        return sorted(self._groups("category"))
 
     def tags(self) -> list[str]:
-        return sorted(self._groups()[1])
+        return sorted(self._groups("tag"))
 
-    def _groups(self) -> tuple[dict[str, list[Tool[Any]]], dict[str, list[Tool[Any]]]]:
-        revision = self.revision
-        if self._cached_groups[0] != revision:
-            categories: dict[str, list[Tool[Any]]] = {}
-            tags: dict[str, list[Tool[Any]]] = {}
+    def _groups(self, by: Literal["category", "tag"]) -> dict[str, list[Tool[Any]]]:
+        def make() -> dict[str, list[Tool[Any]]]:
+            groups: dict[str, list[Tool[Any]]] = {}
             for tool in self.tools():
-                categories.setdefault(tool.category, []).append(tool)
-                for tag in tool.tags:
-                    tags.setdefault(tag, []).append(tool)
-            self._cached_groups = (revision, (categories, tags))
-        return self._cached_groups[1]
+                for name in (tool.category,) if by == "category" else tool.tags:
+                    groups.setdefault(name, []).append(tool)
+            return groups
+
+        return self._kept(by, make)
 
     def search(self, query: str, most: int = 20) -> list[Tool[Any]]:
         """Tools whose name, display name or description holds every word of the query, best first."""
-        revision = self.revision
-        if self._cached_search[0] != revision:
-            self._cached_search = (revision, index(self.tools()))
-        return search(self._cached_search[1], query, most)
+        return search(self._kept("search", lambda: index(self.tools())), query, most)
 
     # Views: each is live and can be viewed again
 
@@ -159,15 +156,15 @@ class ToolSource(ABC):
 
     def prefixed(self, prefix: str) -> View:
         """The same tools under longer names: `prefixed("fs_")` shows `read` as `fs_read`."""
-        return Renamed(self, lambda name: prefix + name, lambda name: _without_prefix(prefix, name))
+        return Renamed(
+            self,
+            lambda name: prefix + name,
+            lambda name: name.removeprefix(prefix) if name.startswith(prefix) else None,
+        )
 
     def renamed(self, names: Mapping[str, str]) -> View:
         """Some tools under other names: `renamed({"read": "open_file"})`."""
         return renamed_by(self, dict(names))
-
-
-def _without_prefix(prefix: str, name: str) -> str | None:
-    return name[len(prefix) :] if name.startswith(prefix) else None
 
 
 # Views: the same tools, fewer of them or under other names.
@@ -296,7 +293,7 @@ def search(rows: Indexed, query: str, most: int) -> list[Tool[Any]]:
 logger = logging.getLogger("ferrule.registry")
 
 
-class NameTaken(ValueError):  # noqa: N818 - reads as what it says
+class NameTakenError(ValueError):
     """Another tool has this name; nothing was changed."""
 
 
@@ -348,8 +345,8 @@ class Registry(ToolSource):
     ) -> None:
         """Add a tool.
 
-        A name and version that are taken are refused (`NameTaken`) unless `replace` says otherwise. Another version
-        of a known tool is added beside it and becomes the current one only when `current` says so: nobody takes
+        A name and version that are taken are refused (`NameTakenError`) unless `replace` says otherwise. Another
+        version of a known tool is added beside it and becomes the current one only when `current` says so: nobody takes
         over a name by accident.
         """
         _must_be_tool(tool)
@@ -359,7 +356,7 @@ class Registry(ToolSource):
             known = self._versions.get(tool.name, {})
             taken = tool.version in known
             if taken and not may_replace:
-                raise NameTaken(
+                raise NameTakenError(
                     f"A tool `{tool.name}` {tool.version} is registered already. Pass replace=True to put this one "
                     f"in its place, or give it another name or version."
                 )
@@ -390,7 +387,7 @@ class Registry(ToolSource):
                 _must_be_tool(tool)
                 key = (tool.name, tool.version)
                 if not may_replace and (key in seen or self.get(*key) is not None):
-                    raise NameTaken(f"A tool `{tool.name}` {tool.version} is registered already; none was added.")
+                    raise NameTakenError(f"A tool `{tool.name}` {tool.version} is registered already; none was added.")
                 self._refuse_taken(tool.name, ())
                 seen.add(key)
             for tool in tools:
@@ -497,10 +494,10 @@ class Registry(ToolSource):
 
     def _refuse_taken(self, name: str, aliases: tuple[str, ...]) -> None:
         if name in self._aliases:
-            raise NameTaken(f"`{name}` is an alias of `{self._aliases[name]}` already.")
+            raise NameTakenError(f"`{name}` is an alias of `{self._aliases[name]}` already.")
         for alias in aliases:
             if alias in self._versions or self._aliases.get(alias, name) != name:
-                raise NameTaken(f"The alias `{alias}` is the name of another tool already.")
+                raise NameTakenError(f"The alias `{alias}` is the name of another tool already.")
 
     def _show(self, name: str, entry: RegistryEntry) -> None:
         self._shown[name] = entry

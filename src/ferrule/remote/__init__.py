@@ -8,14 +8,14 @@ from ferrule._lazy import lazy_names
 
 if TYPE_CHECKING:
     from ferrule.remote.caller import RemoteCalls
-    from ferrule.remote.wire import Nkey, RemoteProblem, new_seed, read_key, write_key
+    from ferrule.remote.wire import Nkey, RemoteError, new_seed, read_key, write_key
 
-__all__ = ["Nkey", "RemoteCalls", "RemoteProblem", "new_seed", "read_key", "write_key"]
+__all__ = ["Nkey", "RemoteCalls", "RemoteError", "new_seed", "read_key", "write_key"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "remote.caller": ("RemoteCalls",),
-        "remote.wire": ("Nkey", "RemoteProblem", "new_seed", "read_key", "write_key"),
+        "remote.wire": ("Nkey", "RemoteError", "new_seed", "read_key", "write_key"),
     },
 )

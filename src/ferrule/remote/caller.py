@@ -8,6 +8,7 @@ import os
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from heapq import nsmallest
+from operator import attrgetter
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -26,15 +27,24 @@ from ferrule.remote.flight import (
     trace_context,
     value_of,
 )
-from ferrule.remote.link import DONE, GIVEN_UP, LONGEST_VALID, LOST, RUNNING, Claim, NatsLink, NotReached
+from ferrule.remote.link import (
+    DONE,
+    GIVEN_UP,
+    LONGEST_VALID,
+    LOST,
+    RUNNING,
+    Claim,
+    NatsLink,
+    NotReachedError,
+    RunningTasks,
+)
 from ferrule.remote.roster import Roster, near, pool_counts, real_path
 from ferrule.remote.wire import (
     PIECE,
     RemoteCall,
-    RemoteProblem,
+    RemoteError,
     digest_of,
     hash_of,
-    near_subject,
     require_pool,
     seal,
     subject_token,
@@ -111,7 +121,7 @@ class RemoteCalls:
     async def desk(self) -> Desk:
         """What belongs to the running loop: the connection, and the calls that were made on it."""
         if self.key is None:
-            raise RemoteProblem(
+            raise RemoteError(
                 phrase("There is no NATS server to connect to. Set `remote.url`, or start `ferrule remote dev`.")
             )
         loop = asyncio.get_running_loop()
@@ -125,7 +135,7 @@ class RemoteCalls:
     async def pool_counts(self) -> dict[str, dict[str, int]]:
         """Of each pool its workers, and the calls that wait, run or were lost; nothing of one that cannot be asked."""
         counts: dict[str, dict[str, int]] = {}
-        with suppress(RemoteProblem):
+        with suppress(RemoteError):
             desk = await self.desk()
             for pool in self.pools:
                 counts[pool] = {
@@ -135,12 +145,12 @@ class RemoteCalls:
         return counts
 
     async def perform(self, call: Call, pool: str) -> Any:
-        """The result of a call that ran on a worker; raises `Stopped` where it failed or is lost."""
+        """The result of a call that ran on a worker; raises `StoppedError` where it failed or is lost."""
         name = call.invocation.tool.name
         try:
             desk = await self.desk()
             flight = await desk.launch(call, require_pool(pool))
-        except RemoteProblem as problem:
+        except RemoteError as problem:
             raise not_run(name, said_by(problem)) from None
         try:
             told = await desk.outcome(flight)
@@ -166,10 +176,10 @@ class Desk:
         self._instance = os.urandom(6).hex()
         self._opening = asyncio.Lock()
         self._sending = asyncio.Semaphore(_SENDING)
-        self._failed: tuple[float, RemoteProblem] | None = None
+        self._failed: tuple[float, RemoteError] | None = None
         """When the server could not be reached last, and why."""
         self._round: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = RunningTasks("A part of a remote call failed")
         self._unreached_since: float | None = None
         self._hinted: dict[tuple[str, str], float] = {}
         self._pins: dict[tuple[str, str], str] = {}
@@ -190,10 +200,10 @@ class Desk:
                 return
             owner = self.owner
             if self._failed is not None and monotonic() - self._failed[0] < _FAILED_SECONDS:
-                raise RemoteProblem(*self._failed[1].args)  # calls that waited for the same attempt
+                raise RemoteError(*self._failed[1].args)  # calls that waited for the same attempt
             try:
                 await self.link.open(owner.urls, "ferrule caller", ca=owner.ca, reconnected=self._reconnected)
-            except RemoteProblem as problem:
+            except RemoteError as problem:
                 self._failed = monotonic(), problem
                 raise
             subject = f"reply.*.*.{self._key.public}.{self._instance}.*"
@@ -212,29 +222,26 @@ class Desk:
         await self.link.close()
 
     def spawn(self, work: Coroutine[Any, Any, Any], around: Context | None = None) -> asyncio.Task[Any]:
-        task = asyncio.create_task(work, context=around)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("A part of a remote call failed", exc_info=error)
+        return self._tasks.keep(asyncio.create_task(work, context=around))
 
     # Handing a call over
 
     async def launch(self, call: Call, pool: str) -> Flight:
-        """Hand a call to the workers of a pool; raises `RemoteProblem` where it certainly was not started."""
+        """Hand a call to the workers of a pool; raises `RemoteError` where it certainly was not started."""
         owner, invocation, session = self.owner, call.invocation, call.session
         tool, caller = invocation.tool, session.caller
         tenant, digest = subject_token(caller.tenant), digest_of(tool)
         await self.roster.watch(pool)
-        bound = _is_bound(call)
+        # Whether it works on the files or shells of its session's workspace.
+        bound = call.invocation.tool.has_touches and any(
+            touch.resource.partition(":")[0] in _PLACES for touch in call.invocation.touches
+        )
         worker = await self._worker_for(tool, pool, digest, tenant, session, bound=bound)
         uid = os.urandom(16).hex()
         named = subject_token(tool.name)
-        subject = near_subject(pool, tenant, worker, named) if worker else f"call.{pool}.{tenant}.{named}"
+        # A call that needs the workspace of one worker goes there alone.
+        near_worker = f"near.{pool}.{tenant}.{worker}.{named}"
+        subject = near_worker if worker else f"call.{pool}.{tenant}.{named}"
         arguments = tool.params.dump(invocation.params)
         context, state = call.context, small_values(session.state)
         remote = RemoteCall(
@@ -289,9 +296,9 @@ class Desk:
         while True:
             try:
                 return await self.link.now(pool)
-            except NotReached:
+            except NotReachedError:
                 if monotonic() > until:
-                    raise RemoteProblem(_unreachable(self.owner)) from None
+                    raise RemoteError(_unreachable(self.owner)) from None
                 await asyncio.sleep(0.1)
 
     async def _send(self, flight: Flight, tenant: str) -> None:
@@ -312,7 +319,7 @@ class Desk:
     async def _hand_over_later(self, flight: Flight, payload: bytes) -> None:
         try:
             await self._hand_over(flight, payload)
-        except RemoteProblem as problem:
+        except RemoteError as problem:
             flight.end({"refused": said_by(problem)})
 
     async def _hand_over(self, flight: Flight, payload: bytes) -> None:
@@ -328,15 +335,15 @@ class Desk:
         while True:
             try:
                 return await self.link.send_call(call.subject, call.uid, payload)
-            except NotReached:
+            except NotReachedError:
                 if monotonic() < until:
                     await asyncio.sleep(0.1)
                     continue
-            except RemoteProblem:  # refused: it is not there
+            except RemoteError:  # refused: it is not there
                 await self._give_up(flight)
                 raise
             if await self._give_up(flight):
-                raise RemoteProblem(_unreachable(self.owner))
+                raise RemoteError(_unreachable(self.owner))
             flight.end({"lost": _unreachable(self.owner)})
             return None
 
@@ -358,21 +365,18 @@ class Desk:
                 return ""
             having = near(offering, workspace)
             if having:
-                return self._pinned(pool, session, having)
+                # Stay with the worker that has the session's shells and the files it has read.
+                key = pool, session.id
+                names = [one.worker for one in having]
+                if (worker := self._pins.get(key)) not in names:
+                    least = min(having, key=lambda one: (-len(one.workspace), one.running / one.concurrency))
+                    worker = least.worker
+                    while len(self._pins) >= _PINNED:
+                        self._pins.pop(next(iter(self._pins)))
+                    self._pins[key] = worker
+                return worker or names[0]
             if not await self.roster.await_change(until):
-                raise RemoteProblem(self._nobody(tool, pool, workspace if offering else "", tenant))
-
-    def _pinned(self, pool: str, session: Session, having: list[Announcement]) -> str:
-        """The worker where the session is, so that its shells and what it has read are there."""
-        key = pool, session.id
-        names = [one.worker for one in having]
-        if (worker := self._pins.get(key)) not in names:
-            least = min(having, key=lambda one: (-len(one.workspace), one.running / one.concurrency))
-            worker = least.worker
-            while len(self._pins) >= _PINNED:
-                self._pins.pop(next(iter(self._pins)))
-            self._pins[key] = worker
-        return worker or names[0]
+                raise RemoteError(self._nobody(tool, pool, workspace if offering else "", tenant))
 
     def _nobody(self, tool: Tool[Any], pool: str, workspace: str, tenant: str) -> str:
         seconds, there = f"{self.owner.wait:g}", self.roster.workers(pool)
@@ -457,7 +461,7 @@ class Desk:
             if await self.link.set_claim(flight.call.pool, flight.call.key, GIVEN_UP + b"{}", 0) is not None:
                 return True
             found = await self.link.claim(flight.call.pool, flight.call.key)
-        except NotReached:
+        except NotReachedError:
             return False
         if found is not None:
             await self._learn(flight, found)
@@ -528,7 +532,7 @@ class Desk:
             try:
                 where = f"{flight.call.key}.{told.get('at', 'r')}"
                 data = await self.link.fetch(flight.call.pool, where, told["parked"], told["hash"])
-            except RemoteProblem as problem:
+            except RemoteError as problem:
                 flight.end({"lost": phrase("Its result did not arrive: {why}.", why=said_by(problem).rstrip("."))})
                 return
             if (told := unseal(flight.call.secret, data) or {}) == {}:
@@ -563,7 +567,7 @@ class Desk:
             if len(data := seal(call.secret, answer)) > PIECE:
                 parked = await self.link.park(call.pool, f"{flight.call.key}.w{number}", data)
                 answer = {"kind": "answer", "number": number, "parked": parked, "hash": hash_of(data)}
-        except RemoteProblem as problem:
+        except RemoteError as problem:
             answer = {"kind": "answer", "number": number, "error": said_by(problem)}
         await self._control(flight, answer)
         return answer
@@ -603,10 +607,10 @@ class Desk:
             if now - one.heard > quiet and now - one.checked > quiet and one.told is None
         ]
         urgent = [one for one in silent if self._is_urgent(one, now)]
-        chosen = nsmallest(_CHECKS_A_ROUND, urgent, key=_last_checked)
+        chosen = nsmallest(_CHECKS_A_ROUND, urgent, key=attrgetter("checked"))
         if len(chosen) < len(silent):
             waiting = [one for one in silent if not self._is_urgent(one, now)]
-            chosen += nsmallest(_IDLE_CHECKS_A_ROUND, waiting, key=_last_checked)
+            chosen += nsmallest(_IDLE_CHECKS_A_ROUND, waiting, key=attrgetter("checked"))
         for start in range(0, len(chosen), _CHECKS_AT_ONCE):
             checks = (self._check(one) for one in chosen[start : start + _CHECKS_AT_ONCE])
             for problem in await asyncio.gather(*checks, return_exceptions=True):
@@ -629,7 +633,7 @@ class Desk:
         lease, call = self.link.lease, flight.call
         try:
             found = await self.link.claim(call.pool, flight.call.key)
-        except NotReached:
+        except NotReachedError:
             self._unreached_since = self._unreached_since or now
             if now - self._unreached_since > 2 * lease and now - flight.heard > 2 * lease:
                 flight.end({"lost": _unreachable(self.owner)})
@@ -678,7 +682,7 @@ class Desk:
                 return
             lost = f"_lost.{flight.call.uid}"
             await self.link.set_claim(flight.call.pool, lost, LOST + told, 0)
-        except NotReached:
+        except NotReachedError:
             flight.deferred += 1
             if flight.deferred > _DEFERRED:
                 flight.end({"lost": _unreachable(self.owner)})
@@ -686,10 +690,6 @@ class Desk:
             return
         await self._control(flight, {"kind": "cancel"})
         flight.end({"lost": fell_silent(flight)})
-
-
-def _last_checked(flight: Flight) -> float:
-    return flight.checked
 
 
 def _unreachable(owner: RemoteCalls) -> str:
@@ -703,11 +703,3 @@ def _is_meant(pattern: str, tool: Tool[Any]) -> bool:
     if colon and what == "kind":
         return tool.kind == name
     return fnmatchcase(tool.name, pattern)
-
-
-def _is_bound(call: Call) -> bool:
-    """Whether it works on the files or shells of its session's workspace."""
-    tool = call.invocation.tool
-    if not tool.has_touches:
-        return False
-    return any(touch.resource.partition(":")[0] in _PLACES for touch in call.invocation.touches)

@@ -12,9 +12,9 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from ferrule.core.call import RawCall
 from ferrule.core.elicitation import current_elicitor
-from ferrule.core.errors import ErrorKind, Stage, Stopped
+from ferrule.core.errors import ErrorKind, Stage, StoppedError
 from ferrule.core.phrases import phrase
-from ferrule.remote.wire import RemoteProblem, pack_result, plain, read_result
+from ferrule.remote.wire import RemoteError, pack_result, plain, read_result
 
 if TYPE_CHECKING:
     import asyncio
@@ -66,7 +66,7 @@ async def granted(flight: Flight, what: str, given: Any) -> Any:
     """Do what a tool on another machine asks of the machine where its call was made."""
     context = flight.context
     if context is None:
-        raise RemoteProblem("the call has no context")
+        raise RemoteError("the call has no context")
     match what:
         case "call":
             raw = RawCall(given["name"], given["arguments"], version=given["version"])
@@ -92,7 +92,7 @@ async def granted(flight: Flight, what: str, given: Any) -> Any:
             with context.asking_person():
                 return plain(await elicitor.elicit(given["message"], given["schema"], url=given["url"]))
         case _:
-            raise RemoteProblem(f"this version cannot answer {what!r}")
+            raise RemoteError(f"this version cannot answer {what!r}")
 
 
 def _port(context: ToolContext) -> Any:
@@ -100,17 +100,20 @@ def _port(context: ToolContext) -> Any:
 
 
 def value_of(call: Call, flight: Flight, told: dict[str, Any]) -> Any:
-    """The value of a call that succeeded; raises `Stopped` for any other end."""
+    """The value of a call that succeeded; raises `StoppedError` for any other end."""
     invocation = call.invocation
     name, details = invocation.tool.name, {"worker": flight.worker, "pool": flight.call.pool}
     if "result" in told:
-        _take_over(call.session.state, told.get("state"))
+        if changed := told.get("state"):
+            call.session.state.update(changed["set"])
+            for key in changed["removed"]:
+                call.session.state.pop(key, None)
         result = read_result(told["result"], invocation.call_id, name)
         stage = result.metadata.get("stage")
         if result.error is None or stage is None:
             return result
         error = result.error
-        raise Stopped(Stage(stage), error.kind, error.message, error.suggestion, error.details)
+        raise StoppedError(Stage(stage), error.kind, error.message, error.suggestion, error.details)
     if "refused" in told:
         raise not_run(name, told["refused"])
     if "unstarted" in told:
@@ -118,7 +121,7 @@ def value_of(call: Call, flight: Flight, told: dict[str, Any]) -> Any:
                         seconds=f"{flight.call.valid:g}")  # fmt: skip
         gone = phrase("The worker that has its workspace has left.")
         raise not_run(name, gone if told["unstarted"] == "gone" else waited)
-    raise Stopped(
+    raise StoppedError(
         Stage.EXECUTE,
         ErrorKind.EXECUTION,
         phrase("`{name}` is lost: {why}", name=name, why=told.get("lost", "")),
@@ -127,22 +130,14 @@ def value_of(call: Call, flight: Flight, told: dict[str, Any]) -> Any:
     )
 
 
-def not_run(name: str, why: str) -> Stopped:
-    return Stopped(
+def not_run(name: str, why: str) -> StoppedError:
+    return StoppedError(
         Stage.EXECUTE, ErrorKind.EXECUTION, phrase("`{name}` was not run: {why}", name=name, why=why), _NOT_RUN
     )
 
 
 def fell_silent(flight: Flight) -> str:
     return phrase("its worker `{worker}` stopped answering.", worker=flight.worker or "?")
-
-
-def _take_over(state: dict[str, Any], changed: dict[str, Any] | None) -> None:
-    """What the tool changed of the session's state."""
-    if changed:
-        state.update(changed["set"])
-        for name in changed["removed"]:
-            state.pop(name, None)
 
 
 def small_values(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from ferrule.core.call import Approval, RawCall
 from ferrule.core.elicitation import Elicited, set_elicitor
-from ferrule.core.errors import ErrorKind, Stage, Stopped, ToolError
-from ferrule.core.events import Partial, Progress
+from ferrule.core.errors import ErrorKind, Stage, StoppedError, ToolError
+from ferrule.core.events import PartialOutput, Progress
 from ferrule.core.loops import start_task
 from ferrule.core.phrases import phrase
 from ferrule.pipeline.format import format_stopped
-from ferrule.pipeline.record import Backlog
+from ferrule.pipeline.record import EventQueue
 from ferrule.pipeline.stages import Decision, Verdict
-from ferrule.remote.link import CLAIM_SECONDS, DONE, NotReached
+from ferrule.remote.link import CLAIM_SECONDS, DONE, NotReachedError
 from ferrule.remote.wire import (
     LARGEST,
     PIECE,
-    RemoteProblem,
+    RemoteError,
     hash_of,
     pack_result,
     plain,
@@ -95,9 +95,11 @@ class RemoteJob:
                 raise
             why = phrase("`{name}` did not finish: {why}.", name=call.tool, why=self._stopped)
             kind = ErrorKind.CANCELLED if self._stopped == _CANCELLED else ErrorKind.EXECUTION
-            result = format_stopped(call.call_id, call.tool, Stopped(Stage.EXECUTE, kind, why))
-        except RemoteProblem as problem:
-            result = format_stopped(call.call_id, call.tool, Stopped(Stage.EXECUTE, ErrorKind.EXECUTION, str(problem)))
+            result = format_stopped(call.call_id, call.tool, StoppedError(Stage.EXECUTE, kind, why))
+        except RemoteError as problem:
+            result = format_stopped(
+                call.call_id, call.tool, StoppedError(Stage.EXECUTE, ErrorKind.EXECUTION, str(problem))
+            )
         finally:
             begin.cancel()
             if self._keeper is not None:
@@ -120,7 +122,7 @@ class RemoteJob:
 
     async def give_up(self, tries: int) -> None:
         """End a call that ended each worker that began it."""
-        stopped = Stopped(
+        stopped = StoppedError(
             Stage.EXECUTE,
             ErrorKind.EXECUTION,
             phrase(
@@ -140,17 +142,17 @@ class RemoteJob:
         raw = RawCall(call.tool, arguments, id=call.call_id, version=call.version)
         events, listener = None, None
         if call.watched:
-            backlog = Backlog({call.call_id})
-            events, listener = asyncio.create_task(self._send_events(backlog)), backlog.add
+            queue = EventQueue["CallEvent"]({call.call_id})
+            events, listener = asyncio.create_task(self._send_events(queue)), queue.put
         runtime = self.sessions.runtime
-        view = runtime.serving(_CallersWord(runtime.policy, call), _CallsBack(self), self._approve, listener)
+        view = runtime.for_remote_call(_CallersWord(runtime.policy, call), _CallsBack(self), self._approve, listener)
         set_elicitor(self)
         try:
             with _traced(call.trace):
                 return await view.run(raw, session=session, timeout=call.seconds)
         finally:
             if events is not None:
-                backlog.close()  # pyright: ignore[reportPossiblyUnboundVariable]
+                queue.close()  # pyright: ignore[reportPossiblyUnboundVariable]
                 with suppress(asyncio.CancelledError):
                     await events
 
@@ -160,15 +162,21 @@ class RemoteJob:
         if len(payload) > PIECE:
             try:
                 if len(payload) > LARGEST:
-                    raise RemoteProblem("too large")
+                    raise RemoteError("too large")
                 at = "r" if self.tries == 1 else f"r{self.tries}"  # an earlier start may still be writing its own
                 pieces = await link.park(call.pool, f"{self.call.key}.{at}", payload)
                 payload = seal(call.secret, {"kind": "done", "parked": pieces, "hash": hash_of(payload), "at": at})
-            except RemoteProblem as problem:
-                payload = self._packed(self._too_large(len(payload), problem))
+            except RemoteError as problem:
+                told = phrase(
+                    "`{tool}` ran, but its result of {size} bytes could not be sent back; the limit is {most}.",
+                    tool=self.call.tool,
+                    size=f"{len(payload):,}",
+                    most=f"{LARGEST:,}",
+                )
+                payload = self._packed(self._unsent(told, problem))
         try:
             revision = await self._settle(DONE + payload)
-        except NotReached:
+        except NotReachedError:
             logger.warning("The result of call %s of %s could not be reported", call.call_id, call.tool)
             return
         if revision is None:
@@ -186,7 +194,7 @@ class RemoteJob:
         along = (self.message.reply, b"+ACK") if not call.idempotent else None
         try:
             return await link.set_claim(call.pool, self.call.key, value, self.revision, along=along)
-        except NotReached:
+        except NotReachedError:
             beating = asyncio.create_task(self._beat())
         try:
             return await link.settle_claim(call.pool, self.call.key, value, self.revision, monotonic() + 4 * link.lease)
@@ -198,20 +206,11 @@ class RemoteJob:
             await self._caller_listens()
             await asyncio.sleep(self.link.lease / 4)
 
-    def _too_large(self, size: int, problem: RemoteProblem) -> ToolResult:
-        told = phrase(
-            "`{tool}` ran, but its result of {size} bytes could not be sent back; the limit is {most}.",
-            tool=self.call.tool,
-            size=f"{size:,}",
-            most=f"{LARGEST:,}",
-        )
-        return self._unsent(told, problem)
-
     def _unsent(self, told: str, problem: Exception) -> ToolResult:
         call = self.call
         logger.warning("The result of call %s of %s could not be sent: %s", call.call_id, call.tool, problem)
         again = phrase("It has already taken effect; calling it again would repeat it.")
-        return format_stopped(call.call_id, call.tool, Stopped(Stage.FORMAT, ErrorKind.EXECUTION, told, again))
+        return format_stopped(call.call_id, call.tool, StoppedError(Stage.FORMAT, ErrorKind.EXECUTION, told, again))
 
     # The lease
 
@@ -231,7 +230,7 @@ class RemoteJob:
             try:
                 await link.ask(self.message.reply, b"+WPI", timeout=lease / 5)
                 confirmed = monotonic()
-            except NotReached:
+            except NotReachedError:
                 if monotonic() - confirmed > lease * 0.6:
                     self.stop(phrase("its worker lost the connection to the NATS server"))
                     return
@@ -241,7 +240,7 @@ class RemoteJob:
                     revision = await link.settle_claim(
                         self.call.pool, self.call.key, self.claim, self.revision, monotonic() + lease / 4
                     )
-                except NotReached:
+                except NotReachedError:
                     continue
                 if revision is None:
                     self.stop(phrase("the call was given up"))
@@ -257,7 +256,7 @@ class RemoteJob:
         beat = seal(self.call.secret, {"kind": "beat", "worker": self.worker})
         try:
             return (await self.link.ask(self.call.reply, beat, timeout=self.link.lease / 5)).data == b"ok"
-        except NotReached:
+        except NotReachedError:
             return False
 
     def stop(self, why: str) -> None:
@@ -303,7 +302,7 @@ class RemoteJob:
             if "parked" in answer:
                 data = await link.fetch(call.pool, f"{self.call.key}.w{number}", answer["parked"], answer["hash"])
                 answer = unseal(call.secret, data) or {"error": "what came is not what was sent"}
-        except RemoteProblem as problem:
+        except RemoteError as problem:
             answer = {"error": str(problem)}
         finally:
             del self._asked[number]
@@ -321,14 +320,14 @@ class RemoteJob:
         """The person at the caller is asked."""
         return Elicited(**await self.ask("elicit", {"message": message, "schema": dict(schema), "url": url}))
 
-    async def _send_events(self, backlog: Backlog) -> None:
-        while (event := await backlog.next()) is not None:
+    async def _send_events(self, queue: EventQueue[CallEvent]) -> None:
+        while (event := await queue.next()) is not None:
             await self._send_event(event)
 
     async def _send_event(self, event: CallEvent) -> None:
         if isinstance(event, Progress):
             shown: list[dict[str, Any]] = [{"done": event.done, "total": event.total, "message": event.message}]
-        elif isinstance(event, Partial):
+        elif isinstance(event, PartialOutput):
             content = event.content
             if isinstance(content, str) and len(content) > PIECE // 8:
                 step = PIECE // 8

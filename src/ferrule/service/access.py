@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ferrule.pipeline.authorise import Mode, Verdict
+from ferrule.core.access import LOOSEST_FIRST, Mode
+from ferrule.pipeline.stages import Verdict
 from ferrule.plugins.drafts import DRAFT_TOOL
 from ferrule.policy import RulePolicy
 from ferrule.policy.rules import RuleSet, Source, SourceKind, parse_rules
 from ferrule.registry.registry import RegistryEntry, View
-from ferrule.service.messages import ADMIN
+from ferrule.service.vocabulary import ADMIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -22,11 +23,7 @@ if TYPE_CHECKING:
     from ferrule.registry.registry import ToolSource
     from ferrule.service.directory import Directory, Principal
 
-# From the most that runs without asking to the least.
 _MOST_KNOWN = 10_000
-_MODES = (Mode.BYPASS, Mode.ACCEPT_EDITS, Mode.DEFAULT, Mode.DONT_ASK, Mode.PLAN)
-
-
 _ADMINISTERS = {"create_new_intent": "intents"}
 """Tools that administer something: they are for whoever may do that over HTTP, with the scope for it."""
 _ADMIN_SCOPE = "admin"
@@ -181,5 +178,5 @@ def _rules_of(principal: Principal) -> Iterable[Rule]:
 def _mode(principal: Principal, operator: Mode) -> Mode:
     """The loosest that one of the roles has, and never looser than the operator's."""
     chosen = [Mode(role.mode) for role in principal.roles if role.mode]
-    loosest = min(chosen, key=_MODES.index, default=operator)
-    return max(loosest, operator, key=_MODES.index)
+    loosest = min(chosen, key=LOOSEST_FIRST.index, default=operator)
+    return max(loosest, operator, key=LOOSEST_FIRST.index)

@@ -11,13 +11,7 @@ from sqlalchemy import func, select
 from starlette.responses import Response, StreamingResponse
 
 from ferrule.service import directory
-from ferrule.service.documents import (
-    audit_document,
-    key_document,
-    role_document,
-    tenant_document,
-    user_document,
-)
+from ferrule.service.documents import audit_document
 from ferrule.service.http import ApiRoute, Parameter, RequestProblem, json_response
 from ferrule.service.messages import (
     ApiKey,
@@ -46,206 +40,91 @@ from ferrule.service.tenant_records import verify_chain
 from ferrule.service.writer import day_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
 
+    from pydantic import BaseModel
     from sqlalchemy import Connection
 
     from ferrule.service.http import ServiceRequest
+
 
 _MOST_ROWS = 1_000
 _MOST_SEQ = 2**62
 
 
 async def _changed(request: ServiceRequest, change: Callable[[Connection], Any], tenant: str | None = None) -> Any:
-    """Make a change, and have every instance read anew before this one answers."""
-    service, whose = request.service, tenant or request.principal.tenant
-
-    def make(connection: Connection) -> Any:
-        result = change(connection)
-        directory.note_change(connection, service.database)
-        return result
-
-    result = await service.writer.change(whose, make)
-    service.directory.forget()
-    return result
+    return await request.service.change(tenant or request.principal.tenant, change)
 
 
 async def _read(request: ServiceRequest, query: Callable[[Connection], Any]) -> Any:
     return await request.service.database.read(request.principal.tenant, query)
 
 
+def _answer(document: directory.Document | None, status: int = 200) -> Response:
+    if document is None:
+        return Response(status_code=204)
+    return json_response(document, status, {"Cache-Control": "no-store"} if "secret" in document else None)
+
+
+def _route(
+    method: str, path: str, work: Callable[..., Any], summary: str, body: type[BaseModel] | None,
+    answer: Mapping[int, type[BaseModel] | None], *errors: int,
+) -> ApiRoute:  # fmt: skip
+    """An endpoint that does one thing of the directory in the caller's tenant, with what the path names and the body
+    says; it is for those who administer what the path begins with.
+    """
+    [status] = answer
+
+    async def handle(request: ServiceRequest) -> Response:
+        said = () if request.body is None else (request.body,)
+        given = (request.principal.tenant, *request.path.values(), *said)
+        done = _read if method == "GET" else _changed
+        return _answer(await done(request, lambda connection: work(connection, *given)), status)
+
+    handle.__name__ = work.__name__
+    return ApiRoute(method, path, handle, summary, "admin", path.split("/")[2], body, answer, (), errors)
+
+
 # Tenants
 
 
-def _require_operator(request: ServiceRequest) -> None:
-    if not request.principal.operator:
-        raise RequestProblem(403, "forbidden", "Only administrators of the operator's tenant manage tenants.")
-
-
 async def list_tenants(request: ServiceRequest) -> Response:
-    _require_operator(request)
-    rows = await request.service.database.read(None, directory.list_tenants)
-    return json_response({"tenants": [tenant_document(row) for row in rows]})
+    request.require_operator("manage tenants")
+    return _answer(await request.service.database.read(None, directory.list_tenants))
 
 
 async def create_tenant(request: ServiceRequest) -> Response:
-    _require_operator(request)
+    request.require_operator("manage tenants")
     said: TenantRequest = request.body
-
-    def change(connection: Connection) -> Any:
-        limits = said.limits.model_dump(exclude_none=True)
-        return directory.create_tenant(connection, said.name, display_name=said.display_name, limits=limits)
-
-    row = await _changed(request, change, said.name)
-    return json_response(tenant_document(row), 201)
+    return _answer(
+        await _changed(request, lambda connection: directory.create_tenant(connection, said), said.name), 201
+    )
 
 
 async def show_tenant(request: ServiceRequest) -> Response:
     name = request.path["name"]
     if name != request.principal.tenant and not request.principal.operator:
         raise RequestProblem(404, "not_found", f"There is no tenant `{name}`.")
-    row = await request.service.database.read(None, lambda connection: directory.find_tenant(connection, name))
-    return json_response(tenant_document(row))
-
-
-async def change_tenant(request: ServiceRequest) -> Response:
-    _require_operator(request)
-    said: TenantChange = request.body
-    name = request.path["name"]
-
-    def change(connection: Connection) -> Any:
-        limits = said.limits.model_dump(exclude_none=True) if said.limits is not None else None
-        return directory.change_tenant(
-            connection, name, display_name=said.display_name, limits=limits, enabled=said.enabled,
-            audit_days=said.audit_days,
-        )  # fmt: skip
-
-    return json_response(tenant_document(await _changed(request, change, name)))
-
-
-# Users
-
-
-async def list_users(request: ServiceRequest) -> Response:
-    tenant = request.principal.tenant
-    rows = await _read(request, lambda connection: directory.list_users(connection, tenant))
-    return json_response({"users": [user_document(row, roles) for row, roles in rows]})
-
-
-async def create_user(request: ServiceRequest) -> Response:
-    said: UserRequest = request.body
-    tenant = request.principal.tenant
-
-    def change(connection: Connection) -> Any:
-        limits = said.limits.model_dump(exclude_none=True)
-        row = directory.create_user(connection, tenant, said.name, said.roles, limits)
-        return user_document(row, directory.roles_of(connection, tenant, said.name))
-
-    return json_response(await _changed(request, change), 201)
-
-
-async def show_user(request: ServiceRequest) -> Response:
-    tenant, name = request.principal.tenant, request.path["name"]
-
-    def read(connection: Connection) -> Any:
-        row = directory.find_user(connection, tenant, name)
-        return user_document(row, directory.roles_of(connection, tenant, name))
-
-    return json_response(await _read(request, read))
-
-
-async def change_user(request: ServiceRequest) -> Response:
-    said: UserChange = request.body
-    tenant, name = request.principal.tenant, request.path["name"]
-
-    def change(connection: Connection) -> Any:
-        limits = said.limits.model_dump(exclude_none=True) if said.limits is not None else None
-        row = directory.change_user(
-            connection, tenant, name, given=said.roles, limits=limits, enabled=said.enabled, allow=said.allow
-        )
-        return user_document(row, directory.roles_of(connection, tenant, name))
-
-    return json_response(await _changed(request, change))
-
-
-async def delete_user(request: ServiceRequest) -> Response:
-    tenant, name = request.principal.tenant, request.path["name"]
-    await _changed(request, lambda connection: directory.delete_user(connection, tenant, name))
-    return Response(status_code=204)
-
-
-# Roles
-
-
-async def list_roles(request: ServiceRequest) -> Response:
-    tenant = request.principal.tenant
-    rows = await _read(request, lambda connection: directory.list_roles(connection, tenant))
-    return json_response({"roles": [role_document(row) for row in rows]})
-
-
-async def show_role(request: ServiceRequest) -> Response:
-    tenant, name = request.principal.tenant, request.path["name"]
-    return json_response(
-        role_document(await _read(request, lambda connection: directory.find_role(connection, tenant, name)))
+    return _answer(
+        await request.service.database.read(None, lambda connection: directory.show_tenant(connection, name))
     )
 
 
-async def put_role(request: ServiceRequest) -> Response:
-    said: RoleBody = request.body
-    tenant, name = request.principal.tenant, request.path["name"]
-    row = await _changed(request, lambda connection: directory.put_role(connection, tenant, name, **said.model_dump()))
-    return json_response(role_document(row))
-
-
-async def delete_role(request: ServiceRequest) -> Response:
-    tenant, name = request.principal.tenant, request.path["name"]
-    await _changed(request, lambda connection: directory.delete_role(connection, tenant, name))
-    return Response(status_code=204)
-
-
-# Keys
-
-
-async def list_keys(request: ServiceRequest) -> Response:
-    tenant = request.principal.tenant
-    rows = await _read(request, lambda connection: directory.list_keys(connection, tenant))
-    return json_response({"keys": [key_document(row) for row in rows]})
+async def change_tenant(request: ServiceRequest) -> Response:
+    request.require_operator("manage tenants")
+    name, said = request.path["name"], request.body
+    return _answer(await _changed(request, lambda connection: directory.change_tenant(connection, name, said), name))
 
 
 async def create_key(request: ServiceRequest) -> Response:
     said: KeyRequest = request.body
     tenant = said.tenant or request.principal.tenant
     if tenant != request.principal.tenant:
-        _require_operator(request)
+        request.require_operator("manage tenants")
         request.require("tenants")
-
-    def change(connection: Connection) -> Any:
-        return directory.create_key(
-            connection, tenant, said.user, name=said.name, scopes=said.scopes, expires_in=said.expires_in,
-            limits=said.limits.model_dump(exclude_none=True),
-        )  # fmt: skip
-
-    row, secret = await _changed(request, change, tenant)
-    return json_response(key_document(row, secret), 201, {"Cache-Control": "no-store"})
-
-
-async def show_key(request: ServiceRequest) -> Response:
-    tenant, key = request.principal.tenant, request.path["id"]
-    return json_response(
-        key_document(await _read(request, lambda connection: directory.find_key(connection, tenant, key)))
+    return _answer(
+        await _changed(request, lambda connection: directory.create_key(connection, tenant, said), tenant), 201
     )
-
-
-async def rotate_key(request: ServiceRequest) -> Response:
-    tenant, key, overlap = request.principal.tenant, request.path["id"], request.body.overlap
-    row, secret = await _changed(request, lambda connection: directory.rotate_key(connection, tenant, key, overlap))
-    return json_response(key_document(row, secret), headers={"Cache-Control": "no-store"})
-
-
-async def revoke_key(request: ServiceRequest) -> Response:
-    tenant, key = request.principal.tenant, request.path["id"]
-    row = await _changed(request, lambda connection: directory.revoke_key(connection, tenant, key))
-    return json_response(key_document(row))
 
 
 # Records
@@ -328,29 +207,25 @@ ADMINISTRATION: tuple[ApiRoute, ...] = (
              (404,)),
     ApiRoute("PATCH", "/v1/tenants/{name}", change_tenant, "Change a tenant.", "admin", "tenants", TenantChange,
              {200: Tenant}, (), (404, 409, 422)),
-    ApiRoute("GET", "/v1/users", list_users, "List users.", "admin", "users", None, {200: UserList}),
-    ApiRoute("POST", "/v1/users", create_user, "Create a user.", "admin", "users", UserRequest, {201: User}, (),
-             (404, 409, 422)),
-    ApiRoute("GET", "/v1/users/{name}", show_user, "Show a user.", "admin", "users", None, {200: User}, (), (404,)),
-    ApiRoute("PATCH", "/v1/users/{name}", change_user, "Change a user.", "admin", "users", UserChange, {200: User},
-             (), (404, 422)),
-    ApiRoute("DELETE", "/v1/users/{name}", delete_user, "Remove a user and their keys.", "admin", "users", None,
-             {204: None}, (), (404,)),
-    ApiRoute("GET", "/v1/roles", list_roles, "List roles.", "admin", "roles", None, {200: RoleList}),
-    ApiRoute("GET", "/v1/roles/{name}", show_role, "Show a role.", "admin", "roles", None, {200: TenantRole}, (),
-             (404,)),
-    ApiRoute("PUT", "/v1/roles/{name}", put_role, "Make a role, or replace its rules.", "admin", "roles", RoleBody,
-             {200: TenantRole}, (), (422,)),
-    ApiRoute("DELETE", "/v1/roles/{name}", delete_role, "Remove a role that nobody has.", "admin", "roles", None,
-             {204: None}, (), (404, 409)),
-    ApiRoute("GET", "/v1/keys", list_keys, "List API keys.", "admin", "keys", None, {200: KeyList}),
+    _route("GET", "/v1/users", directory.list_users, "List users.", None, {200: UserList}),
+    _route("POST", "/v1/users", directory.create_user, "Create a user.", UserRequest, {201: User}, 404, 409, 422),
+    _route("GET", "/v1/users/{name}", directory.show_user, "Show a user.", None, {200: User}, 404),
+    _route("PATCH", "/v1/users/{name}", directory.change_user, "Change a user.", UserChange, {200: User}, 404, 422),
+    _route("DELETE", "/v1/users/{name}", directory.delete_user, "Remove a user and their keys.", None, {204: None},
+           404),
+    _route("GET", "/v1/roles", directory.list_roles, "List roles.", None, {200: RoleList}),
+    _route("GET", "/v1/roles/{name}", directory.show_role, "Show a role.", None, {200: TenantRole}, 404),
+    _route("PUT", "/v1/roles/{name}", directory.put_role, "Make a role, or replace its rules.", RoleBody,
+           {200: TenantRole}, 422),
+    _route("DELETE", "/v1/roles/{name}", directory.delete_role, "Remove a role that nobody has.", None, {204: None},
+           404, 409),
+    _route("GET", "/v1/keys", directory.list_keys, "List API keys.", None, {200: KeyList}),
     ApiRoute("POST", "/v1/keys", create_key, "Create an API key. Its secret is shown once.", "admin", "keys",
              KeyRequest, {201: NewApiKey}, (), (404, 422)),
-    ApiRoute("GET", "/v1/keys/{id}", show_key, "Show an API key.", "admin", "keys", None, {200: ApiKey}, (), (404,)),
-    ApiRoute("POST", "/v1/keys/{id}/rotate", rotate_key, "Give an API key a new secret.", "admin", "keys",
-             RotateRequest, {200: NewApiKey}, (), (404, 409)),
-    ApiRoute("DELETE", "/v1/keys/{id}", revoke_key, "Revoke an API key.", "admin", "keys", None, {200: ApiKey}, (),
-             (404,)),
+    _route("GET", "/v1/keys/{id}", directory.show_key, "Show an API key.", None, {200: ApiKey}, 404),
+    _route("POST", "/v1/keys/{id}/rotate", directory.rotate_key, "Give an API key a new secret.", RotateRequest,
+           {200: NewApiKey}, 404, 409),
+    _route("DELETE", "/v1/keys/{id}", directory.revoke_key, "Revoke an API key.", None, {200: ApiKey}, 404),
     ApiRoute("GET", "/v1/audit", list_audit, "Read the audit log.", "admin", "audit", None, {200: AuditPage},
              (_AFTER, _LIMIT, _BEFORE, _ORDER, *_FILTERS)),
     ApiRoute("GET", "/v1/audit/export", export_audit, "The audit log as lines of JSON.", "admin", "audit", None,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sqlalchemy import delete, insert, select, update
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.shown_text import cut_counted
 from ferrule.pipeline.cleaning import clean_text, relative_paths
 from ferrule.pipeline.confirm import Answer, Choice
 from ferrule.plugins.drafts import DRAFT_TOOL
@@ -25,8 +26,9 @@ from ferrule.records.row import content_of
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import change_user, find_user, note_change
 from ferrule.service.documents import cancelled_text, end_record, kept_arguments, new_id, storable, without_secrets
-from ferrule.service.messages import FINISHED
+from ferrule.service.messages import UserChange
 from ferrule.service.tables import approvals, calls, events, work
+from ferrule.service.vocabulary import FINISHED
 from ferrule.service.writer import append_audit
 
 if TYPE_CHECKING:
@@ -45,7 +47,9 @@ if TYPE_CHECKING:
     from ferrule.service.directory import Directory, Principal
     from ferrule.service.feed import EventFeed
     from ferrule.service.live import LiveCall
+    from ferrule.service.messages import DecisionRequest
     from ferrule.service.outgoing import Webhooks
+    from ferrule.service.vocabulary import ApprovalDecision, ApprovalScope
     from ferrule.service.writer import GroupWriter
 
 logger = logging.getLogger("ferrule.service")
@@ -230,25 +234,14 @@ class CallApprovals:
 
     # Deciding
 
-    async def decide(
-        self,
-        principal: Principal,
-        allowed: Allowed,
-        approval: str,
-        *,
-        decision: Literal["approve", "deny"],
-        args_hash: str,
-        scope: Literal["once", "always"],
-        reason: str,
-    ) -> Row[Any]:
+    async def decide(self, principal: Principal, allowed: Allowed, approval: str, said: DecisionRequest) -> Row[Any]:
         """Decide a pending approval, once: one update of a pending row, whoever else tries at the same time."""
         decided = await self._writer.change(
             principal.tenant,
             lambda connection: decide_approval(
-                connection, self._database, principal, allowed, approval, decision=decision, args_hash=args_hash,
-                scope=scope, reason=reason,
+                connection, self._database, principal, allowed, approval, **said.model_dump()
             ),
-        )  # fmt: skip
+        )
         self.wake(approval)
         return decided
 
@@ -276,9 +269,9 @@ def decide_approval(
     allowed: Allowed,
     approval: str,
     *,
-    decision: Literal["approve", "deny"],
+    decision: ApprovalDecision,
     args_hash: str | None,
-    scope: Literal["once", "always"] = "once",
+    scope: ApprovalScope = "once",
     reason: str = "",
 ) -> Row[Any]:
     """Decide a pending approval in the tenant's transaction; raises `ApprovalProblem`.
@@ -290,25 +283,6 @@ def decide_approval(
     found = connection.execute(select(approvals).where(mine).with_for_update()).first()
     if found is None or not (found.user == principal.user or _may_see(allowed)):
         raise ApprovalProblem("not_found", "not_found", f"There is no approval `{approval}`.")
-    _check(found, principal, allowed, args_hash)
-    rules = json.loads(found.question)["rules"]
-    given = "always" if scope == "always" and rules and decision == "approve" else "once"
-    status = "approved" if decision == "approve" else "denied"
-    values: dict[str, Any] = {
-        "status": status, "scope": given, "decided_by": principal.user, "decision_reason": storable(reason),
-        "decided": time(), **without_secrets(found.arguments, found.question),
-    }  # fmt: skip
-    connection.execute(update(approvals).where(mine).values(**values))
-    if given == "always":
-        person = find_user(connection, tenant, found.user)
-        kept = dict.fromkeys([*json.loads(person.allow), *rules])
-        change_user(connection, tenant, found.user, allow=list(kept))
-        note_change(connection, database)
-    _set_going(connection, database, tenant, found.call, approval, decision)
-    return connection.execute(select(approvals).where(mine)).one()
-
-
-def _check(found: Row[Any], principal: Principal, allowed: Allowed, args_hash: str | None) -> None:
     if why := why_not_decide(found, principal, allowed):
         raise ApprovalProblem("forbidden", "forbidden", why)
     if found.status == "expired" or (found.status == "pending" and found.expires <= time()):
@@ -320,6 +294,21 @@ def _check(found: Row[Any], principal: Principal, allowed: Allowed, args_hash: s
         raise ApprovalProblem(
             "conflict", "other_arguments", "`args_hash` is not that of this approval's arguments. Read it again."
         )
+    rules = json.loads(found.question)["rules"]
+    given = "always" if scope == "always" and rules and decision == "approve" else "once"
+    status = "approved" if decision == "approve" else "denied"
+    values: dict[str, Any] = {
+        "status": status, "scope": given, "decided_by": principal.user, "decision_reason": storable(reason),
+        "decided": time(), **without_secrets(found.arguments, found.question),
+    }  # fmt: skip
+    connection.execute(update(approvals).where(mine).values(**values))
+    if given == "always":
+        person = find_user(connection, tenant, found.user)
+        kept = dict.fromkeys([*json.loads(person.allow), *rules])
+        change_user(connection, tenant, found.user, UserChange(allow=list(kept)))
+        note_change(connection, database)
+    _set_going(connection, database, tenant, found.call, approval, decision)
+    return connection.execute(select(approvals).where(mine)).one()
 
 
 def why_not_decide(found: Row[Any], principal: Principal, allowed: Allowed) -> str:
@@ -447,14 +436,8 @@ def said_in_question(
         "warning": clean_text(warning, workspace) if warning else None, "rule": relative(rule),
         "rules": [relative(one) for one in rules], "covers": clean_text(covers, workspace),
         "not_covers": clean_text(not_covers, workspace), "effects": effects,
-        "preview": _bounded(relative_paths(preview, workspace)),
+        "preview": cut_counted(relative_paths(preview, workspace), _MOST_PREVIEW),
     }  # fmt: skip
-
-
-def _bounded(preview: str) -> str:
-    """What a call would change, as much of it as anybody reads before they decide."""
-    left = len(preview) - _MOST_PREVIEW
-    return preview if left <= 0 else f"{preview[:_MOST_PREVIEW]}\n… {left:,} more characters\n"
 
 
 def question_of(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sqlalchemy import select, update
 
 from ferrule.core.call import RawCall
-from ferrule.core.errors import DefinitionError, Stopped
+from ferrule.core.errors import DefinitionError, StoppedError
 from ferrule.core.events import Done, Pending
 from ferrule.core.loops import LateTimers
 from ferrule.core.tool import Invocation
@@ -28,12 +28,13 @@ from ferrule.pipeline.confirm import Answer, Choice, foreseen
 from ferrule.service.approvals import cancel_stored, hash_arguments, question_of
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.directory import current_call
-from ferrule.service.documents import cancelled_text, new_call_row, new_id
+from ferrule.service.documents import cancelled_text, new_id
+from ferrule.service.intent_handlers import renamed
 from ferrule.service.limits import LimitReached
 from ferrule.service.live import LiveCall, can_be_repeated, can_speak, events_of
-from ferrule.service.messages import FINISHED
-from ferrule.service.stored_calls import StoredCalls
+from ferrule.service.stored_calls import StoredCalls, new_call_row
 from ferrule.service.tables import calls, work
+from ferrule.service.vocabulary import FINISHED
 from ferrule.service.writer import SOON_WRITTEN, Along, FinishCall, InsertCalls, UsedKey
 
 if TYPE_CHECKING:
@@ -138,13 +139,12 @@ class Calls:
         if isinstance(taken, Started):
             return taken
         live, running = taken
-        self.live[live.id] = live
-        live.task = asyncio.get_running_loop().create_task(running)
+        self._begin(live, asyncio.get_running_loop().create_task(running))
         return Started((live.id,))
 
     async def run(
         self, principal: Principal, request: CallRequest, *, request_id: str = "", key: str | None = None,
-        wait: float, late: Callable[[dict[str, Any]], None], task: asyncio.Task[None] | None,
+        wait: float, late: Callable[[dict[str, Any]], None],
     ) -> Started:  # fmt: skip
         """Take a call and run it to its end in the task that asks, which is cheaper than a task of its own. Where it
         takes longer than `wait`, `late` hears of it meanwhile.
@@ -153,8 +153,7 @@ class Calls:
         if isinstance(taken, Started):
             return taken
         live, running = taken
-        self.live[live.id] = live
-        live.task = task
+        self._begin(live, cast("asyncio.Task[None]", asyncio.current_task()))
         live.attached = 1
 
         def wait_no_longer() -> None:
@@ -168,6 +167,10 @@ class Calls:
         finally:
             timer.cancel()
         return Started((live.id,), row=live.row)
+
+    def _begin(self, live: LiveCall, task: asyncio.Task[None]) -> None:
+        self.live[live.id] = live
+        live.task = task
 
     async def _take(
         self,
@@ -185,7 +188,7 @@ class Calls:
         generation = self.directory.generation
         allowed = self.access.of(principal)
         entry = allowed.tools.entry(request.tool, request.version)
-        tool = entry.tool if entry is not None else None
+        tool, revision = entry.tool if entry is not None else None, allowed.tools.revision
         repeatable = tool is not None and can_be_repeated(tool)
         row = new_call_row(
             principal, tool.name if tool else request.tool, request.arguments, request_id,
@@ -199,28 +202,19 @@ class Calls:
         live = LiveCall(row, self.writer, bounds.result_bytes)
         fingerprint = _fingerprint(sent or request) if key is not None else ""
         try:
-            admitted = self.limits.admit_now(principal)
-            live.subjects = admitted if admitted is not None else await self.limits.admit(principal, {row["tool"]: 1})
+            live.subjects = await self.limits.admit(principal, {row["tool"]: 1})
         except LimitReached:
             if (used := await self._used(principal, key)) is None:
                 raise
             return self._replay(used, fingerprint)
         try:
-            turn = self.gate.turn_now(principal.tenant)
-            at_once = admitted is not None and turn is not None and request.session is None
-            live.turn = turn or await self.gate.turn(principal.tenant)
-            if self._may_be_another(principal, generation):
-                at_once, now = False, await self._now(principal, row)
-                if now is not None:
-                    self.limits.take_back(live.subjects)
-                    live.leave()
-                    live.subjects = ()
-                    return await self._take(now, request, request_id, key, told=told, sent=sent, along=along)
-            role = allowed.role_for(tool)
-            if request.session is None:
-                seat = self.sessions.own_seat(principal, allowed, live.id, role)
-            else:
-                seat = await self.sessions.seat(principal, allowed, request.session, live.id, role)
+            live.turn = await self.gate.turn(principal.tenant)
+            if (now := await self._now(principal, generation, row)) is not principal:
+                self.limits.take_back(live.subjects)
+                live.leave()
+                live.subjects = ()
+                return await self._take(now, request, request_id, key, told=told, sent=sent, along=along)
+            seat = await self.sessions.seat(principal, allowed, request.session, live.id, allowed.role_for(tool))
         except BaseException:
             self.limits.take_back(live.subjects)
             live.leave()
@@ -228,11 +222,15 @@ class Calls:
         begun = stored = False
         try:
             self._check_open()  # it may have waited for its turn
-            is_on = at_once and entry is not None and entry.enabled  # else the tool may have gone meanwhile
-            call, prepared = self._prepare(live, allowed, seat, tool, is_on=is_on)
-            approval = None
-            if isinstance(prepared, Invocation) and (asking := self._asking(allowed, seat, prepared)) is not None:
-                approval = await self._question(live, allowed, seat, prepared, asking)
+            is_there = entry is not None and entry.enabled and revision == allowed.tools.revision
+            call, prepared = self._prepare(live, allowed, seat, tool, is_there=is_there)
+            approval = decision = None
+            if isinstance(prepared, Invocation):
+                # The pipeline meets what goes wrong here again, and words it.
+                with suppress(DefinitionError, StoppedError):
+                    decision = allowed.policy.decide(prepared, seat.session)
+                if decision is not None and decision.verdict is Verdict.ASK:
+                    approval = await self._question(live, allowed, seat, prepared, decision)
             inserting = InsertCalls(
                 principal.tenant, [row], self.owner, time() + self.lease, key=key, fingerprint=fingerprint, along=along
             )
@@ -250,31 +248,29 @@ class Calls:
             if self.feed.rings:
                 self.feed.tell(row, "call.created")
             if approval is not None:
-                self._say_awaiting(live, approval)
+                summary = self.approvals.announce(row, approval)
+                row["last_seq"] = 1
+                live.say("call.awaiting_approval", {"approval": approval["id"], "summary": summary})
                 return Started((live.id,))
             begun = True
-            return live, self._run(live, seat, call, prepared)
+            return live, self._run(live, seat, call, prepared, decision)
         finally:
             if not begun:
                 (self.limits.release if stored else self.limits.take_back)(live.subjects)
                 live.leave()
                 await seat.leave()
 
-    def _may_be_another(self, principal: Principal, generation: int) -> bool:
-        """Whether what is known of a caller may have changed while their call waited for its turn."""
-        directory, expires = self.directory, principal.expires
-        directory.look_for_changes()
-        return generation != directory.generation or (expires is not None and expires <= time())
-
-    async def _now(self, principal: Principal, row: Mapping[str, Any]) -> Principal | None:
-        """The caller of such a call, where they are another by now; raises `CallProblem` where their credential is none
-        any more.
+    async def _now(self, principal: Principal, generation: int, row: Mapping[str, Any]) -> Principal:
+        """The caller of such a call as they are by now: it may have waited for its turn. Raises `CallProblem` where
+        their credential is none any more.
         """
+        if not self.directory.is_outdated(principal, generation):
+            return principal
         expires = principal.expires
         found = await self.directory.of_call(row) if expires is None or expires > time() else None
         if found is None:
             raise CallProblem("bad_key", "This credential was revoked or has expired while the call waited.")
-        return found if found != principal else None
+        return found if found != principal else principal
 
     def close(self) -> None:
         """Take no new calls, and keep nobody waiting for what this instance does not run."""
@@ -288,36 +284,27 @@ class Calls:
             raise CallProblem("draining", "This instance is about to stop and takes no new calls.")
 
     def _prepare(
-        self, live: LiveCall, allowed: Allowed, seat: Seat, tool: Tool[Any] | None, *, is_on: bool = False
-    ) -> tuple[RawCall, Invocation | Stopped | None]:
-        """The first two stages, so that what asks can be stored before anything runs. `is_on`: the tool was looked up
-        just now, among those that the call sees.
+        self, live: LiveCall, allowed: Allowed, seat: Seat, tool: Tool[Any] | None, *, is_there: bool = False
+    ) -> tuple[RawCall, Invocation | StoppedError | None]:
+        """The first two stages, so that what asks can be stored before anything runs. `is_there`: the tool was looked
+        up just now, among those that the call sees.
         """
         row = live.row
         if live.answer is None and tool is not None and not self.sessions.has_hooks and not can_speak(tool):
             live.runtime = seat.view  # it says nothing and asks nothing while it runs
         else:
-            live.runtime = seat.runtime.seeing(
+            live.runtime = seat.runtime.with_tools(
                 allowed.tools, ask=lambda question: self.approvals.ask(live, question), listener=live.hear
             )
         call = raw_call(row)
         try:
-            prepared = live.runtime.build(call, tool if is_on else None)
-        except Stopped as stopped:
+            prepared = live.runtime.build(call, tool if is_there else None)
+        except StoppedError as stopped:
             return call, stopped
         except Exception:  # noqa: BLE001 - a tool's own fault, which the pipeline meets again and words
             return call, None
         prepared.session = seat.session
         return call, prepared
-
-    @staticmethod
-    def _asking(allowed: Allowed, seat: Seat, prepared: Invocation) -> Decision | None:
-        """The decision that somebody has to be asked; None where that is not it."""
-        try:
-            decision = allowed.policy.decide(prepared, seat.session)
-        except (DefinitionError, Stopped):  # the pipeline meets it again and words it
-            return None
-        return decision if decision.verdict is Verdict.ASK else None
 
     async def _question(
         self, live: LiveCall, allowed: Allowed, seat: Seat, prepared: Invocation, decision: Decision
@@ -331,14 +318,9 @@ class Calls:
                 return None
             preview = await foreseen(prepared, seat.session)
             question = question_of(prepared, decision, allowed.policy, seat.session, preview)
-        except (DefinitionError, Stopped):  # the pipeline meets it again and words it: nobody is asked in vain
+        except (DefinitionError, StoppedError):  # the pipeline meets it again and words it: nobody is asked in vain
             return None
         return self.approvals.new_row(live.row, prepared, question)
-
-    def _say_awaiting(self, live: LiveCall, approval: Mapping[str, Any]) -> None:
-        summary = self.approvals.announce(live.row, approval)
-        live.row["last_seq"] = 1
-        live.say("call.awaiting_approval", {"approval": approval["id"], "summary": summary})
 
     async def _used(self, principal: Principal, key: str | None) -> UsedKey | None:
         """What a key was used for; a limit that the first request has reached does not keep its answer from anybody."""
@@ -361,9 +343,12 @@ class Calls:
     # Running
 
     async def _run(
-        self, live: LiveCall, seat: Seat, call: RawCall, prepared: Invocation | Stopped | None, final: str | None = None
-    ) -> None:
-        """Take a call to its end. `final` is how it ends where that is known already, as when its approval expired."""
+        self, live: LiveCall, seat: Seat, call: RawCall, prepared: Invocation | StoppedError | None,
+        decision: Decision | None = None, final: str | None = None,
+    ) -> None:  # fmt: skip
+        """Take a call to its end. `decision` is what was decided about it just now; `final` is how it ends if that is
+        known already, as when its approval expired.
+        """
         runtime = live.runtime
         assert runtime is not None  # noqa: S101 - it was prepared
         current_call.set(live.row)
@@ -375,7 +360,9 @@ class Calls:
                 raise asyncio.CancelledError
             seconds: float | None = live.row["timeout"]
             if isinstance(prepared, Invocation):
-                result = await runtime.execute(prepared, call=call, session=seat.session, timeout=seconds)
+                result = await runtime.execute(
+                    prepared, call=call, session=seat.session, timeout=seconds, decision=decision
+                )
             elif prepared is not None:
                 result = await runtime.refuse(call, prepared, session=seat.session)
             else:
@@ -389,8 +376,7 @@ class Calls:
         finally:
             live.ending = True
             self.limits.release(live.subjects)
-            if not seat.leave_now():
-                await seat.leave()
+            await seat.leave()
         try:
             await self.finish(live, status, text)
         finally:
@@ -440,10 +426,15 @@ class Calls:
         generation = self.directory.generation
         allowed = self.access.of(principal)
         batch = new_id()
+        tools = [allowed.tools.get(one.tool, one.version) for one in request.calls]
         rows = [
-            self._batch_row(principal, allowed, one, request, batch, at, request_id)
-            for at, one in enumerate(request.calls)
-        ]
+            new_call_row(
+                principal, tool.name if tool else one.tool, one.arguments, request_id,
+                version=tool.version if tool else None, pinned=one.version, session=request.session, batch=batch,
+                position=at, status="queued",
+            )
+            for at, (one, tool) in enumerate(zip(request.calls, tools, strict=True))
+        ]  # fmt: skip
         bounds = [self.limits.bounds(principal, row["tool"]) for row in rows]
         for row, bound in zip(rows, bounds, strict=True):
             _check_size(row, bound.argument_bytes)
@@ -457,13 +448,11 @@ class Calls:
         turn: GateTurn | None = None
         try:
             turn = await self.gate.turn(principal.tenant)
-            if self._may_be_another(principal, generation):
-                now = await self._now(principal, rows[0])
-                if now is not None:
-                    self.limits.take_back(subjects)
-                    turn.release()
-                    subjects, turn = (), None
-                    return await self.start_batch(now, request, request_id=request_id, key=key)
+            if (now := await self._now(principal, generation, rows[0])) is not principal:
+                self.limits.take_back(subjects)
+                turn.release()
+                subjects, turn = (), None
+                return await self.start_batch(now, request, request_id=request_id, key=key)
             _name_references(request.calls, rows)
             seat = await self.sessions.seat(principal, allowed, request.session, batch, allowed.role_for(None))
         except BaseException:
@@ -497,17 +486,6 @@ class Calls:
                 turn.release()
                 await seat.leave()
 
-    def _batch_row(
-        self, principal: Principal, allowed: Allowed, one: BatchCall, request: BatchRequest, batch: str, position: int,
-        request_id: str,
-    ) -> dict[str, Any]:  # fmt: skip
-        tool = allowed.tools.get(one.tool, one.version)
-        return new_call_row(
-            principal, tool.name if tool else one.tool, one.arguments, request_id,
-            version=tool.version if tool else None, pinned=one.version, session=request.session, batch=batch,
-            position=position, status="queued",
-        )  # fmt: skip
-
     async def _run_batch(self, lives: list[LiveCall], allowed: Allowed, seat: Seat, subjects: tuple[Any, ...]) -> None:
         current_call.set(lives[0].row)
         by_id = {live.id: live for live in lives}
@@ -534,7 +512,7 @@ class Calls:
             asking = by_id.get(question.invocation.call_id) or lives[0]
             return await self.approvals.ask(asking, question)
 
-        runtime = seat.runtime.seeing(allowed.tools, ask=ask, listener=hear)
+        runtime = seat.runtime.with_tools(allowed.tools, ask=ask, listener=hear)
         for live in lives:
             live.runtime = runtime
         raw = [raw_call(live.row) for live in lives]
@@ -596,9 +574,9 @@ class Calls:
             self.limits.release(admitted)  # another instance has it by now
             await seat.leave()
             return
-        self.live[live.id] = live
         with self.telemetry.resumed(row["trace"]) if self.telemetry is not None else nullcontext():
-            live.task = asyncio.get_running_loop().create_task(self._run(live, seat, call, prepared, final))
+            running = self._run(live, seat, call, prepared, final=final)
+            self._begin(live, asyncio.get_running_loop().create_task(running))
 
     async def _store_start(self, live: LiveCall) -> bool:
         """Have it on disk that a call begins, where it is still ours: nobody who takes it over begins it again."""
@@ -780,15 +758,5 @@ def _name_references(given: Sequence[BatchCall], rows: list[dict[str, Any]]) -> 
             ids[one.id] = row["id"]
     if not ids:
         return
-
-    def renamed(value: Any) -> Any:
-        if isinstance(value, dict):
-            fields = cast("dict[str, Any]", value)
-            if len(fields) == 1 and isinstance(text := fields.get("$ref"), str):
-                name = text.split(".", 1)[0].split("[", 1)[0]
-                return {"$ref": ids[name] + text[len(name) :]} if name in ids else fields
-            return {key: renamed(item) for key, item in fields.items()}
-        return [renamed(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
-
     for row in rows:
-        row["arguments"] = json.dumps(renamed(json.loads(row["arguments"])))
+        row["arguments"] = json.dumps(renamed(json.loads(row["arguments"]), ids))

@@ -16,12 +16,12 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from sqlalchemy import create_engine, event, text
+from sqlalchemy import bindparam, create_engine, event, inspect, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
 from sqlalchemy.pool import QueuePool
 
-from ferrule.service.tables import HEAD
+from ferrule.service.tables import APPEND_ONLY, HEAD, SHARED, changes, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -201,7 +201,6 @@ class Database:
         """Call `hear` with what any instance tells, in a thread of its own, for as long as the database is open."""
         if not self.is_sqlite and self._listener is None:
             self._listener = _Listener(self.url.set(drivername="postgresql").render_as_string(False), hear)
-            self._listener.start()
 
     # The schema
 
@@ -227,28 +226,36 @@ class Database:
                     "Run `ferrule serve migrate`, and give that role neither SUPERUSER nor BYPASSRLS."
                 )
 
-    def create_in_new_file(self) -> bool:
-        """Make the tables of a SQLite file that has none as they are now: without the migrations, and without the time
-        and memory that Alembic takes. False where there is something already.
+    def _create(self) -> bool:
+        """Make the tables as they are now, in one transaction and without the time and memory that Alembic takes. False
+        where there are tables already.
         """
-        from ferrule.service.tables import changes, metadata
-
         with self.transaction(None, writes=True) as connection:
-            if not self.is_sqlite or connection.execute(text("SELECT 1 FROM sqlite_master LIMIT 1")).first():
+            if not self.is_sqlite:
+                connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+            if inspect(connection).has_table("alembic_version"):
                 return False
-            metadata.create_all(connection)
+            metadata.create_all(connection, checkfirst=False)
             connection.execute(changes.insert().values(id=1, count=0))
             connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
             connection.execute(text("INSERT INTO alembic_version VALUES (:head)"), {"head": HEAD})
+            for statement in () if self.is_sqlite else _guarding():
+                connection.exec_driver_sql(statement)
         return True
 
     def migrate(self) -> tuple[str | None, str]:
         """Bring the schema up to date; gives the revision before and after. Instances wait for each other here."""
+        try:
+            return (None, HEAD) if self._create() else (self._upgrade(), HEAD)
+        except DBAPIError as error:
+            raise DatabaseProblem(f"The schema could not be brought up to date: {said_by_driver(error)}") from error
+
+    def _upgrade(self) -> str | None:
+        """Run the migrations that the database lacks; gives the revision before."""
         from alembic.config import Config
         from alembic.runtime.environment import EnvironmentContext
         from alembic.script import ScriptDirectory
-
-        from ferrule.service.tables import metadata
+        from alembic.util import CommandError
 
         config = Config()
         config.set_main_option("script_location", str(_MIGRATIONS))
@@ -261,16 +268,19 @@ class Database:
             before.append(revision[0] if revision else None)
             return script._upgrade_revs("head", revision)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage, reportUnknownMemberType]
 
-        try:
-            with self.engine.connect().execution_options(writes=True) as connection, connection.begin():
-                if not self.is_sqlite:
-                    connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-                with EnvironmentContext(config, script, fn=upgrade) as context:
-                    context.configure(connection=connection, target_metadata=metadata, transactional_ddl=True)
+        with self.engine.connect().execution_options(writes=True) as connection, connection.begin():
+            if not self.is_sqlite:
+                connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+            with EnvironmentContext(config, script, fn=upgrade) as context:
+                context.configure(connection=connection, target_metadata=metadata, transactional_ddl=True)
+                try:
                     context.run_migrations()
-        except DBAPIError as error:
-            raise DatabaseProblem(f"The schema could not be brought up to date: {said_by_driver(error)}") from error
-        return before[0], HEAD
+                except CommandError:
+                    raise DatabaseProblem(
+                        f"The database is at revision {before[0]}, which this version of Ferrule does not know. Use "
+                        "the version that made it, a newer one, or a new database."
+                    ) from None
+        return before[0]
 
 
 # What became of a transaction
@@ -319,8 +329,6 @@ class _Listener:
         self._hear = hear
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ferrule-listen", daemon=True)
-
-    def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
@@ -347,13 +355,73 @@ _SPEAK_FOR = "SELECT set_config('app.tenant', %s, true)"
 _WRITE_FOR = "SELECT set_config('app.tenant', %s, true), txid_current()"
 _NOTIFY = text("SELECT pg_notify(:channel, :news)")
 _BYPASSES = text("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user")
+_GUARDED = [table.name for table in metadata.sorted_tables if table.name not in SHARED]
 _ACTIVE = text(
     "SELECT bool_and(row_security_active(c.oid)) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-    "WHERE n.nspname = current_schema() AND c.relname IN "
-    "('users', 'roles', 'grants', 'api_keys', 'calls', 'idempotency_keys', 'events', 'approvals', 'audit', "
-    "'audit_heads', 'usage', 'intents', 'intent_forms', 'entity_rows', 'entity_writes', 'cached_answers')"
-)
+    "WHERE n.nspname = current_schema() AND c.relname IN :guarded"
+).bindparams(bindparam("guarded", _GUARDED, expanding=True))
 _UNREADABLE = "The database is a URL: sqlite:////path/to/service.db or postgresql://user:password@host/name."
+
+
+def _guarding() -> Generator[str]:
+    """What a new PostgreSQL database needs: whoever connects works as a role that owns nothing, sees the rows of one
+    tenant alone, and cannot change what is on record.
+    """
+    yield (
+        f"DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{APP_ROLE}') THEN "
+        f"CREATE ROLE {APP_ROLE} NOLOGIN; END IF; END $$"
+    )
+    yield (
+        f"DO $$ BEGIN IF NOT pg_has_role(current_user, '{APP_ROLE}', 'MEMBER') THEN "
+        f"GRANT {APP_ROLE} TO CURRENT_USER; END IF; END $$"
+    )
+    yield f"DO $$ BEGIN EXECUTE format('GRANT USAGE ON SCHEMA %%I TO {APP_ROLE}', current_schema()); END $$"
+    yield f"GRANT SELECT ON alembic_version TO {APP_ROLE}"
+    for table in metadata.tables:
+        rights = "SELECT, INSERT" if table in APPEND_ONLY else "SELECT, INSERT, UPDATE, DELETE"
+        yield f"GRANT {rights} ON {table} TO {APP_ROLE}"
+    for table in _GUARDED:
+        yield f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY"
+        yield f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY"
+        yield (
+            f"CREATE POLICY {table}_of_tenant ON {table} "
+            "USING (tenant = current_setting('app.tenant', true)) "
+            "WITH CHECK (tenant = current_setting('app.tenant', true))"
+        )
+    yield (
+        "DO $do$ BEGIN EXECUTE format('CREATE FUNCTION ferrule_remove_audit(through bigint) RETURNS bigint LANGUAGE "
+        f"plpgsql SECURITY DEFINER SET search_path = %%I, pg_temp AS $body${_REMOVE_AUDIT}$body$', current_schema()); "
+        "END $do$"
+    )
+    yield "REVOKE ALL ON FUNCTION ferrule_remove_audit(bigint) FROM PUBLIC"
+    yield f"GRANT EXECUTE ON FUNCTION ferrule_remove_audit(bigint) TO {APP_ROLE}"
+
+
+_REMOVE_AUDIT = """
+    DECLARE
+        whose text := current_setting(''app.tenant'', true);
+        note json;
+        gone bigint;
+    BEGIN
+        SELECT content::json INTO note FROM audit WHERE tenant = whose ORDER BY seq DESC LIMIT 1;
+        IF note->>6 IS DISTINCT FROM ''retention''
+            OR ((note->>10)::json->>''removed_to'')::bigint IS DISTINCT FROM through THEN
+            RAISE EXCEPTION ''the audit log does not say that these rows go'';
+        END IF;
+        IF EXISTS (
+            SELECT FROM audit WHERE tenant = whose AND seq <= through
+            AND (content::json->>0)::float8 > extract(epoch FROM now()) - 86400
+        ) THEN
+            RAISE EXCEPTION ''audit rows are kept for a day at least'';
+        END IF;
+        DELETE FROM audit WHERE tenant = whose AND seq <= through;
+        GET DIAGNOSTICS gone = ROW_COUNT;
+        RETURN gone;
+    END
+"""
+"""The application has no right to remove audit rows. This function has, of the tenant that the transaction speaks for,
+where the last row of the chain says what goes, and nothing of it is younger than a day.
+"""
 
 
 def dialect_module(name: str) -> Any:

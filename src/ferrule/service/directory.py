@@ -12,16 +12,18 @@ import json
 import secrets
 import sqlite3
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from time import monotonic, time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from sqlalchemy import delete, insert, select, update
 
 from ferrule.pipeline.authorise import Verdict
 from ferrule.policy import RuleError
 from ferrule.policy.rules import parse_rules
-from ferrule.service.messages import ADMIN, AREAS, SCOPES, LimitValues, check_name
+from ferrule.service.documents import shown_time
+from ferrule.service.messages import KeyRequest, RoleBody, TenantRequest, UserRequest, check_name
 from ferrule.service.tables import (
     api_keys,
     audit_heads,
@@ -33,14 +35,19 @@ from ferrule.service.tables import (
     tenants,
     users,
 )
+from ferrule.service.vocabulary import ADMIN, AREAS, SCOPES, TOKEN_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from sqlalchemy import Connection, Row
+    from pydantic import BaseModel
+    from sqlalchemy import Connection, Row, Table
 
     from ferrule.service.database import Database
+    from ferrule.service.messages import RotateRequest, TenantChange, UserChange
 
+Document: TypeAlias = dict[str, Any]
+"""As `messages` declares it for readers."""
 SECRET_PREFIX = "fk_"  # noqa: S105 - how a secret begins
 _SECRET_BYTES = 32
 _HINT = 8
@@ -50,8 +57,6 @@ _LOOK_SECONDS = 0.02
 """How old what is known of a SQLite file may be; the command line takes longer than that to end after its change."""
 
 CALLER_GONE = "The API key of this call is revoked or expired, or its user is gone or switched off."
-TOKEN_KEY = "oidc"  # noqa: S105 - no password
-"""Stands for the key of a call that was made with a token of an issuer; the token's scopes are kept with the call."""
 ADMIN_ROLE = "admin"
 MEMBER_ROLE = "member"
 FIRST_TENANT = "default"
@@ -107,8 +112,7 @@ class Directory:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: dict[str, Principal | None] = {}
-        self._by_header: dict[bytes, Principal] = {}
+        self._known: dict[bytes, Principal | None] = {}
         self._by_user: dict[tuple[str, str, str, str | None], Principal | None] = {}
         self.generation = 0
         """Grows with every change that was heard of; what was derived from a principal is good until then."""
@@ -129,7 +133,6 @@ class Directory:
     def forget(self) -> None:
         """Read everything anew: something changed."""
         self._known.clear()
-        self._by_header.clear()
         self._by_user.clear()
         self.generation += 1
         self.on_change()
@@ -149,40 +152,39 @@ class Directory:
             self._seen = count
             self.forget()
 
-    def known(self, secret: str, header: bytes) -> Principal | None:
-        """Who a secret speaks for, where it was read already and nothing has changed since. The header that brought it
-        is remembered, but not the secret in it.
-        """
+    def is_outdated(self, principal: Principal, generation: int) -> bool:
+        """Whether what was known of somebody at that generation may not hold any more."""
         self.look_for_changes()
-        found = self._known.get(hash_secret(secret))
-        if found is not None:
-            if len(self._by_header) >= _MOST_CACHED:
-                self._by_header.clear()
-            self._by_header[_mark_of(header)] = found
-        return found if found is not None and (found.expires is None or found.expires > time()) else None
+        return generation != self.generation or (principal.expires is not None and principal.expires <= time())
 
-    def known_by_header(self, header: bytes | None) -> Principal | None:
-        """Whom the very header speaks for that came before; None where that has to be worked out."""
+    def known(self, header: bytes | None) -> Principal | None:
+        """Whom the secret in a header speaks for, where it was read already and nothing has changed since."""
         self.look_for_changes()
-        found = self._by_header.get(_mark_of(header)) if header is not None else None
+        if header is None or header[:7].lower() != b"bearer ":
+            return None
+        found = self._known.get(_mark_of(header[7:]))
         return found if found is not None and (found.expires is None or found.expires > time()) else None
 
     async def principal(self, secret: str) -> Principal | None:
         """Who this secret speaks for; None when nobody, or no longer."""
         self.look_for_changes()
-        hashed = hash_secret(secret)
-        found = self._known.get(hashed, _UNREAD)
+        hashed, mark = hash_secret(secret), _mark_of(secret.encode())
+        return await self._kept(self._known, mark, None, lambda connection: self._by_secret(connection, hashed))
+
+    async def _kept(
+        self, kept: dict[Any, Principal | None], mark: Any, tenant: str | None,
+        read: Callable[[Connection], Principal | None],
+    ) -> Principal | None:  # fmt: skip
+        """Somebody as they were read before, or are now; None once their credential has expired."""
+        found = kept.get(mark, _UNREAD)
         if found is _UNREAD:
             generation = self.generation
-            found = await self._database.read(None, lambda connection: self._by_secret(connection, hashed))
+            found = await self._database.read(tenant, read)
             if generation == self.generation:
-                if len(self._known) >= _MOST_CACHED:  # keys that nobody has must not keep good ones out
-                    self._known.clear()
-                found = self._known.setdefault(hashed, found)  # others may have read it meanwhile; one is everybody's
-        assert found is None or isinstance(found, Principal)  # noqa: S101 - the mark is gone by now
-        if found is not None and found.expires is not None and found.expires <= time():
-            return None
-        return found
+                if len(kept) >= _MOST_CACHED:  # keys that nobody has must not keep good ones out
+                    kept.clear()
+                found = kept.setdefault(mark, found)  # others may have read it meanwhile; one is everybody's
+        return None if found is None or (found.expires is not None and found.expires <= time()) else found
 
     async def of_call(self, row: Mapping[str, Any]) -> Principal | None:
         """Who a call speaks for that goes on without its request: its user as they are now, with the scopes and limits
@@ -192,17 +194,12 @@ class Directory:
 
     async def user(self, tenant: str, user: str, key: str = "", scopes: str | None = None) -> Principal | None:
         self.look_for_changes()
-        mark = tenant, user, key, scopes
-        found = self._by_user.get(mark, _UNREAD)
-        if found is _UNREAD:
-            generation = self.generation
-            found = await self._database.read(
-                tenant, lambda connection: _read_with_key(connection, tenant, user, key, scopes)
-            )
-            if generation == self.generation and len(self._by_user) < _MOST_CACHED:
-                self._by_user[mark] = found
-        assert found is None or isinstance(found, Principal)  # noqa: S101 - as above
-        return None if found is not None and found.expires is not None and found.expires <= time() else found
+        return await self._kept(
+            self._by_user,
+            (tenant, user, key, scopes),
+            tenant,
+            lambda connection: _read_with_key(connection, tenant, user, key, scopes),
+        )
 
     async def renewed(self, principal: Principal) -> Principal | None:
         """Who a credential that was good speaks for now, for what outlives its request; None when nobody any more."""
@@ -296,9 +293,9 @@ def role_rules(row: Row[Any]) -> RoleRules:
     )
 
 
-def _mark_of(header: bytes) -> bytes:
-    """What a header is remembered by; quicker than what the database knows a secret by."""
-    return hashlib.blake2s(header, key=_MARKS).digest()
+def _mark_of(secret: bytes) -> bytes:
+    """What a secret is remembered by; quicker than what the database knows it by."""
+    return hashlib.blake2s(secret, key=_MARKS).digest()
 
 
 def hash_secret(secret: str) -> str:
@@ -327,55 +324,73 @@ def prepare_first_start(connection: Connection, database: Database) -> str | Non
     """On an empty database make the first tenant, its administrator and a key; gives the secret, which is not kept."""
     if connection.execute(select(tenants.c.tenant).limit(1)).first() is not None:
         return None
-    create_tenant(connection, FIRST_TENANT, operator=True)
-    create_user(connection, FIRST_TENANT, FIRST_USER, [ADMIN_ROLE])
-    _, secret = create_key(connection, FIRST_TENANT, FIRST_USER, name="first start")
+    create_tenant(connection, TenantRequest(name=FIRST_TENANT), operator=True)
+    create_user(connection, FIRST_TENANT, UserRequest(name=FIRST_USER, roles=[ADMIN_ROLE]))
+    secret = create_key(connection, FIRST_TENANT, KeyRequest(user=FIRST_USER, name="first start"))["secret"]
     note_change(connection, database)
     return secret
 
 
-def create_tenant(
-    connection: Connection, tenant: str, *, display_name: str = "", limits: Mapping[str, Any] | None = None,
-    operator: bool = False,
-) -> Row[Any]:  # fmt: skip
+# What the endpoints and the commands do. Each takes the request's message and gives what the answer holds.
+
+
+def create_tenant(connection: Connection, said: TenantRequest, *, operator: bool = False) -> Document:
     """A tenant with two roles to begin with: `admin` and `member`."""
-    _check(tenant, "tenant")
+    tenant = said.name
     if connection.execute(select(tenants.c.tenant).where(tenants.c.tenant == tenant)).first() is not None:
         raise DirectoryProblem("conflict", f"There is a tenant `{tenant}` already.")
+    values = _columns(said, "name")
     connection.execute(
         insert(tenants).values(
-            tenant=tenant, display_name=display_name, operator=operator, enabled=True,
-            limits=json.dumps(_limits(limits)), disabled_tools="[]", created=time(),
+            tenant=tenant, operator=operator, enabled=True, disabled_tools="[]", created=time(), **values
         )
-    )  # fmt: skip
+    )
     connection.execute(insert(audit_heads).values(tenant=tenant, seq=0, hash=""))
-    put_role(connection, tenant, ADMIN_ROLE, allow=["Admin"])
-    put_role(connection, tenant, MEMBER_ROLE)
-    return find_tenant(connection, tenant)
+    put_role(connection, tenant, ADMIN_ROLE, RoleBody(allow=[ADMIN]))
+    put_role(connection, tenant, MEMBER_ROLE, RoleBody())
+    return show_tenant(connection, tenant)
 
 
-def find_tenant(connection: Connection, tenant: str) -> Row[Any]:
-    found = connection.execute(select(tenants).where(tenants.c.tenant == tenant)).first()
+def _find(table: Table, column: str, what: str, connection: Connection, tenant: str, name: str) -> Row[Any]:
+    mine = (table.c.tenant == tenant) & (table.c[column] == name)
+    found = connection.execute(select(table).where(mine)).first()
     if found is None:
-        raise DirectoryProblem("not_found", f"There is no tenant `{tenant}`.")
+        raise DirectoryProblem("not_found", f"There is no {what} `{name}`.")
     return found
 
 
-def list_tenants(connection: Connection) -> Sequence[Row[Any]]:
-    return connection.execute(select(tenants).order_by(tenants.c.tenant)).all()
+find_user = partial(_find, users, "name", "user")
+find_role = partial(_find, roles, "name", "role")
+find_key = partial(_find, api_keys, "id", "key")
 
 
-def change_tenant(
-    connection: Connection, tenant: str, *, display_name: str | None = None, limits: Mapping[str, Any] | None = None,
-    enabled: bool | None = None, audit_days: float | None = None,
-) -> Row[Any]:  # fmt: skip
-    if find_tenant(connection, tenant).operator and enabled is False:
+def find_tenant(connection: Connection, tenant: str) -> Row[Any]:
+    return _find(tenants, "tenant", "tenant", connection, tenant, tenant)
+
+
+def show_tenant(connection: Connection, tenant: str) -> Document:
+    return _tenant_document(find_tenant(connection, tenant))
+
+
+def list_tenants(connection: Connection) -> Document:
+    return {
+        "tenants": [_tenant_document(row) for row in connection.execute(select(tenants).order_by(tenants.c.tenant))]
+    }
+
+
+def _tenant_document(row: Row[Any]) -> Document:
+    return {
+        "name": row.tenant, "display_name": row.display_name, "operator": row.operator, "enabled": row.enabled,
+        "limits": json.loads(row.limits), "disabled_tools": json.loads(row.disabled_tools),
+        "audit_days": row.audit_days, "created_at": shown_time(row.created),
+    }  # fmt: skip
+
+
+def change_tenant(connection: Connection, tenant: str, said: TenantChange) -> Document:
+    if find_tenant(connection, tenant).operator and said.enabled is False:
         raise DirectoryProblem("conflict", f"`{tenant}` manages the other tenants and cannot be switched off.")
-    values: dict[str, Any] = {"display_name": display_name, "enabled": enabled, "audit_days": audit_days}
-    if limits is not None:
-        values["limits"] = json.dumps(_limits(limits))
-    _update(connection, tenants, tenants.c.tenant == tenant, values)
-    return find_tenant(connection, tenant)
+    _update(connection, tenants, tenants.c.tenant == tenant, _columns(said))
+    return show_tenant(connection, tenant)
 
 
 def switch_tool(connection: Connection, tenant: str, tool: str, *, enabled: bool) -> None:
@@ -385,36 +400,35 @@ def switch_tool(connection: Connection, tenant: str, tool: str, *, enabled: bool
     _update(connection, tenants, tenants.c.tenant == tenant, {"disabled_tools": json.dumps(sorted(disabled))})
 
 
-def create_user(
-    connection: Connection, tenant: str, user: str, given: Sequence[str], limits: Mapping[str, Any] | None = None
-) -> Row[Any]:
+def create_user(connection: Connection, tenant: str, said: UserRequest) -> Document:
     find_tenant(connection, tenant)
-    _check(user, "user")
-    if connection.execute(select(users.c.name).where(users.c.tenant == tenant, users.c.name == user)).first():
-        raise DirectoryProblem("conflict", f"There is a user `{user}` already.")
-    connection.execute(
-        insert(users).values(
-            tenant=tenant, name=user, enabled=True, limits=json.dumps(_limits(limits)), allow="[]", created=time()
-        )
-    )
-    grant_roles(connection, tenant, user, given)
-    return find_user(connection, tenant, user)
+    mine = (users.c.tenant == tenant) & (users.c.name == said.name)
+    if connection.execute(select(users.c.name).where(mine)).first():
+        raise DirectoryProblem("conflict", f"There is a user `{said.name}` already.")
+    values = _columns(said, "roles")
+    connection.execute(insert(users).values(tenant=tenant, enabled=True, allow="[]", created=time(), **values))
+    grant_roles(connection, tenant, said.name, said.roles)
+    return show_user(connection, tenant, said.name)
 
 
-def find_user(connection: Connection, tenant: str, user: str) -> Row[Any]:
-    found = connection.execute(select(users).where(users.c.tenant == tenant, users.c.name == user)).first()
-    if found is None:
-        raise DirectoryProblem("not_found", f"There is no user `{user}`.")
-    return found
+def show_user(connection: Connection, tenant: str, user: str) -> Document:
+    return _user_document(find_user(connection, tenant, user), roles_of(connection, tenant, user))
 
 
-def list_users(connection: Connection, tenant: str) -> list[tuple[Row[Any], list[str]]]:
+def list_users(connection: Connection, tenant: str) -> Document:
     """Every user with their roles."""
     granted: dict[str, list[str]] = {}
     for row in connection.execute(select(grants).where(grants.c.tenant == tenant).order_by(grants.c.position)):
         granted.setdefault(row.user, []).append(row.role)
     found = connection.execute(select(users).where(users.c.tenant == tenant).order_by(users.c.name))
-    return [(row, granted.get(row.name, [])) for row in found]
+    return {"users": [_user_document(row, granted.get(row.name, [])) for row in found]}
+
+
+def _user_document(row: Row[Any], given: list[str]) -> Document:
+    return {
+        "name": row.name, "roles": given, "enabled": row.enabled, "limits": json.loads(row.limits),
+        "allow": json.loads(row.allow), "created_at": shown_time(row.created),
+    }  # fmt: skip
 
 
 def roles_of(connection: Connection, tenant: str, user: str) -> list[str]:
@@ -422,20 +436,13 @@ def roles_of(connection: Connection, tenant: str, user: str) -> list[str]:
     return list(connection.execute(found.order_by(grants.c.position)).scalars())
 
 
-def change_user(
-    connection: Connection, tenant: str, user: str, *, given: Sequence[str] | None = None,
-    limits: Mapping[str, Any] | None = None, enabled: bool | None = None, allow: Sequence[str] | None = None,
-) -> Row[Any]:  # fmt: skip
+def change_user(connection: Connection, tenant: str, user: str, said: UserChange) -> Document:
     find_user(connection, tenant, user)
-    if allow is not None:
-        _check_rules(allow, Verdict.ALLOW)
-    values: dict[str, Any] = {"enabled": enabled, "allow": None if allow is None else json.dumps(list(allow))}
-    if limits is not None:
-        values["limits"] = json.dumps(_limits(limits))
-    _update(connection, users, (users.c.tenant == tenant) & (users.c.name == user), values)
-    if given is not None:
-        grant_roles(connection, tenant, user, given)
-    return find_user(connection, tenant, user)
+    _check_rules(said.allow or (), Verdict.ALLOW)
+    _update(connection, users, (users.c.tenant == tenant) & (users.c.name == user), _columns(said, "roles"))
+    if said.roles is not None:
+        grant_roles(connection, tenant, user, said.roles)
+    return show_user(connection, tenant, user)
 
 
 def delete_user(connection: Connection, tenant: str, user: str) -> None:
@@ -447,23 +454,18 @@ def delete_user(connection: Connection, tenant: str, user: str) -> None:
         connection.execute(delete(table).where(table.c.tenant == tenant, column == user))
 
 
-def put_role(
-    connection: Connection, tenant: str, role: str, *, mode: str | None = None, allow: Sequence[str] = (),
-    ask: Sequence[str] = (), deny: Sequence[str] = (),
-) -> Row[Any]:  # fmt: skip
+def put_role(connection: Connection, tenant: str, role: str, said: RoleBody) -> Document:
     """Make a role, or replace its rules; a rule that could never match is refused."""
-    _check(role, "role")
-    check_role_rules(allow, ask, deny)
+    try:
+        check_name(role)
+    except ValueError as error:
+        raise DirectoryProblem("invalid", f"`{role}` cannot name a role: it {error}.") from None
+    check_role_rules(said.allow, said.ask, said.deny)
     mine = (roles.c.tenant == tenant) & (roles.c.name == role)
-    values: dict[str, Any] = {
-        "mode": mode,
-        "allow": json.dumps(list(allow)),
-        "ask": json.dumps(list(ask)),
-        "deny": json.dumps(list(deny)),
-    }
+    values = {"mode": None, **_columns(said)}
     if not connection.execute(update(roles).where(mine).values(**values)).rowcount:
         connection.execute(insert(roles).values(tenant=tenant, name=role, **values))
-    return connection.execute(select(roles).where(mine)).one()
+    return show_role(connection, tenant, role)
 
 
 def check_role_rules(allow: Sequence[str], ask: Sequence[str], deny: Sequence[str]) -> None:
@@ -472,15 +474,13 @@ def check_role_rules(allow: Sequence[str], ask: Sequence[str], deny: Sequence[st
         _check_rules(texts, verdict)
 
 
-def find_role(connection: Connection, tenant: str, role: str) -> Row[Any]:
-    found = connection.execute(select(roles).where(roles.c.tenant == tenant, roles.c.name == role)).first()
-    if found is None:
-        raise DirectoryProblem("not_found", f"There is no role `{role}`.")
-    return found
+def show_role(connection: Connection, tenant: str, role: str) -> Document:
+    return asdict(role_rules(find_role(connection, tenant, role)))
 
 
-def list_roles(connection: Connection, tenant: str) -> Sequence[Row[Any]]:
-    return connection.execute(select(roles).where(roles.c.tenant == tenant).order_by(roles.c.name)).all()
+def list_roles(connection: Connection, tenant: str) -> Document:
+    found = connection.execute(select(roles).where(roles.c.tenant == tenant).order_by(roles.c.name))
+    return {"roles": [asdict(role_rules(row)) for row in found]}
 
 
 def delete_role(connection: Connection, tenant: str, role: str) -> None:
@@ -492,45 +492,46 @@ def delete_role(connection: Connection, tenant: str, role: str) -> None:
     connection.execute(delete(roles).where(roles.c.tenant == tenant, roles.c.name == role))
 
 
-def create_key(
-    connection: Connection, tenant: str, user: str, *, name: str = "", scopes: Iterable[str] = SCOPES,
-    expires_in: float | None = None, limits: Mapping[str, Any] | None = None,
-) -> tuple[Row[Any], str]:  # fmt: skip
-    """A key of a user, and its secret, which is kept nowhere."""
-    find_user(connection, tenant, user)
-    chosen = [scope for scope in SCOPES if scope in set(scopes)]
-    if unknown := sorted(set(scopes) - set(SCOPES)):
-        raise DirectoryProblem("invalid", f"There is no scope `{unknown[0]}`. Scopes are {', '.join(SCOPES)}.")
+def create_key(connection: Connection, tenant: str, said: KeyRequest) -> Document:
+    """A key of a user, with its secret, which is kept nowhere."""
+    find_user(connection, tenant, said.user)
     secret, key_id, now = new_secret(), secrets.token_hex(8), time()
+    scopes = json.dumps([scope for scope in SCOPES if scope in said.scopes])
+    values = _columns(said, "scopes", "expires_in", "tenant")
     connection.execute(
         insert(api_keys).values(
-            tenant=tenant, id=key_id, user=user, name=name, scopes=json.dumps(chosen), revoked=False,
-            limits=json.dumps(_limits(limits)), hint=secret[:_HINT], created=now,
-            expires=None if expires_in is None else now + expires_in,
+            tenant=tenant, id=key_id, scopes=scopes, revoked=False, hint=secret[:_HINT], created=now,
+            expires=None if said.expires_in is None else now + said.expires_in, **values,
         )
     )  # fmt: skip
     connection.execute(insert(key_hashes).values(hash=hash_secret(secret), tenant=tenant, key=key_id, expires=None))
-    return find_key(connection, tenant, key_id), secret
+    return {**show_key(connection, tenant, key_id), "secret": secret}
 
 
-def find_key(connection: Connection, tenant: str, key: str) -> Row[Any]:
-    found = connection.execute(select(api_keys).where(api_keys.c.tenant == tenant, api_keys.c.id == key)).first()
-    if found is None:
-        raise DirectoryProblem("not_found", f"There is no key `{key}`.")
-    return found
+def show_key(connection: Connection, tenant: str, key: str) -> Document:
+    return _key_document(find_key(connection, tenant, key))
 
 
-def list_keys(connection: Connection, tenant: str) -> Sequence[Row[Any]]:
-    return connection.execute(select(api_keys).where(api_keys.c.tenant == tenant).order_by(api_keys.c.created)).all()
+def list_keys(connection: Connection, tenant: str) -> Document:
+    found = connection.execute(select(api_keys).where(api_keys.c.tenant == tenant).order_by(api_keys.c.created))
+    return {"keys": [_key_document(row) for row in found]}
 
 
-def rotate_key(connection: Connection, tenant: str, key: str, overlap: float = 0.0) -> tuple[Row[Any], str]:
+def _key_document(row: Row[Any]) -> Document:
+    return {
+        "id": row.id, "user": row.user, "name": row.name, "scopes": json.loads(row.scopes), "hint": row.hint,
+        "limits": json.loads(row.limits), "created_at": shown_time(row.created),
+        "expires_at": shown_time(row.expires), "revoked": row.revoked,
+    }  # fmt: skip
+
+
+def rotate_key(connection: Connection, tenant: str, key: str, said: RotateRequest) -> Document:
     """A new secret for a key. The old one works for `overlap` seconds more, so that nobody is cut off."""
     if find_key(connection, tenant, key).revoked:
         raise DirectoryProblem("conflict", f"The key `{key}` is revoked. Create another one.")
     mine = (key_hashes.c.tenant == tenant) & (key_hashes.c.key == key)
-    until = time() + overlap
-    if overlap > 0:
+    until = time() + said.overlap
+    if said.overlap > 0:
         still_good = key_hashes.c.expires.is_(None) | (key_hashes.c.expires > until)
         connection.execute(update(key_hashes).where(mine & still_good).values(expires=until))
     else:
@@ -539,16 +540,16 @@ def rotate_key(connection: Connection, tenant: str, key: str, overlap: float = 0
     connection.execute(insert(key_hashes).values(hash=hash_secret(secret), tenant=tenant, key=key, expires=None))
     whose = (api_keys.c.tenant == tenant) & (api_keys.c.id == key)
     connection.execute(update(api_keys).where(whose).values(hint=secret[:_HINT]))
-    return find_key(connection, tenant, key), secret
+    return {**show_key(connection, tenant, key), "secret": secret}
 
 
-def revoke_key(connection: Connection, tenant: str, key: str) -> Row[Any]:
+def revoke_key(connection: Connection, tenant: str, key: str) -> Document:
     """End a key at once. It stays listed, so that its audit rows can be understood."""
     find_key(connection, tenant, key)
     connection.execute(delete(key_hashes).where(key_hashes.c.tenant == tenant, key_hashes.c.key == key))
     whose = (api_keys.c.tenant == tenant) & (api_keys.c.id == key)
     connection.execute(update(api_keys).where(whose).values(revoked=True))
-    return find_key(connection, tenant, key)
+    return show_key(connection, tenant, key)
 
 
 def grant_roles(connection: Connection, tenant: str, user: str, given: Sequence[str]) -> None:
@@ -560,19 +561,14 @@ def grant_roles(connection: Connection, tenant: str, user: str, given: Sequence[
 
 
 def _update(connection: Connection, table: Any, which: Any, values: Mapping[str, Any]) -> None:
-    if given := {name: value for name, value in values.items() if value is not None}:
-        connection.execute(update(table).where(which).values(**given))
+    if values:
+        connection.execute(update(table).where(which).values(**values))
 
 
-def _limits(limits: Mapping[str, Any] | None) -> dict[str, Any]:
-    return LimitValues.model_validate(limits or {}).model_dump(exclude_none=True)
-
-
-def _check(name: str, what: str) -> None:
-    try:
-        check_name(name)
-    except ValueError as error:
-        raise DirectoryProblem("invalid", f"`{name}` cannot name a {what}: it {error}.") from None
+def _columns(said: BaseModel, *others: str) -> dict[str, Any]:
+    """What a message says, as the columns of the same names hold it; `others` are no columns."""
+    given = said.model_dump(mode="json", exclude_none=True, exclude={*others})
+    return {name: json.dumps(value) if isinstance(value, (list, dict)) else value for name, value in given.items()}
 
 
 def _check_rules(texts: Sequence[str], verdict: Verdict) -> None:

@@ -8,7 +8,7 @@ import os
 import random
 from datetime import UTC, datetime
 from functools import lru_cache
-from time import time, time_ns
+from time import time_ns
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
@@ -19,18 +19,14 @@ from ferrule.core.result import Attachment, ErrorInfo, ToolResult, finite, plain
 from ferrule.pipeline.stages import CallRecord
 from ferrule.records.redact import keep_arguments, redact_value
 from ferrule.records.row import CONTENT, unreadable_content
-from ferrule.service.directory import TOKEN_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sqlalchemy import Row
 
-    from ferrule.service.directory import Principal
-
 _MOST_OUTPUT = 65_536
 _MOST_COST = 1e9
-_MOST_NAME = 256
 _SHOWN_OF_CUT = 2_000
 _ARGUMENTS, _LEAST = CONTENT.index("arguments"), CONTENT.index("waited")
 """What any row of the audit log has: the columns after it are newer."""
@@ -84,24 +80,6 @@ def json_text(value: Any) -> str:
 
 
 # Calls
-
-
-def new_call_row(
-    principal: Principal, tool: str, arguments: Any, request_id: str, *, version: str | None = None,
-    pinned: str | None = None, status: str = "running", repeatable: bool = False, session: str | None = None,
-    timeout: float | None = None, batch: str | None = None, position: int = 0, metadata: str = "{}",
-    trace: str | None = None,
-) -> dict[str, Any]:  # fmt: skip
-    """Every column of a call that has just come in."""
-    return {
-        "tenant": principal.tenant, "id": new_id(), "user": principal.user, "key": principal.key,
-        "tool": storable(tool)[:_MOST_NAME], "version": version, "pinned": pinned,
-        "arguments": json_text(arguments), "status": status, "repeatable": repeatable, "attempts": 1,
-        "session": session, "timeout": timeout, "batch": batch, "position": position, "approval": None,
-        "metadata": metadata, "request": request_id, "result": None, "cost": 0.0, "started_seq": 0, "last_seq": 1,
-        "cancelling": False, "created": time(), "started": None, "finished": None, "trace": trace,
-        "scopes": " ".join(sorted(principal.scopes)) if principal.key == TOKEN_KEY else None,
-    }  # fmt: skip
 
 
 def call_json(row: Mapping[str, Any]) -> str:
@@ -245,7 +223,7 @@ def stored_event(row: Row[Any]) -> dict[str, Any]:
     }
 
 
-# Approvals and people
+# Approvals and the audit log
 
 
 def approval_document(row: Row[Any], *, redacted: bool = False) -> dict[str, Any]:
@@ -263,36 +241,6 @@ def approval_document(row: Row[Any], *, redacted: bool = False) -> dict[str, Any
         "decision_reason": row.decision_reason, "created_at": shown_time(row.created),
         "expires_at": shown_time(row.expires), "decided_at": shown_time(row.decided),
     }  # fmt: skip
-
-
-def tenant_document(row: Row[Any]) -> dict[str, Any]:
-    return {
-        "name": row.tenant, "display_name": row.display_name, "operator": row.operator, "enabled": row.enabled,
-        "limits": json.loads(row.limits), "disabled_tools": json.loads(row.disabled_tools),
-        "audit_days": row.audit_days,
-        "created_at": shown_time(row.created),
-    }  # fmt: skip
-
-
-def user_document(row: Row[Any], roles: list[str]) -> dict[str, Any]:
-    return {
-        "name": row.name, "roles": roles, "enabled": row.enabled, "limits": json.loads(row.limits),
-        "allow": json.loads(row.allow), "created_at": shown_time(row.created),
-    }  # fmt: skip
-
-
-def role_document(row: Row[Any]) -> dict[str, Any]:
-    rules = {name: json.loads(getattr(row, name)) for name in ("allow", "ask", "deny")}
-    return {"name": row.name, "mode": row.mode, **rules}
-
-
-def key_document(row: Row[Any], secret: str | None = None) -> dict[str, Any]:
-    document = {
-        "id": row.id, "user": row.user, "name": row.name, "scopes": json.loads(row.scopes), "hint": row.hint,
-        "limits": json.loads(row.limits), "created_at": shown_time(row.created),
-        "expires_at": shown_time(row.expires), "revoked": row.revoked,
-    }  # fmt: skip
-    return document if secret is None else {**document, "secret": secret}
 
 
 def audit_content(row: Row[Any]) -> list[Any] | None:

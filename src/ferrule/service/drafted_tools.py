@@ -31,7 +31,7 @@ from ferrule.core.result import Output
 from ferrule.core.tool import Kind
 from ferrule.plugins.drafts import DRAFT_TOOL, Draft, DraftProblem, read_draft
 from ferrule.service.directory import DirectoryProblem
-from ferrule.service.intent_handlers import HandlerOptions, HandlerProblem, IntentHandler
+from ferrule.service.intent_handlers import HandlerError, HandlerOptions, IntentHandler
 from ferrule.service.intents import IntentTool, tool_name
 from ferrule.service.messages import IntentBody
 
@@ -67,10 +67,7 @@ class DraftHandler(IntentHandler[DraftOptions]):
         return _read(options).kind
 
     def check(self, options: DraftOptions, parameters: Mapping[str, Any], known: KnownThings) -> None:
-        raise HandlerProblem(f"A handler of type `draft` is made with `{DRAFT_TOOL}`, which tries it and asks.")
-
-    def describe(self, options: DraftOptions, code: str, inputs: Mapping[str, Any]) -> CallInfo:
-        return CallInfo()
+        raise HandlerError(f"A handler of type `draft` is made with `{DRAFT_TOOL}`, which tries it and asks.")
 
     async def run(self, options: DraftOptions, call: IntentCall) -> Any:
         import asyncio
@@ -99,7 +96,7 @@ def _read(options: DraftOptions) -> Draft:
     try:
         return read_draft(options.code, options.examples)
     except DraftProblem as problem:
-        raise HandlerProblem(str(problem)) from None
+        raise HandlerError(str(problem)) from None
 
 
 def _call_profile(draft: Draft, session: Session) -> Profile:
@@ -198,7 +195,7 @@ class TenantDraftTool(DraftTool):
             )
             tool = IntentTool(draft.name, 1, body, self._world)
             tool.lint()
-        except (ValidationError, HandlerProblem, ValueError) as error:
+        except (ValidationError, HandlerError, ValueError) as error:
             raise ToolError(f"The draft `{draft.name}` cannot be a tool here: {error}") from None
         if tool.fault:
             raise ToolError(f"The draft `{draft.name}` cannot be a tool here: {tool.fault}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -51,12 +52,13 @@ from sqlalchemy.exc import (
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.nearest import nearest
+from ferrule.core.schemas import options, resolve
 from ferrule.service.database import said_by_driver
 from ferrule.service.documents import new_id
 from ferrule.service.tables import entity_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from sqlalchemy import ColumnElement, Connection, Engine
@@ -257,19 +259,9 @@ class Entity(ABC):
             raise ToolError(f"`{field.name}` cannot be compared with null by `{one.op}`.", kind=ErrorKind.VALIDATION)
         if value is None:
             return column.is_(None) if one.op == "eq" else column.is_not(None)
-        match one.op:
-            case "eq":
-                return column == value
-            case "ne":
-                return or_(column != value, column.is_(None))
-            case "lt":
-                return column < value
-            case "le":
-                return column <= value
-            case "gt":
-                return column > value
-            case _:
-                return column >= value
+        if one.op == "ne":
+            return or_(column != value, column.is_(None))
+        return _COMPARE[one.op](column, value)
 
     def value(self, field: EntityField, given: Any) -> Any:
         """A value that came from outside, as the field has it; raises `ToolError`."""
@@ -289,6 +281,11 @@ class Entity(ABC):
                 f"The entity `{self.name}` is read-only.", kind=ErrorKind.PERMISSION,
                 suggestion=f"The operator can set `service.entities.{self.name}.writable`.",
             )  # fmt: skip
+
+
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    name: getattr(operator, name) for name in ("eq", "lt", "le", "gt", "ge")
+}
 
 
 def listed_names(names: Iterable[str]) -> str:
@@ -469,7 +466,7 @@ class ModelEntity(Entity):
         properties: dict[str, Any] = schema.get("properties", {})
         return made | {
             name: EntityField(
-                name, _schema_type(properties.get(name, {}), schema.get("$defs", {})), info.is_required(),
+                name, _schema_type(properties.get(name, {}), schema), info.is_required(),
                 _is_nullable(properties.get(name, {})), name == self._key, info.description or "",
             )
             for name, info in given.items()
@@ -570,12 +567,10 @@ _SQL_TYPES: dict[FieldType, Any] = {
 _FORMATS: dict[str, FieldType] = {"date": "date", "date-time": "datetime", "time": "time"}
 
 
-def _schema_type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> FieldType:
-    if "$ref" in schema:
-        return _schema_type(definitions.get(schema["$ref"].rpartition("/")[2], {}), definitions)
-    for one in schema.get("anyOf", ()):
-        if one.get("type") != "null":
-            return _schema_type(one, definitions)
+def _schema_type(schema: Mapping[str, Any], root: Mapping[str, Any]) -> FieldType:
+    schema = resolve(schema, root)
+    if forms := options(schema):
+        return _schema_type(forms[0], root)
     if schema.get("format") in _FORMATS:
         return _FORMATS[schema["format"]]
     kind = schema.get("type")

@@ -47,13 +47,13 @@ POSITION = re.compile(r"[A-Za-z0-9-]{1,64}\.[0-9a-f]{8}")
 class _Ring:
     """The last events of one tenant; readers have a number of their own, and hold nothing."""
 
-    __slots__ = ("_events", "_news", "_numbers", "end", "id", "watched_elsewhere", "watched_here")
+    __slots__ = ("_events", "_numbers", "end", "id", "news", "watched_elsewhere", "watched_here")
 
     def __init__(self) -> None:
         self.id = new_id()
         self._events: list[dict[str, Any]] = []
         self._numbers: dict[str, int] = {}
-        self._news = asyncio.Event()
+        self.news = asyncio.Event()
         self.end = 0
         """How many events there have been."""
         self.watched_here = self.watched_elsewhere = -float("inf")
@@ -70,12 +70,8 @@ class _Ring:
 
     def stir(self) -> None:
         """Wake all readers."""
-        self._news.set()
-        self._news = asyncio.Event()
-
-    @property
-    def news(self) -> asyncio.Event:
-        return self._news
+        self.news.set()
+        self.news = asyncio.Event()
 
     def after(self, number: int) -> dict[str, Any] | None:
         """The event behind a number, where it is still kept."""
@@ -158,8 +154,7 @@ class EventFeed:
     def missed(self) -> None:
         """Nothing was heard of other instances for a while."""
         for ring in self.rings.values():
-            event = {"id": new_id(), "type": "reset", "call": None, "user": None, "at": shown_time(time())}
-            ring.add({**event, "data": {"detail": _MISSED}})
+            ring.add({**_made("reset", "", "", {"detail": _MISSED}), "id": new_id()})
 
     def renew(self) -> None:
         """Say again what is watched here, and forget what nobody watches; called every second or so."""

@@ -16,8 +16,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import count
 from math import ceil
-from time import perf_counter, time
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ValidationError
@@ -25,7 +25,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import compile_path
 
 from ferrule.core.json_values import has_too_many_values
-from ferrule.core.loops import LateTimers
+from ferrule.core.shown_text import one_line
 from ferrule.records.telemetry import LineRecord, add_line
 from ferrule.service.approvals import ApprovalProblem
 from ferrule.service.calls import CallProblem
@@ -37,7 +37,7 @@ from ferrule.service.oidc import TokenRefused, looks_like_token
 from ferrule.service.sessions import TooManySessions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -53,7 +53,6 @@ BODY_SECONDS = 30.0
 """How long the body of a request may take to come."""
 COMMENT_SECONDS = 15.0
 RESOURCE_METADATA = "/.well-known/oauth-protected-resource"
-_JSON = b"application/json"
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9a-fA-F:.]{2,45}\](:\d{1,5})?")
 _MOST_ERRORS = 20
 _LARGE = 100_000
@@ -67,6 +66,17 @@ _TITLES = {
     400: "Bad request", 401: "Unauthorized", 403: "Forbidden", 404: "Not found", 405: "Method not allowed",
     408: "Request timeout", 409: "Conflict", 413: "Content too large", 415: "Unsupported media type",
     422: "Unprocessable content", 429: "Too many requests", 500: "Internal error", 503: "Service unavailable",
+}  # fmt: skip
+
+
+_STATUSES = {
+    "not_found": 404, "conflict": 409, "invalid": 422, "forbidden": 403, "finished": 409, "key_in_flight": 409,
+    "key_reused": 422, "duplicate_id": 422, "draining": 503, "too_large": 413, "bad_key": 401,
+}  # fmt: skip
+"""What became of a request, by the code of a problem."""
+_HEADERS_OF_CALLS = {
+    "draining": {"Retry-After": "1"}, "key_in_flight": {"Retry-After": "1"},
+    "bad_key": {"WWW-Authenticate": 'Bearer error="invalid_token"'},
 }  # fmt: skip
 
 
@@ -114,6 +124,12 @@ class Parameter:
     where: Literal["query", "header"] = "query"
 
 
+WAIT = Parameter(
+    "wait", "Seconds to wait for the end.", {"type": "integer", "minimum": 0, "maximum": int(LONGEST_WAIT)}
+)
+PREFER = Parameter("Prefer", "`wait=30` waits that many seconds; `respond-async` does not wait.", where="header")
+
+
 @dataclass(slots=True, frozen=True)
 class ApiRoute:
     """One method on one path, with all that OpenAPI says of it."""
@@ -134,21 +150,6 @@ class ApiRoute:
     errors: tuple[int, ...] = ()
     streams: bool = False
     """Whether the caller may have events instead of the answer."""
-
-
-class DirectExchange(Protocol):
-    """A request as `serving` has it, which spares us the messages of ASGI."""
-
-    task: asyncio.Task[None]
-    """In which the request is answered."""
-
-    def take_body(self) -> bytes | None:
-        """The body, where all of it is here."""
-        ...
-
-    def answer(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
-        """Send a whole answer whose headers give its length; False where that takes messages."""
-        ...
 
 
 class ServiceRequest:
@@ -175,14 +176,17 @@ class ServiceRequest:
         self.receive = receive
         self.send = send
         exchange = getattr(receive, "__self__", None)
-        self.exchange: DirectExchange | None = exchange if hasattr(exchange, "take_body") else None
+        self.exchange: Any = exchange if hasattr(exchange, "take_body") else None
+        """What `serving` has of the request, which spares us the messages of ASGI."""
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
         self.request_id = _request_id(self._headers.get(b"x-request-id"))
 
     def refuse_doubled(self) -> None:
         """Several headers of one name are a mistake that nobody guesses about."""
         if len(self._headers) < len(self.scope["headers"]):
-            _refuse_doubled(self.scope["headers"])
+            for name, count_ in Counter(name for name, _ in self.scope["headers"]).items():
+                if count_ > 1 and name in _ONCE:
+                    raise RequestProblem(400, "header", f"The header {name.decode()} was sent more than once.")
 
     def header(self, name: bytes) -> str | None:
         """A header's text."""
@@ -228,12 +232,9 @@ class ServiceRequest:
         return min(float(found[1]), LONGEST_WAIT) if found else self.service.settings.wait
 
     @property
-    def is_plain(self) -> bool:
-        """Whether none of its headers says how the answer of a call shall come."""
-        given = self._headers
-        return not (
-            b"prefer" in given or b"idempotency-key" in given or b"text/event-stream" in given.get(b"accept", b"")
-        )
+    def query_wait(self) -> float:
+        """The same where the query says it."""
+        return float(self.number("wait", 0, int(LONGEST_WAIT)))
 
     @property
     def wants_events(self) -> bool:
@@ -266,8 +267,7 @@ class ServiceRequest:
                 raise RequestProblem(
                     refused.status, refused.code, refused.message, suggestion=refused.suggestion, headers=headers
                 ) from None
-        directory = self.service.directory
-        principal = directory.known(secret, self._headers[b"authorization"]) or await directory.principal(secret)
+        principal = await self.service.directory.principal(secret)
         if principal is None:
             said = "This API key is unknown, expired or revoked."
             raise RequestProblem(401, "bad_key", said, headers=self.challenge('error="invalid_token"'))
@@ -279,9 +279,7 @@ class ServiceRequest:
         following = cast("AsyncGenerator[dict[str, Any]]", calls.follow(self.principal, call, after))
         async with aclosing(following) as events:
             async for event in events:
-                directory.look_for_changes()
-                expires = self.principal.expires
-                if self.generation != directory.generation or (expires is not None and expires <= time()):
+                if directory.is_outdated(self.principal, self.generation):
                     self.generation = directory.generation
                     try:
                         await calls.find(await self.identify(), call)
@@ -304,6 +302,11 @@ class ServiceRequest:
         host = self.header(b"host") or ""
         return f"{self.scope['scheme']}://{host}" if _HOST.fullmatch(host) else ""
 
+    def require_operator(self, what: str) -> None:
+        """Go on only for the operator's tenant."""
+        if not self.principal.operator:
+            raise RequestProblem(403, "forbidden", f"Only administrators of the operator's tenant {what}.")
+
     def require(self, area: str) -> None:
         """Go on only where the user's roles let them administer it."""
         if not self.allowed.may(area):
@@ -318,26 +321,16 @@ _ONCE = frozenset(
 )
 
 
-def _refuse_doubled(given: Iterable[tuple[bytes, bytes]]) -> None:
-    for name, count_ in Counter(name for name, _ in given).items():
-        if count_ > 1 and name in _ONCE:
-            raise RequestProblem(400, "header", f"The header {name.decode()} was sent more than once.")
-
-
 class JsonResponse(Response):
     """JSON text, with the headers that go with it put together at once."""
 
-    def __init__(self, text: str, status: int = 200, headers: Mapping[str, str] | None = None, *, at: str = "") -> None:
-        """`at` is where it can be asked for again."""
+    def __init__(self, text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
         self.status_code = status
         self.background = None
-        self.body = body = text.encode()
-        self.raw_headers = [(b"content-length", b"%d" % len(body)), (b"content-type", _JSON)]
-        if at:
-            self.raw_headers.append((b"location", at.encode("latin-1")))
-        if headers:
-            for name, value in headers.items():
-                self.raw_headers.append((name.lower().encode("latin-1"), value.encode("latin-1")))
+        self.body = text.encode()
+        self.raw_headers = [(b"content-length", b"%d" % len(self.body)), (b"content-type", b"application/json")]
+        for name, value in (headers or {}).items():
+            self.raw_headers.append((name.lower().encode("latin-1"), value.encode("latin-1")))
 
 
 class Forwarded(Response):
@@ -408,7 +401,6 @@ class HttpApp:
     def __init__(self, service: Service, endpoints: tuple[ApiRoute, ...]) -> None:
         self.service = service
         self.endpoints = endpoints
-        self._timers = LateTimers()
         self._fixed = {(one.method, one.path): one for one in endpoints if "{" not in one.path}
         self._patterns = [(compile_path(one.path)[0], one) for one in endpoints if "{" in one.path]
 
@@ -429,60 +421,47 @@ class HttpApp:
             request.refuse_doubled()
             method, path = scope["method"], scope["path"]
             endpoint = request.endpoint = self._fixed.get((method, path)) or self._find(request, method, path)
-            waited = endpoint.scope is not None and not self._admit_known(request, endpoint)
-            if waited:
+            if endpoint.scope is not None:
                 await self._admit(request, endpoint)
             if endpoint.body is not None:
-                exchange = request.exchange
-                body = exchange.take_body() if exchange is not None else None
-                if body is not None:
-                    self._read(request, endpoint.body, body, self._most_bytes(request))
-                else:
-                    most, waited = self._most_bytes(request), True
-                    self._read(request, endpoint.body, await self._wait_for_body(request, most), most)
-                if waited and self._is_outdated(request):  # that may take long, and the rights are those of its end
+                await self._read_body(request, endpoint.body)
+                # That may take long, and the rights are those of its end.
+                if self.service.directory.is_outdated(request.principal, request.generation):
                     await self._admit(request, endpoint)
             response = await endpoint.handler(request)
         except Exception as error:  # noqa: BLE001 - every failure becomes an answer
             response = self._worded(error, request.request_id).response(request.request_id)
-        if request.answering is None:
-            await self.answer(request, response)
-        else:
-            await request.answering
+        await (request.answering or self.answer(request, response))
 
     async def answer(self, request: ServiceRequest, response: Response) -> None:
-        """Send an answer, counted and logged."""
-        scope, endpoint = request.scope, request.endpoint
+        """Send an answer, counted and logged. What another application answers is known once it has."""
         own_header = (b"x-request-id", request.request_id.encode())
         response.raw_headers.append(own_header)
-        is_whole = type(response) is JsonResponse
-        if not is_whole and isinstance(response, Forwarded):
-            try:
-                await response(scope, request.receive, request.send)
-            except OSError:
-                pass  # whoever asked has gone
-            except Exception as error:
-                if response.begun:
-                    raise
-                response = self._worded(error, request.request_id).response(request.request_id)
-                response.raw_headers.append(own_header)
-        counted = (endpoint.path if endpoint is not None else "(none)", response.status_code)
-        requests = self.service.requests
-        requests[counted] = requests.get(counted, 0) + 1
-        if request.span is not None:
-            request.span.answered(*counted, request.principal)
-        if access_log.isEnabledFor(logging.INFO):
-            _log(request, response.status_code)
-        exchange = request.exchange
-        if is_whole and exchange is not None:
-            if exchange.answer(response.status_code, response.raw_headers, cast("bytes", response.body)):
-                return
-        elif isinstance(response, Forwarded):
+        forwarded = isinstance(response, Forwarded)
+        if not forwarded:
+            self._note(request, response)
+        exchange = request.exchange if type(response) is JsonResponse else None
+        if exchange is not None and exchange.answer(response.status_code, response.raw_headers, response.body):
             return
         try:
-            await response(scope, request.receive, request.send)
+            await response(request.scope, request.receive, request.send)
         except OSError:
-            return  # whoever asked has gone
+            pass  # the client has gone
+        except Exception as error:
+            if not isinstance(response, Forwarded) or response.begun:
+                raise
+            await self.answer(request, self._worded(error, request.request_id).response(request.request_id))
+            return
+        if forwarded:
+            self._note(request, response)
+
+    def _note(self, request: ServiceRequest, response: Response) -> None:
+        path = request.endpoint.path if request.endpoint is not None else "(none)"
+        self.service.requests[path, response.status_code] += 1
+        if request.span is not None:
+            request.span.answered(path, response.status_code, request.principal)
+        if access_log.isEnabledFor(logging.INFO):
+            _log(request, response.status_code)
 
     def _find(self, request: ServiceRequest, method: str, path: str) -> ApiRoute:
         """The endpoint at a path that has parts of its own, or none."""
@@ -501,30 +480,16 @@ class HttpApp:
             )
         raise RequestProblem(404, "not_found", "There is nothing at this path. /openapi.json lists what there is.")
 
-    def _admit_known(self, request: ServiceRequest, endpoint: ApiRoute) -> bool:
-        """Let somebody in who was let in before with the same credential, while nothing has changed; says whether."""
-        service = self.service
-        directory = service.directory
-        principal = directory.known_by_header(request.raw_header(b"authorization"))
-        if principal is None or not service.ready or (endpoint.scope and endpoint.scope not in principal.scopes):
-            return False
-        request.generation, request.principal = directory.generation, principal
-        request.allowed = service.access.of(principal)
-        if endpoint.area is not None:
-            request.require(endpoint.area)
-        return True
-
     async def _admit(self, request: ServiceRequest, endpoint: ApiRoute) -> None:
         """Who asks, and whether they may."""
-        if endpoint.scope is None:
-            return
         service = self.service
         if not service.ready:
             raise RequestProblem(
                 503, "not_ready", service.not_ready_because, headers={"Retry-After": "1"}
             )  # fmt: skip
         request.generation = service.directory.generation
-        request.principal = principal = await request.identify()
+        given = request.raw_header(b"authorization")
+        request.principal = principal = service.directory.known(given) or await request.identify()
         request.allowed = service.access.of(principal)
         if endpoint.scope and endpoint.scope not in principal.scopes:
             raise RequestProblem(
@@ -534,33 +499,29 @@ class HttpApp:
         if endpoint.area is not None:
             request.require(endpoint.area)
 
-    def _is_outdated(self, request: ServiceRequest) -> bool:
-        """Whether what is known of the caller may have changed since they were admitted."""
-        if request.endpoint is None or request.endpoint.scope is None:
-            return False
-        directory, expires = self.service.directory, request.principal.expires
-        directory.look_for_changes()
-        return request.generation != directory.generation or (expires is not None and expires <= time())
-
-    def _most_bytes(self, request: ServiceRequest) -> int:
-        """How large the body of this request may be, which must be JSON that nothing has packed."""
-        if request.raw_header(b"content-type") != _JSON:
-            kind = request.header(b"content-type") or ""
-            if kind.partition(";")[0].strip().lower() != _JSON.decode():
-                raise RequestProblem(415, "media_type", "Send JSON, with `Content-Type: application/json`.")
-        coding, packed = request.raw_header(b"transfer-encoding"), request.raw_header(b"content-encoding")
-        if (coding and coding.lower() != b"chunked") or (packed and packed != b"identity"):
+    async def _read_body(self, request: ServiceRequest, model: type[BaseModel]) -> None:
+        """Read what was sent, which must be JSON that nothing has packed, within bounds of size and time."""
+        kind = request.header(b"content-type") or ""
+        if kind != "application/json" and kind.partition(";")[0].strip().lower() != "application/json":
+            raise RequestProblem(415, "media_type", "Send JSON, with `Content-Type: application/json`.")
+        coding, packed = request.header(b"transfer-encoding"), request.header(b"content-encoding")
+        if (coding and coding.lower() != "chunked") or (packed and packed != "identity"):
             raise RequestProblem(415, "media_type", "Send the body uncompressed.")
         most = self.service.settings.body_bytes
-        bound = self.service.limits.bounds(request.principal).argument_bytes
-        return min(most, bound) if bound else most
-
-    def _read(self, request: ServiceRequest, model: type[BaseModel], body: bytes, most: int) -> None:
-        if len(body) > most:
-            raise RequestProblem(
-                413, "too_large", f"The body has more than {most:,} bytes.", headers={"Connection": "close"}
-            )
+        if bound := self.service.limits.bounds(request.principal).argument_bytes:
+            most = min(most, bound)
+        close = {"Connection": "close"}
+        body = request.exchange.take_body() if request.exchange is not None else None
+        if body is None:
+            try:
+                async with asyncio.timeout(BODY_SECONDS):
+                    body = await _body(request.receive, most)
+            except TimeoutError:
+                said = f"The body did not come within {BODY_SECONDS:g} s."
+                raise RequestProblem(408, "slow_body", said, headers=close) from None
         request.raw = body
+        if len(body) > most:
+            raise RequestProblem(413, "too_large", f"The body has more than {most:,} bytes.", headers=close)
         if len(body) > _LARGE and has_too_many_values(body):
             raise RequestProblem(413, "too_large", "The body holds too many values.")
         try:
@@ -568,35 +529,27 @@ class HttpApp:
         except ValidationError as error:
             raise _invalid(error) from None
 
-    async def _wait_for_body(self, request: ServiceRequest, most: int) -> bytes:
-        task = cast("asyncio.Task[None]", asyncio.current_task())
-        timer = self._timers.start(BODY_SECONDS, task.cancel)
-        try:
-            return await _body(request.receive, most)
-        except asyncio.CancelledError:
-            if timer.then is not None:  # it was not the timer
-                raise
-            task.uncancel()
-            raise RequestProblem(
-                408, "slow_body", f"The body did not come within {BODY_SECONDS:g} s.", headers={"Connection": "close"}
-            ) from None
-        finally:
-            timer.cancel()
-
     def _worded(self, error: Exception, request_id: str) -> RequestProblem:
         match error:
             case RequestProblem():
                 return error
             case CallProblem():
-                return _of_call(error)
+                headers = dict(_HEADERS_OF_CALLS.get(error.code, {}))
+                if error.call is not None:
+                    headers["Location"] = f"/v1/calls/{error.call}"
+                return RequestProblem(
+                    _STATUSES[error.code], error.code, error.message, headers=headers, call=error.call
+                )
+            case TooManyAtOnce():
+                return RequestProblem(413, "too_large", str(error))
             case LimitReached():
-                return _of_limit(error)
+                seconds = str(max(1, ceil(error.retry_after)))
+                headers = {"Retry-After": seconds, "RateLimit-Limit": f"{error.most:g}", "RateLimit-Remaining": "0"}
+                return RequestProblem(429, error.limit, str(error), headers={**headers, "RateLimit-Reset": seconds})
             case DirectoryProblem():
-                status = {"not_found": 404, "conflict": 409, "invalid": 422}[error.kind]
-                return RequestProblem(status, error.kind, error.message)
+                return RequestProblem(_STATUSES[error.kind], error.kind, error.message)
             case ApprovalProblem():
-                status = {"not_found": 404, "conflict": 409, "forbidden": 403}[error.kind]
-                return RequestProblem(status, error.code, error.message)
+                return RequestProblem(_STATUSES[error.kind], error.code, error.message)
             case TooManySessions():
                 return RequestProblem(
                     503, "sessions", "Every session is in use. Try again, or call without a session.",
@@ -644,34 +597,6 @@ def _invalid(error: ValidationError) -> RequestProblem:
     return RequestProblem(400, "invalid", said, errors=found)
 
 
-def _of_call(error: CallProblem) -> RequestProblem:
-    status = {
-        "not_found": 404, "finished": 409, "key_in_flight": 409, "key_reused": 422, "duplicate_id": 422,
-        "draining": 503, "too_large": 413, "bad_key": 401,
-    }[error.code]  # fmt: skip
-    headers: dict[str, str] = {}
-    if error.code in ("draining", "key_in_flight"):
-        headers["Retry-After"] = "1"
-    if error.code == "bad_key":
-        headers["WWW-Authenticate"] = 'Bearer error="invalid_token"'
-    if error.call is not None:
-        headers["Location"] = f"/v1/calls/{error.call}"
-    return RequestProblem(status, error.code, error.message, headers=headers, call=error.call)
-
-
-def _of_limit(error: LimitReached) -> RequestProblem:
-    if isinstance(error, TooManyAtOnce):
-        return RequestProblem(413, "too_large", str(error))
-    seconds = str(max(1, ceil(error.retry_after)))
-    headers = {
-        "Retry-After": seconds,
-        "RateLimit-Limit": f"{error.most:g}",
-        "RateLimit-Remaining": "0",
-        "RateLimit-Reset": seconds,
-    }
-    return RequestProblem(429, error.limit, str(error), headers=headers)
-
-
 def _request_id(given: bytes | None) -> str:
     """The caller's own, where it is fit for a log; else a new one."""
     if given is not None and _REQUEST_ID.fullmatch(given):
@@ -682,12 +607,9 @@ def _request_id(given: bytes | None) -> str:
 def _log(request: ServiceRequest, status: int) -> None:
     """One line a request. Neither query nor headers nor bodies: any of them may hold a secret."""
     principal, scope = request.principal, request.scope
-    path = scope["path"][:200]
-    if not path.isprintable():
-        path = "".join(letter if letter.isprintable() else "?" for letter in path)
     said = (
-        scope["method"], path, status, (perf_counter() - request.began) * 1000, principal.tenant if principal else "-",
-        principal.user if principal else "-", request.request_id,
+        scope["method"], one_line(scope["path"], 200), status, (perf_counter() - request.began) * 1000,
+        principal.tenant if principal else "-", principal.user if principal else "-", request.request_id,
     )  # fmt: skip
     if not add_line(access_log, logging.INFO, _LINE, said):
         access_log.handle(LineRecord(access_log.name, logging.INFO, _LINE, said))

@@ -16,12 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ferrule.core.access import NOTHING, reads, writes
 from ferrule.core.call import CallInfo, RawCall
-from ferrule.core.errors import ErrorKind, Stopped, ToolError
+from ferrule.core.errors import ErrorKind, StoppedError, ToolError
 from ferrule.core.nearest import nearest
 from ferrule.core.result import Output
 from ferrule.core.tool import Kind
 from ferrule.pipeline.batch import INPUT, find_references, resolve
-from ferrule.service.entities import MOST_ROWS, RowFilter, RowQuery
+from ferrule.service.entities import MOST_ROWS, RowFilter, RowQuery, listed_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -42,7 +42,7 @@ ENTRY_POINTS = "ferrule.intent_handlers"
 _MOST_STEPS = 20
 
 
-class HandlerProblem(Exception):  # noqa: N818 - reads as what it says
+class HandlerError(Exception):
     """A handler that cannot work as its intent describes it; says why."""
 
 
@@ -77,7 +77,7 @@ class IntentCall:
         kept = without_absent(template, self.inputs)
         try:
             return resolve(kept, find_references(kept, [INPUT]), {INPUT: self.inputs})
-        except Stopped as stopped:
+        except StoppedError as stopped:
             raise ToolError(stopped.message, kind=stopped.kind, suggestion=stopped.suggestion) from None
 
 
@@ -102,7 +102,7 @@ class IntentHandler(Generic[O]):
         return False
 
     def check(self, options: O, parameters: Mapping[str, Any], known: KnownThings) -> None:
-        """Raise `HandlerProblem` or `ToolError` where it can never work."""
+        """Raise `HandlerError` or `ToolError` where it can never work."""
 
     def describe(self, options: O, code: str, inputs: Mapping[str, Any]) -> CallInfo:
         return CallInfo()
@@ -196,16 +196,15 @@ class DataHandler(IntentHandler[DataOptions]):
         for name in (*(options.values or ()), *(one.field for one in options.where or ())):
             entity.field(name)
         if options.operation == "create" and options.where is not None:
-            raise HandlerProblem("`where` has no meaning for `create`. Leave it out.")
+            raise HandlerError("`where` has no meaning for `create`. Leave it out.")
         if options.operation == "delete" and options.values is not None:
-            raise HandlerProblem("`values` has no meaning for `delete`. Leave it out.")
+            raise HandlerError("`values` has no meaning for `delete`. Leave it out.")
         if options.operation != "create" and options.where is None:
             given: Any = parameters.get("properties", {})
             if not entity.key or not set(entity.key) <= set(given):
-                raise HandlerProblem(
-                    f"It does not say which rows to {options.operation}. Give `where`, or have {_named(entity.key)} "
-                    "among the parameters."
-                )
+                keys = listed_names(entity.key) or "a key"
+                said = f"Give `where`, or have {keys} among the parameters."
+                raise HandlerError(f"It does not say which rows to {options.operation}. {said}")
         _check_references(options.model_dump(), parameters)
 
     def describe(self, options: DataOptions, code: str, inputs: Mapping[str, Any]) -> CallInfo:
@@ -224,7 +223,9 @@ class DataHandler(IntentHandler[DataOptions]):
         else:
             where = [RowFilter(field=name, value=call.inputs[name]) for name in entity.key if name in call.inputs]
             if options.operation != "create" and len(where) < len(entity.key):
-                raise ToolError(f"Give {_named(entity.key)} to say which row is meant.", kind=ErrorKind.VALIDATION)
+                raise ToolError(
+                    f"Give {listed_names(entity.key) or 'a key'} to say which row is meant.", kind=ErrorKind.VALIDATION
+                )
         if options.values is not None:
             values = cast("dict[str, Any]", call.filled(options.values))
         else:
@@ -261,24 +262,28 @@ class ToolHandlerOptions(HandlerOptions):
     arguments: dict[str, Any] | None = None
 
 
-class ToolHandler(IntentHandler[ToolHandlerOptions]):
+class _CallingHandler(IntentHandler[O]):
+    """Only calls tools, each of which is decided and recorded by itself."""
+
+    def kind(self, options: O) -> Kind:
+        return Kind.READONLY
+
+    def calls_tools(self, options: O) -> bool:
+        return True
+
+    def describe(self, options: O, code: str, inputs: Mapping[str, Any]) -> CallInfo:
+        return CallInfo(NOTHING)
+
+
+class ToolHandler(_CallingHandler[ToolHandlerOptions]):
     """Calls one tool, as the caller would."""
 
     type = "tool"
     options = ToolHandlerOptions
 
-    def kind(self, options: ToolHandlerOptions) -> Kind:
-        return Kind.READONLY
-
-    def calls_tools(self, options: ToolHandlerOptions) -> bool:
-        return True
-
     def check(self, options: ToolHandlerOptions, parameters: Mapping[str, Any], known: KnownThings) -> None:
         _require_tool(known.tools, options.tool)
         _check_references(options.model_dump(), parameters)
-
-    def describe(self, options: ToolHandlerOptions, code: str, inputs: Mapping[str, Any]) -> CallInfo:
-        return CallInfo(NOTHING)
 
     async def run(self, options: ToolHandlerOptions, call: IntentCall) -> Any:
         _require_tool(call.tools, options.tool)
@@ -302,36 +307,27 @@ class ChainOptions(HandlerOptions):
     steps: Annotated[list[ChainStep], Field(min_length=1, max_length=_MOST_STEPS)]
 
 
-class ChainHandler(IntentHandler[ChainOptions]):
+class ChainHandler(_CallingHandler[ChainOptions]):
     """Several calls, each decided and recorded by itself; the last one's result is the intent's."""
 
     type = "chain"
     options = ChainOptions
 
-    def kind(self, options: ChainOptions) -> Kind:
-        return Kind.READONLY
-
-    def calls_tools(self, options: ChainOptions) -> bool:
-        return True
-
     def check(self, options: ChainOptions, parameters: Mapping[str, Any], known: KnownThings) -> None:
         before: list[str] = []
         for step in options.steps:
             if step.id in before or step.id == INPUT:
-                raise HandlerProblem(f"Every step needs an id of its own, other than `{INPUT}`; `{step.id}` is taken.")
+                raise HandlerError(f"Every step needs an id of its own, other than `{INPUT}`; `{step.id}` is taken.")
             _require_tool(known.tools, step.tool)
             _check_references(step.arguments, parameters, before)
             before.append(step.id)
-
-    def describe(self, options: ChainOptions, code: str, inputs: Mapping[str, Any]) -> CallInfo:
-        return CallInfo(NOTHING)
 
     async def run(self, options: ChainOptions, call: IntentCall) -> Any:
         for step in options.steps:
             _require_tool(call.tools, step.tool)
         ids = {step.id: f"{call.context.call_id}_{step.id}" for step in options.steps}
         calls = [
-            RawCall(step.tool, _renamed(without_absent(step.arguments, call.inputs), ids), id=ids[step.id])
+            RawCall(step.tool, renamed(without_absent(step.arguments, call.inputs), ids), id=ids[step.id])
             for step in options.steps
         ]
         results = await call.context.batch(calls, given={INPUT: call.inputs})
@@ -358,15 +354,15 @@ def _failed(message: str, result: ToolResult) -> ToolError:
     return ToolError(message, kind=result.error.kind, suggestion=result.error.suggestion)
 
 
-def _renamed(value: Any, ids: Mapping[str, str]) -> Any:
-    """References to steps, as references to this run's calls."""
+def renamed(value: Any, ids: Mapping[str, str]) -> Any:
+    """References to steps, as references to the calls that they are."""
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
         if (name := referred(fields)) is not None:
             head = name.partition(".")[0].partition("[")[0]
             return {"$ref": ids[head] + name[len(head) :]} if head in ids else fields
-        return {key: _renamed(item, ids) for key, item in fields.items()}
-    return [_renamed(item, ids) for item in cast("list[Any]", value)] if isinstance(value, list) else value
+        return {key: renamed(item, ids) for key, item in fields.items()}
+    return [renamed(item, ids) for item in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 # Forms
@@ -391,7 +387,7 @@ class FormHandler(IntentHandler[FormOptions]):
 
     def _inner(self, options: FormOptions) -> tuple[IntentHandler[Any], BaseModel]:
         if options.submit.get("type") == self.type:
-            raise HandlerProblem("A form cannot submit another form.")
+            raise HandlerError("A form cannot submit another form.")
         return read_handler(options.submit, self._handlers)
 
     def kind(self, options: FormOptions) -> Kind | str:
@@ -405,7 +401,7 @@ class FormHandler(IntentHandler[FormOptions]):
     def check(self, options: FormOptions, parameters: Mapping[str, Any], known: KnownThings) -> None:
         handler, inner = self._inner(options)
         if not parameters.get("required"):
-            raise HandlerProblem("A form asks for what is required, and `parameters` requires nothing.")
+            raise HandlerError("A form asks for what is required, and `parameters` requires nothing.")
         handler.check(inner, parameters, known)
 
     def describe(self, options: FormOptions, code: str, inputs: Mapping[str, Any]) -> CallInfo:
@@ -485,13 +481,9 @@ def _check_references(template: Any, parameters: Mapping[str, Any], steps: list[
         if head in (steps or ()):
             continue
         if (wanted := _input_of(name)) is None:
-            raise HandlerProblem(f"`{name}` refers to nothing that is known there. Write `{INPUT}.NAME`.")
+            raise HandlerError(f"`{name}` refers to nothing that is known there. Write `{INPUT}.NAME`.")
         if wanted not in known:
-            raise HandlerProblem(f"`{name}` refers to the parameter `{wanted}`, which the intent does not have.")
-
-
-def _named(names: tuple[str, ...]) -> str:
-    return ", ".join(f"`{name}`" for name in names) or "a key"
+            raise HandlerError(f"`{name}` refers to the parameter `{wanted}`, which the intent does not have.")
 
 
 def _rows_text(rows: list[dict[str, Any]]) -> str:
@@ -504,12 +496,12 @@ def _rows_text(rows: list[dict[str, Any]]) -> str:
 def read_handler(
     given: Mapping[str, Any], handlers: Mapping[str, IntentHandler[Any]]
 ) -> tuple[IntentHandler[Any], BaseModel]:
-    """The handler that an intent names, and its options; raises `HandlerProblem`."""
+    """The handler that an intent names, and its options; raises `HandlerError`."""
     kind = given.get("type")
     handler = handlers.get(kind) if isinstance(kind, str) else None
     if handler is None:
         known = ", ".join(f"`{name}`" for name in sorted(handlers))
-        raise HandlerProblem(f"`handler.type` must be one of {known}, not {kind!r}.")
+        raise HandlerError(f"`handler.type` must be one of {known}, not {kind!r}.")
     try:
         return handler, handler.options.model_validate({name: one for name, one in given.items() if name != "type"})
     except ValidationError as error:
@@ -518,8 +510,8 @@ def read_handler(
         if first["type"] == "extra_forbidden":
             close = nearest(str(first["loc"][-1]), handler.options.model_fields, most=1)
             hint = f" Did you mean `{close[0]}`?" if close else ""
-            raise HandlerProblem(f"`{place}` means nothing to a handler of type `{kind}`.{hint}") from None
-        raise HandlerProblem(f"`{place}`: {first['msg'].removeprefix('Value error, ')}.") from None
+            raise HandlerError(f"`{place}` means nothing to a handler of type `{kind}`.{hint}") from None
+        raise HandlerError(f"`{place}`: {first['msg'].removeprefix('Value error, ')}.") from None
 
 
 def all_handlers(*more: IntentHandler[Any]) -> dict[str, IntentHandler[Any]]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from starlette.responses import Response
+
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.service.calls import CallProblem
-from ferrule.service.directory import note_change
-from ferrule.service.http import ApiRoute, Parameter, RequestProblem, event_stream, json_response
+from ferrule.service.http import PREFER, WAIT, ApiRoute, Parameter, RequestProblem, event_stream, json_response
 from ferrule.service.intents import change_intent, delete_intent, find_intent, intent_document, list_intents, tool_name
 from ferrule.service.messages import (
-    FINISHED,
-    LONGEST_WAIT,
     EntityList,
     EntityRecord,
     IntentBody,
@@ -23,12 +22,12 @@ from ferrule.service.messages import (
     RequestBody,
 )
 from ferrule.service.requests import is_request, request_document, start_request
+from ferrule.service.vocabulary import FINISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from sqlalchemy import Connection, Row
-    from starlette.responses import Response
+    from sqlalchemy import Row
 
     from ferrule.service.http import ServiceRequest
 
@@ -55,11 +54,10 @@ async def create_request(request: ServiceRequest) -> Response:
 
 
 async def show_request(request: ServiceRequest) -> Response:
-    wait = float(request.number("wait", 0, int(LONGEST_WAIT)))
     row = await request.service.calls.find(request.principal, request.path["id"])
     if not is_request(row):
         raise CallProblem("not_found", f"There is no request `{request.path['id']}`.")
-    return _answer(await request.service.calls.find(request.principal, request.path["id"], wait))
+    return _answer(await request.service.calls.find(request.principal, request.path["id"], request.query_wait))
 
 
 def _answer(row: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
@@ -96,18 +94,15 @@ async def put_intent(request: ServiceRequest) -> Response:
 
 async def patch_intent(request: ServiceRequest) -> Response:
     tenant, code, said = request.principal.tenant, _code(request), request.body
-    row = await _changed(
-        request,
-        lambda connection: change_intent(connection, tenant, code, enabled=said.enabled, version=said.version),
+    row = await request.service.change(
+        tenant, lambda connection: change_intent(connection, tenant, code, enabled=said.enabled, version=said.version)
     )
     return json_response(intent_document(row))
 
 
 async def remove_intent(request: ServiceRequest) -> Response:
-    from starlette.responses import Response
-
     tenant, code = request.principal.tenant, _code(request)
-    await _changed(request, lambda connection: delete_intent(connection, tenant, code))
+    await request.service.change(tenant, lambda connection: delete_intent(connection, tenant, code))
     return Response(status_code=204)
 
 
@@ -126,17 +121,6 @@ def _code(request: ServiceRequest) -> str:
 
 def _is_shown(request: ServiceRequest, row: Row[Any]) -> bool:
     return request.allowed.tools.get(tool_name(row.code)) is not None
-
-
-async def _changed(request: ServiceRequest, change: Callable[[Connection], Any]) -> Any:
-    def run(connection: Connection) -> Any:
-        made = change(connection)
-        note_change(connection, request.service.database)
-        return made
-
-    made = await request.service.writer.change(request.principal.tenant, run)
-    request.service.directory.forget()
-    return made
 
 
 # Entities and cached answers
@@ -182,19 +166,15 @@ async def clear_cache(request: ServiceRequest) -> Response:
 
 
 _KEY_HEADER = Parameter("Idempotency-Key", "The same key and body give the same request, for 24 hours.", where="header")
-_PREFER = Parameter("Prefer", "`wait=30` waits that many seconds; `respond-async` does not wait.", where="header")
-_WAIT = Parameter(
-    "wait", "Seconds to wait for the end.", {"type": "integer", "minimum": 0, "maximum": int(LONGEST_WAIT)}
-)
 _VERSION = Parameter("version", "This version of it.", {"type": "integer", "minimum": 1})
 _EVERYONE = Parameter("everyone", "Those of all users of the tenant.", {"type": "boolean"})
 
 INTENT_ENDPOINTS: tuple[ApiRoute, ...] = (
     ApiRoute("POST", "/v1/requests", create_request, "Make a request: in words, or by an intent.", "calls", None,
-             RequestBody, {200: RequestAnswer, 202: RequestAnswer}, (_KEY_HEADER, _PREFER), (409, 413, 422, 429),
+             RequestBody, {200: RequestAnswer, 202: RequestAnswer}, (_KEY_HEADER, PREFER), (409, 413, 422, 429),
              streams=True),
     ApiRoute("GET", "/v1/requests/{id}", show_request, "Show a request, or wait for its end.", "calls", None, None,
-             {200: RequestAnswer, 202: RequestAnswer}, (_WAIT,), (404,)),
+             {200: RequestAnswer, 202: RequestAnswer}, (WAIT,), (404,)),
     ApiRoute("GET", "/v1/intents", list_all_intents, "List intents.", "tools", None, None, {200: IntentList}),
     ApiRoute("GET", "/v1/intents/{code}", show_intent, "Show an intent.", "tools", None, None, {200: IntentRecord},
              (_VERSION,), (404,)),

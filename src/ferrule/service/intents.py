@@ -21,13 +21,13 @@ from ferrule.core.call import CallInfo
 from ferrule.core.description import Description
 from ferrule.core.errors import DefinitionError, ErrorKind, ToolError
 from ferrule.core.lint import lint_tool
-from ferrule.core.problems import InvalidParams
+from ferrule.core.problems import InvalidParamsError
 from ferrule.core.schema_params import SchemaParams
 from ferrule.core.tool import Kind, Style, Tool
 from ferrule.service.directory import CALLER_GONE, DirectoryProblem, current_call, find_role, note_change
 from ferrule.service.documents import shown_time, storable
-from ferrule.service.intent_handlers import HandlerProblem, IntentCall, KnownThings, missing_inputs, read_handler
-from ferrule.service.messages import IntentBody, IntentCode, Name
+from ferrule.service.intent_handlers import HandlerError, IntentCall, KnownThings, missing_inputs, read_handler
+from ferrule.service.messages import PRINTED, IntentBody, IntentCode, Name
 from ferrule.service.tables import intents
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class IntentTool(Tool[Any]):
         """Whether inputs fit its parameters, as far as they are there."""
         try:
             self._intent_params.load(json.dumps(inputs))
-        except InvalidParams:
+        except InvalidParamsError:
             return False
         return True
 
@@ -154,21 +154,21 @@ class IntentTool(Tool[Any]):
         """A form's tool requires nothing, so that what its parameters say is looked at by itself."""
         given = self.body.parameters
         if given.get("type", "object") != "object":
-            raise HandlerProblem('`parameters` must describe an object: {"type": "object", "properties": …}.')
+            raise HandlerError('`parameters` must describe an object: {"type": "object", "properties": …}.')
         SchemaParams(self.name, given).compile()
         known: Any = given.get("properties", {})
         if lost := [name for name in given.get("required", ()) if name not in known]:
-            raise HandlerProblem(f"`parameters` requires `{lost[0]}`, which is not among its properties.")
+            raise HandlerError(f"`parameters` requires `{lost[0]}`, which is not among its properties.")
 
     def lint(self) -> list[str]:
-        """What a model may stumble over; raises `HandlerProblem` for what cannot work."""
+        """What a model may stumble over; raises `HandlerError` for what cannot work."""
         self._check_parameters()
         named = copy.copy(self)
         named.name = self.code
         ignored = _IGNORED_RULES | {"F030"} if self.calls_tools else _IGNORED_RULES
         findings = lint_tool(named, ignore=ignored)
         if wrong := next((one for one in findings if one.severity == "error"), None):
-            raise HandlerProblem(f"{wrong.message}. {wrong.suggestion}")
+            raise HandlerError(f"{wrong.message}. {wrong.suggestion}")
         return [f"{one.where}: {one.message}. {one.suggestion}" for one in findings]
 
 
@@ -209,7 +209,7 @@ class IntentWorld:
     def _made(self, row: Row[Any]) -> IntentTool | None:
         try:
             return IntentTool(row.code, row.version, IntentBody.model_validate_json(row.definition), self)
-        except (HandlerProblem, DefinitionError, ValidationError) as error:
+        except (HandlerError, DefinitionError, ValidationError) as error:
             logger.warning("tenant=%s: the intent %s was left out: %s", row.tenant, row.code, error)
             return None
 
@@ -218,7 +218,7 @@ class IntentWorld:
         try:
             tool = IntentTool(code, 1, body, self)
             warnings = await self.entities.run(tenant, lambda: self._checked(tool, allowed, tenant))
-        except (HandlerProblem, DefinitionError) as error:
+        except (HandlerError, DefinitionError) as error:
             raise DirectoryProblem("invalid", str(error)) from None
         except ToolError as error:
             raise DirectoryProblem("invalid", f"{error.message} {error.suggestion or ''}".strip()) from None
@@ -241,7 +241,7 @@ class IntentWorld:
     def _checked(self, tool: IntentTool, allowed: Allowed, tenant: str) -> list[str]:
         known = KnownThings(allowed.tools, lambda name: self.entities.find(name, tenant, allowed.roles), self.handlers)
         if fault := tool.fault:
-            raise HandlerProblem(fault)
+            raise HandlerError(fault)
         warnings = tool.lint()
         tool.check_handler(known)
         return warnings
@@ -326,7 +326,7 @@ class NewIntentParams(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     intentCode: IntentCode = Field(description="How requests name it, such as `refund_order`.")  # noqa: N815 - theirs
-    name: str = Field("", max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$", description="A title for users.")
+    name: str = Field("", max_length=200, pattern=PRINTED, description="A title for users.")
     description: str = Field(min_length=1, max_length=2000, description="What it does, and when to use it.")
     examples: list[Annotated[str, Field(min_length=1, max_length=500)]] = Field(
         default=[], max_length=20, description="Requests in words that mean it."
@@ -366,7 +366,7 @@ class CreateIntent(Tool[NewIntentParams]):
         said = f"Add the intent `{params.intentCode}`: {params.description}"
         try:
             IntentTool(params.intentCode, 1, _body_of(params), self._world).lint()
-        except (HandlerProblem, DefinitionError, ValidationError) as error:
+        except (HandlerError, DefinitionError, ValidationError) as error:
             return CallInfo(summary=said, refusal=_not_added(params, str(error)))
         return CallInfo(summary=said)
 

@@ -134,13 +134,9 @@ class _Plan:
     """What counts for calls of one caller, or of one caller with one tool."""
 
     subjects: tuple[_Subject, ...]
-    one_call: Admitted
-    """What one call is counted against, where its tool has no limits of its own."""
     bounds: ByteBounds
     tools: frozenset[str]
     """The tools that have limits of their own."""
-    is_plain: bool
-    """Whether neither a tool nor the store has to be looked at."""
     given: tuple[tuple[str, Mapping[str, Any]], ...]
     """The caller's limits that it was made of; a caller may have been read before or after a change."""
 
@@ -158,34 +154,12 @@ class CallLimits:
         self._last: tuple[Principal | None, _Plan | None] = None, None
         """Who was asked about last, as the same call asks several times."""
 
-    def admit_now(self, principal: Principal) -> Admitted | None:
-        """Count one new call where all that counts is here; None where `admit` has to, or will refuse it."""
-        plan = self._plan(principal)
-        if not plan.is_plain:
-            return None
-        for subject in plan.subjects:
-            most = subject.limits.get("concurrency")
-            if most and subject.running >= most:
-                return None
-        for at, subject in enumerate(plan.subjects):
-            if subject.bucket is not None and subject.bucket.take():
-                for other in plan.subjects[:at]:
-                    if other.bucket is not None:
-                        other.bucket.give_back()
-                return None
-        for subject in plan.subjects:
-            subject.running += 1
-            subject.today += 1
-        return plan.one_call
-
     async def admit(self, principal: Principal, calls: Mapping[str, int]) -> Admitted:
         """Count new calls, by tool; raises `LimitReached` and counts nothing where one limit would be gone over.
 
         What it gives is handed to `release` once they have ended.
         """
         counted = self._counted(principal, calls)
-        if not counted:
-            return counted
         for subject, _ in counted:
             if subject.is_stored:
                 await self._count_stored(principal, subject)
@@ -216,7 +190,7 @@ class CallLimits:
         """
         counted = self._counted(principal, {tool: 1})
         for subject, _ in counted:
-            if any(subject.limits.get(name) for name in _STORED):
+            if subject.is_stored:
                 await self._count_stored(principal, subject)
         for subject, count in () if begun else counted:
             self._check(subject, count, again=True)
@@ -227,13 +201,9 @@ class CallLimits:
     def _counted(self, principal: Principal, calls: Mapping[str, int]) -> Admitted:
         plan = self._plan(principal)
         every = sum(calls.values())
-        if every == 1 and not plan.tools:
-            return plan.one_call
         counted = [(subject, every) for subject in plan.subjects]
-        if plan.tools:
-            for tool, count in calls.items():
-                if tool in plan.tools:
-                    counted += [(subject, count) for subject in self._plan(principal, tool).subjects if subject.tool]
+        for tool in plan.tools.intersection(calls) if plan.tools else ():
+            counted += [(subject, calls[tool]) for subject in self._plan(principal, tool).subjects if subject.tool]
         return tuple(counted)
 
     def release(self, admitted: Admitted) -> None:
@@ -346,9 +316,7 @@ class CallLimits:
                         bounds[bound] = min(bounds[bound] or least, least)
                 if any(values.get(one) for one in ("rate", "concurrency", *_STORED)):
                     subjects.append(self._subject(principal, whose, name, values))
-        once = tuple((subject, 1) for subject in subjects)
-        is_plain = not tools and not any(subject.is_stored for subject in subjects)
-        return _Plan(tuple(subjects), once, ByteBounds(**bounds), frozenset(tools), is_plain, principal.limits)
+        return _Plan(tuple(subjects), ByteBounds(**bounds), frozenset(tools), principal.limits)
 
     def _merged(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """A tenant's limits over the service's own; of tools each by itself."""
@@ -430,21 +398,18 @@ class FairGate:
         self._last = ""
         self._other_at = -_SHARED_SECONDS
 
-    def turn_now(self, tenant: str) -> GateTurn | None:
-        """The turn of this tenant, where it has come; None where it has to be waited for."""
-        if tenant != self._last:
-            self._last, self._other_at = tenant, monotonic() if self._last else self._other_at
-        if self._total >= self._room or tenant in self._waiting:
-            return None
-        if self._other_at != -_SHARED_SECONDS and self._inside.get(tenant, 0) >= self._most_inside:
-            return None
-        return self._give(tenant, asyncio.get_running_loop())
-
     async def turn(self, tenant: str) -> GateTurn:
         """Wait for this tenant's turn; raises `LimitReached` where too many of it wait already."""
-        if (turn := self.turn_now(tenant)) is not None:
-            return turn
         loop = asyncio.get_running_loop()
+        if tenant != self._last:
+            self._last, self._other_at = tenant, monotonic() if self._last else self._other_at
+        is_alone = self._other_at == -_SHARED_SECONDS
+        if (
+            self._total < self._room
+            and tenant not in self._waiting
+            and (is_alone or self._inside.get(tenant, 0) < self._most_inside)
+        ):
+            return self._give(tenant, loop)
         queue = self._waiting.get(tenant)
         if queue is None:
             queue = self._waiting[tenant] = deque()

@@ -10,10 +10,10 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.errors import ErrorKind
-from ferrule.core.events import Done, Partial, Progress
+from ferrule.core.events import Done, PartialOutput, Progress
 from ferrule.core.function_tool import FunctionTool
 from ferrule.service.documents import cost_of, error_text, output_of, result_text, shown_time
-from ferrule.service.messages import FINISHED
+from ferrule.service.vocabulary import FINISHED
 from ferrule.service.writer import AddEvent
 
 if TYPE_CHECKING:
@@ -102,14 +102,14 @@ class LiveCall:
         """Pass on progress and output of the call itself, as far as there is room."""
         if isinstance(event, Done) and event.call_id != self.id:
             self.spent += cost_of(event.result)
-        if event.call_id != self.id or not isinstance(event, (Progress, Partial)):
+        if event.call_id != self.id or not isinstance(event, (Progress, PartialOutput)):
             return
         if self._is_full or self._room <= 0 or len(self.events) >= MOST_EVENTS:
             if not self._is_full:
                 self._is_full = True
                 self.say("reset", {"detail": "There is more than is kept as events; the result has all of it."})
             return
-        if isinstance(event, Partial):
+        if isinstance(event, PartialOutput):
             output = output_of(event.content)
             self._room -= len(output["content"]) if isinstance(output["content"], str) else 100
             self.say("call.output", output)
@@ -156,7 +156,12 @@ class LiveCall:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[bool] = loop.create_future()
         self._waiting.append(future)
-        timer = loop.call_later(seconds, _give_up, future) if seconds is not None else None
+
+        def give_up() -> None:
+            if not future.done():
+                future.set_result(False)
+
+        timer = loop.call_later(seconds, give_up) if seconds is not None else None
         try:
             return await future
         finally:
@@ -185,11 +190,6 @@ class LiveCall:
                 return
             if (self.stored, self.row["started_seq"], len(self.events)) == (stored, begun, told):
                 await self.news()  # nothing has come while the others were read
-
-
-def _give_up(future: asyncio.Future[bool]) -> None:
-    if not future.done():
-        future.set_result(False)
 
 
 def events_of(row: Mapping[str, Any], said: list[dict[str, Any]], after: int) -> list[dict[str, Any]]:

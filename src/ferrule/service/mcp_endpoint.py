@@ -24,7 +24,7 @@ from sqlalchemy import delete, insert, select
 
 from ferrule.core.call import MOST_LINES
 from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.events import Partial, Progress
+from ferrule.core.events import PartialOutput, Progress
 from ferrule.core.result import ErrorInfo, ToolResult
 from ferrule.core.shown_text import shown
 from ferrule.mcp_server.asking import (
@@ -47,9 +47,10 @@ from ferrule.service.database import DatabaseProblem
 from ferrule.service.documents import result_of
 from ferrule.service.http import Forwarded, RequestProblem
 from ferrule.service.limits import LimitReached
-from ferrule.service.messages import FINISHED, CallRequest
+from ferrule.service.messages import CallRequest, DecisionRequest
 from ferrule.service.sessions import TooManySessions
 from ferrule.service.tables import idempotency_keys
+from ferrule.service.vocabulary import FINISHED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -371,7 +372,7 @@ class ServiceSession(ClientSession):
         if event["type"] == "call.progress":
             told: CallEvent = Progress(running.call.id, name, data["done"], data["total"], data["message"] or "")
         else:
-            told = Partial(running.call.id, name, data["content"])
+            told = PartialOutput(running.call.id, name, data["content"])
         for listener in list(self._listeners):
             listener(told)
 
@@ -404,11 +405,11 @@ class ServiceSession(ClientSession):
             return
         answer = understood(said, question.rule)
         principal = await self._server.current()
-        await approvals.decide(
-            principal, self._server.allowed, approval,
+        decision = DecisionRequest(
             decision="deny" if answer.choice is Choice.NO else "approve", args_hash=found.args_hash,
             scope="always" if answer.choice is Choice.ALWAYS else "once", reason=answer.reason,
         )  # fmt: skip
+        await approvals.decide(principal, self._server.allowed, approval, decision)
         self._service.upkeep.look_now()
 
     # Calls that clients left while they waited for an approval

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from datetime import datetime  # noqa: TC003 - read at run time by pydantic
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    create_model,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticKnownError
+
+from ferrule.app.service_settings import LIMITS, ToolLimitSettings
+from ferrule.core.access import Mode  # noqa: TC001 - read at run time by pydantic
+from ferrule.service.vocabulary import FINISHED, SCOPES, ApprovalDecision, ApprovalScope, ApprovalStatus, Scope, Status
 
 NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 _NAME = re.compile(NAME)
-_PRINTED = r"^[^\x00-\x1f\x7f]*$"
-
-Status = Literal[
-    "queued", "awaiting_approval", "running", "succeeded", "failed", "cancelled", "expired", "lost"
-]  # fmt: skip
-FINISHED = frozenset({"succeeded", "failed", "cancelled", "expired", "lost"})
-Scope = Literal["tools", "calls", "approvals", "admin"]
-ADMIN = "Admin"
-"""The name that rules about administration have in front of their brackets."""
-AREAS = (
-    "tenants", "users", "roles", "keys", "tools", "calls", "audit", "usage", "metrics", "approve own", "approve others",
-    "intents", "cache", "drafts", "plugins",
-)  # fmt: skip
-"""What stands in the brackets: `Admin(keys)`, `Admin(approve *)`; `Admin` alone is all of it."""
-SCOPES: tuple[Scope, ...] = ("tools", "calls", "approvals", "admin")
+PRINTED = r"^[^\x00-\x1f\x7f]*$"
 
 MOST_BATCH = 100
 LONGEST_WAIT = 55.0
@@ -66,6 +67,12 @@ class Received(BaseModel):
     """An answer. A newer service may say more than this client knows."""
 
     model_config = ConfigDict(extra="ignore")
+
+
+def _list_of(name: str, **items: type[Received]) -> type[Received]:
+    """An answer that holds a list alone."""
+    fields: dict[str, Any] = {one: (list[item], ...) for one, item in items.items()}
+    return create_model(name, __base__=Received, **fields)
 
 
 # Calls
@@ -141,15 +148,18 @@ class CallPage(Received):
     next: str | None = Field(description="Give it as `cursor` to read on; null at the end.")
 
 
+Happening: TypeAlias = Literal[
+    "call.created", "call.awaiting_approval", "approval.decided", "approval.expired", "call.started", "call.succeeded",
+    "call.failed", "call.cancelled", "call.expired", "call.lost", "reset",
+]  # fmt: skip
+"""What both the events of one call and those of a tenant tell of."""
+
+
 class Event(Received):
     """One server-sent event of a call; `id` is what `Last-Event-ID` resumes after."""
 
     id: int
-    type: Literal[
-        "call.created", "call.awaiting_approval", "approval.decided", "approval.expired", "call.started",
-        "call.progress", "call.output", "call.succeeded", "call.failed", "call.cancelled", "call.expired",
-        "call.lost", "reset",
-    ]  # fmt: skip
+    type: Literal[Happening, "call.progress", "call.output"]
     call: str
     at: datetime
     data: dict[str, Any]
@@ -159,10 +169,7 @@ class FeedEvent(Received):
     """One server-sent event of `/v1/events`; `id` is what `Last-Event-ID` resumes after."""
 
     id: str
-    type: Literal[
-        "call.created", "call.awaiting_approval", "approval.decided", "approval.expired", "call.started",
-        "call.succeeded", "call.failed", "call.cancelled", "call.expired", "call.lost", "tools.changed", "reset",
-    ]  # fmt: skip
+    type: Literal[Happening, "tools.changed"]
     call: str | None
     user: str | None = Field(description="Whose call it is.")
     at: datetime
@@ -223,8 +230,8 @@ class ApprovalRecord(Received):
     not_covers: str = Field(default="", description="A similar call that would still ask.")
     preview: str = Field(default="", description="What the call would change, as a diff or a sentence, where known.")
     effects: Any = Field(description="What a command did when it was tried with its effects held back.")
-    status: Literal["pending", "approved", "denied", "expired", "cancelled"]
-    scope: Literal["once", "always"] | None
+    status: ApprovalStatus
+    scope: ApprovalScope | None
     decided_by: str | None
     decision_reason: str | None
     created_at: datetime
@@ -232,31 +239,36 @@ class ApprovalRecord(Received):
     decided_at: datetime | None
 
 
-class ApprovalPage(Received):
-    approvals: list[ApprovalRecord]
+ApprovalPage = _list_of("ApprovalPage", approvals=ApprovalRecord)
 
 
 class DecisionRequest(Sent):
-    decision: Literal["approve", "deny"]
+    decision: ApprovalDecision
     args_hash: Annotated[str, Field(min_length=64, max_length=64)]
-    scope: Literal["once", "always"] = "once"
+    scope: ApprovalScope = "once"
     reason: Annotated[str, Field(max_length=2000)] = ""
 
 
 # Who
 
 
-class ToolLimitValues(Sent):
+def _describe_limits(schema: dict[str, Any]) -> None:
+    for one in fields(ToolLimitSettings):
+        schema["properties"][one.name]["anyOf"][0]["minimum"] = 0
+        schema["properties"][one.name].update(one.metadata)
+
+
+class ToolLimitValues(Sent, ToolLimitSettings):
     """0 is no limit."""
 
-    rate: Annotated[float, Field(ge=0)] | None = Field(default=None, description="Calls a second.")
-    burst: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Calls at once above the rate.")
-    concurrency: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Unfinished calls that run.")
-    calls_per_day: Annotated[int, Field(ge=0)] | None = None
-    argument_bytes: Annotated[int, Field(ge=0)] | None = None
-    result_bytes: Annotated[int, Field(ge=0)] | None = None
-    spend_per_day: Annotated[float, Field(ge=0)] | None = Field(default=None, description="Of what calls cost, in UTC.")
-    spend_per_month: Annotated[float, Field(ge=0)] | None = None
+    model_config = ConfigDict(json_schema_extra=_describe_limits)
+
+    @field_validator(*LIMITS)
+    @classmethod
+    def _check_limit(cls, limit: float | None) -> float | None:
+        if limit is not None and limit < 0:
+            raise PydanticKnownError("greater_than_equal", {"ge": 0})
+        return limit
 
 
 class LimitValues(ToolLimitValues):
@@ -270,12 +282,12 @@ AuditDays = Annotated[float, Field(ge=0, le=36_500), AfterValidator(check_audit_
 
 class TenantRequest(Sent):
     name: Name
-    display_name: Annotated[str, Field(max_length=200, pattern=_PRINTED)] = ""
+    display_name: Annotated[str, Field(max_length=200, pattern=PRINTED)] = ""
     limits: LimitValues = LimitValues()
 
 
 class TenantChange(Sent):
-    display_name: Annotated[str, Field(max_length=200, pattern=_PRINTED)] | None = None
+    display_name: Annotated[str, Field(max_length=200, pattern=PRINTED)] | None = None
     limits: LimitValues | None = None
     enabled: bool | None = None
     audit_days: AuditDays | None = Field(default=None, description="How long audit rows are kept; 0 keeps all.")
@@ -292,8 +304,7 @@ class Tenant(Received):
     created_at: datetime
 
 
-class TenantList(Received):
-    tenants: list[Tenant]
+TenantList = _list_of("TenantList", tenants=Tenant)
 
 
 class UserRequest(Sent):
@@ -318,14 +329,13 @@ class User(Received):
     created_at: datetime
 
 
-class UserList(Received):
-    users: list[User]
+UserList = _list_of("UserList", users=User)
 
 
 class RoleBody(Sent):
     """Rules as in `ferrule.toml`, over tools and, as `Admin(…)`, over administration."""
 
-    mode: Literal["default", "plan", "accept-edits", "dont-ask", "bypass"] | None = None
+    mode: Mode | None = None
     allow: list[str] = []
     ask: list[str] = []
     deny: list[str] = []
@@ -339,13 +349,12 @@ class TenantRole(Received):
     deny: list[str]
 
 
-class RoleList(Received):
-    roles: list[TenantRole]
+RoleList = _list_of("RoleList", roles=TenantRole)
 
 
 class KeyRequest(Sent):
     user: Name
-    name: Annotated[str, Field(max_length=100, pattern=_PRINTED)] = ""
+    name: Annotated[str, Field(max_length=100, pattern=PRINTED)] = ""
     scopes: Annotated[list[Scope], Field(min_length=1)] = list(SCOPES)
     expires_in: Annotated[float, Field(gt=0, le=10 * 365 * 86_400)] | None = Field(default=None, description="Seconds.")
     limits: LimitValues = LimitValues()
@@ -374,8 +383,7 @@ class NewApiKey(ApiKey):
     secret: str = Field(description="Shown once; the service keeps a hash alone.")
 
 
-class KeyList(Received):
-    keys: list[ApiKey]
+KeyList = _list_of("KeyList", keys=ApiKey)
 
 
 # Records
@@ -441,7 +449,7 @@ class RuleTest(Sent):
     tool: Annotated[str, Field(min_length=1, max_length=256)]
     arguments: dict[str, Any] = {}
     roles: Annotated[list[Name], Field(max_length=16)] = []
-    mode: Literal["default", "plan", "accept-edits", "dont-ask", "bypass"] | None = None
+    mode: Mode | None = None
     allow: list[str] = []
     ask: list[str] = []
     deny: list[str] = []
@@ -506,7 +514,7 @@ IntentCode = Annotated[str, Field(min_length=1, max_length=48, pattern=r"^[A-Za-
 class IntentBody(Sent):
     """What an intent is. `handler` is `{"type": "query" | "data" | "form" | "tool" | "chain" | …, …}`."""
 
-    name: Annotated[str, Field(max_length=200, pattern=_PRINTED)] = ""
+    name: Annotated[str, Field(max_length=200, pattern=PRINTED)] = ""
     description: Annotated[str, Field(min_length=1, max_length=2000)]
     examples: Annotated[list[Annotated[str, Field(min_length=1, max_length=500)]], Field(max_length=20)] = []
     parameters: dict[str, Any] = Field(
@@ -542,8 +550,7 @@ class IntentRecord(Received):
     warnings: list[str] = Field(default=[], description="What a model may stumble over.")
 
 
-class IntentList(Received):
-    intents: list[IntentRecord]
+IntentList = _list_of("IntentList", intents=IntentRecord)
 
 
 class EntityFieldRecord(Received):
@@ -564,8 +571,7 @@ class EntityRecord(Received):
     fields: list[EntityFieldRecord]
 
 
-class EntityList(Received):
-    entities: list[EntityRecord]
+EntityList = _list_of("EntityList", entities=EntityRecord)
 
 
 # Requests

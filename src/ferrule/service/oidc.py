@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sqlalchemy import insert, select, update
 
-from ferrule.service.directory import TOKEN_KEY, grant_roles, note_change, roles_of
-from ferrule.service.messages import SCOPES, check_name
+from ferrule.service.directory import grant_roles, note_change, roles_of
+from ferrule.service.messages import check_name
 from ferrule.service.outgoing import FetchProblem, fetch_json
 from ferrule.service.tables import roles, tenants, users
+from ferrule.service.vocabulary import SCOPES, TOKEN_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ferrule.service")
 
-"""What calls of a token have in the place of a key's id."""
 _DISCOVERY = "/.well-known/openid-configuration"
 _MOST_TOKEN = 16_384
 _MOST_KEYS = 100
@@ -51,6 +51,15 @@ _FAMILIES = {
     "RSA": frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}), "P-256": frozenset({"ES256"}),
     "P-384": frozenset({"ES384"}), "P-521": frozenset({"ES512"}), "Ed25519": frozenset({"EdDSA"}),
 }  # fmt: skip
+
+
+_REFUSED = {
+    "ExpiredSignatureError": ("expired_token", "The token has expired. Get a new one."),
+    "ImmatureSignatureError": ("bad_token", "The token is not valid yet."),
+    "InvalidIssuedAtError": ("bad_token", "The token is not valid yet."),
+    "InvalidIssuerError": ("bad_token", "The token is of another issuer."),
+    "MissingRequiredClaimError": ("bad_token", "The token has no claim `{claim}`."),
+}
 
 
 class TokenRefused(Exception):  # noqa: N818 - reads as what it says
@@ -289,27 +298,19 @@ class OidcTokens:
                 token, key, algorithms=[algorithm], audience=settings.audience, issuer=settings.issuer,
                 leeway=settings.leeway, options={"require": ["exp", "iss", "aud", "sub"]},
             )  # fmt: skip
-        except jwt.ExpiredSignatureError:
-            raise TokenRefused(401, "expired_token", "The token has expired. Get a new one.") from None
-        except (jwt.ImmatureSignatureError, jwt.InvalidIssuedAtError):
-            raise TokenRefused(401, "bad_token", "The token is not valid yet.") from None
         except jwt.InvalidAudienceError:
-            said = "The token is for another audience."
-            raise TokenRefused(401, "bad_token", said, f"Ask the issuer for `{settings.audience}`.") from None
-        except jwt.InvalidIssuerError:
-            raise TokenRefused(401, "bad_token", "The token is of another issuer.") from None
-        except jwt.MissingRequiredClaimError as error:
-            raise TokenRefused(401, "bad_token", f"The token has no claim `{error.claim}`.") from None
-        except (jwt.PyJWTError, ValueError, TypeError, OverflowError):
-            raise TokenRefused(401, "bad_token", "The token's signature or form is not valid.") from None
+            suggestion = f"Ask the issuer for `{settings.audience}`."
+            raise TokenRefused(401, "bad_token", "The token is for another audience.", suggestion) from None
+        except (jwt.PyJWTError, ValueError, TypeError, OverflowError) as error:
+            claim = getattr(error, "claim", "")
+            code, said = _REFUSED.get(
+                type(error).__name__, ("bad_token", "The token's signature or form is not valid.")
+            )
+            raise TokenRefused(401, code, said.format(claim=claim)) from None
 
     async def _signed_in(self, claims: TokenClaims) -> Principal:
         """The user of a token, made or brought up to date where the token says something new."""
-
-        def look(connection: Connection) -> tuple[str | None, bool]:
-            return _member(connection, claims)
-
-        name, current = await self._database.read(claims.tenant, look)
+        name, current = await self._database.read(claims.tenant, lambda connection: _member(connection, claims))
         if name is None or not current:
 
             def change(connection: Connection) -> str:
@@ -346,7 +347,9 @@ def read_claims(given: Mapping[str, Any], settings: OidcSettings) -> TokenClaims
         tenant=_tenant_of(given, settings),
         name=_user_name(named, settings.issuer, subject),
         roles=_roles_of(given, settings),
-        scopes=_scopes_of(given, settings),
+        scopes=frozenset(SCOPES).intersection(
+            map(str, _listed(given, settings.scope_claim) if settings.scope_claim else SCOPES)
+        ),
         issued=float(moments[0] if moments else given["exp"]),
         expires=float(given["exp"]),
     )
@@ -389,20 +392,16 @@ def _no_tenant() -> TokenRefused:
 def _roles_of(given: Mapping[str, Any], settings: OidcSettings) -> tuple[str, ...] | None:
     if not settings.roles_claim:
         return None
-    said = _claim(given, settings.roles_claim)
-    listed = said.split() if isinstance(said, str) else cast("list[Any]", said) if isinstance(said, list) else []
-    named = [one for one in listed if isinstance(one, str)]
+    named = [one for one in _listed(given, settings.roles_claim) if isinstance(one, str)]
     if settings.roles:
         named = [settings.roles[one] for one in named if one in settings.roles]
     return tuple(dict.fromkeys(named))
 
 
-def _scopes_of(given: Mapping[str, Any], settings: OidcSettings) -> frozenset[str]:
-    if not settings.scope_claim:
-        return frozenset(SCOPES)
-    said = _claim(given, settings.scope_claim)
-    listed = said.split() if isinstance(said, str) else cast("list[Any]", said) if isinstance(said, list) else []
-    return frozenset(SCOPES) & {str(one) for one in listed}
+def _listed(given: Mapping[str, Any], claim: str) -> list[Any]:
+    """What a claim lists: an array, or words."""
+    said = _claim(given, claim)
+    return said.split() if isinstance(said, str) else cast("list[Any]", said) if isinstance(said, list) else []
 
 
 def _user_name(said: str, issuer: str, subject: str) -> str:

@@ -16,16 +16,16 @@ import logging
 import os
 import random
 import secrets
-import shlex
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from sqlalchemy import delete, insert, select, update
 
+from ferrule.core.http_fetch import Fetched, FetchError, fetch
+from ferrule.process.references import MissingValueError, read_reference
 from ferrule.service.database import DatabaseProblem
 from ferrule.service.documents import approval_document
 from ferrule.service.tables import approvals, deliveries
@@ -52,7 +52,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 600.0
 _LOOK_SECONDS = 1.0
 _CLAIM_SECONDS = 60.0
 """After how long another instance tells what one has begun to tell; longer than an attempt can take."""
-_SECRET_SECONDS = 10.0
+SECRET_SECONDS = 10.0
+"""How long a secret may take to be read, as from a program that asks somebody."""
 _ALL_TENANTS = "*"
 
 
@@ -72,74 +73,33 @@ def _client() -> httpx2.AsyncClient:
 
 async def fetch_json(url: str, form: Mapping[str, str] | None = None) -> Any:
     """A JSON document of another server, within bounds; with a `form` the answer to that. Raises `FetchProblem`."""
+    async with _client() as client:
+        found = await _asked(client, "GET" if form is None else "POST", url, status=200, data=form)
+    if found.status != 200:
+        raise FetchProblem(f"{_shown(url)} answered with {found.status}")
+    try:
+        return json.loads(found.body)
+    except (ValueError, RecursionError):
+        raise FetchProblem(f"{_shown(url)} sent something that is not JSON") from None
+
+
+async def _asked(client: httpx2.AsyncClient, method: str, url: str, **request: Any) -> Fetched:
     import httpx2
 
-    shown, method = _shown(url), "GET" if form is None else "POST"
     try:
-        async with asyncio.timeout(_SECONDS), _client() as client, client.stream(method, url, data=form) as response:
-            if response.status_code != 200:
-                raise FetchProblem(f"{shown} answered with {response.status_code}")
-            content = bytearray()
-            async for piece in response.aiter_bytes():
-                content += piece
-                if len(content) > _MOST_DOCUMENT:
-                    raise FetchProblem(f"{shown} sent more than {_MOST_DOCUMENT:,} bytes")
+        return await fetch(client, method, url, most=_MOST_DOCUMENT, seconds=_SECONDS, **request)
+    except FetchError as error:
+        raise FetchProblem(f"{_shown(url)} sent {error}") from None
     except TimeoutError:
-        raise FetchProblem(f"{shown} did not answer within {_SECONDS:g} s") from None
+        raise FetchProblem(f"{_shown(url)} did not answer within {_SECONDS:g} s") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-        raise FetchProblem(f"{shown} cannot be reached: {error or type(error).__name__}") from None
-    try:
-        return json.loads(bytes(content))
-    except (ValueError, RecursionError):
-        raise FetchProblem(f"{shown} sent something that is not JSON") from None
+        raise FetchProblem(f"{_shown(url)} cannot be reached: {error or type(error).__name__}") from None
 
 
 def _shown(url: str) -> str:
     """A URL as a log may hold it: what stands behind the path may be a secret."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
-
-
-# Secrets by reference
-
-
-async def read_secret(reference: str) -> bytes:
-    """The secret that `env:NAME`, `file:PATH` or `command:PROGRAM` stands for; raises `FetchProblem`."""
-    kind, _, rest = reference.partition(":")
-    if kind == "env":
-        found = os.environ.get(rest, "").encode()
-    elif kind == "file":
-        try:
-            found = await asyncio.to_thread(lambda: Path(rest).expanduser().read_bytes())
-        except OSError as error:
-            raise FetchProblem(f"the file {rest} cannot be read: {error.strerror or error}") from None
-    else:
-        found = await _said_by(rest)
-    found = found.strip()
-    if not found:
-        raise FetchProblem(f"`{kind}:{rest.split()[0]}` gives no secret")
-    return found
-
-
-async def _said_by(command: str) -> bytes:
-    program = shlex.split(command)
-    try:
-        child = await asyncio.create_subprocess_exec(
-            *program, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE
-        )
-    except OSError as error:
-        raise FetchProblem(f"`{program[0]}` cannot be run: {error.strerror or error}") from None
-    try:
-        async with asyncio.timeout(_SECRET_SECONDS):
-            said, _ = await child.communicate()
-    except TimeoutError:
-        raise FetchProblem(f"`{program[0]}` did not end within {_SECRET_SECONDS:g} s") from None
-    finally:
-        if child.returncode is None:
-            child.kill()
-    if child.returncode:
-        raise FetchProblem(f"`{program[0]}` failed with status {child.returncode}")
-    return said
 
 
 # Webhooks
@@ -234,7 +194,7 @@ class Webhooks:
             if found is not None and receiver is not None:
                 try:
                     why = await self._send(receiver, one.message, self._body(found))
-                except FetchProblem as problem:
+                except (FetchProblem, MissingValueError) as problem:
                     why = str(problem)
             pause = 0.0
             if why and one.tries + 1 >= _TRIES:
@@ -261,27 +221,17 @@ class Webhooks:
 
     async def _send(self, receiver: WebhookSettings, message_id: str, body: bytes) -> str:
         """Send it once; gives why that failed, or nothing."""
-        import httpx2
-
-        moment = int(time())
+        secret, moment = await read_reference(receiver.secret, os.environ, SECRET_SECONDS), int(time())
         headers = {
             "Content-Type": "application/json", "User-Agent": "ferrule", "webhook-id": message_id,
             "webhook-timestamp": str(moment),
-            "webhook-signature": sign(await read_secret(receiver.secret), message_id, moment, body),
+            "webhook-signature": sign(secret.encode(), message_id, moment, body),
         }  # fmt: skip
         if self._http is None:
             self._http = _client()
-        shown = _shown(receiver.url)
-        try:
-            async with asyncio.timeout(_SECONDS), self._http.stream(
-                "POST", receiver.url, content=body, headers=headers
-            ) as response:  # fmt: skip
-                status = response.status_code  # what else it says is not read
-        except TimeoutError:
-            return f"{shown} did not answer within {_SECONDS:g} s"
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-            return f"{shown} cannot be reached: {error or type(error).__name__}"
-        return "" if 200 <= status < 300 else f"{shown} answered with {status}"
+        # Only the status counts: no status is 0, so that no body is read.
+        status = (await _asked(self._http, "POST", receiver.url, status=0, content=body, headers=headers)).status
+        return "" if 200 <= status < 300 else f"{_shown(receiver.url)} answered with {status}"
 
     async def close(self) -> None:
         """Stop telling; what is not told by now is left to other instances, or to the next start."""
@@ -293,7 +243,9 @@ class Webhooks:
             await asyncio.wait(tasks)
         with suppress(DatabaseProblem):
             for tenant, approval in left:
-                await self._writer.change(tenant, partial(_give_back, tenant=tenant, approval=approval))
+                mine = (deliveries.c.tenant == tenant) & (deliveries.c.approval == approval)
+                back = update(deliveries).where(mine).values(due=time())
+                await self._writer.change(tenant, lambda connection, back=back: connection.execute(back).rowcount)
         if self._http is not None:
             await self._http.aclose()
 
@@ -327,8 +279,3 @@ def _note(connection: Connection, one: Row[Any], due: float | None) -> None:
         connection.execute(delete(deliveries).where(mine))
     else:
         connection.execute(update(deliveries).where(mine).values(tries=one.tries + 1, due=due))
-
-
-def _give_back(connection: Connection, tenant: str, approval: str) -> None:
-    mine = (deliveries.c.tenant == tenant) & (deliveries.c.approval == approval)
-    connection.execute(update(deliveries).where(mine).values(due=time()))

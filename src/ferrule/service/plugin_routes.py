@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, StringConstraints
 from starlette.responses import Response
 
-from ferrule.core.errors import ErrorKind, MissingExtra, ToolError
+from ferrule.core.errors import ErrorKind, MissingExtraError, ToolError
 from ferrule.plugins import plugin_documents
 from ferrule.plugins.lock import read_lock
 from ferrule.plugins.plugin_documents import ActionProblem, perform, problem_in
@@ -174,21 +174,16 @@ def _language(request: ServiceRequest) -> str:
     return language_in(request.header(b"accept-language"))
 
 
-def _require_operator(request: ServiceRequest) -> None:
-    if not request.principal.operator:
-        raise RequestProblem(403, "forbidden", "Only administrators of the operator's tenant manage plugins.")
-
-
 def _refused(problem: ActionProblem) -> RequestProblem:
     status = 404 if problem.kind == ErrorKind.NOT_FOUND else 422
     return RequestProblem(status, "plugin", problem.message, suggestion=problem.suggestion or None)
 
 
 async def _quickly(request: ServiceRequest, work: Callable[..., Any], *given: Any) -> Any:
-    _require_operator(request)
+    request.require_operator("manage plugins")
     try:
         return await asyncio.to_thread(work, *given)
-    except (ToolError, MissingExtra) as error:
+    except (ToolError, MissingExtraError) as error:
         raise _refused(problem_in(_language(request), error)) from None
 
 
@@ -196,7 +191,7 @@ async def _performed(request: ServiceRequest, action: str, **given: Any) -> Resp
     """Done in a process of its own; a change is there for everyone before the answer is."""
     if "name" in given:
         await _known(request)
-    _require_operator(request)
+    request.require_operator("manage plugins")
     try:
         done = await perform(action, _language(request), **given)
     except ActionProblem as problem:
@@ -222,36 +217,10 @@ async def show_plugin(request: ServiceRequest) -> Response:
     return json_response(await _quickly(request, shown, await _known(request), _language(request)))
 
 
-async def install_plugin(request: ServiceRequest) -> Response:
-    said: PluginInstall = request.body
-    return await _performed(request, "install", **said.model_dump(), workspace=str(request.service.folder))
-
-
-async def update_plugin(request: ServiceRequest) -> Response:
-    said: PluginAgreement = request.body
-    folder = str(request.service.folder)
-    return await _performed(request, "update", name=request.path["name"], agreed=said.agreed, workspace=folder)
-
-
-async def enable_plugin(request: ServiceRequest) -> Response:
-    said: PluginEnable = request.body
-    name, folder = request.path["name"], str(request.service.folder)
-    return await _performed(request, "enable", name=name, **said.model_dump(), workspace=folder)
-
-
 async def disable_plugin(request: ServiceRequest) -> Response:
     done = await _quickly(request, plugin_documents.disable, await _known(request))
     await request.service.follow_plugins()
     return json_response(done)
-
-
-async def verify_plugin(request: ServiceRequest) -> Response:
-    return await _performed(request, "verify", name=request.path["name"])
-
-
-async def remove_plugin(request: ServiceRequest) -> Response:
-    await _performed(request, "remove", name=request.path["name"])
-    return Response(status_code=204)
 
 
 async def search_offers(request: ServiceRequest) -> Response:
@@ -262,25 +231,41 @@ _LANGUAGE = Parameter("Accept-Language", "`zh` has errors in Chinese.", where="h
 _WORDS = Parameter("q", "Only plugins that have all these words in name, summary, publisher or tools.")
 _AREA = "admin", "plugins"
 
+
+def _action(
+    method: str, path: str, action: str, summary: str, body: type[PluginAgreement] | None, answer: type[Received] | None
+) -> ApiRoute:
+    """What a process of its own does to the plugin that the path names; without an answer nothing is left of it."""
+
+    async def handle(request: ServiceRequest) -> Response:
+        given: dict[str, Any] = dict(request.path)
+        if request.body is not None:
+            given |= {**request.body.model_dump(), "workspace": str(request.service.folder)}
+        done = await _performed(request, action, **given)
+        return done if answer is not None else Response(status_code=204)
+
+    handle.__name__ = f"{action}_plugin"
+    answers = {200: answer} if answer is not None else {204: None}
+    return ApiRoute(method, path, handle, summary, *_AREA, body, answers, (_LANGUAGE,), (404, 422))
+
+
 PLUGIN_ENDPOINTS: tuple[ApiRoute, ...] = (
     ApiRoute("GET", "/v1/plugins", list_plugins, "List the installed plugins.", *_AREA, None, {200: PluginList},
              (_LANGUAGE,), (422,)),
-    ApiRoute("POST", "/v1/plugins", install_plugin,
-             "Install a plugin, disabled; or another version of one, once that was agreed to.", *_AREA, PluginInstall,
-             {200: PluginAnswer}, (_LANGUAGE,), (404, 422)),
+    _action("POST", "/v1/plugins", "install",
+            "Install a plugin, disabled; or another version of one, once that was agreed to.", PluginInstall,
+            PluginAnswer),
     ApiRoute("GET", "/v1/plugins/{name}", show_plugin, "Show an installed plugin.", *_AREA, None, {200: PluginRecord},
              (_LANGUAGE,), (404, 422)),
-    ApiRoute("DELETE", "/v1/plugins/{name}", remove_plugin, "Remove a plugin with all that belongs to it.", *_AREA,
-             None, {204: None}, (_LANGUAGE,), (404, 422)),
-    ApiRoute("POST", "/v1/plugins/{name}/enable", enable_plugin, "Use a plugin, once it was agreed to.", *_AREA,
-             PluginEnable, {200: PluginAnswer}, (_LANGUAGE,), (404, 422)),
+    _action("DELETE", "/v1/plugins/{name}", "remove", "Remove a plugin with all that belongs to it.", None, None),
+    _action("POST", "/v1/plugins/{name}/enable", "enable", "Use a plugin, once it was agreed to.", PluginEnable,
+            PluginAnswer),
     ApiRoute("POST", "/v1/plugins/{name}/disable", disable_plugin, "Use a plugin no more.", *_AREA, None,
              {200: PluginRecord}, (_LANGUAGE,), (404, 422)),
-    ApiRoute("POST", "/v1/plugins/{name}/update", update_plugin,
-             "Bring a plugin to its newest version, once the difference was agreed to.", *_AREA, PluginAgreement,
-             {200: PluginAnswer}, (_LANGUAGE,), (404, 422)),
-    ApiRoute("POST", "/v1/plugins/{name}/verify", verify_plugin, "Compare its files with what was installed.", *_AREA,
-             None, {200: PluginVerification}, (_LANGUAGE,), (404, 422)),
+    _action("POST", "/v1/plugins/{name}/update", "update",
+            "Bring a plugin to its newest version, once the difference was agreed to.", PluginAgreement, PluginAnswer),
+    _action("POST", "/v1/plugins/{name}/verify", "verify", "Compare its files with what was installed.", None,
+            PluginVerification),
     ApiRoute("GET", "/v1/offers", search_offers, "Search the markets for plugins.", *_AREA, None, {200: OfferList},
              (_WORDS, _LANGUAGE), (404, 422)),
 )  # fmt: skip

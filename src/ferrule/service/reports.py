@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sqlalchemy import or_, select
 
 from ferrule.core.call import RawCall
-from ferrule.core.errors import DefinitionError, Stopped
+from ferrule.core.errors import DefinitionError, StoppedError
 from ferrule.policy.explain import explain
 from ferrule.records.row import CONTENT
 from ferrule.service import directory
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
     from starlette.responses import Response
 
-    from ferrule.service.access import Allowed
-    from ferrule.service.directory import Principal
     from ferrule.service.http import ServiceRequest
     from ferrule.service.statistics import CallFigures
 
@@ -167,11 +165,12 @@ async def show_statistics(request: ServiceRequest) -> Response:
         request.require("tenants")
         steps: list[dict[int, CallFigures]] = []
         names: dict[str, CallFigures] = {}
-        for row in await database.read(None, directory.list_tenants):
-            read = partial(figures_of, tenant=row.tenant, period=period, by="tool", now=now, user=None)
-            by_step, by_tool = await database.read(row.tenant, read)
+        for one in (await database.read(None, directory.list_tenants))["tenants"]:
+            tenant = one["name"]
+            read = partial(figures_of, tenant=tenant, period=period, by="tool", now=now, user=None)
+            by_step, by_tool = await database.read(tenant, read)
             steps.append(by_step)
-            names[row.tenant] = total_of(by_tool)
+            names[tenant] = total_of(by_tool.values())
         return json_response(statistics_document(period, by, now, merged(steps), names))
     sees_all = request.allowed.may("usage") and "admin" in who.scopes
     read = partial(
@@ -198,40 +197,26 @@ async def test_rules(request: ServiceRequest) -> Response:
     # The administrator's own folder stands for that of whoever would call; nothing in it is touched.
     principal = replace(who, roles=tuple(given), always=())
     allowed = service.access.trial(principal)
-    return json_response(await _verdict(request, principal, allowed, said))
-
-
-async def _verdict(
-    request: ServiceRequest, principal: Principal, allowed: Allowed, said: RuleTest
-) -> dict[str, Any]:  # fmt: skip
     tool = allowed.tools.get(said.tool)
     if tool is None:
         if allowed.everything.get(said.tool) is None:
             raise RequestProblem(404, "not_found", f"There is no tool `{said.tool}`.")
-        return {
-            "verdict": "deny",
-            "reason": "These roles do not show the tool.",
-            "rule": None,
-            "parts": [],
-            "needed": "",
-        }
-    sessions = request.service.sessions
-    seat = await sessions.seat(principal, allowed, None, new_id(), allowed.role_for(tool))
+        reason = "These roles do not show the tool."
+        return json_response({"verdict": "deny", "reason": reason, "rule": None, "parts": [], "needed": ""})
+    seat = await service.sessions.seat(principal, allowed, None, new_id(), allowed.role_for(tool))
     try:
-        prepared = seat.runtime.seeing(allowed.tools).build(RawCall(tool.name, said.arguments))
+        prepared = seat.runtime.with_tools(allowed.tools).build(RawCall(tool.name, said.arguments))
         prepared.session = seat.session
         found = explain(allowed.policy, prepared, seat.session)
-    except Stopped as stopped:
+    except StoppedError as stopped:
         raise RequestProblem(422, "invalid", stopped.message, suggestion=stopped.suggestion) from None
     except DefinitionError as error:
         raise RequestProblem(422, "invalid", str(error)) from None
     finally:
         await seat.leave()
     parts = [{"what": part.what, "verdict": part.verdict.value, "because": part.because} for part in found.parts]
-    return {
-        "verdict": found.verdict.value, "reason": found.reason, "rule": found.rule, "parts": parts,
-        "needed": found.needed,
-    }  # fmt: skip
+    verdict = {"verdict": found.verdict.value, "reason": found.reason, "rule": found.rule}
+    return json_response({**verdict, "parts": parts, "needed": found.needed})
 
 
 # MCP servers and plugins
@@ -239,8 +224,7 @@ async def _verdict(
 
 async def list_servers(request: ServiceRequest) -> Response:
     """The MCP servers and plugins whose tools the service has; they are the operator's."""
-    if not request.principal.operator:
-        raise RequestProblem(403, "forbidden", "Only administrators of the operator's tenant see the MCP servers.")
+    request.require_operator("see the MCP servers")
     return json_response(request.service.servers_document())
 
 

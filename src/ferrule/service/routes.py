@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from functools import cache
@@ -10,19 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
-from ferrule.core.errors import MissingExtra
+from ferrule.core.errors import MissingExtraError
 from ferrule.core.tool import description_of
 from ferrule.dialects import KNOWN, Exporter
 from ferrule.records import CONTENT_TYPE
 from ferrule.service.administration import ADMINISTRATION
 from ferrule.service.database import DatabaseProblem
-from ferrule.service.directory import note_change, switch_tool
+from ferrule.service.directory import switch_tool
 from ferrule.service.documents import approval_document, call_json
 from ferrule.service.feed import POSITION
 from ferrule.service.http import (
+    PREFER,
     RESOURCE_METADATA,
+    WAIT,
     ApiRoute,
-    JsonResponse,
     Parameter,
     RequestProblem,
     event_stream,
@@ -30,10 +30,6 @@ from ferrule.service.http import (
 )
 from ferrule.service.intent_routes import INTENT_ENDPOINTS
 from ferrule.service.messages import (
-    AREAS,
-    FINISHED,
-    LONGEST_WAIT,
-    SCOPES,
     ApprovalPage,
     ApprovalRecord,
     Batch,
@@ -49,22 +45,17 @@ from ferrule.service.messages import (
 )
 from ferrule.service.plugin_routes import PLUGIN_ENDPOINTS
 from ferrule.service.reports import REPORTS
+from ferrule.service.vocabulary import APPROVAL_STATUSES, AREAS, FINISHED, SCOPES, STATUSES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sqlalchemy import Connection
-
     from ferrule.core.tool import Tool
-    from ferrule.service.calls import Started
     from ferrule.service.directory import Principal
     from ferrule.service.http import ServiceRequest
 
 _MOST_PAGE = 200
 _MOST_SEQ = 2**31 - 1
-_STATUSES = (
-    "queued", "awaiting_approval", "running", "succeeded", "failed", "cancelled", "expired", "lost",
-)  # fmt: skip
 
 
 # Tools
@@ -76,26 +67,21 @@ async def list_tools(request: ServiceRequest) -> Response:
         tools = request.allowed.tools.search(words, _MOST_PAGE)
     if category := query.get("category"):
         tools = [tool for tool in tools if tool.category == category]
-    dialect = query.get("dialect")
-    if dialect is None:
+    if (dialect := _dialect(request)) is None:
         document: dict[str, Any] = {"tools": [_summary(tool) for tool in tools]}
         if request.allowed.may("tools"):
             known = request.service.tools
             document["switched_off"] = sorted(one for one in request.principal.disabled_tools if one in known)
-    elif dialect in KNOWN:
-        document = {"dialect": dialect, "tools": Exporter(dialect).definitions(tools)}
     else:
-        raise RequestProblem(400, "query", f"There is no dialect {dialect!r}. There is {', '.join(KNOWN)}.")
+        document = {"dialect": dialect, "tools": Exporter(dialect).definitions(tools)}
     return _with_tag(request, document)
 
 
 async def show_tool(request: ServiceRequest) -> Response:
-    tool, dialect = _tool(request), request.query.get("dialect")
+    tool, dialect = _tool(request), _dialect(request)
     document = _detail(tool)
     document["versions"] = request.service.tools.versions(tool.name) or [tool.version]
     if dialect is not None:
-        if dialect not in KNOWN:
-            raise RequestProblem(400, "query", f"There is no dialect {dialect!r}. There is {', '.join(KNOWN)}.")
         document["definition"] = next(iter(Exporter(dialect).definitions([tool])), None)
     return _with_tag(request, document)
 
@@ -106,13 +92,15 @@ async def change_tool(request: ServiceRequest) -> Response:
     if tool is None:
         raise RequestProblem(404, "not_found", f"There is no tool `{name}`.")
 
-    def change(connection: Connection) -> None:
-        switch_tool(connection, tenant, tool.name, enabled=enabled)
-        note_change(connection, request.service.database)
-
-    await request.service.writer.change(tenant, change)
-    request.service.directory.forget()
+    await request.service.change(tenant, lambda connection: switch_tool(connection, tenant, tool.name, enabled=enabled))
     return json_response({**_detail(tool), "enabled": enabled})
+
+
+def _dialect(request: ServiceRequest) -> str | None:
+    dialect = request.query.get("dialect")
+    if dialect not in (None, *KNOWN):
+        raise RequestProblem(400, "query", f"There is no dialect {dialect!r}. There is {', '.join(KNOWN)}.")
+    return dialect
 
 
 def _tool(request: ServiceRequest) -> Tool[Any]:
@@ -132,13 +120,8 @@ def _summary(tool: Tool[Any]) -> dict[str, Any]:
 
 
 def _detail(tool: Tool[Any]) -> dict[str, Any]:
-    long = description_of(tool).text
-    return {
-        **_summary(tool),
-        "parameters": tool.input_schema,
-        "long_description": long,
-        "roles": sorted(tool.roles or ()),
-    }
+    more = {"parameters": tool.input_schema, "long_description": description_of(tool).text}
+    return {**_summary(tool), **more, "roles": sorted(tool.roles or ())}
 
 
 def _with_tag(request: ServiceRequest, document: Any) -> Response:
@@ -155,30 +138,25 @@ def _with_tag(request: ServiceRequest, document: Any) -> Response:
 
 
 async def create_call(request: ServiceRequest) -> Response:
-    service, principal, request_id = request.service, request.principal, request.request_id
-    calls, wait, streams, key = service.calls, service.settings.wait, False, None
-    if not request.is_plain:
-        wait, streams, key = request.wait, request.wants_events, request.idempotency_key
+    calls, principal, key = request.service.calls, request.principal, request.idempotency_key
+    streams, wait = request.wants_events, request.wait
+
+    def answer_late(row: dict[str, Any]) -> None:
+        request.answer_now(_call_response(row))
+
     if streams or wait <= 0:
-        started = await calls.start(principal, request.body, request_id=request_id, key=key)
+        started = await calls.start(principal, request.body, request_id=request.request_id, key=key)
     else:
-
-        def answer_late(row: dict[str, Any]) -> None:
-            request.answer_now(_call_response(row, at=f"/v1/calls/{row['id']}"))
-
-        task = request.exchange.task if request.exchange is not None else asyncio.current_task()
         started = await calls.run(
-            principal, request.body, request_id=request_id, key=key, wait=wait, late=answer_late, task=task
+            principal, request.body, request_id=request.request_id, key=key, wait=wait, late=answer_late
         )
-        if started.row is not None:
-            return _call_response(started.row, at=f"/v1/calls/{started.row['id']}")
     if started.batch is not None:
         raise RequestProblem(422, "key_reused", "This Idempotency-Key was used for a batch.")
-    call = started.ids[0]
+    [call] = started.ids
+    replayed = {"Idempotent-Replayed": "true"} if started.replayed else {}
     if streams:
-        return event_stream(request.call_events(call, 0), _of_started(started, call))
-    row = await calls.find(principal, call, wait)
-    return _call_response(row, _of_started(started, call))
+        return event_stream(request.call_events(call, 0), {"Location": f"/v1/calls/{call}", **replayed})
+    return _call_response(started.row or await calls.find(principal, call, wait), replayed)
 
 
 async def create_batch(request: ServiceRequest) -> Response:
@@ -197,15 +175,15 @@ async def create_batch(request: ServiceRequest) -> Response:
 
 
 async def show_batch(request: ServiceRequest) -> Response:
-    rows = await request.service.calls.batch(request.principal, request.path["id"], _wait_of(request))
+    rows = await request.service.calls.batch(request.principal, request.path["id"], request.query_wait)
     return _batch_response(request.path["id"], rows)
 
 
 async def list_calls(request: ServiceRequest) -> Response:
     query = request.query
     filters = {name: query[name] for name in ("status", "tool", "session", "user", "batch") if name in query}
-    if "status" in filters and filters["status"] not in _STATUSES:
-        raise RequestProblem(400, "query", f"`status` must be one of {', '.join(_STATUSES)}.")
+    if "status" in filters and filters["status"] not in STATUSES:
+        raise RequestProblem(400, "query", f"`status` must be one of {', '.join(STATUSES)}.")
     most = request.number("limit", 50, _MOST_PAGE) or 1
     rows, following = await request.service.calls.page(
         request.principal, filters=filters, cursor=query.get("cursor"), most=most
@@ -215,7 +193,7 @@ async def list_calls(request: ServiceRequest) -> Response:
 
 
 async def show_call(request: ServiceRequest) -> Response:
-    row = await request.service.calls.find(request.principal, request.path["id"], _wait_of(request))
+    row = await request.service.calls.find(request.principal, request.path["id"], request.query_wait)
     return _call_response(row)
 
 
@@ -249,17 +227,9 @@ async def watch_tenant(request: ServiceRequest) -> Response:
     return event_stream(feed.follow(request.principal, request.service.access, last, identify))
 
 
-def _wait_of(request: ServiceRequest) -> float:
-    return float(request.number("wait", 0, int(LONGEST_WAIT)))
-
-
-def _of_started(started: Started, call: str) -> dict[str, str]:
-    location = {"Location": f"/v1/calls/{call}"}
-    return {**location, "Idempotent-Replayed": "true"} if started.replayed else location
-
-
-def _call_response(row: Mapping[str, Any], headers: Mapping[str, str] | None = None, *, at: str = "") -> Response:
-    return JsonResponse(call_json(row), 200 if row["status"] in FINISHED else 202, headers, at=at)
+def _call_response(row: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
+    headers = {"Location": f"/v1/calls/{row['id']}", **(headers or {})}
+    return json_response(call_json(row), 200 if row["status"] in FINISHED else 202, headers)
 
 
 def _batch_response(batch: str, rows: list[dict[str, Any]], headers: Mapping[str, str] | None = None) -> Response:
@@ -274,8 +244,8 @@ def _batch_response(batch: str, rows: list[dict[str, Any]], headers: Mapping[str
 
 async def list_approvals(request: ServiceRequest) -> Response:
     status = request.query.get("status", "pending")
-    if status not in ("pending", "approved", "denied", "expired", "cancelled"):
-        raise RequestProblem(400, "query", "`status` must be pending, approved, denied, expired or cancelled.")
+    if status not in APPROVAL_STATUSES:
+        raise RequestProblem(400, "query", f"`status` must be one of {', '.join(APPROVAL_STATUSES)}.")
     rows = await request.service.approvals.pending(
         request.principal, request.allowed, status=status, most=request.number("limit", 100, _MOST_PAGE) or 1
     )
@@ -290,11 +260,8 @@ async def show_approval(request: ServiceRequest) -> Response:
 
 
 async def decide_approval(request: ServiceRequest) -> Response:
-    said: DecisionRequest = request.body
-    row = await request.service.approvals.decide(
-        request.principal, request.allowed, request.path["id"], decision=said.decision, args_hash=said.args_hash,
-        scope=said.scope, reason=said.reason,
-    )  # fmt: skip
+    approval = request.path["id"]
+    row = await request.service.approvals.decide(request.principal, request.allowed, approval, request.body)
     request.service.upkeep.look_now()
     return json_response(approval_document(row))
 
@@ -305,7 +272,7 @@ async def decide_approval(request: ServiceRequest) -> Response:
 async def serve_mcp(request: ServiceRequest) -> Response:
     try:
         endpoint = await request.service.mcp()
-    except MissingExtra as missing:
+    except MissingExtraError as missing:
         raise RequestProblem(501, "no_mcp", str(missing)) from None
     return await endpoint.answer(request)
 
@@ -371,28 +338,26 @@ def _openapi() -> str:
 _WHOLE = {"type": "integer", "minimum": 0}
 _DIALECT = Parameter("dialect", "Give definitions in this provider's form.", {"type": "string", "enum": list(KNOWN)})
 _LIMIT = Parameter("limit", "How many at most.", {**_WHOLE, "maximum": _MOST_PAGE})
-_WAIT = Parameter("wait", "Seconds to wait for the end.", {**_WHOLE, "maximum": int(LONGEST_WAIT)})
 _KEY_HEADER = Parameter(
     "Idempotency-Key", "The same key and body give the same call, for 24 hours.",
     {"type": "string", "pattern": "^[!-~]{1,255}$"}, "header",
 )  # fmt: skip
-_PREFER = Parameter("Prefer", "`wait=30` waits that many seconds; `respond-async` does not wait.", where="header")
 _LAST = Parameter("Last-Event-ID", "Resume after this event.", where="header")
 
 ENDPOINTS: tuple[ApiRoute, ...] = (
     ApiRoute("POST", "/v1/calls", create_call, "Call a tool.", "calls", None, CallRequest,
-             {200: StoredCall, 202: StoredCall}, (_KEY_HEADER, _PREFER), (409, 413, 422, 429), streams=True),
+             {200: StoredCall, 202: StoredCall}, (_KEY_HEADER, PREFER), (409, 413, 422, 429), streams=True),
     ApiRoute("POST", "/v1/calls/batch", create_batch, "Make many calls that may use each other's results.", "calls",
-             None, BatchRequest, {200: Batch, 202: Batch}, (_KEY_HEADER, _PREFER), (409, 413, 422, 429)),
+             None, BatchRequest, {200: Batch, 202: Batch}, (_KEY_HEADER, PREFER), (409, 413, 422, 429)),
     ApiRoute("GET", "/v1/batches/{id}", show_batch, "Show the calls of a batch.", "calls", None, None,
-             {200: Batch, 202: Batch}, (_WAIT,), (404,)),
+             {200: Batch, 202: Batch}, (WAIT,), (404,)),
     ApiRoute("GET", "/v1/calls", list_calls, "List calls, newest first.", "calls", None, None, {200: CallPage},
-             (Parameter("status", "Only with this status.", {"type": "string", "enum": list(_STATUSES)}),
+             (Parameter("status", "Only with this status.", {"type": "string", "enum": list(STATUSES)}),
               Parameter("tool", "Only of this tool."), Parameter("session", "Only of this session."),
               Parameter("user", "Only of this user."), Parameter("batch", "Only of this batch."),
               Parameter("cursor", "Read on from `next`."), _LIMIT)),
     ApiRoute("GET", "/v1/calls/{id}", show_call, "Show a call, or wait for its end.", "calls", None, None,
-             {200: StoredCall, 202: StoredCall}, (_WAIT,), (404,)),
+             {200: StoredCall, 202: StoredCall}, (WAIT,), (404,)),
     ApiRoute("POST", "/v1/calls/{id}/cancel", cancel_call, "Stop a call.", "calls", None, None,
              {200: StoredCall, 202: StoredCall}, (), (404, 409)),
     ApiRoute("GET", "/v1/calls/{id}/events", show_events, "Follow a call.", "calls", None, None,
@@ -408,8 +373,8 @@ ENDPOINTS: tuple[ApiRoute, ...] = (
     ApiRoute("PATCH", "/v1/tools/{name}", change_tool, "Switch a tool off or on for the tenant.", "admin", "tools",
              ToolSwitch, {200: ToolDetail}, (), (404,)),
     ApiRoute("GET", "/v1/approvals", list_approvals, "List approvals.", "approvals", None, None, {200: ApprovalPage},
-             (Parameter("status", "`pending` unless given.", {"type": "string", "enum": [
-                 "pending", "approved", "denied", "expired", "cancelled"]}), _LIMIT)),
+             (Parameter("status", "`pending` unless given.", {"type": "string", "enum": list(APPROVAL_STATUSES)}),
+              _LIMIT)),
     ApiRoute("GET", "/v1/approvals/{id}", show_approval, "Show an approval.", "approvals", None, None,
              {200: ApprovalRecord}, (), (404,)),
     ApiRoute("POST", "/v1/approvals/{id}/decision", decide_approval, "Approve or deny a call.", "approvals", None,

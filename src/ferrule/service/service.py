@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
-import os
 from collections import Counter
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from ferrule.app.build import App, build_hooks, guarded_folders, own_files, sandbox_choice
 from ferrule.app.mcp_servers import known_servers
 from ferrule.app.settings import AuditSettings, EntitySettings, tool_folders, without_accounts
+from ferrule.core.call import Limits
 from ferrule.core.context import Environment
-from ferrule.core.errors import MissingExtra
-from ferrule.pipeline.stages import Limits
+from ferrule.core.errors import MissingExtraError
+from ferrule.core.files import locked
 from ferrule.plugins.plugin_files import lock_file
 from ferrule.policy import RulePolicy
 from ferrule.records import LogRecorder, log_registry
@@ -28,7 +27,7 @@ from ferrule.service.answer_cache import AnswerCache
 from ferrule.service.approvals import CallApprovals
 from ferrule.service.calls import Calls
 from ferrule.service.database import Database, DatabaseProblem
-from ferrule.service.directory import Directory, prepare_first_start
+from ferrule.service.directory import Directory, note_change, prepare_first_start
 from ferrule.service.drafted_tools import DraftHandler, TenantDraftTool
 from ferrule.service.entity_catalog import EntityCatalog
 from ferrule.service.feed import EventFeed
@@ -47,11 +46,12 @@ from ferrule.service.writer import GroupWriter
 from ferrule.workspace.data_folder import data_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import Self
 
     from pydantic import BaseModel
+    from sqlalchemy import Connection
 
     from ferrule.app.settings import ServiceSettings, Settings
     from ferrule.core.model import Model
@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from ferrule.service.directory import Principal
 
 logger = logging.getLogger("ferrule.service")
+
+T = TypeVar("T")
 
 _LOOK_FOR_SCHEMA = 1.0
 _LOOK_FOR_PLUGINS = 1.0
@@ -104,7 +106,7 @@ class Service:
         self.not_ready_because = "The service is starting."
         self.ready = False
         self._waiting_for_schema: asyncio.Task[None] | None = None
-        self._lock: _InstanceLock | None = None
+        self._lock = ExitStack()
         self._all_settings = settings
         self.folder = folder
         """Where relative paths of the settings start, and the workspace of plugins."""
@@ -125,7 +127,7 @@ class Service:
         for made in own:
             if made.name not in self.tools:
                 self.tools.register(made, origin="builtin")
-        self.requests: dict[tuple[str, int], int] = {}
+        self.requests: Counter[tuple[str, int]] = Counter()
         """HTTP requests by endpoint and status."""
 
     @property
@@ -142,8 +144,14 @@ class Service:
         kept = [Path(self.database.url.database or "")] if self.database.is_sqlite else []
         require_apart(self._all_settings, self.tools, self.workspace_root, data_folder(), *kept)
         if self.database.is_sqlite:
-            self._lock = _InstanceLock(f"{self.database.url.database}.lock")
-            if self.database.revision() != HEAD and not self.database.create_in_new_file():
+            # It has one instance, whose calls nobody else judges.
+            if not self._lock.enter_context(locked(Path(f"{self.database.url.database}.lock"), 0)):
+                self._lock.close()
+                raise DatabaseProblem(
+                    "Another `ferrule serve` uses this database. Stop it, or give this one another with --database. "
+                    "Several instances share a PostgreSQL database."
+                )
+            if self.database.revision() != HEAD:
                 self.database.migrate()
         await self._app.__aenter__()
         self._subscriptions = [self.tools.subscribe(log_registry)]
@@ -215,12 +223,7 @@ class Service:
             recorders=[self.records, LogRecorder(names=True), *([telemetry.recorder] if telemetry is not None else [])],
             tracer=telemetry.tracer if telemetry is not None else None,
             hooks=build_hooks(everything),
-            limits=Limits(
-                timeout=everything.limits.timeout,
-                result_chars=everything.limits.result_chars,
-                argument_bytes=everything.limits.argument_bytes,
-                concurrency=everything.limits.concurrency,
-            ),
+            limits=Limits(**asdict(everything.limits)),
             environment=self._session_environment,
             remote=self._app.remote,
         )
@@ -310,6 +313,18 @@ class Service:
             ]
         return {"servers": listed, "notes": [str(note) for note in tools.notes]}
 
+    async def change(self, tenant: str, make: Callable[[Connection], T]) -> T:
+        """Make a change of people, rights or intents, and have every instance read anew before this one goes on."""
+
+        def noted(connection: Connection) -> T:
+            made = make(connection)
+            note_change(connection, self.database)
+            return made
+
+        made = await self.writer.change(tenant, noted)
+        self.directory.forget()
+        return made
+
     async def metrics_text(self, principal: Principal) -> str:
         """The metrics of a tenant; of all of them for the operator's."""
         statistics = self.records.statistics
@@ -329,7 +344,7 @@ class Service:
             except ModuleNotFoundError as error:
                 if (error.name or "").startswith("ferrule"):
                     raise
-                raise MissingExtra("MCP", "mcp") from error
+                raise MissingExtraError("MCP", "mcp") from error
             if self._mcp is None:
                 self._mcp = module.McpEndpoint(self)
         return self._mcp
@@ -386,8 +401,7 @@ class Service:
         await asyncio.to_thread(self.entities.close)
         await self._app.__aexit__(kind, error, trace)
         await asyncio.to_thread(self.database.close)
-        if self._lock is not None:
-            self._lock.release()
+        self._lock.close()
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:
@@ -397,21 +411,3 @@ def _stamp(file: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns
-
-
-class _InstanceLock:
-    """Held for as long as an instance uses a SQLite file: it has one instance, whose calls nobody else judges."""
-
-    def __init__(self, path: str) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._descriptor)
-            raise DatabaseProblem(
-                "Another `ferrule serve` uses this database. Stop it, or give this one another with --database. "
-                "Several instances share a PostgreSQL database."
-            ) from None
-
-    def release(self) -> None:
-        os.close(self._descriptor)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from ferrule.app.listening import ENDS, listen, with_head_limit
-from ferrule.core.loops import LateTimers, no_more_on_signal, on_signal
+from ferrule.app.listening import listen, serve_app
+from ferrule.core.loops import LateTimers
 from ferrule.service.http import HttpApp
 from ferrule.service.routes import ENDPOINTS, MCP_ENDPOINTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    import asyncio
+    from collections.abc import Callable
 
     from starlette.types import ASGIApp
 
@@ -45,24 +43,13 @@ async def serve(
     Then new calls are refused while those that run come to their end, which whoever waits for them still hears. A
     second signal ends it at once.
     """
-    listening = listen(host, port, _BACKLOG)
     api = HttpApp(service, (*ENDPOINTS, *MCP_ENDPOINTS))
-    try:
-        config = uvicorn.Config(
-            api if pages is None else pages(api),
-            http="httptools",
-            interface="asgi3",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            timeout_keep_alive=75,
-            timeout_graceful_shutdown=5,
-        )
-        config.load()
-        config.http_protocol_class = _with_exchanges(with_head_limit(config.http_protocol_class))
+
+    async def drain() -> None:
+        await service.drain()
+        await service.close_mcp()  # or its streams would be waited for
+
+    with listen(host, port, _BACKLOG) as listening:
         async with service:
             # What is here now stays: looking through it again and again is a good part of what a call would cost.
             gc.collect()
@@ -70,74 +57,16 @@ async def serve(
             gc.set_threshold(*_GARBAGE)
             sys.setswitchinterval(_SWITCH_SECONDS)
             ready(listening.getsockname()[1])
-            await _DrainingServer(config, service, until).serve([listening])
-    finally:
-        listening.close()
-
-
-class _DrainingServer(uvicorn.Server):
-    """Drains the service before it stops to answer."""
-
-    def __init__(self, config: uvicorn.Config, service: Service, until: asyncio.Event | None) -> None:
-        super().__init__(config)
-        self._service = service
-        self._until = until
-        self._draining: asyncio.Task[None] | None = None
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        for number in ENDS:
-            on_signal(number.name, self._on_end)
-        waiting = asyncio.get_running_loop().create_task(self._until.wait()) if self._until is not None else None
-        if waiting is not None:
-            waiting.add_done_callback(lambda _: self._on_end())
-        try:
-            yield
-        finally:
-            if waiting is not None:
-                waiting.cancel()
-            for number in ENDS:
-                no_more_on_signal(number.name)
-
-    def _on_end(self) -> None:
-        if self._draining is None:
-            self._draining = asyncio.get_running_loop().create_task(self._drain())
-        else:
-            self.should_exit = self.force_exit = True
-
-    async def _drain(self) -> None:
-        try:
-            await self._service.drain()
-            await self._service.close_mcp()  # or its streams would be waited for
-        finally:
-            self.should_exit = True
+            await serve_app(
+                api if pages is None else pages(api), listening, until=until, drain=drain, protocol=_with_exchanges,
+                http="httptools", timeout_keep_alive=75, timeout_graceful_shutdown=5,
+            )  # fmt: skip
 
 
 class _Exchange(RequestResponseCycle):
-    """One request and its answer. Where the answer is whole, its head and its body are sent at once: sending is the
-    dearest part of both. `HttpApp` takes a body that has come, and sends what it has, without a message for each.
+    """One request and its answer. `HttpApp` takes a body that has come, and sends a whole answer at once, without a
+    message for each: sending is the dearest part of a short call.
     """
-
-    task: asyncio.Task[None]
-    tasks: set[asyncio.Task[None]]
-    """Those that the server waits for when it stops."""
-    _head: Any = None
-
-    async def run_asgi(self, app: Any) -> None:
-        """As uvicorn does it, whose own would be a step more for whatever the application waits for."""
-        try:
-            await app(self.scope, self.receive, self.send)
-            if not self.response_complete and not self.disconnected:
-                raise RuntimeError("The application has returned without an answer.")
-        except BaseException:
-            self.logger.exception("Exception in ASGI application")
-            if self.response_started:
-                self.transport.close()
-            else:
-                await self.send_500_response()
-        finally:
-            self.on_response = _nothing_more
-            self.tasks.discard(self.task)
 
     def take_body(self) -> bytes | None:
         """The body, where all of it is here."""
@@ -152,33 +81,6 @@ class _Exchange(RequestResponseCycle):
         held_up = self.flow.write_paused or self.disconnected or self.response_started
         if held_up or not self.keep_alive or self.scope["method"] == "HEAD":
             return False
-        self._send_whole(status, headers, body)
-        return True
-
-    async def send(self, message: Any) -> None:
-        if message["type"] == "http.response.start":
-            self._head = message if self._may_wait(dict(message["headers"])) else None
-            if self._head is None:
-                await super().send(message)
-            return
-        head, self._head = self._head, None
-        if head is None:
-            await super().send(message)
-        elif message.get("more_body") or self.flow.write_paused or self.disconnected:
-            await super().send(head)
-            await super().send(message)
-        else:
-            headers, body = head["headers"], message.get("body", b"")
-            if dict(headers)[b"content-length"] != b"%d" % len(body):
-                raise RuntimeError("The answer is not as long as it says.")
-            self._send_whole(head["status"], headers, body)
-
-    def _may_wait(self, headers: dict[bytes, bytes]) -> bool:
-        """Whether all of the answer comes right behind its head, on a connection that goes on."""
-        whole = b"content-length" in headers and b"connection" not in headers
-        return whole and self.keep_alive and not self.response_started and self.scope["method"] != "HEAD"
-
-    def _send_whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         head = b"".join([b"%b: %b\r\n" % header for header in headers])
         if head.count(b"\n") != len(headers) or head.count(b"\r") != len(headers) or b"\x00" in head:
             raise RuntimeError("A header of the answer holds what would end it.")
@@ -187,10 +89,7 @@ class _Exchange(RequestResponseCycle):
         self.transport.write(b"".join((STATUS_LINE[status], head, b"\r\n", body)))
         self.message_event.set()
         self.on_response()
-
-
-def _nothing_more() -> None:
-    """What a response that is over tells whoever sent it."""
+        return True
 
 
 def _with_exchanges(protocol: Any) -> type[Any]:
@@ -200,9 +99,7 @@ def _with_exchanges(protocol: Any) -> type[Any]:
     class WithExchanges(protocol):
         def _start_asgi_task(self, cycle: Any, app: Any) -> None:
             cycle.__class__ = _Exchange  # uvicorn has no place to say which class it is
-            cycle.tasks = self.tasks
-            cycle.task = task = self.loop.create_task(cycle.run_asgi(app))
-            self.tasks.add(task)  # and it is taken out by itself: being called back would take a turn of the loop
+            super()._start_asgi_task(cycle, app)  # pyright: ignore[reportUnknownMemberType]
 
         def on_response_complete(self) -> None:
             if self.pipeline or self.transport.is_closing():

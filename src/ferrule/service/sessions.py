@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ferrule.app.settings import Settings
+    from ferrule.core.call import Limits
     from ferrule.pipeline.execute import RemoteRunner
     from ferrule.pipeline.hooks import Hook
     from ferrule.pipeline.record import Recorder, Tracer
-    from ferrule.pipeline.stages import Limits
     from ferrule.registry.registry import ToolSource
     from ferrule.service.access import Allowed
     from ferrule.service.directory import Principal
@@ -94,16 +94,11 @@ class Seat:
 
     async def leave(self) -> None:
         """A session without a name ends with its call."""
-        if not self.leave_now():
-            await close_quietly(self.session)
-
-    def leave_now(self) -> bool:
-        """The same where that takes no time; says whether."""
         if self._held is not None:
             self._held.using -= 1
             self._held.last = monotonic()
-            return True
-        return not self.session.has_something_open
+        elif self.session.has_something_open:
+            await close_quietly(self.session)
 
 
 class UserSessions:
@@ -130,7 +125,7 @@ class UserSessions:
         self._tracer = tracer
         self._remote = remote
         self._named: dict[tuple[str, str, str], _Held] = {}
-        self._unnamed: dict[tuple[str, str], _Held] = {}
+        self._unnamed: dict[tuple[str, str, str], _Held] = {}
         self._folders: dict[tuple[str, str], tuple[Path, Environment]] = {}
 
     def workspace(self, principal: Principal) -> Path:
@@ -148,51 +143,38 @@ class UserSessions:
             found = self._folders[key] = folder, self._environment(folder)
         return found
 
-    def own_seat(self, principal: Principal, allowed: Allowed, session_id: str, role: str | None) -> Seat:
-        """A place to run one call, in a session of its own."""
-        held = self._unnamed.get((principal.tenant, principal.user))
-        if held is None:
-            if len(self._unnamed) >= MOST_SESSIONS:  # it is made anew when it is wanted again
-                self._unnamed.pop(next(iter(self._unnamed)))
-            folder, environment = self._place(principal)
-            caller = Caller(principal.tenant, principal.user, role)
-            own = Session(workspace=folder, caller=caller, environment=environment)
-            held = self._unnamed[principal.tenant, principal.user] = _Held(own)
-        if held.allowed is not allowed:
-            self._renew(held, allowed)
-        shared = held.session
-        caller = shared.caller if shared.caller.role == role else replace(shared.caller, role=role)
-        session = Session(shared.workspace, caller=caller, environment=shared.environment, id=session_id)
-        return Seat(session, held.runtime, held.view, None)
-
     async def seat(
         self, principal: Principal, allowed: Allowed, name: str | None, session_id: str, role: str | None
     ) -> Seat:
-        """A place to run one call: in the named session, or in one of its own."""
-        if name is None:
-            return self.own_seat(principal, allowed, session_id, role)
-        caller = Caller(principal.tenant, principal.user, role)
-        key = principal.tenant, principal.user, name
-        held = self._named.get(key)
+        """A place to run one call: in the named session, or in one of its own, on what the user's others run on."""
+        key = principal.tenant, principal.user, name or ""
+        kept = self._unnamed if name is None else self._named
+        held = kept.get(key)
         if held is None:
-            await self._make_room()
+            if name is not None:
+                await self._make_room()
+            elif len(kept) >= MOST_SESSIONS:  # it is made anew when it is wanted again
+                kept.pop(next(iter(kept)))
             folder, environment = self._place(principal)
-            session = Session(workspace=folder, caller=caller, environment=environment, id=".".join(key))
-            held = self._named[key] = _Held(session)
+            caller = Caller(principal.tenant, principal.user, role)
+            held = kept[key] = _Held(Session(folder, caller=caller, environment=environment, id=".".join(key)))
         if held.allowed is not allowed:
             self._renew(held, allowed)
         session = held.session
-        if session.caller != caller:
+        caller = session.caller if session.caller.role == role else replace(session.caller, role=role)
+        if name is None:
+            session = Session(session.workspace, caller=caller, environment=session.environment, id=session_id)
+        elif session.caller != caller:
             session = copy.copy(session)  # the same state under another of the user's roles
             session.caller = caller
-        return Seat(session, held.runtime, held.view, held)
+        return Seat(session, held.runtime, held.view, held if name is not None else None)
 
     def _renew(self, held: _Held, allowed: Allowed) -> None:
         """A runtime with the user's rights of now. Calls without a session share one with those of the same user."""
         held.session.restrictions = allowed.policy.restrictions
         held.allowed = allowed
         held.runtime = self._new_runtime(allowed, held.session)
-        held.view = held.runtime.seeing(allowed.tools)
+        held.view = held.runtime.with_tools(allowed.tools)
 
     def _new_runtime(self, allowed: Allowed, session: Session) -> Runtime:
         return Runtime(

@@ -125,13 +125,13 @@ def statistics_document(
     busiest = sorted(by_name.items(), key=lambda item: (-item[1].calls, item[0]))[:_MOST_NAMES]
     return {
         "period": period, "by": by, "step": step, "since": shown_time(since),
-        "total": _sum(by_name.values()).document(),
+        "total": total_of(by_name.values()).document(),
         "points": [{"at": shown_time(since + index * step), **one.document()} for index, one in enumerate(steps)],
         "names": [{"name": name, **one.document()} for name, one in busiest],
     }  # fmt: skip
 
 
-def _sum(figures: Iterable[CallFigures]) -> CallFigures:
+def total_of(figures: Iterable[CallFigures]) -> CallFigures:
     total = CallFigures()
     for one in figures:
         for name in ("calls", "failed", "denied", "cost", "waited", "started"):
@@ -147,11 +147,7 @@ def merged(all_figures: Iterable[dict[int, CallFigures]]) -> dict[int, CallFigur
     for figures in all_figures:
         for at, one in figures.items():
             found.setdefault(at, []).append(one)
-    return {at: _sum(many) for at, many in found.items()}
-
-
-def total_of(figures: dict[str, CallFigures]) -> CallFigures:
-    return _sum(figures.values())
+    return {at: total_of(many) for at, many in found.items()}
 
 
 def _start(now: float, period: str) -> float:

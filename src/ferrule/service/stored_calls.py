@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from time import time
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
-from ferrule.service.documents import stored_event
+from ferrule.service.documents import json_text, new_id, storable, stored_event
 from ferrule.service.tables import calls, events
+from ferrule.service.vocabulary import TOKEN_KEY
 from ferrule.service.writer import find_key
 
 if TYPE_CHECKING:
@@ -16,6 +18,26 @@ if TYPE_CHECKING:
     from ferrule.service.database import Database
     from ferrule.service.directory import Principal
     from ferrule.service.writer import UsedKey
+
+_MOST_NAME = 256
+
+
+def new_call_row(
+    principal: Principal, tool: str, arguments: Any, request_id: str, *, version: str | None = None,
+    pinned: str | None = None, status: str = "running", repeatable: bool = False, session: str | None = None,
+    timeout: float | None = None, batch: str | None = None, position: int = 0, metadata: str = "{}",
+    trace: str | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Every column of a call that has just come in."""
+    return {
+        "tenant": principal.tenant, "id": new_id(), "user": principal.user, "key": principal.key,
+        "tool": storable(tool)[:_MOST_NAME], "version": version, "pinned": pinned,
+        "arguments": json_text(arguments), "status": status, "repeatable": repeatable, "attempts": 1,
+        "session": session, "timeout": timeout, "batch": batch, "position": position, "approval": None,
+        "metadata": metadata, "request": request_id, "result": None, "cost": 0.0, "started_seq": 0, "last_seq": 1,
+        "cancelling": False, "created": time(), "started": None, "finished": None, "trace": trace,
+        "scopes": " ".join(sorted(principal.scopes)) if principal.key == TOKEN_KEY else None,
+    }  # fmt: skip
 
 
 class StoredCalls:

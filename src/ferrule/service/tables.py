@@ -8,6 +8,9 @@ changes). On PostgreSQL all others have row-level security.
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -30,24 +33,18 @@ HEAD = "0005_batches"
 metadata = MetaData()
 
 
-def _flag(name: str) -> Column[bool]:
-    return Column(name, Boolean, nullable=False)
+def _columns(kind: Any, *names: str, nullable: bool = False) -> list[Column[Any]]:
+    return [Column(name, kind, nullable=nullable) for name in names]
 
 
-def _text(name: str, *, nullable: bool = False) -> Column[str]:
-    return Column(name, Text, nullable=nullable)
-
-
-def _time(name: str, *, nullable: bool = False) -> Column[float]:
-    return Column(name, Double, nullable=nullable)
-
-
-def _name(name: str, *, nullable: bool = False) -> Column[str]:
-    return Column(name, String(63), nullable=nullable)
-
-
-def _id(name: str, *, nullable: bool = False) -> Column[str]:
-    return Column(name, String(64), nullable=nullable)
+_flags = partial(_columns, Boolean)
+_texts = partial(_columns, Text)
+_times = partial(_columns, Double)
+_names = partial(_columns, String(63))
+_ids = partial(_columns, String(64))
+_tools = partial(_columns, String(256))
+_numbers = partial(_columns, Integer)
+_counts = partial(_columns, BigInteger)
 
 
 # Who there is
@@ -55,73 +52,59 @@ def _id(name: str, *, nullable: bool = False) -> Column[str]:
 tenants = Table(
     "tenants",
     metadata,
-    _name("tenant"),
-    _text("display_name"),
-    _flag("operator"),
-    _flag("enabled"),
-    _text("limits"),
-    _text("disabled_tools"),
-    _time("created"),
-    _time("audit_days", nullable=True),
+    *_names("tenant"),
+    *_texts("display_name", "limits", "disabled_tools"),
+    *_flags("operator", "enabled"),
+    *_times("created"),
+    *_times("audit_days", nullable=True),
     PrimaryKeyConstraint("tenant"),
 )
 users = Table(
     "users",
     metadata,
-    _name("tenant"),
-    _name("name"),
-    _flag("enabled"),
-    _text("limits"),
-    _text("allow"),
-    _time("created"),
-    _text("issuer", nullable=True),
+    *_names("tenant", "name"),
+    *_flags("enabled"),
+    *_texts("limits", "allow"),
+    *_times("created"),
+    *_texts("issuer", nullable=True),
     Column("subject", String(255)),
-    _time("signed_in", nullable=True),
+    *_times("signed_in", nullable=True),
     PrimaryKeyConstraint("tenant", "name"),
     Index("users_by_identity", "tenant", "issuer", "subject", unique=True),
 )
 roles = Table(
     "roles",
     metadata,
-    _name("tenant"),
-    _name("name"),
+    *_names("tenant", "name"),
     Column("mode", String(16)),
-    _text("allow"),
-    _text("ask"),
-    _text("deny"),
+    *_texts("allow", "ask", "deny"),
     PrimaryKeyConstraint("tenant", "name"),
 )
 grants = Table(
     "grants",
     metadata,
-    _name("tenant"),
-    _name("user"),
-    _name("role"),
-    Column("position", Integer, nullable=False),
+    *_names("tenant", "user", "role"),
+    *_numbers("position"),
     PrimaryKeyConstraint("tenant", "user", "role"),
 )
 api_keys = Table(
     "api_keys",
     metadata,
-    _name("tenant"),
-    _id("id"),
-    _name("user"),
-    _text("name"),
-    _text("scopes"),
-    _text("limits"),
+    *_names("tenant", "user"),
+    *_ids("id"),
+    *_texts("name", "scopes", "limits"),
     Column("hint", String(16), nullable=False),
-    _time("created"),
-    _time("expires", nullable=True),
-    _flag("revoked"),
+    *_times("created"),
+    *_times("expires", nullable=True),
+    *_flags("revoked"),
     PrimaryKeyConstraint("tenant", "id"),
 )
 key_hashes = Table(
     "key_hashes",
     metadata,
-    _id("hash"),
-    _name("tenant"),
-    _id("key"),
-    _time("expires", nullable=True),
+    *_ids("hash", "key"),
+    *_names("tenant"),
+    *_times("expires", nullable=True),
     PrimaryKeyConstraint("hash"),
     Index("key_hashes_by_key", "tenant", "key"),
 )
@@ -134,44 +117,27 @@ _IN_BATCH = text("batch IS NOT NULL")
 calls = Table(
     "calls",
     metadata,
-    _name("tenant"),
-    _id("id"),
-    _name("user"),
-    _id("key"),
-    Column("tool", String(256), nullable=False),
-    Column("version", String(64)),
-    Column("pinned", String(64)),
-    _text("arguments"),
+    *_names("tenant", "user"),
+    *_ids("id", "key", "request"),
+    *_tools("tool"),
+    *_ids("version", "pinned", "session", "batch", "approval", nullable=True),
+    *_texts("arguments", "metadata"),
+    *_texts("result", "scopes", "trace", nullable=True),
     Column("status", String(20), nullable=False),
-    _flag("repeatable"),
-    Column("attempts", Integer, nullable=False),
-    Column("session", String(64)),
-    Column("timeout", Double),
-    _id("batch", nullable=True),
-    Column("position", Integer, nullable=False),
-    _id("approval", nullable=True),
-    _text("metadata"),
-    Column("request", String(64), nullable=False),
-    _text("result", nullable=True),
+    *_flags("repeatable", "cancelling"),
+    *_numbers("attempts", "position", "started_seq", "last_seq"),
+    *_times("created"),
+    *_times("timeout", "started", "finished", nullable=True),
     Column("cost", Double, nullable=False, server_default="0"),
-    Column("started_seq", Integer, nullable=False),
-    Column("last_seq", Integer, nullable=False),
-    _flag("cancelling"),
-    _time("created"),
-    _time("started", nullable=True),
-    _time("finished", nullable=True),
-    _text("scopes", nullable=True),
-    _text("trace", nullable=True),
     PrimaryKeyConstraint("tenant", "id"),
     Index("calls_by_batch", "tenant", "batch", "position", sqlite_where=_IN_BATCH, postgresql_where=_IN_BATCH),
 )
 work = Table(
     "work",
     metadata,
-    _name("tenant"),
-    _id("call"),
-    _id("owner"),
-    _time("due"),
+    *_names("tenant"),
+    *_ids("call", "owner"),
+    *_times("due"),
     PrimaryKeyConstraint("tenant", "call"),
     Index("work_by_due", "due"),
     Index("work_by_owner", "owner"),
@@ -179,58 +145,49 @@ work = Table(
 idempotency_keys = Table(
     "idempotency_keys",
     metadata,
-    _name("tenant"),
-    _name("user"),
+    *_names("tenant", "user"),
     Column("key", String(255), nullable=False),
-    _id("fingerprint"),
-    _id("call"),
-    _flag("batch"),
-    _time("created"),
+    *_ids("fingerprint", "call"),
+    *_flags("batch"),
+    *_times("created"),
     PrimaryKeyConstraint("tenant", "user", "key"),
     Index("idempotency_by_age", "tenant", "created"),
 )
 events = Table(
     "events",
     metadata,
-    _name("tenant"),
-    _id("call"),
-    Column("seq", Integer, nullable=False),
+    *_names("tenant"),
+    *_ids("call"),
+    *_numbers("seq"),
     Column("type", String(32), nullable=False),
-    _text("data"),
-    _time("at"),
+    *_texts("data"),
+    *_times("at"),
     PrimaryKeyConstraint("tenant", "call", "seq"),
 )
 approvals = Table(
     "approvals",
     metadata,
-    _name("tenant"),
-    _id("id"),
-    _id("call"),
-    _name("user"),
-    Column("tool", String(256), nullable=False),
-    Column("tool_version", String(64), nullable=False),
-    _text("arguments"),
-    _id("args_hash"),
-    _text("question"),
+    *_names("tenant", "user"),
+    *_ids("id", "call", "args_hash", "tool_version"),
+    *_tools("tool"),
+    *_texts("arguments", "question"),
     Column("status", String(12), nullable=False),
-    _flag("held"),
+    *_flags("held"),
     Column("scope", String(8)),
-    _name("decided_by", nullable=True),
-    _text("decision_reason", nullable=True),
-    _time("created"),
-    _time("expires"),
-    _time("decided", nullable=True),
+    *_names("decided_by", nullable=True),
+    *_texts("decision_reason", nullable=True),
+    *_times("created", "expires"),
+    *_times("decided", nullable=True),
     PrimaryKeyConstraint("tenant", "id"),
     Index("approvals_by_status", "tenant", "status", "created"),
 )
 deliveries = Table(
     "deliveries",
     metadata,
-    _name("tenant"),
-    _id("approval"),
-    _id("message"),
-    Column("tries", Integer, nullable=False),
-    _time("due"),
+    *_names("tenant"),
+    *_ids("approval", "message"),
+    *_numbers("tries"),
+    *_times("due"),
     PrimaryKeyConstraint("tenant", "approval"),
     Index("deliveries_by_due", "due"),
 )
@@ -240,19 +197,18 @@ deliveries = Table(
 audit = Table(
     "audit",
     metadata,
-    _name("tenant"),
-    Column("seq", BigInteger, nullable=False),
-    _text("content"),
-    _id("prev_hash"),
-    _id("hash"),
+    *_names("tenant"),
+    *_counts("seq"),
+    *_texts("content"),
+    *_ids("prev_hash", "hash"),
     PrimaryKeyConstraint("tenant", "seq"),
 )
 audit_heads = Table(
     "audit_heads",
     metadata,
-    _name("tenant"),
-    Column("seq", BigInteger, nullable=False),
-    _id("hash"),
+    *_names("tenant"),
+    *_counts("seq"),
+    *_ids("hash"),
     Column("removed_to", BigInteger, nullable=False, server_default="0"),
     Column("removed_hash", String(64), nullable=False, server_default=""),
     PrimaryKeyConstraint("tenant"),
@@ -260,12 +216,11 @@ audit_heads = Table(
 usage = Table(
     "usage",
     metadata,
-    _name("tenant"),
+    *_names("tenant", "user"),
     Column("day", String(10), nullable=False),
-    _name("user"),
-    _id("key"),
-    Column("tool", String(256), nullable=False),
-    Column("calls", Integer, nullable=False),
+    *_ids("key"),
+    *_tools("tool"),
+    *_numbers("calls"),
     Column("cost", Double, nullable=False, server_default="0"),
     PrimaryKeyConstraint("tenant", "day", "user", "key", "tool"),
 )
@@ -275,57 +230,48 @@ usage = Table(
 intents = Table(
     "intents",
     metadata,
-    _name("tenant"),
-    _id("code"),
-    Column("version", Integer, nullable=False),
-    _text("definition"),
-    _flag("current"),
-    _flag("enabled"),
-    _name("created_by"),
-    _time("created"),
+    *_names("tenant", "created_by"),
+    *_ids("code"),
+    *_numbers("version"),
+    *_texts("definition"),
+    *_flags("current", "enabled"),
+    *_times("created"),
     PrimaryKeyConstraint("tenant", "code", "version"),
 )
 intent_forms = Table(
     "intent_forms",
     metadata,
-    _name("tenant"),
-    _name("user"),
-    _id("session"),
-    _id("code"),
-    _text("inputs"),
-    _time("updated"),
+    *_names("tenant", "user"),
+    *_ids("session", "code"),
+    *_texts("inputs"),
+    *_times("updated"),
     PrimaryKeyConstraint("tenant", "user", "session", "code"),
 )
 entity_rows = Table(
     "entity_rows",
     metadata,
-    _name("tenant"),
-    _id("entity"),
+    *_names("tenant"),
+    *_ids("entity"),
     Column("id", String(255), nullable=False),
     Column("data", JSON, nullable=False),
-    _time("created"),
-    _time("updated"),
+    *_times("created", "updated"),
     PrimaryKeyConstraint("tenant", "entity", "id"),
 )
 entity_writes = Table(
     "entity_writes",
     metadata,
-    _name("tenant"),
-    _id("entity"),
-    Column("count", BigInteger, nullable=False),
+    *_names("tenant"),
+    *_ids("entity"),
+    *_counts("count"),
     PrimaryKeyConstraint("tenant", "entity"),
 )
 cached_answers = Table(
     "cached_answers",
     metadata,
-    _name("tenant"),
-    _id("id"),
-    _id("scope"),
-    _name("user"),
-    _text("question"),
-    _text("answer"),
-    _time("created"),
-    _time("expires"),
+    *_names("tenant", "user"),
+    *_ids("id", "scope"),
+    *_texts("question", "answer"),
+    *_times("created", "expires"),
     PrimaryKeyConstraint("tenant", "id"),
     Index("cached_answers_by_scope", "tenant", "scope", "created"),
 )

@@ -16,6 +16,7 @@ from ferrule.records import MetricsRecorder, SpanTracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
+    from contextlib import AbstractContextManager
 
     from starlette.types import Scope
 
@@ -77,18 +78,11 @@ class ServiceTelemetry:
             method, context=parent, kind=self._trace.SpanKind.SERVER, attributes=attributes, record_exception=False
         ) as span:
             scope[_TRACE] = self._context.get_current()
-            yield RequestSpan(self, span, method)
+            yield RequestSpan(self._trace, self._duration, span, method)
 
-    @contextmanager
-    def within(self, scope: Mapping[str, Any]) -> Generator[None]:
+    def within(self, scope: Mapping[str, Any]) -> AbstractContextManager[None]:
         """Go on in the trace of a request, for work that another task does for it."""
-        found = scope.get(_TRACE)
-        token = self._context.attach(found) if found is not None else None
-        try:
-            yield
-        finally:
-            if token is not None:
-                self._context.detach(token)
+        return self._attached(scope.get(_TRACE))
 
     def carried(self) -> str | None:
         """The current trace, as text that is stored with a call."""
@@ -97,41 +91,37 @@ class ServiceTelemetry:
         text = json.dumps({name: carrier[name] for name in _CARRIED if name in carrier})
         return text if carrier and len(text) <= _MOST_CARRIED else None
 
-    @contextmanager
-    def resumed(self, carried: str | None) -> Generator[None]:
+    def resumed(self, carried: str | None) -> AbstractContextManager[None]:
         """Go on in the trace of a stored call: its request is over, or was another instance's."""
-        token = self._context.attach(self._propagate.extract(json.loads(carried))) if carried else None
+        return self._attached(self._propagate.extract(json.loads(carried)) if carried else None)
+
+    @contextmanager
+    def _attached(self, found: Any) -> Generator[None]:
+        token = self._context.attach(found) if found is not None else None
         try:
             yield
         finally:
             if token is not None:
                 self._context.detach(token)
 
-    def answered(self, span: Any, method: str, route: str, status: int, who: Principal | None, seconds: float) -> None:
-        labels: dict[str, Any] = {
-            "http.request.method": method, "http.route": route, "http.response.status_code": status
-        }  # fmt: skip
-        self._duration.record(seconds, labels)
-        span.update_name(f"{method} {route}")
-        span.set_attributes(labels)
-        if who is not None:
-            span.set_attributes({"ferrule.tenant": who.tenant, "user.id": who.user})
-        if status >= 500:
-            span.set_attribute("error.type", str(status))
-            span.set_status(self._trace.Status(self._trace.StatusCode.ERROR))
-
 
 class RequestSpan:
     """The span of one request, until it is answered."""
 
-    __slots__ = ("_began", "_method", "_span", "_telemetry")
-
-    def __init__(self, telemetry: ServiceTelemetry, span: Any, method: str) -> None:
-        self._telemetry = telemetry
-        self._span = span
-        self._method = method
+    def __init__(self, trace: Any, duration: Any, span: Any, method: str) -> None:
+        self._trace, self._duration, self._span, self._method = trace, duration, span, method
         self._began = perf_counter()
 
     def answered(self, route: str, status: int, who: Principal | None) -> None:
         """Say how it ended. The route is a pattern, never the path: that is another one for each call."""
-        self._telemetry.answered(self._span, self._method, route, status, who, perf_counter() - self._began)
+        labels: dict[str, Any] = {
+            "http.request.method": self._method, "http.route": route, "http.response.status_code": status
+        }  # fmt: skip
+        self._duration.record(perf_counter() - self._began, labels)
+        self._span.update_name(f"{self._method} {route}")
+        self._span.set_attributes(labels)
+        if who is not None:
+            self._span.set_attributes({"ferrule.tenant": who.tenant, "user.id": who.user})
+        if status >= 500:
+            self._span.set_attribute("error.type", str(status))
+            self._span.set_status(self._trace.Status(self._trace.StatusCode.ERROR))

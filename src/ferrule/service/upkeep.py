@@ -22,9 +22,9 @@ from ferrule.service.directory import CALLER_GONE, read_changes
 from ferrule.service.documents import end_record, error_text
 from ferrule.service.limits import LimitReached
 from ferrule.service.live import LiveCall
-from ferrule.service.messages import FINISHED
 from ferrule.service.tables import approvals, calls, events, idempotency_keys, tenants, work
 from ferrule.service.tenant_records import MOST_REMOVED, remove_old_audit
+from ferrule.service.vocabulary import FINISHED
 from ferrule.service.writer import IDEMPOTENCY_SECONDS, AddAudit
 
 if TYPE_CHECKING:
@@ -129,7 +129,10 @@ class Upkeep:
                     await self._take_over(tenant, call)
                 except Exception:
                     logger.exception("Call %s could not be resumed here; it is tried again", call)
-                    await self._calls.writer.change(tenant, partial(_give_back, tenant=tenant, call=call))
+                    later = time() + _AGAIN_SECONDS
+                    await self._calls.writer.change(
+                        tenant, partial(_set_line, tenant=tenant, call=call, owner="gone", due=later)
+                    )
             if len(claimed) < _MOST_AT_ONCE:
                 break
         self._calls.feed.renew()
@@ -160,9 +163,7 @@ class Upkeep:
             .with_for_update(skip_locked=True)
         ).all()
         for tenant, call in found:
-            mine = (work.c.tenant == tenant) & (work.c.call == call)
-            values = {"owner": self._calls.owner, "due": time() + self._calls.lease}
-            connection.execute(update(work).where(mine).values(**values))
+            _set_line(connection, tenant, call, self._calls.owner, time() + self._calls.lease)
         return [(tenant, call) for tenant, call in found]
 
     async def _look_for_cancelled(self) -> None:
@@ -183,7 +184,8 @@ class Upkeep:
     async def _take_over(self, tenant: str, call: str) -> None:
         row, approval = await self._calls.database.read(tenant, lambda connection: _read(connection, tenant, call))
         if row is None or row["status"] in FINISHED:
-            await self._calls.writer.change(tenant, lambda connection: _drop_work(connection, tenant, call))
+            line = delete(work).where(work.c.tenant == tenant, work.c.call == call)
+            await self._calls.writer.change(tenant, lambda connection: connection.execute(line).rowcount)
             return
         principal = await self._directory.of_call(row)
         if row["cancelling"] or principal is None:
@@ -199,11 +201,16 @@ class Upkeep:
             await self._go_on(row, principal, approval)
         elif row["repeatable"] and row["attempts"] < _MOST_ATTEMPTS:
             row["attempts"] += 1
-            await self._calls.writer.change(tenant, lambda connection: _count_attempt(connection, tenant, call))
+            mine = update(calls).where(calls.c.tenant == tenant, calls.c.id == call)
+            counted = mine.values(attempts=calls.c.attempts + 1)
+            await self._calls.writer.change(tenant, lambda connection: connection.execute(counted).rowcount)
             admitted = await self._calls.limits.admit_again(principal, row["tool"], begun=True)
             await self._calls.resume(row, principal, None, "", admitted=admitted)
         else:
-            await self._lose(row)
+            # Said once: nobody knows what became of it.
+            logger.warning("toolName=%s, toolCallId=%s, tenant=%s: lost", row["tool"], row["id"], tenant)
+            suggestion = "Look at what it may have changed before you call it again."
+            await self._end(row, "lost", ErrorKind.UNKNOWN, _LOST.format(tool=row["tool"]), suggestion)
 
     async def _go_on(self, row: dict[str, Any], principal: Principal, approval: Row[Any]) -> None:
         """After a decision, or when nobody took one in time."""
@@ -218,7 +225,8 @@ class Upkeep:
         answer, final = answer_of(approval), "expired" if approval.status == "expired" else None
         admitted: Admitted | None = ()
         if approval.status == "approved":
-            if not self._is_same_tool(row, principal, approval):
+            tool = self._calls.access.of(principal).tools.get(row["tool"], row["pinned"])
+            if tool is not None and tool.version != approval.tool_version:
                 answer = Answer(Choice.NO, "the tool is another version than the one that was approved")
             elif (admitted := await self._let_in(row, principal)) is None:
                 return
@@ -237,23 +245,17 @@ class Upkeep:
             return await self._calls.limits.admit_again(principal, row["tool"])
         except LimitReached as reached:
             if reached.limit == "concurrency":
-                waiting = partial(_postpone, tenant=row["tenant"], call=row["id"])
-                await self._calls.writer.change(row["tenant"], waiting)
+                soon, tenant = (
+                    time() + _PLACE_SECONDS,
+                    row["tenant"],
+                )  # on any instance, unless it is cancelled meanwhile
+                await self._calls.writer.change(
+                    tenant, partial(_set_line, tenant=tenant, call=row["id"], owner=_NOBODY, due=soon)
+                )
             else:
                 message = f"`{row['tool']}` was approved and did not start. {reached}"
                 await self._end(row, "failed", ErrorKind.PERMISSION, message, "Ask for a higher limit, or try later.")
             return None
-
-    def _is_same_tool(self, row: dict[str, Any], principal: Any, approval: Row[Any]) -> bool:
-        tool = self._calls.access.of(principal).tools.get(row["tool"], row["pinned"])
-        return tool is None or tool.version == approval.tool_version
-
-    async def _lose(self, row: dict[str, Any]) -> None:
-        """Say, once, that nobody knows what became of a call."""
-        message = _LOST.format(tool=row["tool"])
-        logger.warning("toolName=%s, toolCallId=%s, tenant=%s: lost", row["tool"], row["id"], row["tenant"])
-        suggestion = "Look at what it may have changed before you call it again."
-        await self._end(row, "lost", ErrorKind.UNKNOWN, message, suggestion)
 
     async def _end(
         self, row: dict[str, Any], status: str, kind: ErrorKind, message: str, suggestion: str | None = None
@@ -290,11 +292,6 @@ class Upkeep:
         connection.execute(delete(calls).where(calls.c.tenant == tenant, calls.c.finished < before))
 
 
-def _count_attempt(connection: Connection, tenant: str, call: str) -> None:
-    mine = (calls.c.tenant == tenant) & (calls.c.id == call)
-    connection.execute(update(calls).where(mine).values(attempts=calls.c.attempts + 1))
-
-
 def _orphan_all(connection: Connection) -> None:
     connection.execute(update(work).where(work.c.owner != _NOBODY).values(owner="gone", due=0.0))
 
@@ -307,25 +304,14 @@ def _read(connection: Connection, tenant: str, call: str) -> tuple[dict[str, Any
     return dict(found), connection.execute(select(approvals).where(mine)).first()
 
 
-def _give_back(connection: Connection, tenant: str, call: str) -> None:
+def _set_line(connection: Connection, tenant: str, call: str, owner: str, due: float) -> None:
+    """Whose a call is from now on, and when somebody looks after it at the latest."""
     mine = (work.c.tenant == tenant) & (work.c.call == call)
-    connection.execute(update(work).where(mine).values(owner="gone", due=time() + _AGAIN_SECONDS))
-
-
-def _drop_work(connection: Connection, tenant: str, call: str) -> None:
-    connection.execute(delete(work).where(work.c.tenant == tenant, work.c.call == call))
+    connection.execute(update(work).where(mine).values(owner=owner, due=due))
 
 
 def _release(connection: Connection, approval: Row[Any]) -> None:
     """Let a call wait for its decision again; one that was taken just now is not overlooked."""
     mine = (approvals.c.tenant == approval.tenant) & (approvals.c.id == approval.id)
     status = connection.execute(select(approvals.c.status).where(mine).with_for_update()).scalar_one()
-    line = (work.c.tenant == approval.tenant) & (work.c.call == approval.call)
-    due = approval.expires if status == "pending" else 0.0
-    connection.execute(update(work).where(line).values(owner=_NOBODY, due=due))
-
-
-def _postpone(connection: Connection, tenant: str, call: str) -> None:
-    """Let any instance try again soon, or somebody cancel it meanwhile."""
-    mine = (work.c.tenant == tenant) & (work.c.call == call)
-    connection.execute(update(work).where(mine).values(owner=_NOBODY, due=time() + _PLACE_SECONDS))
+    _set_line(connection, approval.tenant, approval.call, _NOBODY, approval.expires if status == "pending" else 0.0)

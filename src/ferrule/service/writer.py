@@ -342,19 +342,17 @@ class GroupWriter:
                 op = cast("InsertCalls", op)
                 taken = self._take_key(connection, op) if op.key is not None else None
                 if taken is None:
-                    self._insert(group, op)
+                    group.along += op.along
+                    group.inserts += op.rows
+                    group.work += [
+                        {"tenant": op.tenant, "call": row["id"], "owner": op.owner, "due": op.due} for row in op.rows
+                    ]
                 results.append((op, taken))
             elif kind is AddEvent:
                 group.events.append(cast("AddEvent", op).row)
             else:
                 group.changes.append(cast("StoreChange", op))
         return group
-
-    def _insert(self, group: _Group, op: InsertCalls) -> None:
-        group.along += op.along
-        for row in op.rows:
-            group.inserts.append(row)
-            group.work.append({"tenant": op.tenant, "call": row["id"], "owner": op.owner, "due": op.due})
 
     def _take_key(self, connection: Connection, op: InsertCalls) -> UsedKey | None:
         row = op.rows[0]
@@ -449,17 +447,15 @@ def find_key(connection: Connection, tenant: str, user: str, key: str) -> UsedKe
 def _are_for_driver(ops: list[Op]) -> bool:
     """Whether all that they write are statements of every call."""
     for op in ops:
-        kind = type(op)
-        if kind is FinishCall:
-            if cast("FinishCall", op).news:
-                return False
-        elif kind is StoreChange or (kind is InsertCalls and _is_special(cast("InsertCalls", op))):
+        if isinstance(op, FinishCall):
+            special = op.news
+        elif isinstance(op, InsertCalls):
+            special = op.key is not None or bool(op.along)
+        else:
+            special = isinstance(op, StoreChange)
+        if special:
             return False
     return True
-
-
-def _is_special(op: InsertCalls) -> bool:
-    return op.key is not None or bool(op.along)
 
 
 def append_audit(connection: Connection, tenant: str, contents: Sequence[Sequence[Any]]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ferrule._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ferrule.testing.cassette import Cassette, CassetteError, CassetteMiss, ToolChanged
+    from ferrule.testing.cassette import Cassette, CassetteError, CassetteMissError, ToolChangedWarning
     from ferrule.testing.recorded import Recorded, assert_definitions, definitions_snapshot
     from ferrule.testing.scripted_model import (
         Said,
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Cassette",
     "CassetteError",
-    "CassetteMiss",
+    "CassetteMissError",
     "Recorded",
     "Said",
     "ScriptedAsker",
     "ScriptedCall",
     "ScriptedCaller",
     "ScriptedModel",
-    "ToolChanged",
+    "ToolChangedWarning",
     "assert_definitions",
     "call",
     "definitions_snapshot",
@@ -44,8 +44,8 @@ __getattr__, __dir__ = lazy_names(
     {
         "testing.cassette": (
             "Cassette",
-            "CassetteMiss",
-            "ToolChanged",
+            "CassetteMissError",
+            "ToolChangedWarning",
             "CassetteError",
         ),
         "testing.recorded": ("Recorded", "assert_definitions", "definitions_snapshot"),

@@ -6,9 +6,9 @@ import asyncio
 import hashlib
 import json
 import sys
-import tempfile
 import threading
 import warnings
+from dataclasses import asdict
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_jsonable_python
 
-from ferrule.core.errors import Stopped, ToolError
+from ferrule.core.call import DEFAULT_LIMITS
+from ferrule.core.errors import StoppedError, ToolError
+from ferrule.core.files import write_atomically
 from ferrule.core.nearest import nearest
 from ferrule.core.result import Attachment, Output, ToolResult
 from ferrule.core.secrets import redact_value
 from ferrule.core.tool import OPTIONS, Invocation, Style, Tool
 from ferrule.pipeline.cleaning import stopped_by
 from ferrule.pipeline.format import format_value
-from ferrule.pipeline.run import attempt
-from ferrule.pipeline.stages import DEFAULT_LIMITS
 from ferrule.pipeline.streaming import Collected
 from ferrule.registry.registry import Registry, RegistryEntry, ToolSource, View
 
@@ -111,7 +111,7 @@ class TapedResult(_Part):
             display_content=result.display_content,
             data=plain(result.data),
             metadata=plain(result.metadata),
-            attachments=[TapedAttachment.model_validate(plain(vars_of(one))) for one in result.attachments],
+            attachments=[TapedAttachment.model_validate(plain(asdict(one))) for one in result.attachments],
         )
 
     def result(self, call_id: str, tool: str) -> ToolResult:
@@ -129,17 +129,11 @@ class TapedResult(_Part):
     def _attachments(self) -> list[Attachment]:
         from base64 import urlsafe_b64decode
 
-        return [
-            Attachment(
-                one.media_type,
-                None if one.data is None else urlsafe_b64decode(one.data),
-                one.uri,
-                one.name,
-                one.details,
-                one.after,
-            )
-            for one in self.attachments
-        ]
+        found: list[Attachment] = []
+        for one in self.attachments:
+            data = None if one.data is None else urlsafe_b64decode(one.data)
+            found.append(Attachment(**one.model_dump(exclude={"data"}), data=data))
+        return found
 
 
 class TapedError(_Part):
@@ -151,7 +145,7 @@ class TapedError(_Part):
     details: dict[str, Any] | None = None
 
     @classmethod
-    def of(cls, stopped: Stopped) -> TapedError:
+    def of(cls, stopped: StoppedError) -> TapedError:
         return cls(
             type=stopped.kind.value,
             message=stopped.message,
@@ -215,9 +209,7 @@ def write_cassette(path: Path, content: CassetteContent) -> None:
     # Half a surrogate pair, which UTF-8 cannot hold, becomes the escape that JSON has for it.
     text = json.dumps(ordered, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        file.write(text + b"\n")
-    Path(file.name).replace(path)
+    write_atomically(path, text + b"\n")
 
 
 def plain(value: Any) -> Any:
@@ -228,17 +220,6 @@ def plain(value: Any) -> Any:
 def canonical(value: Any) -> str:
     """JSON text that is equal for equal values."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
-
-
-def vars_of(attachment: Attachment) -> dict[str, Any]:
-    return {
-        "media_type": attachment.media_type,
-        "data": attachment.data,
-        "uri": attachment.uri,
-        "name": attachment.name,
-        "details": attachment.details,
-        "after": attachment.after,
-    }
 
 
 # The calls of a cassette in memory: added while recording, looked up while replaying. Safe under threads.
@@ -404,9 +385,10 @@ class _Take:
     def gave(self, value: Any) -> Any:
         """Keep a value, and pass on the result made of it: replaying passes on the same."""
         call_id = self._context.call_id if self._context is not None else ""
-        result = attempt(format_value, Invocation(self._tool, self._params, call_id), value, DEFAULT_LIMITS)
-        if isinstance(result, Stopped):
-            self._keep(error=TapedError.of(result))
+        try:
+            result = format_value(Invocation(self._tool, self._params, call_id), value, DEFAULT_LIMITS)
+        except StoppedError as stopped:
+            self._keep(error=TapedError.of(stopped))
             return value  # the pipeline will find the same fault with it
         if result.error is not None:
             error = result.error
@@ -483,11 +465,11 @@ def _error(call: TapedCall) -> ToolError:
 Mode = Literal["auto", "record", "replay"]
 
 
-class CassetteMiss(AssertionError):  # noqa: N818 - reads as what it says
+class CassetteMissError(AssertionError):
     """A call came that the cassette does not hold."""
 
 
-class ToolChanged(UserWarning):
+class ToolChangedWarning(UserWarning):
     """A tool is not the one that was recorded: its version or its parameters differ."""
 
 
@@ -496,7 +478,7 @@ class Cassette:
 
     `mode` is `record` (run the tools and overwrite the file), `replay` (answer from the file and run nothing) or
     `auto` (replay when the file exists, else record). Equal calls replay in the order recorded, then the last one
-    again. Leaving the `with` block writes a recording, unless the test failed, and raises `CassetteMiss` for calls
+    again. Leaving the `with` block writes a recording, unless the test failed, and raises `CassetteMissError` for calls
     that were not recorded: a runtime turns what a tool raises into a result, so it cannot be raised earlier.
 
     `redact` gets every JSON value before it is written, and the arguments before they are looked up; it must give
@@ -521,12 +503,12 @@ class Cassette:
     def tools(self, tools: ToolSource | Iterable[Tool[Any]]) -> ToolSource:
         """The same tools, recording or replaying; for a runtime, or to be registered among others.
 
-        Warns with `ToolChanged` of each that is not what it was when it was recorded.
+        Warns with `ToolChangedWarning` of each that is not what it was when it was recorded.
         """
         source = tools if isinstance(tools, ToolSource) else Registry(tools)
         for _, entry in source.entries():
             if change := self._change(entry.tool):
-                warnings.warn(change, ToolChanged, stacklevel=2)
+                warnings.warn(change, ToolChangedWarning, stacklevel=2)
         return _Taped(source, self._double)
 
     @property
@@ -550,7 +532,7 @@ class Cassette:
     def check(self) -> None:
         """Fail the test if a call was not on the cassette."""
         if self.misses:
-            raise CassetteMiss("\n".join(self.misses))
+            raise CassetteMissError("\n".join(self.misses))
 
     def __enter__(self) -> Self:
         return self

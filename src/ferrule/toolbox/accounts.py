@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
+from ferrule import ToolError
+from ferrule.extension import nearest, phrase
+from ferrule.toolbox.failures import not_found
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -161,10 +161,9 @@ def named(accounts: Mapping[str, T], name: str, what: str) -> T:
     if (found := accounts.get(name)) is not None:
         return found
     close = nearest(name, list(accounts), most=1)
-    raise ToolError(
+    raise not_found(
         phrase("There is no {what} `{name}`.", what=what, name=name),
-        kind=ErrorKind.NOT_FOUND,
-        suggestion=phrase("Did you mean `{name}`?", name=close[0])
+        phrase("Did you mean `{name}`?", name=close[0])
         if close
         else phrase("Known names: {names}.", names=", ".join(f"`{one}`" for one in accounts) or "none"),
     )
@@ -174,20 +173,20 @@ class Secrets:
     """The secrets of one account, filled in for one use, and kept out of whatever is said about it afterwards."""
 
     def __init__(self, account: Any, environment: Mapping[str, str] | None = None) -> None:
-        from ferrule.process.references import Variables
+        from ferrule.extension import Variables
 
         self._account = account
         self._variables = Variables(os.environ if environment is None else environment, of_the_user=True)
 
     def fill(self, name: str) -> str:
         """A field of the account with its places filled in; a `ToolError` says which value is missing."""
-        from ferrule.process.references import MissingValue
+        from ferrule.extension import MissingValueError
 
         secret = not next(one.repr for one in fields(self._account) if one.name == name)
         text: str = getattr(self._account, name)
         try:
             return self._variables.fill_secret(name, text) if secret else self._variables.fill(text)
-        except MissingValue as missing:
+        except MissingValueError as missing:
             raise ToolError(
                 phrase("`{field}` of this account cannot be filled in: {why}.", field=name, why=missing),
                 suggestion=phrase("Ask the user to set it, and to run `ferrule toolbox check`."),
@@ -195,7 +194,7 @@ class Secrets:
 
     def hide(self, name: str, value: str) -> None:
         """Keep one more value out of what is said, such as a secret in another form."""
-        from ferrule.process.references import Template
+        from ferrule.extension import Template
 
         self._variables.fill_secret(name, Template((value,)))
 

@@ -12,40 +12,40 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from pydantic import Field
 
-from ferrule.core.access import NOTHING, Touch
-from ferrule.core.call import CallInfo
-from ferrule.core.context import Session, ToolContext
-from ferrule.core.description import Description
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.function_tool import raw_tool, tool
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
-from ferrule.core.problems import InvalidParams
-from ferrule.core.schema_params import SchemaParams
+from ferrule import (
+    NOTHING,
+    CallInfo,
+    Description,
+    InvalidParamsError,
+    Session,
+    ToolContext,
+    ToolError,
+    Touch,
+    raw_tool,
+    tool,
+)
+from ferrule.extension import MOST_EDITABLE, SECONDS_TO_CHANGE, SchemaParams, files_of, nearest, phrase, touching
 from ferrule.toolbox.accounts import AccountCheck, named
+from ferrule.toolbox.failures import invalid, not_found
 from ferrule.toolbox.http_answer import (
     HttpAnswer,
     answer_of,
-    answers,
     display_answer,
     each_touch,
     render_answer,
     require_savable,
 )
-from ferrule.toolbox.http_client import require_credential, with_credential
+from ferrule.toolbox.http_client import WebRequest, require_credential, with_credential
 from ferrule.toolbox.openapi import ApiOperation, OpenApi, read_document
 from ferrule.toolbox.openapi_request import files_in, request_of, signature_of
 from ferrule.toolbox.web_address import parse_address
-from ferrule.workspace.changing import SECONDS_TO_CHANGE
-from ferrule.workspace.files import MOST_EDITABLE, files_of, touching
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ferrule.core.problems import Problem
-    from ferrule.core.tool import Tool
+    from ferrule import Problem, Tool
     from ferrule.toolbox.accounts import Accounts, Api
-    from ferrule.toolbox.http_client import HttpClient, WebRequest
+    from ferrule.toolbox.http_client import HttpClient
 
 MOST_TOOLS = 30
 """Operations of one API that have a tool each."""
@@ -67,10 +67,6 @@ class LoadedApi:
     def document(self) -> OpenApi:
         return OpenApi(read_document(self.api.spec), self.api.base_url)
 
-    def load(self) -> None:
-        """Read the document now."""
-        _ = self.operations
-
     @cached_property
     def operations(self) -> dict[str, ApiOperation]:
         """The chosen ones by id; a `ToolError` for one that the document does not have."""
@@ -83,29 +79,25 @@ class LoadedApi:
             one = every.get(wanted) or by_path.get(wanted)
             if one is None:
                 close = nearest(wanted, [*every, *by_path], most=1)
-                raise ToolError(
+                raise not_found(
                     phrase("The API `{api}` has no operation `{name}`.", api=self.name, name=wanted),
-                    kind=ErrorKind.NOT_FOUND,
-                    suggestion=phrase("Did you mean `{name}`?", name=close[0]) if close else None,
+                    phrase("Did you mean `{name}`?", name=close[0]) if close else None,
                 )
             chosen[one.id] = one
         return chosen
 
     def find(self, name: str) -> ApiOperation:
         """The operation of this id, or `GET /path`."""
-        if (found := self.operations.get(name)) is not None:
-            return found
         for one in self.operations.values():
-            if f"{one.method} {one.path}" == name:
+            if name in (one.id, f"{one.method} {one.path}"):
                 return one
-        close = nearest(name, list(self.operations), most=3)
-        raise ToolError(
+        close = ", ".join(f"`{one}`" for one in nearest(name, list(self.operations), most=3))
+        raise not_found(
             phrase("The API `{api}` has no operation `{name}`.", api=self.name, name=name),
-            kind=ErrorKind.NOT_FOUND,
-            suggestion=phrase("Did you mean {names}? FindOperation looks for others.",
-                              names=", ".join(f"`{one}`" for one in close))
-            if close else phrase("Look for it with FindOperation."),
-        )  # fmt: skip
+            phrase("Did you mean {names}? FindOperation looks for others.", names=close)
+            if close
+            else phrase("Look for it with FindOperation."),
+        )
 
     def request(self, operation: ApiOperation, arguments: Mapping[str, Any], session: Session) -> WebRequest:
         files = files_of(session)
@@ -113,7 +105,7 @@ class LoadedApi:
         def read_file(given: str) -> bytes:
             place = files.paths.find(given)
             if (found := files.paths.stat(place)) is not None and found.st_size > MOST_EDITABLE:
-                raise ToolError(phrase("`{file}` is too large to be sent.", file=given), kind=ErrorKind.VALIDATION)
+                raise invalid(phrase("`{file}` is too large to be sent.", file=given))
             return files.paths.read(place)
 
         request = request_of(operation, arguments, read_file)
@@ -125,32 +117,30 @@ class LoadedApi:
         self, tool: str, operation: ApiOperation, arguments: Mapping[str, Any], save_to: str | None, session: Session
     ) -> CallInfo:
         """What a call would do. Files are read when it runs."""
+        refusal = None
         try:
             request = request_of(operation, arguments, lambda _given: b"")
-            refusal = None
-            if self.api.credential:
-                try:
-                    require_credential(self.accounts, self.api.credential, request.address, self.client)
-                except ToolError as error:
-                    refusal = error
         except ToolError as error:
             return CallInfo(
                 (Touch("host:", not operation.only_reads),), f"{self.name} {operation.method} ?", refusal=error
             )
+        if self.api.credential:
+            try:
+                require_credential(self.accounts, self.api.credential, request.address, self.client)
+            except ToolError as error:
+                refusal = error
         touches = [Touch(f"host:{request.address.host}", not operation.only_reads)]
         signature = signature_of(self.name, operation, request)
         always = f"{tool}({self.name} {operation.method} {operation.path})"
         if operation.only_reads:
             always = f"WebFetch(domain:{request.address.host})"
-        for given in files_in(operation, arguments):
-            reading = touching(given, session)
-            touches += list(each_touch(reading))
-            refusal = refusal or reading.refusal
+        files = [touching(given, session) for given in files_in(operation, arguments)]
         if save_to is not None:
-            saving = touching(save_to, session, write=True)
-            touches += list(each_touch(saving))
-            refusal = refusal or saving.refusal
-            always = f"{always} into {each_touch(saving)[0].resource.rpartition('/')[0]}"
+            files.append(touching(save_to, session, write=True))
+            always = f"{always} into {each_touch(files[-1])[0].resource.rpartition('/')[0]}"
+        for one in files:
+            touches += each_touch(one)
+            refusal = refusal or one.refusal
         return CallInfo(tuple(touches), signature, always, f"{operation.method} {request.address}", refusal)
 
     async def call(
@@ -330,7 +320,7 @@ def _tools_for_many(apis: Mapping[str, LoadedApi]) -> list[Tool[Any]]:
         try:
             operation = named(apis, params.api, "API").find(params.operation)
             SchemaParams(operation.id, operation.details.schema).load(json.dumps(params.arguments))
-        except InvalidParams as error:
+        except InvalidParamsError as error:
             return [replace(one, path=("arguments", *one.path)) for one in error.problems]
         except ToolError:
             return None
@@ -393,8 +383,7 @@ async def check_apis(accounts: Accounts, client: HttpClient) -> list[AccountChec
         what = f"API `{name}`"
         try:
             loaded = LoadedApi(name, api, accounts, client)
-            await asyncio.to_thread(loaded.load)
-            operations = list(loaded.operations.values())
+            operations = list((await asyncio.to_thread(getattr, loaded, "operations")).values())
             if not operations:
                 raise ToolError(phrase("Its document has no operations."))
             if not (base := operations[0].details.base_url):
@@ -402,7 +391,7 @@ async def check_apis(accounts: Accounts, client: HttpClient) -> list[AccountChec
             address = parse_address(f"{base}/")
             if api.credential:
                 require_credential(accounts, api.credential, address, client)
-            status = await answers(client, address)
+            status = (await client.send(WebRequest("HEAD", address))).status
         except ToolError as error:
             found.append(AccountCheck(what, False, error.message))
         else:

@@ -7,11 +7,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.phrases import phrase
+from ferrule.extension import phrase
 from ferrule.toolbox.accounts import Accounts
 
 if TYPE_CHECKING:
-    from ferrule.core.tool import Tool
+    from ferrule import Tool
     from ferrule.toolbox.accounts import AccountCheck
 
 
@@ -98,7 +98,8 @@ def found_tools(accounts: Accounts) -> tuple[list[Tool[Any]], list[str]]:
     for area in AREAS:
         if not area.missing:
             tools += area.tools(accounts)
-        elif names := _named_for(area, accounts):
+        elif isinstance(named := getattr(accounts, area.name, None), Mapping) and named:
+            names = [f"`{area.name}.{name}`" for name in cast("Mapping[str, Any]", named)]
             notes.append(
                 phrase(
                     "The settings name {names}, and the tools for that are not installed: pip install "
@@ -108,10 +109,3 @@ def found_tools(accounts: Accounts) -> tuple[list[Tool[Any]], list[str]]:
                 )
             )
     return tools, notes
-
-
-def _named_for(area: Area, accounts: Accounts) -> list[str]:
-    accounts_of = getattr(accounts, area.name, None)
-    if not isinstance(accounts_of, Mapping):
-        return []
-    return [f"`{area.name}.{name}`" for name in cast("Mapping[str, Any]", accounts_of)]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import ipaddress
 import ssl
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,10 +15,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import FetchError, fetch, is_local, nearest, phrase
 from ferrule.toolbox.accounts import Secrets
+from ferrule.toolbox.failures import forbidden, not_found
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -84,7 +83,7 @@ class CalDav:
         parts = urlsplit(self._url)
         if parts.scheme not in ("https", "http") or not parts.hostname or parts.username:
             raise ToolError(phrase("`url` of this account must be `https://…`."), suggestion=_ASK_USER)
-        if parts.scheme == "http" and not _is_local(parts.hostname):
+        if parts.scheme == "http" and not is_local(parts.hostname):
             raise ToolError(
                 phrase("`url` of this account is not `https://`, so no password is sent there."), suggestion=_ASK_USER
             )
@@ -111,10 +110,8 @@ class CalDav:
         for home in homes[:10] or [self._url]:
             listed += self._among(await self._about(self._same(home), 1))
         if not listed:
-            raise ToolError(
-                phrase("There is no calendar at the address of the account `{name}`.", name=self.name),
-                kind=ErrorKind.NOT_FOUND,
-                suggestion=_ASK_USER,
+            raise not_found(
+                phrase("There is no calendar at the address of the account `{name}`.", name=self.name), _ASK_USER
             )
         return listed
 
@@ -133,10 +130,9 @@ class CalDav:
             if wanted
             else phrase("The account `{name}` has several calendars.", name=self.name)
         )
-        raise ToolError(
+        raise not_found(
             message,
-            kind=ErrorKind.NOT_FOUND,
-            suggestion=phrase("Did you mean `{name}`?", name=close[0])
+            phrase("Did you mean `{name}`?", name=close[0])
             if close
             else phrase("Known names: {names}.", names=", ".join(f"`{one}`" for one in names[:50])),
         )
@@ -180,11 +176,7 @@ class CalDav:
         """An event as it is now."""
         status, headers, body, _ = await self._sent("GET", self._address(calendar, name), most=_MOST_LISTED)
         if status == 404:
-            raise ToolError(
-                phrase("The event is no longer in the calendar."),
-                kind=ErrorKind.NOT_FOUND,
-                suggestion=phrase("Search again with FindEvents."),
-            )
+            raise not_found(phrase("The event is no longer in the calendar."), phrase("Search again with FindEvents."))
         if status != 200:
             raise self._refused(status, calendar.url)
         etag = headers.get("etag", "")
@@ -229,42 +221,37 @@ class CalDav:
 
         content = body.encode() if isinstance(body, str) else body
         given = {"Content-Type": "application/xml; charset=utf-8", "Accept-Encoding": "identity", **(headers or {})}
-        for _ in range(_MOST_REDIRECTS + 1):
-            self._same(url)
-            try:
-                async with self._client.stream(method, url, content=content, headers=given, auth=self._auth) as answer:
-                    where = answer.headers.get("location", "")
-                    if answer.status_code in (301, 302, 307, 308) and where and method in ("PROPFIND", "REPORT", "GET"):
-                        url = urljoin(url, where)
-                        continue
-                    data = bytearray()
-                    async for piece in answer.aiter_bytes():
-                        data += piece
-                        if len(data) > most:
-                            raise ToolError(
-                                phrase(
-                                    "The server of `{name}` sent more than {n} bytes.", name=self.name, n=f"{most:,}"
-                                ),
-                                suggestion=phrase("Ask for a shorter time."),
-                            )
-                    return answer.status_code, answer.headers, bytes(data), url
-            except (httpx2.HTTPError, OSError, ValueError) as error:
+        asks = method in ("PROPFIND", "REPORT", "GET")
+        try:
+            found = await fetch(
+                self._client, method, self._same(url), most=most, redirects=_MOST_REDIRECTS if asks else 0,
+                onward=lambda _from, to: self._same(to), headers=given, content=content, auth=self._auth,
+            )  # fmt: skip
+        except FetchError as error:
+            if error.why == "redirects":
+                why, suggestion = phrase("The server of `{name}` redirects in circles.", name=self.name), _ASK_USER
+            elif error.why == "size":
+                why = phrase("The server of `{name}` sent more than {n} bytes.", name=self.name, n=f"{most:,}")
+                suggestion = phrase("Ask for a shorter time.")
+            else:
                 raise self._lost(error, method) from None
-        raise ToolError(phrase("The server of `{name}` redirects in circles.", name=self.name), suggestion=_ASK_USER)
+            raise ToolError(why, suggestion=suggestion) from None
+        except (httpx2.HTTPError, OSError, ValueError) as error:
+            raise self._lost(error, method) from None
+        return found.status, found.headers, found.body, found.url
 
     def _same(self, url: str) -> str:
         """The address, if it is on the account's own server."""
         url = urljoin(self._url, url)
         if _origin(url) != self._origin:
-            raise ToolError(
+            raise forbidden(
                 phrase(
                     "The server of `{name}` leads to `{host}`, which is another server, so the password is not sent "
                     "there.",
                     name=self.name,
                     host=urlsplit(url).hostname or "",
                 ),
-                kind=ErrorKind.PERMISSION,
-                suggestion=phrase("If that is right, ask the user to set it as the `url` of the account."),
+                phrase("If that is right, ask the user to set it as the `url` of the account."),
             )
         return url
 
@@ -300,12 +287,11 @@ class CalDav:
 
     def _refused(self, status: int, url: str) -> ToolError:
         if status in (401, 403):
-            return ToolError(
+            return forbidden(
                 phrase("The server refused the user or the password of the account `{name}`.", name=self.name)
                 if status == 401
                 else phrase("The account `{name}` may not do that in this calendar.", name=self.name),
-                kind=ErrorKind.PERMISSION,
-                suggestion=_ASK_USER,
+                _ASK_USER,
             )
         if status in (409, 412):
             return ToolError(
@@ -326,7 +312,7 @@ async def connected(name: str, account: CalendarAccount) -> AsyncGenerator[CalDa
     httpx2 = await asyncio.to_thread(import_module, "httpx2")  # it takes a while the first time
     secrets = Secrets(account)
     host = urlsplit(secrets.fill("url")).hostname or ""
-    async with httpx2.AsyncClient(timeout=account.timeout, trust_env=not _is_local(host)) as client:
+    async with httpx2.AsyncClient(timeout=account.timeout, trust_env=not is_local(host)) as client:
         try:
             async with asyncio.timeout(account.timeout * _DEADLINES):
                 yield CalDav(name, account, client, secrets)
@@ -383,10 +369,3 @@ def _origin(url: str) -> tuple[str, str, int]:
     except ValueError:
         port = -1
     return parts.scheme, (parts.hostname or "").lower(), port or (443 if parts.scheme == "https" else 80)
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

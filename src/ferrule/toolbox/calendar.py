@@ -14,18 +14,14 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from ferrule.core.access import reads, writes
-from ferrule.core.call import CallInfo
-from ferrule.core.context import Session, ToolContext
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.function_tool import tool
-from ferrule.core.phrases import phrase
+from ferrule import CallInfo, Session, ToolContext, ToolError, reads, tool, writes
+from ferrule.extension import amount, phrase
 from ferrule.toolbox.accounts import AccountCheck, Accounts, CalendarAccount, Secrets, named
 from ferrule.toolbox.child import ChildAnswer, ChildBounds, in_child
-from ferrule.workspace.names import amount
+from ferrule.toolbox.failures import invalid
 
 if TYPE_CHECKING:
-    from ferrule.core.tool import Tool
+    from ferrule import Tool
     from ferrule.toolbox.caldav import CalDav, RemoteCalendar, RemoteEvent
 
 _IN_CHILD = ChildBounds(seconds=60.0)
@@ -68,10 +64,9 @@ def _event_id(accounts: Accounts, text: str) -> _EventId:
     name, rest = _account_in(accounts, text)
     found = re.fullmatch(r"(?P<calendar>[^/#]+)/(?P<event>[^/#]+)#(?P<version>[0-9a-f]{8})#(?P<at>[0-9TZ]*)", rest)
     if found is None or name not in accounts.calendars:
-        raise ToolError(
+        raise invalid(
             phrase("`{id}` is not the id of an event.", id=text[:200]),
-            kind=ErrorKind.VALIDATION,
-            suggestion=phrase("Take the id from a result of FindEvents."),
+            phrase("Take the id from a result of FindEvents."),
         )
     return _EventId(name, found["calendar"], found["event"], found["version"], found["at"])
 
@@ -94,19 +89,6 @@ def _zone_of(account: CalendarAccount) -> str:
     return name
 
 
-def _range(start: datetime | date, end: datetime | date, zone: ZoneInfo) -> tuple[datetime, datetime]:
-    """Two moments; a day as the end means all of it."""
-    first = _at(start, zone)
-    last = _at(end, zone) if isinstance(end, datetime) else _at(end + timedelta(days=1), zone)
-    if not first < last or last - first > _LONGEST:
-        raise ToolError(
-            phrase("`end` must be after `start`, and at most three years later."),
-            kind=ErrorKind.VALIDATION,
-            suggestion=phrase("Ask for a shorter time."),
-        )
-    return first, last
-
-
 def _at(moment: datetime | date, zone: ZoneInfo) -> datetime:
     if not isinstance(moment, datetime):
         moment = datetime.combine(moment, time())
@@ -122,7 +104,11 @@ async def _happening(
     pairs = [_account_in(accounts, one) for one in wanted or list(accounts.calendars)]
     known = [named(accounts.calendars, name, phrase("calendar")) for name, _ in pairs]
     zone = ZoneInfo(_zone_of(known[0]))
-    between = _range(start, end, zone)
+    between = _at(start, zone), _at(end if isinstance(end, datetime) else end + timedelta(days=1), zone)
+    if not timedelta() < between[1] - between[0] <= _LONGEST:
+        raise invalid(
+            phrase("`end` must be after `start`, and at most three years later."), phrase("Ask for a shorter time.")
+        )
     day = timedelta(days=1)  # all-day events are in nobody's zone
     first, last = (f"{one.astimezone(UTC):%Y%m%dT%H%M%SZ}" for one in (between[0] - day, between[1] + day))
     bodies: dict[str, bytes] = {}
@@ -161,13 +147,6 @@ class EventsFound(TypedDict):
     notes: list[str]
 
 
-def _when(event: dict[str, Any]) -> str:
-    zone = f" {event['zone']}" if event["zone"] else ""
-    if event["all_day"]:
-        return event["start"] if event["start"] == event["end"] else f"{event['start']} to {event['end']}"
-    return f"{event['start']} to {event['end']}{zone}"
-
-
 def _render_events(found: EventsFound) -> str:
     if not found["total"]:
         return "\n".join(["No event fits.", *(f"[{note}]" for note in found["notes"])])
@@ -178,7 +157,10 @@ def _render_events(found: EventsFound) -> str:
         marks += [one["status"]] if one["status"] not in ("", "confirmed") else []
         place = f", {one['location']}" if one["location"] else ""
         about = f" ({', '.join(marks)})" if marks else ""
-        lines.append(f"- {one['weekday']} {_when(one)}: {one['title'] or '(no title)'}{place}{about}")
+        until = "" if one["all_day"] and one["start"] == one["end"] else f" to {one['end']}"
+        zone = f" {one['zone']}" if one["zone"] and not one["all_day"] else ""
+        title = one["title"] or "(no title)"
+        lines.append(f"- {one['weekday']} {one['start']}{until}{zone}: {title}{place}{about}")
         if one["attendees"]:
             lines.append(f"  with {', '.join(one['attendees'])}")
         if one["description"]:
@@ -238,7 +220,10 @@ def _find_events(accounts: Accounts, which: str) -> Tool[Any]:
         fitting = [
             {key: value for key, value in one.items() if key not in ("begins", "ends", "busy")}
             for one in found["events"]
-            if all(word in _searched(one) for word in words)
+            if all(
+                word in " ".join((one["title"], one["location"], one["description"], *one["attendees"])).casefold()
+                for word in words
+            )
         ]
         notes = list(found["notes"])
         if len(fitting) > limit:
@@ -246,10 +231,6 @@ def _find_events(accounts: Accounts, which: str) -> Tool[Any]:
         return {"calendars": names, "zone": zone.key, "total": len(fitting), "events": fitting[:limit], "notes": notes}
 
     return find_events
-
-
-def _searched(event: dict[str, Any]) -> str:
-    return " ".join((event["title"], event["location"], event["description"], *event["attendees"])).casefold()
 
 
 # FindFreeTime
@@ -313,21 +294,21 @@ def _find_free_time(accounts: Accounts, which: str) -> Tool[Any]:
         """
         opens, closes = (_clock(one) for one in working_hours.split("-"))
         if opens >= closes:
-            raise ToolError(
-                phrase("`working_hours` must end after they begin."),
-                kind=ErrorKind.VALIDATION,
-                suggestion=phrase("Write them as `09:00-17:00`."),
-            )
+            raise invalid(phrase("`working_hours` must end after they begin."), phrase("Write them as `09:00-17:00`."))
         found, zone, (first, last), _names = await _happening(accounts, calendar, start, end, context)
         busy = sorted((one["begins"], one["ends"]) for one in found["events"] if one["busy"])
-        needed = timedelta(minutes=duration)
         slots: list[dict[str, str]] = []
         day = first.astimezone(zone).date()
         while day <= last.astimezone(zone).date():
             if weekends or day.weekday() < 5:
                 begin = max(first, datetime.combine(day, opens, zone)).timestamp()
                 close = min(last, datetime.combine(day, closes, zone)).timestamp()
-                slots += [_slot(*one, zone) for one in _gaps(begin, close, busy, needed.total_seconds())]
+                for busy_from, busy_until in [*busy, (close, close)]:
+                    if min(busy_from, close) - begin >= duration * 60:
+                        free = [datetime.fromtimestamp(one, zone) for one in (begin, min(busy_from, close))]
+                        written = [one.isoformat(timespec="minutes") for one in free]
+                        slots.append({"weekday": f"{free[0]:%A}", "start": written[0], "end": written[1]})
+                    begin = max(begin, busy_until)
             day += timedelta(days=1)
         notes = list(found["notes"])
         if len(slots) > limit:
@@ -341,27 +322,9 @@ def _clock(text: str) -> time:
     try:
         return time.fromisoformat(text)
     except ValueError:
-        raise ToolError(
-            phrase("`{text}` is not a time of day.", text=text),
-            kind=ErrorKind.VALIDATION,
-            suggestion=phrase("Write `working_hours` as `09:00-17:00`."),
+        raise invalid(
+            phrase("`{text}` is not a time of day.", text=text), phrase("Write `working_hours` as `09:00-17:00`.")
         ) from None
-
-
-def _gaps(begin: float, close: float, busy: list[tuple[float, float]], needed: float) -> list[tuple[float, float]]:
-    """The stretches of a day that are long enough and that nothing is in."""
-    found: list[tuple[float, float]] = []
-    for first, last in [*busy, (close, close)]:
-        if min(first, close) - begin >= needed:
-            found.append((begin, min(first, close)))
-        begin = max(begin, last)
-    return found
-
-
-def _slot(begin: float, end: float, zone: ZoneInfo) -> dict[str, str]:
-    first, last = datetime.fromtimestamp(begin, zone), datetime.fromtimestamp(end, zone)
-    return {"weekday": f"{first:%A}", "start": first.isoformat(timespec="minutes"),
-            "end": last.isoformat(timespec="minutes")}  # fmt: skip
 
 
 # SaveEvent and DeleteEvent
@@ -498,17 +461,12 @@ async def _changed(
     about = _about(account)
     async with connected(wanted.account, account) as server:
         place = await server.calendar(wanted.calendar)
-        if calendar and calendar not in (
-            wanted.account,
-            f"{wanted.account}/{place.key}",
-            f"{wanted.account}/{place.name}",
-        ):
-            raise ToolError(
-                phrase("The event is in `{there}`, not in `{calendar}`.",
-                       there=f"{wanted.account}/{place.key}", calendar=calendar),
-                kind=ErrorKind.VALIDATION,
-                suggestion=phrase("Leave `calendar` out, or delete the event and add it there."),
-            )  # fmt: skip
+        there = f"{wanted.account}/{place.key}"
+        if calendar and calendar not in (wanted.account, there, f"{wanted.account}/{place.name}"):
+            raise invalid(
+                phrase("The event is in `{there}`, not in `{calendar}`.", there=there, calendar=calendar),
+                phrase("Leave `calendar` out, or delete the event and add it there."),
+            )
         now = await server.event(place, wanted.name)
         if now.version != wanted.version:
             raise ToolError(

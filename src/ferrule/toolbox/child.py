@@ -23,16 +23,14 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
-from ferrule.workspace.data_folder import data_folder
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import data_folder, phrase, take_stdout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from io import BufferedReader
 
-    from ferrule.core.context import Cancellation
-    from ferrule.process.owned_folders import OwnedFolder
+    from ferrule.extension import Cancellation, OwnedFolder
 
 MEMORY = 1 << 30
 """Bytes that a child may hold, unless told otherwise."""
@@ -40,7 +38,7 @@ CRASHED = frozenset({"crash", "memory"})
 """How an error says in its details, as `ended`, that the child broke; the other way is `time`."""
 _MOST_ANSWERED = 256 << 20
 _MOST_COMPLAINTS = 1 << 14
-_DIES_WITH_PARENT, _NO_NEW_PRIVILEGES, _RESTRICT = 1, 38, 446
+_DIES_WITH_PARENT = 1
 _OUT_OF_MEMORY = 3
 _SECONDS_TO_EXIT = 0.5
 _READABLE = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/ssl", "/etc/localtime", "/etc/fonts",
@@ -151,7 +149,7 @@ def in_child(
 
 def _scratch_folder() -> OwnedFolder:
     """Among the temporary folders of commands, so that what a kill leaves is removed with theirs."""
-    from ferrule.process.owned_folders import OwnedFolder
+    from ferrule.extension import OwnedFolder
 
     try:
         return OwnedFolder(data_folder() / "temporary")
@@ -269,11 +267,10 @@ def _understood(heard: _ChildExchange, code: int, what: str, bounds: ChildBounds
 
 def main() -> None:
     """Take one order from standard input, carry it out, and write the answer to standard output."""
-    _libc().prctl(_DIES_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+    ctypes.CDLL(None, use_errno=True).prctl(_DIES_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
     given = sys.stdin.buffer
     head: dict[str, Any] = json.loads(given.readline())
-    answer = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints must not pass for an answer
+    answer = os.fdopen(take_stdout(), "wb")
     _bind(head)
     try:
         files: dict[str, Any] = {name: os.fdopen(number, "rb") for name, number in head["files"].items()}
@@ -304,10 +301,8 @@ def _bind(head: Mapping[str, Any]) -> None:
     _limit(resource.RLIMIT_CPU, int(head["seconds"]) + 5)
     if not sys.platform.startswith("linux"):
         return
-    from ferrule.process.landlock import kernel_version, open_rules
+    from ferrule.extension import confine_process
 
-    if kernel_version() < 1:
-        return
     readable = (
         sys.prefix,
         sys.base_prefix,
@@ -317,10 +312,7 @@ def _bind(head: Mapping[str, Any]) -> None:
         *(f"/proc/self/fd/{number}" for number in head["files"].values()),  # a library may open it again by this name
         *head["folders"],
     )
-    rules = open_rules(readable, head["writable"], network=head["network"])
-    if _libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0:
-        _libc().syscall(_RESTRICT, ctypes.c_int(rules), ctypes.c_uint32(0))
-    os.close(rules)
+    confine_process(readable, head["writable"], network=head["network"])
 
 
 def _limit(which: int, most: int) -> None:
@@ -328,7 +320,3 @@ def _limit(which: int, most: int) -> None:
     most = most if hard == resource.RLIM_INFINITY else min(most, hard)
     with contextlib.suppress(ValueError, OSError):  # macOS does not know all of them
         resource.setrlimit(which, (most, most))
-
-
-def _libc() -> Any:
-    return ctypes.CDLL(None, use_errno=True)

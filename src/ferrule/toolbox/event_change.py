@@ -11,8 +11,8 @@ from collections import Counter
 from datetime import datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.errors import ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ToolError
+from ferrule.extension import amount, controls_in, phrase
 from ferrule.toolbox.child import ChildAnswer
 from ferrule.toolbox.events import (
     ASK_USER,
@@ -30,7 +30,6 @@ from ferrule.toolbox.events import (
     zone_of,
 )  # fmt: skip
 from ferrule.toolbox.series import MARGIN, NO_TIME, EventOccurrence, Series, Shift, between, is_range, until_before
-from ferrule.workspace.names import amount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -166,8 +165,7 @@ class _Edit:
         if master.lines("EXRULE"):
             raise _has_exrule()
         base, _ = series.base(place)
-        second = Block("VCALENDAR")
-        second.items = [one for one in self.calendar.items if isinstance(one, str)]
+        second = Block("VCALENDAR", [one for one in self.calendar.items if isinstance(one, str)])
         second.items += [one.copy() for one in self.calendar.blocks("VTIMEZONE")]
         follower = base.copy()
         follower.drop("RECURRENCE-ID", "RRULE", "RDATE", "EXDATE")
@@ -272,9 +270,7 @@ class _Edit:
         master, gone = target.master, target.overrides
         if rule:
             master.put("RRULE", f"RRULE:{_checked_rule(rule, target.span(master)[0])}")
-            alone = Block("VCALENDAR")
-            alone.items = [one for one in target.calendar.items if one not in gone]
-            now = Series(alone)
+            now = Series(Block("VCALENDAR", [one for one in target.calendar.items if one not in gone]))
             places = {one.place for one in now.occurrences([now.place_of(one) for one in gone])[0]}
             gone = [one for one in gone if now.place_of(one) not in places]
         else:
@@ -373,10 +369,8 @@ class _Edit:
                 event.put("ORGANIZER", f"ORGANIZER:mailto:{_address(self.order['organizer'])}")
         if (alarms := wanted.get("alarms")) is not None:
             event.items = [one for one in event.items if not (isinstance(one, Block) and one.name == "VALARM")]
-            for minutes in alarms:
-                alarm = Block("VALARM")
-                alarm.items = ["ACTION:DISPLAY", "DESCRIPTION:Reminder", f"TRIGGER:-PT{minutes}M"]
-                event.items.append(alarm)
+            said = ["ACTION:DISPLAY", "DESCRIPTION:Reminder"]
+            event.items += [Block("VALARM", [*said, f"TRIGGER:-PT{minutes}M"]) for minutes in alarms]
 
     def _stamp(self, event: Block) -> None:
         now = self.order["now"]
@@ -474,7 +468,7 @@ def _checked_rule(text: str, start: Moment) -> str:
 
 
 def _checked(what: str, text: str) -> str:
-    if found := re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]", text.replace("\r\n", "\n")):
+    if found := controls_in(text.replace("\r\n", "\n")):
         raise invalid(
             phrase("`{what}` contains the control character U+{code}.", what=what, code=f"{ord(found[0]):04X}"),
             phrase("Leave it out."),

@@ -13,19 +13,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ToolError
+from ferrule.extension import cut, phrase, without_hidden
 from ferrule.toolbox.caldav import events_in
+from ferrule.toolbox.failures import invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator, Iterable, Mapping
 
 MOST_OCCURRENCES = 5_000
 SECONDS_FOR_ONE = 1.0
 _LONGEST_TEXT = 2_000
 _DEEPEST = 10
 ASK_USER = phrase("Ask the user to change it in their calendar program.")
-_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069]")
 
 
 class TooManyOccurrences(BaseException):
@@ -215,8 +215,7 @@ def _zone_name(moment: datetime) -> str:
 
 
 def _plain(value: object, most: int = _LONGEST_TEXT) -> str:
-    text = _UNSEEN.sub("", "" if value is None else str(value)).encode("utf-8", "replace").decode()
-    return text if len(text) <= most else f"{text[:most]}…"
+    return cut(without_hidden("" if value is None else str(value)), most)
 
 
 def _listed(value: Any) -> list[Any]:
@@ -227,14 +226,10 @@ def _occurrence(which: date, like: date | None) -> str:
     """The name of an occurrence: the moment at which the series has it, written as the series begins."""
     if isinstance(which, datetime) and isinstance(like, datetime) and like.tzinfo is not None and which.tzinfo:
         which = which.astimezone(like.tzinfo)
-    return _written(which)
-
-
-def _written(moment: date) -> str:
-    if not isinstance(moment, datetime):
-        return moment.strftime("%Y%m%d")
-    utc = moment.tzinfo is not None and _zone_name(moment) in ("UTC", "Etc/UTC", "Z")
-    return moment.strftime("%Y%m%dT%H%M%S") + ("Z" if utc else "")
+    if not isinstance(which, datetime):
+        return which.strftime("%Y%m%d")
+    utc = which.tzinfo is not None and _zone_name(which) in ("UTC", "Etc/UTC", "Z")
+    return which.strftime("%Y%m%dT%H%M%S") + ("Z" if utc else "")
 
 
 # The lines of a calendar
@@ -243,9 +238,9 @@ def _written(moment: date) -> str:
 class Block:
     """BEGIN to END, with its lines as they stand, folded or not, and the blocks in it."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, items: Iterable[str | Block] = ()) -> None:
         self.name = name
-        self.items: list[str | Block] = []
+        self.items: list[str | Block] = [*items]
 
     def lines(self, name: str) -> list[str]:
         """The lines of a property, each unfolded."""
@@ -271,9 +266,7 @@ class Block:
         return [one for one in self.items if isinstance(one, Block) and one.name == name]
 
     def copy(self) -> Block:
-        made = Block(self.name)
-        made.items = [one.copy() if isinstance(one, Block) else one for one in self.items]
-        return made
+        return Block(self.name, (one.copy() if isinstance(one, Block) else one for one in self.items))
 
     def text(self) -> str:
         inner = "".join(one.text() if isinstance(one, Block) else f"{one}\r\n" for one in self.items)
@@ -416,7 +409,3 @@ def zone_of(name: str) -> Any:
             phrase("There is no time zone `{name}`.", name=name[:100]),
             phrase("Use a name such as `Europe/Berlin`, `UTC`, or `floating`."),
         ) from None
-
-
-def invalid(message: str, suggestion: str) -> ToolError:
-    return ToolError(message, kind=ErrorKind.VALIDATION, suggestion=suggestion)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from functools import cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
-from ferrule.workspace.texts.text import Edit, apply_edits
+from ferrule import ToolError
+from ferrule.extension import Edit, apply_edits, phrase
+from ferrule.toolbox.failures import invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,7 +45,7 @@ def quoted_texts(text: str) -> Iterator[tuple[int, int, str]]:
     if span is None or "[[" not in text[span[0] : span[1]]:
         return
     try:
-        waiting = [_composed(text[span[0] : span[1]])]
+        waiting = [_parsed(text[span[0] : span[1]], "compose")]
     except ToolError:
         return
     while waiting:
@@ -68,7 +68,7 @@ def property_edits(text: str, changes: Mapping[str, Any]) -> list[Edit]:
         return [Edit(0, 0, f"---\n{block}---\n".replace("\n", newline))] if kept else []
     yaml_text = text[span[0] : span[1]]
     before = _read(yaml_text)
-    node = _composed(yaml_text)
+    node = _parsed(yaml_text, "compose")
     pairs: list[Any] = [] if node is None else node.value
     if node is not None and node.flow_style:
         raise _unchangeable(phrase("its properties are written in braces"))
@@ -123,13 +123,7 @@ def _content_end(node: Any) -> int:
 
 
 def _read(yaml_text: str) -> dict[str, Any]:
-    import yaml
-
-    _require_shallow(yaml_text)
-    try:
-        found: Any = yaml.load(yaml_text.rstrip("\0"), _loader())  # noqa: S506 - a SafeLoader
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise _unreadable(_why(error)) from None
+    found = _parsed(yaml_text.rstrip("\0"), "load")
     if found is None:
         return {}
     if not isinstance(found, dict):
@@ -137,29 +131,22 @@ def _read(yaml_text: str) -> dict[str, Any]:
     return {str(name): value for name, value in cast("dict[Any, Any]", found).items()}
 
 
-def _require_shallow(yaml_text: str) -> None:
-    """Refuse what would take pyyaml minutes: its time grows with the square of the depth."""
+def _parsed(yaml_text: str, how: Literal["load", "compose"]) -> Any:
+    """Refuses what would take pyyaml minutes: its time grows with the square of the depth."""
+    import yaml
+
     if len(yaml_text) > _MOST:
         raise _unreadable(phrase("it has more than {most} characters", most=f"{_MOST:,}"))
     depths = accumulate((one in "[{") - (one in "]}") for one in yaml_text)
     if max(depths, default=0) > _DEEPEST:
         raise _unreadable(phrase("it is nested too deeply"))
-
-
-def _composed(yaml_text: str) -> Any:
-    import yaml
-
-    _require_shallow(yaml_text)
     try:
-        return cast("Any", yaml).compose(yaml_text, _loader())
+        return getattr(yaml, how)(yaml_text, _loader())
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise _unreadable(_why(error)) from None
-
-
-def _why(error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or phrase("it is nested too deeply")
-    return phrase("{problem} in line {n}", problem=problem, n=mark.line + 2) if mark else str(problem)
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or phrase("it is nested too deeply")
+        why = phrase("{problem} in line {n}", problem=problem, n=mark.line + 2) if mark else str(problem)
+        raise _unreadable(why) from None
 
 
 def _entry(name: str, value: Any) -> str:
@@ -229,16 +216,14 @@ def _dumper() -> Any:
 
 
 def _unreadable(why: str) -> ToolError:
-    return ToolError(
+    return invalid(
         phrase("The front matter cannot be read: {why}.", why=why),
-        kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Correct the lines between the `---` with Edit."),
+        phrase("Correct the lines between the `---` with Edit."),
     )
 
 
 def _unchangeable(why: str) -> ToolError:
-    return ToolError(
+    return invalid(
         phrase("The front matter was not changed: {why}.", why=why),
-        kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Change the lines between the `---` with Edit."),
+        phrase("Change the lines between the `---` with Edit."),
     )

@@ -5,17 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, TypedDict
 
-from ferrule.core.access import Touch
-from ferrule.core.phrases import phrase
-from ferrule.toolbox.http_client import WebRequest
-from ferrule.workspace.changing import change_file, plan_change
-from ferrule.workspace.names import amount
+from ferrule import Touch
+from ferrule.extension import amount, change_file, phrase, plan_change
 
 if TYPE_CHECKING:
-    from ferrule.core.call import CallInfo
-    from ferrule.core.context import ToolContext
-    from ferrule.toolbox.http_client import HttpClient, Reply
-    from ferrule.toolbox.web_address import WebAddress
+    from ferrule import CallInfo, ToolContext
+    from ferrule.toolbox.http_client import Reply
 
 MOST_SHOWN = 50_000
 """Characters of a body that are shown."""
@@ -103,7 +98,7 @@ def is_text(reply: Reply) -> bool:
 
 def decoded(reply: Reply) -> str | None:
     """The text of a body; None for one that is not text."""
-    from ferrule.workspace.texts.text import decode
+    from ferrule.extension import decode
 
     try:
         return reply.body.decode(reply.charset or "utf-8")
@@ -128,8 +123,3 @@ def status_words(status: int) -> str:
 def each_touch(info: CallInfo) -> tuple[Touch, ...]:
     touches = info.touches
     return () if touches is None else (touches,) if isinstance(touches, Touch) else tuple(touches)
-
-
-async def answers(client: HttpClient, address: WebAddress) -> int:
-    """The status that a server answers a harmless request with; a `ToolError` where it does not answer."""
-    return (await client.send(WebRequest("HEAD", address))).status

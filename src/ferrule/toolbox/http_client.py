@@ -11,16 +11,16 @@ import base64
 import html
 import json
 import socket
-import zlib
 from dataclasses import dataclass, field, replace
 from functools import cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, quote_plus
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import PACKED, FetchError, phrase, read_body
 from ferrule.toolbox.accounts import Secrets, named
+from ferrule.toolbox.failures import forbidden, invalid, not_found
 from ferrule.toolbox.web_address import OpenedHosts, WebAddress, parse_host
 
 if TYPE_CHECKING:
@@ -184,64 +184,33 @@ class HttpClient:
                 phrase("{origin} cannot be reached: {why}.", origin=address.origin, why=why.rstrip(".")),
                 suggestion=phrase("Check the address; if it is right, try again later or ask the user."),
             ) from None
-        return _reply(status, raw, body, request)
+        mask = request.secrets.masked if request.secrets is not None else str
+        received = [(name.decode("latin-1"), mask(value.decode("latin-1"))) for name, value in raw[:_MOST_HEADERS]]
+        masked = mask(body.decode("latin-1")).encode("latin-1") if request.secrets is not None else body
+        return Reply(status, received, masked, request.address, masked != body)
 
     async def _body(self, response: httpcore2.Response, address: WebAddress) -> bytes:
         """The body, decompressed within the bounds; what came before the bound was met is not used."""
         most = self._web.most_bytes
-        coding = [value.decode("latin-1").strip().lower() for name, value in response.headers
+        coding = [value.decode("latin-1").strip() for name, value in response.headers
                   if name.lower() == b"content-encoding"]  # fmt: skip
-        unpack = _unpacker(", ".join(coding), address)
-        taken, out = 0, bytearray()
-        async for piece in response.aiter_stream():
-            taken += len(piece)
-            out += unpack(piece, most + 1 - len(out))
-            if taken > most or len(out) > most:
+        try:
+            return await read_body(response.aiter_stream(), most, ", ".join(coding), PACKED)
+        except FetchError as error:
+            if error.why == "size":
                 raise ToolError(
                     phrase("{origin} sent more than {most} bytes.", origin=address.origin, most=f"{most:,}"),
                     suggestion=phrase("Ask for a smaller part. The user can raise `web.most_bytes`."),
+                ) from None
+            raise ToolError(
+                phrase("{origin} sent a damaged compressed answer.", origin=address.origin)
+                if error.why == "damage"
+                else phrase(
+                    "{origin} sent its answer as `{coding}`, which was not asked for.",
+                    origin=address.origin,
+                    coding=", ".join(coding).lower(),
                 )
-        return bytes(out)
-
-
-def _unpacker(coding: str, address: WebAddress) -> Callable[[bytes, int], bytes]:
-    """How pieces of a body are decompressed, each up to a bound, so that a bomb never unfolds."""
-    if coding in ("", "identity"):
-        return lambda piece, most: piece[:most]
-    if coding not in ("gzip", "x-gzip", "deflate"):
-        raise ToolError(
-            phrase(
-                "{origin} sent its answer as `{coding}`, which was not asked for.", origin=address.origin, coding=coding
-            )
-        )
-    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
-    raw_possible = coding == "deflate"
-
-    def unpack(piece: bytes, most: int) -> bytes:
-        nonlocal unpacker, raw_possible
-        if unpacker.eof or most <= 0:
-            return b""
-        try:
-            out = unpacker.decompress(piece, most)
-        except zlib.error:
-            if not raw_possible:
-                raise ToolError(phrase("{origin} sent a damaged compressed answer.", origin=address.origin)) from None
-            unpacker = zlib.decompressobj(-zlib.MAX_WBITS)  # some servers leave the frame out
-            raw_possible = False
-            return unpack(piece, most)
-        raw_possible = False
-        return out
-
-    return unpack
-
-
-def _reply(status: int, raw: Sequence[tuple[bytes, bytes]], body: bytes, request: WebRequest) -> Reply:
-    mask = request.secrets.masked if request.secrets is not None else str
-    headers = [(name.decode("latin-1"), mask(value.decode("latin-1"))) for name, value in raw[:_MOST_HEADERS]]
-    masked = body
-    if request.secrets is not None:
-        masked = mask(body.decode("latin-1")).encode("latin-1")
-    return Reply(status, headers, masked, request.address, masked != body)
+            ) from None
 
 
 class _CheckedBackend:
@@ -265,20 +234,15 @@ class _CheckedBackend:
             except OSError:
                 addresses = []
             if not addresses:
-                raise ToolError(
-                    phrase("No host is named `{host}`.", host=host),
-                    kind=ErrorKind.NOT_FOUND,
-                    suggestion=phrase("Check how it is written."),
+                raise not_found(
+                    phrase("No host is named `{host}`.", host=host), phrase("Check how it is written.")
                 ) from None
         shown = f"[{host}]" if ":" in host else host
         usable = [one for one in addresses if "%" not in one and self._opened.allow(shown, ip_address(one))]
         if not usable:
-            raise ToolError(
+            raise forbidden(
                 phrase("`{host}` is not on the public internet ({address}).", host=host, address=addresses[0]),
-                kind=ErrorKind.PERMISSION,
-                suggestion=phrase(
-                    "If you need it, ask the user to add `{host}` to `web.private` in their settings.", host=host
-                ),
+                phrase("If you need it, ask the user to add `{host}` to `web.private` in their settings.", host=host),
             )
         failed: Exception = OSError()
         for one in usable[:_MOST_TRIED]:
@@ -308,16 +272,13 @@ def require_credential(accounts: Accounts, name: str, address: WebAddress, clien
         (host, port or default) for host, port in map(parse_host, credential.hosts)
     ]:
         place = address.origin.partition("://")[2]
-        raise ToolError(
+        raise forbidden(
             phrase("The credential `{name}` is not for `{host}`.", name=name, host=place),
-            kind=ErrorKind.PERMISSION,
-            suggestion=phrase("It is for: {hosts}.", hosts=", ".join(credential.hosts)),
+            phrase("It is for: {hosts}.", hosts=", ".join(credential.hosts)),
         )
     if address.scheme == "http" and not client.opened.names(address.host):
-        raise ToolError(
-            phrase("The credential `{name}` is not sent without encryption.", name=name),
-            kind=ErrorKind.PERMISSION,
-            suggestion=phrase("Use https://."),
+        raise forbidden(
+            phrase("The credential `{name}` is not sent without encryption.", name=name), phrase("Use https://.")
         )
     return credential
 
@@ -383,26 +344,22 @@ def checked_headers(given: Mapping[str, str], credential: Credential | None = No
     """The headers of a request; a `ToolError` for one that is not the model's to set."""
     import re
 
-    from ferrule.core.secrets import is_secret_name
+    from ferrule.extension import is_secret_name
 
     for name, value in given.items():
         low = name.lower()
         if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", name) or any(
             one != "\t" and not one.isprintable() for one in value
         ):
-            raise ToolError(
-                phrase("`{name}` is not a header with a value on one line.", name=name[:100]), kind=ErrorKind.VALIDATION
-            )
+            raise invalid(phrase("`{name}` is not a header with a value on one line.", name=name[:100]))
         if low in _NOT_GIVEN or low.startswith("proxy-"):
-            raise ToolError(
+            raise invalid(
                 phrase("The header `{name}` cannot be set.", name=name),
-                kind=ErrorKind.VALIDATION,
-                suggestion=phrase("Leave it out; the method and the URL say what is asked for."),
+                phrase("Leave it out; the method and the URL say what is asked for."),
             )
         if is_secret_name(name) or (credential is not None and low == (credential.header or "authorization").lower()):
-            raise ToolError(
+            raise invalid(
                 phrase("The header `{name}` is for credentials, which only the user sets.", name=name),
-                kind=ErrorKind.VALIDATION,
-                suggestion=phrase("Name one in `credential`, or ask the user to add it to their settings."),
+                phrase("Name one in `credential`, or ask the user to add it to their settings."),
             )
     return list(given.items())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import PurePath
@@ -11,23 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
 
 from pydantic import AliasChoices, Field
 
-from ferrule.core.access import Touch, reads, writes
-from ferrule.core.call import CallInfo
-from ferrule.core.context import Session, ToolContext
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.function_tool import tool
-from ferrule.core.phrases import phrase
-from ferrule.core.result import Output
+from ferrule import CallInfo, Output, Session, ToolContext, ToolError, Touch, reads, tool, writes
+from ferrule.extension import SECONDS_TO_CHANGE, amount, change_file, files_of, phrase, touching
 from ferrule.toolbox.accounts import AccountCheck, Accounts, MailAccount, Secrets, named
 from ferrule.toolbox.child import ChildBounds, in_child
+from ferrule.toolbox.failures import invalid, not_found
 from ferrule.toolbox.mail_message import MailHeader, plain_line, require_plain
-from ferrule.workspace.changing import SECONDS_TO_CHANGE, change_file
-from ferrule.workspace.files import files_of, touching
-from ferrule.workspace.names import amount
 
 if TYPE_CHECKING:
-    from ferrule.core.tool import Tool
-    from ferrule.toolbox.mailbox import Mailbox, MessageId
+    from ferrule import Tool
+    from ferrule.toolbox.mailbox import MessageId
     from ferrule.toolbox.sending import OutgoingMail
 
 _PAGE = 20_000
@@ -49,13 +42,16 @@ def tools(accounts: Accounts) -> list[Tool[Any]]:
 
 
 def _account(accounts: Accounts, name: str) -> tuple[str, MailAccount]:
-    if not name and len(accounts.mail) == 1:
-        name = next(iter(accounts.mail))
+    name = name or _only(accounts)
     return name, named(accounts.mail, name, phrase("mail account"))
 
 
-def _touched(said: CallInfo) -> tuple[Touch, ...]:
-    return cast("tuple[Touch, ...]", said.touches)
+def _reads(accounts: Accounts) -> Callable[[Any, Session], CallInfo]:
+    def describe(params: Any, session: Session) -> CallInfo:
+        name = params.account or _only(accounts)
+        return CallInfo(touches=(reads("mail", name),), signature=name)
+
+    return describe
 
 
 # SearchMail
@@ -86,15 +82,11 @@ def _render_found(found: MailsFound) -> str:
 
 
 def _search_mail(accounts: Accounts, which: str) -> Tool[Any]:
-    def describe(params: Any, session: Session) -> CallInfo:
-        name = params.account or _only(accounts)
-        return CallInfo(touches=(reads("mail", name),), signature=name)
-
     @tool(
         name="SearchMail",
         kind="readonly",
         doing="searching mail",
-        describe=describe,
+        describe=_reads(accounts),
         render=_render_found,
         display=lambda found: phrase("found {n} mails", n=f"{found['total']:,}"),
         **_OPTIONS,
@@ -214,15 +206,11 @@ _ID = "The id of the mail, from SearchMail."
 
 
 def _read_mail(accounts: Accounts, which: str) -> Tool[Any]:
-    def describe(params: Any, session: Session) -> CallInfo:
-        name = params.account or _only(accounts)
-        return CallInfo(touches=(reads("mail", name),), signature=name)
-
     @tool(
         name="ReadMail",
         kind="readonly",
         doing="reading a mail",
-        describe=describe,
+        describe=_reads(accounts),
         render=_render_mail,
         display=lambda mail: phrase("read {subject}", subject=mail["headers"].get("Subject", "")),
         **_OPTIONS,
@@ -276,7 +264,12 @@ def _save_attachment(accounts: Accounts, which: str) -> Tool[Any]:
         summary = phrase(
             "Save attachment {part} of {id} as {path}", part=params.attachment, id=params.mail_id, path=params.save_to
         )
-        return replace(said, touches=(*_touched(said), reads("mail", name)), signature=name, summary=summary)
+        return replace(
+            said,
+            touches=(*cast("tuple[Touch, ...]", said.touches), reads("mail", name)),
+            signature=name,
+            summary=summary,
+        )
 
     @tool(
         name="SaveAttachment",
@@ -359,7 +352,7 @@ def _send_mail(accounts: Accounts, which: str) -> Tool[Any]:
         name = params.account or _only(accounts)
         files = [touching(one, session) for one in params.attachments]
         touches: list[Touch] = [writes("mail", name)]
-        touches += [touch for said in files for touch in _touched(said)]
+        touches += [touch for said in files for touch in cast("tuple[Touch, ...]", said.touches)]
         to, cc, bcc = (addresses(field, getattr(params, field)) for field in ("to", "cc", "bcc"))
         subject, text = require_sendable(params.subject, params.text)
         listed = [(phrase("To"), to), (phrase("Cc"), cc), (phrase("Bcc"), bcc)]
@@ -429,10 +422,8 @@ def _send_mail(accounts: Accounts, which: str) -> Tool[Any]:
             _outgoing, name, settings, context, (to, cc, bcc), subject, text, reply_to, attachments
         )
         if not message.recipients and not draft:
-            raise ToolError(
-                phrase("A mail needs at least one recipient."),
-                kind=ErrorKind.VALIDATION,
-                suggestion=phrase("Give an address in `to`, or save a draft."),
+            raise invalid(
+                phrase("A mail needs at least one recipient."), phrase("Give an address in `to`, or save a draft.")
             )
         raw = composed(message, draft=draft)
         recipients, subject = list(message.recipients), message.subject
@@ -480,10 +471,9 @@ def _outgoing(
     (sender,) = addresses("address", [secrets.fill("address")])
     to, cc, bcc = (addresses(field, listed) for field, listed in zip(("to", "cc", "bcc"), to_cc_bcc, strict=True))
     if len({*to, *cc, *bcc}) > MOST_RECIPIENTS:
-        raise ToolError(
+        raise invalid(
             phrase("A mail goes to at most {n} recipients.", n=MOST_RECIPIENTS),
-            kind=ErrorKind.VALIDATION,
-            suggestion=phrase("Ask the user to write to a mailing list."),
+            phrase("Ask the user to write to a mailing list."),
         )
     subject, text = require_sendable(subject, text)
     paths, files, left = files_of(context.session).paths, list[tuple[str, bytes]](), MOST_ATTACHED
@@ -531,10 +521,9 @@ def _keep(
     with opened(name, account, context.cancellation) as box:
         folder = box.special(use, *usual)
         if folder is None:
-            raise ToolError(
+            raise not_found(
                 phrase("The account `{name}` has no folder for it (`{folder}`).", name=name, folder=usual[0]),
-                kind=ErrorKind.NOT_FOUND,
-                suggestion=phrase("Ask the user to create it."),
+                phrase("Ask the user to create it."),
             )
         if use == r"\Sent":
             box.enter(folder)
@@ -622,10 +611,9 @@ def _file_mail(accounts: Accounts, which: str) -> Tool[Any]:
 
         name, settings = _account(accounts, account)
         if bool(folder) != (action == "move"):
-            raise ToolError(
+            raise invalid(
                 phrase("`folder` is given for the action `move`, and for no other."),
-                kind=ErrorKind.VALIDATION,
-                suggestion=phrase("Give the folder to move to, or leave it out."),
+                phrase("Give the folder to move to, or leave it out."),
             )
         groups: dict[tuple[str, int], list[MessageId]] = {}
         for one in dict.fromkeys(ids):
@@ -636,12 +624,25 @@ def _file_mail(accounts: Accounts, which: str) -> Tool[Any]:
         target = folder
         try:
             with opened(name, settings, context.cancellation) as box:
-                target = target or _place_for(box, action)
+                if action in _PLACES:
+                    target = box.special(*_PLACES[action]) or ""
+                    if not target:
+                        raise not_found(
+                            phrase("The account has no folder for `{action}`.", action=action),
+                            phrase("Use the action `move` and name a folder."),
+                        )
                 if target:
                     box.enter(target)
                 for (source, validity), wanted in groups.items():  # all are looked at before any is changed
                     box.enter(source, write=True, validity=validity)
-                    _require_there(box, [one.uid for one in wanted])
+                    uids = [one.uid for one in wanted]
+                    if missing := set(uids).difference(box.find([("UID", ",".join(map(str, uids)))])):
+                        raise not_found(
+                            phrase(
+                                "{n} of these mails are no longer in their folder. Nothing was changed.", n=len(missing)
+                            ),
+                            phrase("Search again with SearchMail."),
+                        )
                 for (source, validity), wanted in groups.items():
                     box.enter(source, write=True, validity=validity)
                     uids = [one.uid for one in wanted]
@@ -655,29 +656,6 @@ def _file_mail(accounts: Accounts, which: str) -> Tool[Any]:
         return {"action": action, "count": len(set(ids)), "folder": target, "ids": [str(one) for one in moved]}
 
     return file_mail
-
-
-def _place_for(box: Mailbox, action: Action) -> str:
-    if action not in _PLACES:
-        return ""
-    found = box.special(*_PLACES[action])
-    if found is None:
-        raise ToolError(
-            phrase("The account has no folder for `{action}`.", action=action),
-            kind=ErrorKind.NOT_FOUND,
-            suggestion=phrase("Use the action `move` and name a folder."),
-        )
-    return found
-
-
-def _require_there(box: Mailbox, uids: list[int]) -> None:
-    there = set(box.find([("UID", ",".join(str(uid) for uid in uids))]))
-    if missing := [uid for uid in uids if uid not in there]:
-        raise ToolError(
-            phrase("{n} of these mails are no longer in their folder. Nothing was changed.", n=len(missing)),
-            kind=ErrorKind.NOT_FOUND,
-            suggestion=phrase("Search again with SearchMail."),
-        )
 
 
 def _half_done(

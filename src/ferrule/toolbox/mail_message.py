@@ -8,9 +8,10 @@ from email.header import decode_header
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ToolError
+from ferrule.extension import controls_in, flattened, phrase, without_hidden
 from ferrule.toolbox.child import ChildAnswer
+from ferrule.toolbox.failures import invalid, not_found
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,8 +23,6 @@ MOST_PARTS = 500
 _MOST_TEXT = 5_000_000
 _SHOWN = ("From", "To", "Cc", "Reply-To", "Date", "Subject", "Message-ID", "In-Reply-To", "List-Id")
 _LONGEST_FIELD = 1_000
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_UNSEEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
 class MailHeader(TypedDict):
@@ -48,7 +47,7 @@ def read(order: Mapping[str, Any], *, data: bytes) -> dict[str, Any]:
         text, notes = _text_of(chosen)
     else:
         text, notes = _body(parts)
-    text = _UNSEEN.sub("", text)
+    text = without_hidden(text)
     start, most = order["offset"], order["most"]
     top = parts[0]
     attached = [_told(at, one) for at, one in enumerate(parts) if at and _is_attached(one)]
@@ -99,10 +98,8 @@ def _chosen(parts: list[Mail], wanted: str) -> Mail:
         return parts[0]
     known = ", ".join(f"`{at}` {_name(one)}".rstrip() for at, one in listed[:50]) or "none"
     what = phrase("Several parts are called `{name}`.", name=wanted) if fitting else None
-    raise ToolError(
-        what or phrase("The message has no part `{name}`.", name=wanted),
-        kind=ErrorKind.NOT_FOUND,
-        suggestion=phrase("Its parts are: {known}.", known=known),
+    raise not_found(
+        what or phrase("The message has no part `{name}`.", name=wanted), phrase("Its parts are: {known}.", known=known)
     )
 
 
@@ -151,10 +148,9 @@ def _body(parts: list[Mail]) -> tuple[str, list[str]]:
 
 def _text_of(part: Mail) -> tuple[str, list[str]]:
     if part.get_content_maintype() not in ("text", "message"):
-        raise ToolError(
+        raise invalid(
             phrase("Part `{name}` is not text but {type}.", name=_name(part), type=part.get_content_type()),
-            kind=ErrorKind.VALIDATION,
-            suggestion=phrase("Save it with SaveAttachment."),
+            phrase("Save it with SaveAttachment."),
         )
     raw, notes = _bytes_of(part), list[str]()
     if len(raw) > _MOST_TEXT:
@@ -162,7 +158,11 @@ def _text_of(part: Mail) -> tuple[str, list[str]]:
     text, note = _decoded(raw, str(part.get_content_charset("") or ""))
     notes += note
     if part.get_content_type() == "text/html":
-        text = text_of_html(text)
+        reader = _HtmlWords()
+        reader.feed(text)
+        reader.close()
+        lines = [line.strip() for line in "".join(reader.pieces).split("\n")]
+        text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
         notes.append("the text was made from HTML")
     return text.replace("\r\n", "\n").replace("\r", "\n").strip("\n"), notes
 
@@ -224,25 +224,15 @@ class _HtmlWords(HTMLParser):
             self.pieces.append(re.sub(r"\s+", " ", data))
 
 
-def text_of_html(html: str) -> str:
-    """The words of a page of HTML; a link is shown with where it leads, whatever it says."""
-    reader = _HtmlWords()
-    reader.feed(html)
-    reader.close()
-    lines = [line.strip() for line in "".join(reader.pieces).split("\n")]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
-
-
 # Lines of text: what goes into a header or a command, and what comes out of one
 
 
 def require_plain(what: str, text: str) -> str:
     """The text, unless a line break or another control character is in it."""
-    if found := _CONTROLS.search(text):
-        raise ToolError(
+    if found := controls_in(text) or re.findall(r"[\n\t]", text):
+        raise invalid(
             phrase("`{what}` contains the control character U+{code}.", what=what, code=f"{ord(found[0]):04X}"),
-            kind=ErrorKind.VALIDATION,
-            suggestion=phrase("Leave it out: this field is one line of plain text."),
+            phrase("Leave it out: this field is one line of plain text."),
         )
     return text
 
@@ -258,9 +248,8 @@ def readable(value: object) -> str:
 
 
 def plain_line(text: str) -> str:
-    """The text on one line, without controls and without what half a character leaves."""
-    safe = text.encode("utf-8", "replace").decode()
-    return " ".join(_CONTROLS.sub(" ", safe).split())[:_LONGEST_FIELD]
+    """The text on one line, without what nobody would see."""
+    return flattened(without_hidden(" ".join(text.split())), _LONGEST_FIELD)
 
 
 def _word(piece: bytes | str, charset: str | None) -> str:

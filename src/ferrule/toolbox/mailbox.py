@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import imaplib
-import ipaddress
 import os
 import re
 import socket
@@ -25,16 +24,16 @@ from imap_tools.errors import ImapToolsError
 from imap_tools.mailbox import BaseMailBox
 from imap_tools.utils import encode_folder
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import is_local, nearest, phrase
 from ferrule.toolbox.accounts import Secrets
+from ferrule.toolbox.failures import forbidden, invalid, not_found
 from ferrule.toolbox.mail_message import MailHeader, plain_line, readable, require_plain
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
 
-    from ferrule.core.context import Cancellation
+    from ferrule.extension import Cancellation
     from ferrule.toolbox.accounts import MailAccount
 
 MOST_OF_A_MESSAGE = 50_000_000
@@ -58,12 +57,7 @@ class MailServer(NamedTuple):
 
     @property
     def local(self) -> bool:
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_local(self.host)
 
     @property
     def words(self) -> str:
@@ -71,22 +65,17 @@ class MailServer(NamedTuple):
 
     def context(self, *, upgrade: bool = False) -> ssl.SSLContext:
         """What TLS is spoken with. The certificate of a server on this machine proves nothing after STARTTLS."""
-        if upgrade and self.local:
-            return _trusting_anyone()
-        return _trusting(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+        if not (upgrade and self.local):
+            return _trusting(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+        made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
+        return made
 
 
 @lru_cache(maxsize=4)
 def _trusting(_file: str | None, _folder: str | None) -> ssl.SSLContext:
     """All certificates that this machine trusts, read once for each place that they are in."""
     return ssl.create_default_context()
-
-
-@lru_cache(maxsize=1)
-def _trusting_anyone() -> ssl.SSLContext:
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
-    return made
 
 
 _PORTS = {"imap": 143, "imaps": 993, "smtp": 587, "smtps": 465}
@@ -136,6 +125,13 @@ def explained(error: BaseException, server: MailServer, secrets: Secrets, second
         return ToolError(phrase("The connection to `{at}` was lost.", at=at), suggestion=later)
     said = plain_line(secrets.masked(str(error)))[:300]
     return ToolError(phrase("The server at `{at}` refused the request", at=at).because(said), suggestion=later)
+
+
+def login_refused(name: str) -> ToolError:
+    return forbidden(
+        phrase("The server refused the user or the password of the account `{name}`.", name=name),
+        phrase("Ask the user to correct them, and to run `ferrule toolbox check`."),
+    )
 
 
 # The connection
@@ -192,10 +188,9 @@ def message_id(text: str, account: str) -> MessageId:
     found = re.fullmatch(r"(?P<folder>.+)/(?P<validity>[0-9]{1,10})/(?P<uid>[0-9]{1,10})",
                          require_plain("id", text).removeprefix(f"{account}/"))  # fmt: skip
     if found is None or not text.startswith(f"{account}/"):
-        raise ToolError(
+        raise invalid(
             phrase("`{id}` is not the id of a message in `{account}`.", id=text[:200], account=account),
-            kind=ErrorKind.VALIDATION,
-            suggestion=phrase("Take the id from a result of SearchMail."),
+            phrase("Take the id from a result of SearchMail."),
         )
     return MessageId(account, found["folder"], int(found["validity"]), int(found["uid"]))
 
@@ -230,11 +225,7 @@ class Mailbox(BaseMailBox):
         except (ImapToolsError, imaplib.IMAP4.error) as error:
             if isinstance(error, imaplib.IMAP4.abort):
                 raise
-            raise ToolError(
-                phrase("The server refused the user or the password of the account `{name}`.", name=self.name),
-                kind=ErrorKind.PERMISSION,
-                suggestion=phrase("Ask the user to correct them, and to run `ferrule toolbox check`."),
-            ) from None
+            raise login_refused(self.name) from None
 
     def enter(self, folder: str, *, write: bool = False, validity: int | None = None) -> int:
         """Work in a folder; gives its validity, and refuses where that is not the one that an id was made with."""
@@ -245,23 +236,21 @@ class Mailbox(BaseMailBox):
             if folder in names:
                 raise
             close = nearest(folder, names, most=1)
-            raise ToolError(
+            raise not_found(
                 phrase("There is no folder `{folder}` in `{name}`.", folder=folder, name=self.name),
-                kind=ErrorKind.NOT_FOUND,
-                suggestion=phrase("Did you mean `{name}`?", name=close[0])
+                phrase("Did you mean `{name}`?", name=close[0])
                 if close
                 else phrase("Known names: {names}.", names=", ".join(f"`{one}`" for one in names[:30])),
             ) from None
         said: Any = self.client.response("UIDVALIDITY")[1]
         now = int(said[-1]) if said and said[-1] else 0
         if validity is not None and now != validity:
-            raise ToolError(
+            raise not_found(
                 phrase(
                     "The folder `{folder}` was deleted and created again, so the id no longer means a message.",
                     folder=folder,
                 ),
-                kind=ErrorKind.NOT_FOUND,
-                suggestion=phrase("Search again with SearchMail."),
+                phrase("Search again with SearchMail."),
             )
         return now
 
@@ -306,11 +295,7 @@ class Mailbox(BaseMailBox):
         for found, _about, raw in self._fetched([uid], f"(UID BODY.PEEK[{what}]<0.{MOST_OF_A_MESSAGE}>)"):
             if found == uid:
                 return raw
-        raise ToolError(
-            phrase("The message is no longer in this folder."),
-            kind=ErrorKind.NOT_FOUND,
-            suggestion=phrase("Search again with SearchMail."),
-        )
+        raise not_found(phrase("The message is no longer in this folder."), phrase("Search again with SearchMail."))
 
     def _fetched(self, uids: Sequence[int], what: str) -> Iterator[tuple[int, bytes, bytes]]:
         """The number of each message, what is said about it, and its bytes."""

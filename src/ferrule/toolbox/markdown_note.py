@@ -11,26 +11,21 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, cast
 from unicodedata import normalize
 from urllib.parse import unquote
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import Edit, apply_edits, lines_of, nearest, phrase
+from ferrule.toolbox.failures import invalid, not_found
 from ferrule.toolbox.front_matter import front_matter_span, properties, quoted_texts
-from ferrule.workspace.texts.text import Edit, apply_edits, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 Operation = Literal["create", "append", "prepend", "replace", "delete", "set_properties"]
-
-
-def _same_form(name: str) -> str:
-    return normalize("NFC", name)
 
 
 def alike(name: str) -> str:
@@ -65,7 +60,6 @@ class Link:
 
     target: str
     anchor: str
-    display: str
     embed: bool
     line: int
     at: int
@@ -144,10 +138,6 @@ _BLANK = re.compile(r"[ \t]*(?:\r\n|\n|\r|\Z)")
 _ENDING = re.compile(r"\r\n|\n|\r")
 
 
-def _needs_blocks(text: str) -> bool:
-    return _NEEDS_BLOCKS.search(text) is not None or any(line.count("`") % 2 for line in _WITH_TICKS.findall(text))
-
-
 class Note:
     """A note's text, taken apart as far as is asked for."""
 
@@ -189,7 +179,8 @@ class Note:
     @cached_property
     def regions(self) -> list[tuple[int, int]]:
         """Where text stands that is neither code nor hidden."""
-        if _needs_blocks(self.text[self.body :]):
+        text = self.text[self.body :]
+        if _NEEDS_BLOCKS.search(text) is not None or any(line.count("`") % 2 for line in _WITH_TICKS.findall(text)):
             return self.paragraphs
         return [(self.body, len(self.text))]
 
@@ -261,15 +252,14 @@ class Note:
             )
         close = nearest(given, self.outline) or self.outline[:20]
         listed = ", ".join(f"`{one}`" for one in close)
-        raise ToolError(
+        raise not_found(
             phrase("There is no heading `{given}` in this note.", given=given),
-            kind=ErrorKind.NOT_FOUND,
-            suggestion=phrase("Its headings: {listed}.", listed=listed) if listed else phrase("It has no headings."),
+            phrase("Its headings: {listed}.", listed=listed) if listed else phrase("It has no headings."),
         )
 
     def _matching(self, wanted: str) -> list[Heading]:
         whole = wanted.removeprefix("#") if wanted.startswith("#") else None
-        for form in (_same_form, alike):
+        for form in (partial(normalize, "NFC"), alike):
             found = [
                 one
                 for one in self.headings
@@ -283,7 +273,11 @@ class Note:
     @cached_property
     def links(self) -> list[Link]:
         """Every link to a note or a file, in order; those to the web are left out."""
-        found = list(self._front_links())
+        found = [
+            self._wiki(start + one.start(1), one[1], embed=False, quote=quote)
+            for start, end, quote in quoted_texts(self.text)
+            for one in re.finditer(r"\[\[([^\[\]\r\n]+)\]\]", self.text[start:end])
+        ]
         for start, end in self.regions:
             found += (one for one in self._inline(start, end) if isinstance(one, Link))
         if "]:" in self.text:
@@ -320,24 +314,19 @@ class Note:
                 brackets.pop()
             elif kind == "blank":
                 brackets.clear()
-            elif kind == "dest" and brackets:
-                opened = brackets.pop()
-                embed = self.text[opened] == "!"
-                display = self.text[opened + 1 + embed : one.start()]
-                if link := self._markdown(one, display, embed=embed):
-                    yield link
+            elif kind == "dest" and brackets and (link := self._markdown(one, embed=self.text[brackets.pop()] == "!")):
+                yield link
 
     def _wiki(self, at: int, inner: str, *, embed: bool, quote: str = "") -> Link:
-        whole, _, display = _PIPE.sub("|", inner, count=1).partition("|")
-        target, _, anchor = whole.partition("#")
+        target, _, anchor = _PIPE.split(inner, maxsplit=1)[0].partition("#")
         written = target.rstrip()
         at += len(target) - len(target.lstrip())
         target = written.lstrip()
         decoded = target.replace('\\"', '"').replace("\\\\", "\\") if quote == '"' else target
         decoded = decoded.replace("''", "'") if quote == "'" else decoded
-        return Link(decoded, anchor.strip(), display, embed, self.line_of(at), at, at + len(target), "wiki", quote)
+        return Link(decoded, anchor.strip(), embed, self.line_of(at), at, at + len(target), "wiki", quote)
 
-    def _markdown(self, found: re.Match[str], display: str, *, embed: bool) -> Link | None:
+    def _markdown(self, found: re.Match[str], *, embed: bool) -> Link | None:
         form: Literal["markdown", "angle"] = "markdown" if found["angle"] is None else "angle"
         group = "bare" if form == "markdown" else "angle"
         path, _, anchor = found[group].partition("#")
@@ -345,20 +334,15 @@ class Note:
             return None
         at = found.start(group)
         target = unquote(html.unescape(_ESCAPED.sub(r"\1", path)))
-        return Link(target, unquote(anchor), display, embed, self.line_of(at), at, at + len(path), form)
+        return Link(target, unquote(anchor), embed, self.line_of(at), at, at + len(path), form)
 
     def _references(self) -> Iterator[Link]:
         """`[name]: path.md`, wherever it is used from."""
         _, known = self._blocks
         for one in [*known.get("references", {}).values(), *known.get("duplicate_refs", ())]:
             found = _REFERENCE.search(self.text, *self._span(one["map"]))
-            if found and (link := self._markdown(found, "", embed=False)):
+            if found and (link := self._markdown(found, embed=False)):
                 yield link
-
-    def _front_links(self) -> Iterator[Link]:
-        for start, end, quote in quoted_texts(self.text):
-            for one in re.finditer(r"\[\[([^\[\]\r\n]+)\]\]", self.text[start:end]):
-                yield self._wiki(start + one.start(1), one[1], embed=False, quote=quote)
 
     def has_anchor(self, anchor: str) -> bool:
         """Whether `#Heading#Sub` or `#^block` leads anywhere in this note."""
@@ -400,8 +384,14 @@ def section_edits(note: Note, operation: Operation, section: str | None, content
     content = _ENDING.sub("\n", content)
     if operation == "delete":
         assert heading is not None  # noqa: S101 - the tool refuses it otherwise
-        edits = [Edit(heading.start, heading.end, "")]
-        return edits if _keeps_the_rest(note, edits, heading.start, heading.end) else _spaced(note, edits, heading)
+        for between in ("", _ending_before(text, heading.start)):  # a blank line, where what is around it needs one
+            edits = [Edit(heading.start, heading.end, between)]
+            if _keeps_the_rest(note, edits, heading.start, heading.end):
+                return edits
+        raise invalid(
+            phrase("Without this section the rest of the note would read differently. Nothing was changed."),
+            phrase("Change it with Edit."),
+        )
     starts_section = re.match(r"\s*#{1,6}\s", content) is not None
     if operation == "append":
         at = _text_end(text, start, end if starts_section else limit)
@@ -425,26 +415,13 @@ def section_edits(note: Note, operation: Operation, section: str | None, content
         elif unended:
             new = newline + before + body
         else:
-            new = before + body + (newline if span[1] < len(text) or _ends_line(text) else "") + after
+            new = before + body + (newline if span[1] < len(text) or not text or text[-1] in "\r\n" else "") + after
         edits = [Edit(*span, new)]
         if _keeps_the_rest(note, edits, span[0], rest):
             return edits
-    raise ToolError(
+    raise invalid(
         phrase("The content would change how the rest of the note reads. Nothing was changed."),
-        kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Close every code block, comment and HTML tag that it opens."),
-    )
-
-
-def _spaced(note: Note, edits: list[Edit], heading: Heading) -> list[Edit]:
-    """A section is gone, and a blank line is needed between what was around it."""
-    spaced = [Edit(one.start, one.end, _ending_before(note.text, one.start)) for one in edits]
-    if _keeps_the_rest(note, spaced, heading.start, heading.end):
-        return spaced
-    raise ToolError(
-        phrase("Without this section the rest of the note would read differently. Nothing was changed."),
-        kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Change it with Edit."),
+        phrase("Close every code block, comment and HTML tag that it opens."),
     )
 
 
@@ -478,7 +455,3 @@ def _ending_before(text: str, at: int) -> str:
     before = re.search(r"(?:\r\n|\n|\r)\Z", text[max(0, at - 2) : at])
     found = before or _ENDING.search(text)
     return found[0] if found else "\n"
-
-
-def _ends_line(text: str) -> bool:
-    return not text or text[-1] in "\r\n"

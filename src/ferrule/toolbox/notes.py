@@ -7,42 +7,50 @@ import json
 import posixpath
 import re
 import stat
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
 from pydantic import Field
 
-from ferrule.core.access import Touch
-from ferrule.core.call import CallInfo
-from ferrule.core.context import Session, ToolContext
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.function_tool import tool
-from ferrule.core.phrases import phrase
-from ferrule.core.result import Output
+from ferrule import CallInfo, ErrorKind, Output, Session, ToolContext, ToolError, Touch, tool
+from ferrule.extension import (
+    NO_FILE,
+    SECONDS_TO_CHANGE,
+    Delete,
+    Move,
+    PathError,
+    Text,
+    Write,
+    amount,
+    apply_edits,
+    change_file,
+    cut,
+    decode,
+    diff_file,
+    digest,
+    encode_new,
+    files_of,
+    flattened,
+    one_line,
+    origin_of,
+    phrase,
+    plan_change,
+    require_text,
+    splice,
+)
 from ferrule.toolbox.accounts import AccountCheck
+from ferrule.toolbox.failures import forbidden, invalid, not_found
 from ferrule.toolbox.front_matter import property_edits
 from ferrule.toolbox.markdown_note import Note, Operation, alike, section_edits
 from ferrule.toolbox.vault import Vault, aliases_of, find_note, find_vaults, is_note, relinked, title_of
-from ferrule.workspace.changing import SECONDS_TO_CHANGE, change_file, origin_of, plan_change, require_text
-from ferrule.workspace.files import files_of
-from ferrule.workspace.names import amount, one_line
-from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.snapshots.changes import NOTHING, Delete, Move, Write
-from ferrule.workspace.texts.diff import diff_file
-from ferrule.workspace.texts.text import Text, apply_edits, decode, encode_new, splice
-from ferrule.workspace.tracker import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
-    from ferrule.core.tool import Tool
+    from ferrule import Tool
+    from ferrule.extension import Place
     from ferrule.toolbox.accounts import Accounts
     from ferrule.toolbox.markdown_note import Link
-    from ferrule.toolbox.vault import RewrittenNote
-    from ferrule.workspace.changing import Make
-    from ferrule.workspace.paths import Place
-    from ferrule.workspace.snapshots.changes import Step
 
 _MOST_CONTENT, _MOST_LISTED, _MOST_LINE, _MOST_PREVIEWED = 100_000, 200, 200, 20
 _UNLINKABLE = re.compile(r"[\[\]#^|\\:]")
@@ -55,12 +63,11 @@ def tools(accounts: Accounts) -> list[Tool[Any]]:
 
 async def check(accounts: Accounts) -> list[AccountCheck]:
     """Whether each folder of notes is there."""
-    return [
-        AccountCheck(
-            f"vault `{folder}`", folder.is_dir(), phrase("found") if folder.is_dir() else phrase("no such folder")
-        )
-        for folder in accounts.vaults
-    ]
+    found: list[AccountCheck] = []
+    for folder in accounts.vaults:
+        there = folder.is_dir()
+        found.append(AccountCheck(f"vault `{folder}`", there, phrase("found") if there else phrase("no such folder")))
+    return found
 
 
 class _Desk:
@@ -80,7 +87,7 @@ class _Desk:
         """Where a note of this name would be made: a path from the vault, or one that leads into a vault."""
         paths, name = self.files.paths, given if is_note(given) else f"{given}.md"
         if bad := _UNLINKABLE.search(name):
-            raise _invalid(
+            raise invalid(
                 phrase("`{name}` contains `{bad}`, which links cannot name.", name=given.strip("/"), bad=bad[0]),
                 phrase("Choose a name without any of these: [ ] # ^ | \\ :"),
             )
@@ -88,22 +95,18 @@ class _Desk:
         for one in vaults:
             try:
                 place = paths.locate(name)
-            except PathProblem:
+            except PathError:
                 break
             if "/" in given and one.inner(place.path) is not None:
                 return one, place
         if len(vaults) > 1:
             listed = ", ".join(f"`{one.folder}`" for one in vaults)
-            raise _invalid(phrase("There are several vaults: {listed}.", listed=listed),
+            raise invalid(phrase("There are several vaults: {listed}.", listed=listed),
                            phrase("Begin the path of the note with one of them."))  # fmt: skip
         place = paths.locate(str(vaults[0].folder.path / name.lstrip("/")))
         if vaults[0].inner(place.path) is None:
-            raise _invalid(phrase("`{given}` is outside the vault.", given=given), phrase("Give a path inside it."))
+            raise invalid(phrase("`{given}` is outside the vault.", given=given), phrase("Give a path inside it."))
         return vaults[0], place
-
-
-def _invalid(message: str, suggestion: str) -> ToolError:
-    return ToolError(message, kind=ErrorKind.VALIDATION, suggestion=suggestion)
 
 
 def _goes_on(context: ToolContext, message: str) -> Callable[[int, int], None]:
@@ -115,19 +118,25 @@ def _goes_on(context: ToolContext, message: str) -> Callable[[int, int], None]:
     return go_on
 
 
-def _searches(desk: Callable[[Session], _Desk]) -> Callable[[Any, Session], CallInfo]:
-    def describe(_params: Any, session: Session) -> CallInfo:
+def _in_thread(planned: Callable[[Any, Session], str]) -> Callable[[Any, Session], Awaitable[str]]:
+    async def preview(params: Any, session: Session) -> str:
+        import asyncio  # listing tools does without
+
+        return await asyncio.to_thread(planned, params, session)
+
+    return preview
+
+
+def _or_refusal(describe: Callable[[Any, Session], CallInfo]) -> Callable[[Any, Session], CallInfo]:
+    """A call that would fail in any case is refused before anybody is asked about it."""
+
+    def described(params: Any, session: Session) -> CallInfo:
         try:
-            folders = desk(session).folders
+            return describe(params, session)
         except ToolError as error:
             return CallInfo(touches=(), refusal=error)
-        return CallInfo(touches=tuple(Touch(f"path:{one.path}") for one in folders), signature=str(folders[0].path))
 
-    return describe
-
-
-def _cut(text: str, most: int = _MOST_LINE) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return described
 
 
 # FindNotes
@@ -158,13 +167,18 @@ def _render_found(found: NotesFound) -> str:
 
 
 def _find_notes(configured: Sequence[Path]) -> Tool[Any]:
+    @_or_refusal
+    def describe(_params: Any, session: Session) -> CallInfo:
+        folders = _Desk(configured, session).folders
+        return CallInfo(touches=tuple(Touch(f"path:{one.path}") for one in folders), signature=str(folders[0].path))
+
     @tool(
         name="FindNotes",
         kind="readonly",
         category="notes",
         tags=("notes", "search"),
         doing="looking for notes",
-        describe=_searches(partial(_Desk, configured)),
+        describe=describe,
         render=_render_found,
         display=lambda found: (
             phrase("found 1 note") if found["count"] == 1 else phrase("found {n} notes", n=found["count"])
@@ -237,16 +251,15 @@ def _folder_in(vault: Vault, desk: _Desk, given: str) -> str:
         return below[0][: len(name) + 1]
     try:
         place = desk.files.paths.find(given)
-    except PathProblem:
+    except PathError:
         place = None
     if place is not None and place.path == vault.folder.path:
         return ""
     inner = vault.inner(place.path) if place is not None else None
     if inner is None:
-        raise ToolError(
+        raise not_found(
             phrase("There is no folder `{given}` with notes in the vault.", given=given),
-            kind=ErrorKind.NOT_FOUND,
-            suggestion=phrase("Give a path from the top of the vault, or leave `folder` out."),
+            phrase("Give a path from the top of the vault, or leave `folder` out."),
         )
     return f"{inner}/"
 
@@ -304,7 +317,7 @@ class _Wanted:
             shown = (
                 note.text.splitlines()[best[0] - 1].strip() if plain.count("\n") == note.text.count("\n") else best[1]
             )
-            why.append(f"line {best[0]}: {_cut(shown)}")
+            why.append(f"line {best[0]}: {cut(shown, _MOST_LINE)}")
         return score
 
     def _has_property(self, note: Note, why: list[str]) -> bool:
@@ -319,7 +332,7 @@ class _Wanted:
         texts = [one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in values]
         if self._value and self._value not in map(alike, texts):
             return False
-        why.append(f"{name}: {_cut(', '.join(texts))}")
+        why.append(f"{name}: {cut(', '.join(texts), _MOST_LINE)}")
         return True
 
     def _has_link(self, vault: Vault, inner: str, note: Note, why: list[str]) -> bool:
@@ -329,7 +342,7 @@ class _Wanted:
         else:
             target = self._linked[1] if self._linked and self._linked[0] is vault else None
             found = {one.line for one in note.links if one.target and target and vault.leads_to(one, inner) == target}
-        why += (f"line {line}: {_cut(note.line_text(line))}" for line in sorted(found)[:3])
+        why += (f"line {line}: {cut(note.line_text(line), _MOST_LINE)}" for line in sorted(found)[:3])
         return bool(found)
 
 
@@ -383,11 +396,9 @@ def _render_note(found: NoteRead) -> str:
 
 
 def _read_note(configured: Sequence[Path]) -> Tool[Any]:
+    @_or_refusal
     def describe(params: Any, session: Session) -> CallInfo:
-        try:
-            vault, inner = _Desk(configured, session).note(params.note)
-        except ToolError as error:
-            return CallInfo(touches=(), refusal=error)
+        vault, inner = _Desk(configured, session).note(params.note)
         path = vault.place(inner).path
         whole = (Touch(f"path:{vault.folder.path}"),) if params.backlinks else ()
         return CallInfo(touches=(Touch(f"path:{path}"), *whole), signature=str(path))
@@ -446,7 +457,7 @@ def _read_note(configured: Sequence[Path]) -> Tool[Any]:
         back: list[NoteBacklink] | None = None
         if backlinks:
             back = [
-                {"path": vault.place(one.source).name, "line": one.line, "text": _cut(one.text)}
+                {"path": vault.place(one.source).name, "line": one.line, "text": cut(one.text, _MOST_LINE)}
                 for one in vault.backlinks(inner, _goes_on(context, "searched"))
             ]
             if len(back) > _MOST_LISTED:
@@ -503,13 +514,11 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
         vault, inner = desk.note(note)
         return vault.place(inner)
 
+    @_or_refusal
     def describe(params: Any, session: Session) -> CallInfo:
-        try:
-            path = place_of(_Desk(configured, session), params.note, params.operation).path
-        except ToolError as error:
-            return CallInfo(touches=(), refusal=error)
+        path = place_of(_Desk(configured, session), params.note, params.operation).path
         where = phrase(" in section `{section}`", section=params.section) if params.section else ""
-        content = _cut(" ".join((params.content or "").split()), 80)
+        content = flattened(params.content or "", 80)
         return CallInfo(
             touches=(Touch(f"path:{path}", write=True),),
             signature=str(path),
@@ -523,11 +532,6 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
         make = _editor(place, params.operation, params.section, params.content, params.properties)
         return plan_change(session, str(place.path), make, must_exist=params.operation != "create").diff.text
 
-    async def preview(params: Any, session: Session) -> str:
-        import asyncio  # listing tools does without
-
-        return await asyncio.to_thread(planned, params, session)
-
     @tool(
         name="EditNote",
         kind="write",
@@ -536,7 +540,7 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
         doing="editing the note `{note}`",
         grace=SECONDS_TO_CHANGE,
         describe=describe,
-        preview=preview,
+        preview=_in_thread(planned),
     )
     def edit_note(
         context: ToolContext,
@@ -595,7 +599,7 @@ def _edit_note(configured: Sequence[Path]) -> Tool[Any]:
 
 def _editor(
     place: Place, operation: Operation, section: str | None, content: str | None, properties: dict[str, Any] | None
-) -> Make:
+) -> Callable[[bytes | None, Text | None], bytes]:
     """What the note shall hold, by what it holds."""
 
     def make(before: bytes | None, text: Text | None) -> bytes:
@@ -629,11 +633,11 @@ def _require_parts(operation: Operation, section: str | None, content: str | Non
     elif operation == "create" and section is not None:
         problem = phrase("`create` takes no `section`.")
     if problem:
-        raise _invalid(problem, phrase("Use one call for each change."))
+        raise invalid(problem, phrase("Use one call for each change."))
 
 
 def _exists(place: Place) -> ToolError:
-    return _invalid(
+    return invalid(
         phrase("There is a note at `{place}` already.", place=place),
         phrase("Choose another name, or read it and change it."),
     )
@@ -661,16 +665,14 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
             target = f"{given.rstrip('/')}/{name}"
         _, place = desk.new(vault, target)
         if place.path == vault.place(old).path:
-            raise _invalid(phrase("`{place}` is there already.", place=place), phrase("Give another name or folder."))
+            raise invalid(phrase("`{place}` is there already.", place=place), phrase("Give another name or folder."))
         if desk.files.paths.exists(place):
             raise _exists(place)
         return vault, old, place
 
+    @_or_refusal
     def describe(params: Any, session: Session) -> CallInfo:
-        try:
-            vault, old, place = ends(_Desk(configured, session), params.note, params.to)
-        except ToolError as error:
-            return CallInfo(touches=(), refusal=error)
+        vault, old, place = ends(_Desk(configured, session), params.note, params.to)
         start = vault.place(old)
         return CallInfo(
             touches=tuple(Touch(f"path:{one}", write=True) for one in (start.path, place.path, vault.folder.path)),
@@ -682,12 +684,17 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
     def planned(params: Any, session: Session) -> str:
         vault, old, place = ends(_Desk(configured, session), params.note, params.to)
         changes = relinked(vault, old, vault.inner(place.path) or "", lambda _at, _of: None)
-        return _move_words(vault, old, place, changes)
-
-    async def preview(params: Any, session: Session) -> str:
-        import asyncio  # listing tools does without
-
-        return await asyncio.to_thread(planned, params, session)
+        # What a move would change, as diffs of the first notes.
+        shown = [
+            diff_file(
+                decode(one.before), decode(one.after), (place if one.inner == old else vault.place(one.inner)).name
+            ).text
+            for one in changes[:_MOST_PREVIEWED]
+        ]
+        head = phrase("Rename `{start}` to `{place}`.", start=vault.place(old), place=place)
+        left = len(changes) - len(shown)
+        more = phrase("Links in {count} more notes are updated the same way.", count=f"{left:,}") if left else ""
+        return "\n".join(one.rstrip("\n") for one in (head, *shown, more) if one) + "\n"
 
     @tool(
         name="MoveNote",
@@ -698,7 +705,7 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
         grace=SECONDS_TO_CHANGE,
         timeout=600,
         describe=describe,
-        preview=preview,
+        preview=_in_thread(planned),
         render=lambda moved: "\n".join(
             [
                 f"Moved `{moved['moved_from']}` to `{moved['path']}`.",
@@ -731,17 +738,16 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
         files.paths.check_new(place)
         new = vault.inner(place.path) or ""
         changes = relinked(vault, old, new, _goes_on(context, "searched"))
-        steps: list[Step] = []
+        steps: list[Delete | Move | Write] = []
         for change in changes:
             written = vault.place(change.inner)
             files.paths.require_writable(written, written.name)
             if files.paths.kept.asks_to_write(written.path, vault.folder.path):
-                raise ToolError(
+                raise forbidden(
                     phrase(
                         "`{written}` links to the note, and changing it needs approval of its own.", written=written
                     ),
-                    kind=ErrorKind.PERMISSION,
-                    suggestion=phrase("Change the link there with Edit first."),
+                    phrase("Change the link there with Edit first."),
                 )
             expect = digest(change.before)
             if change.inner != old:
@@ -750,7 +756,7 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
                 continue
             found = files.paths.stat(start)
             mode = stat.S_IMODE(found.st_mode) if found else None
-            steps += [Delete(start, expect=expect), Write(place, change.after, mode=mode, expect=NOTHING)]
+            steps += [Delete(start, expect=expect), Write(place, change.after, mode=mode, expect=NO_FILE)]
         files.paths.require_writable(start, start.name)
         files.paths.require_writable(place, place.name)
         if all(change.inner != old for change in changes):
@@ -775,17 +781,3 @@ def _move_note(configured: Sequence[Path]) -> Tool[Any]:
         return Output(data, metadata={"change": group.number if group else None, **data})
 
     return move_note
-
-
-def _move_words(vault: Vault, old: str, place: Place, changes: Sequence[RewrittenNote]) -> str:
-    """What a move would change, as diffs of the first notes."""
-    shown = [
-        diff_file(
-            decode(one.before), decode(one.after), (place if one.inner == old else vault.place(one.inner)).name
-        ).text
-        for one in changes[:_MOST_PREVIEWED]
-    ]
-    head = phrase("Rename `{start}` to `{place}`.", start=vault.place(old), place=place)
-    left = len(changes) - len(shown)
-    more = phrase("Links in {count} more notes are updated the same way.", count=f"{left:,}") if left else ""
-    return "\n".join(one.rstrip("\n") for one in (head, *shown, more) if one) + "\n"

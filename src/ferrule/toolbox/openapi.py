@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import NOWHERE, cut, phrase, pointed, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -139,8 +139,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _text(value: Any, most: int = _PART_DESCRIPTION) -> str:
-    text = value.strip() if isinstance(value, str) else ""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return cut(visible(value.strip()), most) if isinstance(value, str) else ""
 
 
 # Operations
@@ -268,8 +267,6 @@ class OpenApi:
 
     def pointed(self, ref: str) -> Any:
         """What a reference within the document leads to."""
-        from urllib.parse import unquote
-
         if not ref.startswith("#"):
             raise ToolError(
                 phrase(
@@ -277,15 +274,9 @@ class OpenApi:
                     ref=ref[:100],
                 )
             )
-        here: Any = self._root
-        for step in ref[1:].split("/")[1:]:
-            step = unquote(step).replace("~1", "/").replace("~0", "~")
-            if isinstance(here, list) and step.isdecimal() and int(step) < len(cast("list[Any]", here)):
-                here = cast("list[Any]", here)[int(step)]
-            elif isinstance(here, dict) and step in here:
-                here = cast("JsonObject", here)[step]
-            else:
-                raise ToolError(phrase("it refers to `{ref}`, which is not in the document", ref=ref[:100]))
+        here, _ = pointed(ref, self._root)
+        if here is NOWHERE:
+            raise ToolError(phrase("it refers to `{ref}`, which is not in the document", ref=ref[:100]))
         return here
 
     # What one operation takes
@@ -323,7 +314,7 @@ class OpenApi:
 
     def _is_sent(self, place: str, name: str) -> bool:
         """Whether a parameter is for a model to give: not what the client itself sends, nor a credential."""
-        from ferrule.core.secrets import is_secret_name
+        from ferrule.extension import is_secret_name
 
         if place == "header":
             ours = ("accept", "content-type", "authorization", "host", "content-length", "cookie")
@@ -450,7 +441,10 @@ class OpenApi:
         for status, given in _object(spec.get("responses")).items():
             if status.startswith("2") and not self._is_2:
                 kinds += list(_object(_object(self.resolved(given)).get("content")))
-        return any(isinstance(one, str) and not _is_textual(one) for one in kinds)
+        return any(
+            isinstance(one, str) and not (_is_json(one) or one.startswith("text/") or "xml" in one or "yaml" in one)
+            for one in kinds
+        )
 
     def _written_out(self, schema: Any) -> JsonObject:
         for depth in _SCHEMA_DEPTHS:
@@ -479,10 +473,6 @@ class _ArgumentNames:
 def _is_json(media_type: str) -> bool:
     plain = media_type.partition(";")[0].strip().lower()
     return plain in ("application/json", "text/json", "*/*", "application/*") or plain.endswith("+json")
-
-
-def _is_textual(media_type: str) -> bool:
-    return _is_json(media_type) or media_type.startswith("text/") or "xml" in media_type or "yaml" in media_type
 
 
 def _chosen(content: Mapping[str, Any]) -> str | None:
@@ -562,6 +552,8 @@ class _SchemaWriter:
             yield "const", node["const"]
 
     def _bounds(self, node: JsonObject) -> Iterator[tuple[str, Any]]:
+        from ferrule.extension import is_quick
+
         for key in _COUNTS:
             if isinstance(value := node.get(key), (int, float)) and not isinstance(value, bool) and value >= 0:
                 yield key, int(value)
@@ -576,7 +568,7 @@ class _SchemaWriter:
             yield "multipleOf", step
         if node.get("uniqueItems") is True:
             yield "uniqueItems", True
-        if isinstance(pattern := node.get("pattern"), str) and _is_sound(pattern):
+        if isinstance(pattern := node.get("pattern"), str) and is_quick(pattern):
             yield "pattern", pattern
         if isinstance(form := node.get("format"), str) and re.fullmatch(r"[a-z0-9-]{1,30}", form):
             yield "format", form
@@ -610,10 +602,3 @@ class _SchemaWriter:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value and abs(value) < 1e300
-
-
-def _is_sound(pattern: str) -> bool:
-    """Whether a pattern can be matched here in one pass; the server looks at the others."""
-    from ferrule.core.schema_compile import is_linear, states
-
-    return len(pattern) <= 200 and states(pattern) <= 500 and is_linear(pattern)

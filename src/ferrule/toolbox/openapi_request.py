@@ -8,8 +8,9 @@ import secrets
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ToolError
+from ferrule.extension import phrase
+from ferrule.toolbox.failures import invalid
 from ferrule.toolbox.http_client import WebRequest, checked_headers
 from ferrule.toolbox.web_address import parse_address
 
@@ -87,10 +88,7 @@ def _url(operation: ApiOperation, details: Details, arguments: Mapping[str, Any]
         one = by_name[found[1]]
         text = _simple(one, arguments[one.argument], _quoted)
         if text in ("", ".", ".."):
-            raise ToolError(
-                phrase("`{name}` stands in the path and cannot be `{value}`.", name=one.argument, value=text),
-                kind=ErrorKind.VALIDATION,
-            )
+            raise invalid(phrase("`{name}` stands in the path and cannot be `{value}`.", name=one.argument, value=text))
         return text
 
     pairs = [fixed] if fixed else []

@@ -31,14 +31,15 @@ from aiosmtplib import (
     SMTPResponseException,
 )
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import joined, phrase
+from ferrule import ToolError
+from ferrule.extension import controls_in, joined, phrase
 from ferrule.toolbox.accounts import Secrets
+from ferrule.toolbox.failures import invalid
 from ferrule.toolbox.mail_message import plain_line, readable, require_plain
-from ferrule.toolbox.mailbox import MailServer, explained, server_at
+from ferrule.toolbox.mailbox import MailServer, explained, login_refused, server_at
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Coroutine, Iterable
+    from collections.abc import AsyncGenerator, Iterable
 
     from ferrule.toolbox.accounts import MailAccount
 
@@ -51,7 +52,6 @@ _PLAIN_SUBJECT = 60
 _LOCAL = r"[A-Za-z0-9#$&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9#$&'*+/=?^_`{|}~-]+)*"
 _DOMAIN = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*"
 _ADDRESS = re.compile(rf"(?:[^<>@,;:\"\\]*<)?(?P<local>{_LOCAL})@(?P<domain>{_DOMAIN})(?P<close>>?)")
-_TEXT_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _SECONDS_PER_MEGABYTE = 5.0
 _DEADLINES = 4
 
@@ -85,10 +85,9 @@ def addresses(what: str, given: Iterable[str]) -> tuple[str, ...]:
         text = require_plain(what, one).strip()
         match = _ADDRESS.fullmatch(text)
         if match is None or bool(match["close"]) != ("<" in text) or len(text) > 320:
-            raise ToolError(
+            raise invalid(
                 phrase("`{text}` in `{what}` is not an address that mail can be sent to.", text=text[:200], what=what),
-                kind=ErrorKind.VALIDATION,
-                suggestion=phrase(
+                phrase(
                     "Write each address on its own and bare, like `ann@example.com`; a domain with other letters in "
                     "its ASCII form, `xn--…`."
                 ),
@@ -101,23 +100,23 @@ def require_sendable(subject: str, text: str) -> tuple[str, str]:
     """Subject and text as they will arrive; refuses what could become a header or what a user cannot be shown."""
     subject = require_plain("subject", subject).strip()
     if "=?" in subject and readable(subject) != plain_line(subject):
-        raise _invalid(
+        raise invalid(
             phrase("`subject` contains an encoded word (`=?…?=`), which would arrive as something else."),
             phrase("Write the subject as plain text; any letters are fine."),
         )
     if len(subject) > _LONGEST_SUBJECT:
-        raise _invalid(
+        raise invalid(
             phrase("`subject` has {n} characters; at most {most} are sent.", n=len(subject), most=_LONGEST_SUBJECT),
             phrase("Shorten it."),
         )
     text = text.replace("\r\n", "\n")
-    if found := _TEXT_CONTROLS.search(text):
-        raise _invalid(
+    if found := controls_in(text):
+        raise invalid(
             phrase("`text` contains the control character U+{code}.", code=f"{ord(found[0]):04X}"),
             phrase("Leave it out."),
         )
     if len(text) > MOST_TEXT:
-        raise _invalid(
+        raise invalid(
             phrase("`text` has {n} characters; at most {most} are sent, so that the user can read all of it first.",
                    n=f"{len(text):,}", most=f"{MOST_TEXT:,}"),
             phrase("Write the rest to a file and attach it."),
@@ -126,12 +125,8 @@ def require_sendable(subject: str, text: str) -> tuple[str, str]:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise _invalid(phrase("`{what}` contains half a character.", what=what), phrase("Leave it out.")) from None
+            raise invalid(phrase("`{what}` contains half a character.", what=what), phrase("Leave it out.")) from None
     return subject, text
-
-
-def _invalid(message: str, suggestion: str) -> ToolError:
-    return ToolError(message, kind=ErrorKind.VALIDATION, suggestion=suggestion)
 
 
 def composed(message: OutgoingMail, *, draft: bool = False) -> bytes:
@@ -235,7 +230,13 @@ async def deliver(name: str, account: MailAccount, message: bytes, sender: str, 
                     suggestion=phrase("Correct the address, or leave it out."),
                 )
             watch(client.protocol)
-            await _to_its_end(client.data(message, timeout=account.timeout + extra))
+            # Wait for the server's answer even if the call is cancelled meanwhile: then it is known what happened.
+            task = asyncio.ensure_future(client.data(message, timeout=account.timeout + extra))
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError:
+                await asyncio.wait([task])
+                task.result()
     except (SMTPException, OSError) as error:
         if on_its_way and not isinstance(error, SMTPResponseException):
             raise ToolError(
@@ -268,16 +269,6 @@ def _explained(error: Exception, server: MailServer, secrets: Secrets, account: 
         error = ValueError(f"{error.code} {error.message}")
     cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
     return explained(cause, server, secrets, account.timeout)
-
-
-async def _to_its_end(sending: Coroutine[Any, Any, Any]) -> None:
-    """Wait for the server's word even where the call is told to stop meanwhile: then it is known what happened."""
-    task = asyncio.ensure_future(sending)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        task.result()
 
 
 def _server_of(name: str, account: MailAccount) -> tuple[MailServer, Secrets]:
@@ -314,11 +305,7 @@ async def _signed_in(name: str, account: MailAccount, server: MailServer, secret
             try:
                 await client.login(user, password)
             except (SMTPAuthenticationError, SMTPNotSupported):
-                raise ToolError(
-                    phrase("The server refused the user or the password of the account `{name}`.", name=name),
-                    kind=ErrorKind.PERMISSION,
-                    suggestion=phrase("Ask the user to correct them, and to run `ferrule toolbox check`."),
-                ) from None
+                raise login_refused(name) from None
         yield client
     finally:
         client.close()

@@ -11,8 +11,8 @@ from importlib import import_module
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ferrule.core.errors import ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ToolError
+from ferrule.extension import phrase
 from ferrule.toolbox.events import ASK_USER, Moment, malformed, recurring, understood, zone_of
 
 if TYPE_CHECKING:

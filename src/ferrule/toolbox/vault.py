@@ -14,22 +14,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import Edit, PathError, Place, Text, decode, nearest, one_line, phrase, splice
+from ferrule.toolbox.failures import invalid, not_found
 from ferrule.toolbox.markdown_note import MOST_CHARACTERS, Note, alike
-from ferrule.workspace.names import one_line
-from ferrule.workspace.paths import Place
-from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.texts.text import Edit, Text, decode, splice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from ferrule.core.context import Session
+    from ferrule import Session
+    from ferrule.extension import Paths
     from ferrule.toolbox.markdown_note import Link
-    from ferrule.workspace.paths import Paths
 
 GoOn = Callable[[int, int], None]
 """Hears which of how many notes is looked at next; raising there ends the work."""
@@ -80,9 +76,6 @@ class Links:
                 return found
         return []
 
-    def with_name(self, name: str) -> list[str]:
-        return self._by_name.get(alike(name), [])
-
     def _exactly(self, path: str) -> str | None:
         for name in (path, f"{path}.md"):
             if name in self.files:
@@ -118,20 +111,20 @@ class Vault:
         """When each file was changed last, in nanoseconds."""
         self.unread: list[str] = []
         """Notes that a search came across and could not read: too long, no text, or not readable."""
-        self._walk("")
+        self._walk()
         self.links = Links(self.dates)
 
     @property
     def notes(self) -> list[str]:
         return sorted(one for one in self.dates if is_note(one))
 
-    def _walk(self, below: str) -> None:
-        waiting = [below]
+    def _walk(self) -> None:
+        waiting = [""]
         while waiting:
             below = waiting.pop()
             try:
                 opened = self._paths.open(self.place(below) if below else self.folder, os.O_RDONLY | os.O_DIRECTORY)
-            except (OSError, PathProblem):
+            except (OSError, PathError):
                 continue  # gone meanwhile, or not ours to read
             try:
                 for name in os.listdir(opened):  # noqa: PTH208 - of an open folder
@@ -160,7 +153,7 @@ class Vault:
         """A note's bytes and text; None for what is too long, or no text, or gone."""
         try:
             data = self._paths.read(self.place(inner), MOST_CHARACTERS + 1)
-        except PathProblem:
+        except PathError:
             return None
         text = decode(data) if len(data) <= MOST_CHARACTERS else None
         return (data, text) if text is not None else None
@@ -223,7 +216,7 @@ def find_vaults(session: Session, paths: Paths, configured: Sequence[Path]) -> l
     for folder in configured:
         try:
             place = paths.find(str(folder))
-        except PathProblem as problem:
+        except PathError as problem:
             if problem.code == "outside":
                 raise ToolError(
                     phrase("The vault `{folder}` is outside the workspace.", folder=folder),
@@ -238,10 +231,9 @@ def find_vaults(session: Session, paths: Paths, configured: Sequence[Path]) -> l
         if (folder / MARKER).is_dir():
             found.setdefault(folder, paths.beside(here, folder))
     if not found:
-        raise ToolError(
+        raise not_found(
             phrase("There is no vault here."),
-            kind=ErrorKind.NOT_FOUND,
-            suggestion=phrase("A vault is a folder with `.obsidian` in it, or one that the settings name as a vault."),
+            phrase("A vault is a folder with `.obsidian` in it, or one that the settings name as a vault."),
         )
     # A vault within a vault is read as part of the outer one, once.
     return [place for path, place in found.items() if not any(other in path.parents for other in found)]
@@ -251,7 +243,7 @@ def find_note(vaults: Sequence[Vault], paths: Paths, given: str) -> tuple[Vault,
     """The note of a name, path or alias; `ToolError` where there is none, or several."""
     wanted = given.strip().removeprefix("[[").removesuffix("]]").partition("|")[0].strip()
     if not wanted:
-        raise ToolError(phrase("`note` is empty."), kind=ErrorKind.VALIDATION, suggestion=phrase("Give its name."))
+        raise invalid(phrase("`note` is empty."), phrase("Give its name."))
     by_path = [(vault, one) for vault in vaults if (one := _at_path(vault, paths, wanted)) is not None]
     if len(by_path) == 1:
         return by_path[0]
@@ -274,10 +266,9 @@ def find_note(vaults: Sequence[Vault], paths: Paths, given: str) -> tuple[Vault,
         )
     titles = sorted({title_of(one) for vault in vaults for one in vault.notes})
     close = nearest(title_of(wanted), titles)
-    raise ToolError(
+    raise not_found(
         phrase("There is no note `{given}`.", given=given),
-        kind=ErrorKind.NOT_FOUND,
-        suggestion=phrase("Did you mean {names}?", names=", ".join(f"`{one_line(name)}`" for name in close))
+        phrase("Did you mean {names}?", names=", ".join(f"`{one_line(name)}`" for name in close))
         if close
         else phrase("FindNotes finds notes by their text, tags and properties."),
     )
@@ -293,7 +284,7 @@ def _at_path(vault: Vault, paths: Paths, wanted: str) -> str | None:
     for name in (wanted, f"{wanted}.md"):
         try:
             inner = vault.inner(paths.locate(name).path)
-        except (PathProblem, OSError):
+        except (PathError, OSError):
             continue
         if inner is not None and inner in vault.dates and is_note(inner):
             return inner
@@ -350,10 +341,15 @@ def relinked(vault: Vault, old: str, new: str, go_on: GoOn) -> list[RewrittenNot
             if target is None or after.resolve(link.target, moved, markdown=link.form != "wiki") == target:
                 continue
             edits.append(Edit(link.at, link.until, _written(link, target, moved, after)))
-        if edits:
-            written = splice(data, text, edits)
-            _require_same_links(written, moved, meant, after, source)
-            changed.append(RewrittenNote(source, data, written, len(edits)))
+        if not edits:
+            continue
+        written = splice(data, text, edits)
+        # The promise, checked on what is about to be written.
+        links = Note(again.text).links if (again := decode(written)) is not None else []
+        now = [after.resolve(one.target, moved, markdown=one.form != "wiki") for one in links]
+        if len(now) != len(meant) or any(want not in (None, found) for want, found in zip(meant, now, strict=True)):
+            raise _unlinkable(source)
+        changed.append(RewrittenNote(source, data, written, len(edits)))
     return changed
 
 
@@ -380,31 +376,17 @@ def _written(link: Link, target: str, source: str, files: Links) -> str:
     ]
     for way in [*short, *ways]:
         if files.resolve(way, source, markdown=markdown) == target:
-            return _encoded(way, link)
+            if link.form == "wiki":
+                if link.quote == '"':
+                    return way.replace("\\", "\\\\").replace('"', '\\"')
+                return way.replace("'", "''") if link.quote == "'" else way
+            hard = r"[\x00-\x1f%#<>\\&]" if link.form == "angle" else r"[\x00-\x20%#?<>()\\&\"'\[\]|`$*~]"
+            return re.sub(hard, lambda one: f"%{ord(one[0]):02X}", way)
     raise _unlinkable(target)
 
 
-def _encoded(path: str, link: Link) -> str:
-    if link.form == "wiki":
-        if link.quote == '"':
-            return path.replace("\\", "\\\\").replace('"', '\\"')
-        return path.replace("'", "''") if link.quote == "'" else path
-    hard = r"[\x00-\x1f%#<>\\&]" if link.form == "angle" else r"[\x00-\x20%#?<>()\\&\"'\[\]|`$*~]"
-    return re.sub(hard, lambda one: f"%{ord(one[0]):02X}", path)
-
-
-def _require_same_links(data: bytes, source: str, meant: list[str | None], files: Links, shown: str) -> None:
-    """The promise, checked on what is about to be written."""
-    text = decode(data)
-    links = Note(text.text).links if text is not None else []
-    now = [files.resolve(one.target, source, markdown=one.form != "wiki") for one in links]
-    if len(now) != len(meant) or any(want not in (None, found) for want, found in zip(meant, now, strict=True)):
-        raise _unlinkable(shown)
-
-
 def _unlinkable(path: str) -> ToolError:
-    return ToolError(
+    return invalid(
         phrase("Links in `{path}` cannot be written so that they mean the same note. Nothing was moved.", path=path),
-        kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Choose a name without special characters, which no other note has."),
+        phrase("Choose a name without special characters, which no other note has."),
     )

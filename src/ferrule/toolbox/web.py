@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections import OrderedDict
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from pydantic import Field
 
-from ferrule.core.access import Touch, reads, writes
-from ferrule.core.call import CallInfo
-from ferrule.core.context import Session, ToolContext
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.function_tool import tool
-from ferrule.core.phrases import phrase
+from ferrule import CallInfo, ErrorKind, Session, ToolContext, ToolError, Touch, reads, tool, writes
+from ferrule.extension import SECONDS_TO_CHANGE, amount, phrase, touching
 from ferrule.toolbox.accounts import AccountCheck, Secrets
+from ferrule.toolbox.failures import invalid
 from ferrule.toolbox.http_answer import (
     MOST_SHOWN,
     HttpAnswer,
     answer_of,
-    answers,
     decoded,
     described_body,
     display_answer,
@@ -40,13 +35,10 @@ from ferrule.toolbox.http_client import (
     require_credential,
     with_credential,
 )
-from ferrule.toolbox.web_address import WebAddress, parse_address
-from ferrule.workspace.changing import SECONDS_TO_CHANGE
-from ferrule.workspace.files import touching
-from ferrule.workspace.names import amount
+from ferrule.toolbox.web_address import parse_address
 
 if TYPE_CHECKING:
-    from ferrule.core.tool import Tool
+    from ferrule import Tool
     from ferrule.toolbox.accounts import Accounts
 
 _PAGE = 20_000
@@ -133,11 +125,12 @@ def _fetch_page(client: HttpClient) -> Tool[Any]:
         page = await _page_of(context, client, url, format)
         end = min(offset + limit, len(page.text))
         if offset and offset >= len(page.text):
-            raise ToolError(
-                phrase("The page has {total} characters; there is nothing at {offset}.",
-                       total=f"{len(page.text):,}", offset=f"{offset:,}"),
-                kind=ErrorKind.VALIDATION,
-            )  # fmt: skip
+            total = f"{len(page.text):,}"
+            raise invalid(
+                phrase(
+                    "The page has {total} characters; there is nothing at {offset}.", total=total, offset=f"{offset:,}"
+                )
+            )
         return {
             "url": page.url, "title": page.title, "media_type": page.media_type, "content": page.text[offset:end],
             "offset": offset, "total": len(page.text), "next_offset": end if end < len(page.text) else None,
@@ -171,27 +164,15 @@ class _Page:
     text: str
 
 
-class _Pages:
+class _Pages(dict[tuple[str, str], tuple[float, _Page]]):
     """Pages that a session has just read, so that reading on does not fetch them again, or another page."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str], tuple[float, _Page]] = OrderedDict()
-
-    def get(self, key: tuple[str, str]) -> _Page | None:
-        since, page = self._kept.get(key, (0.0, None))
-        return page if page is not None and monotonic() - since < _KEPT_SECONDS else None
-
-    def keep(self, key: tuple[str, str], page: _Page) -> None:
-        self._kept[key] = monotonic(), page
-        while len(self._kept) > _KEPT_PAGES:
-            self._kept.popitem(last=False)
 
 
 async def _page_of(context: ToolContext, client: HttpClient, url: str, form: str) -> _Page:
     address = parse_address(url)
     pages, key = context.session.part(_Pages, _Pages), (str(address), form)
-    if (kept := pages.get(key)) is not None:
-        return kept
+    if key in pages and monotonic() - pages[key][0] < _KEPT_SECONDS:
+        return pages[key][1]
     accept = "text/html,application/xhtml+xml,text/*;q=0.9,application/json;q=0.9,*/*;q=0.5"
     reply = await client.send(WebRequest("GET", address, [("Accept", accept)]), follow=True)
     if not 200 <= reply.status < 300:
@@ -214,7 +195,9 @@ async def _page_of(context: ToolContext, client: HttpClient, url: str, form: str
             suggestion=phrase("Save it with HttpRequest and `save_to`, then open it with the tool for its type."),
         )
     page = _Page(str(reply.address), title, reply.media_type, text)
-    pages.keep(key, page)
+    pages[key] = monotonic(), page
+    while len(pages) > _KEPT_PAGES:
+        del pages[next(iter(pages))]
     return page
 
 
@@ -335,18 +318,16 @@ def _request(
     if "accept" not in kinds:
         sent.append(("Accept", "*/*"))
     if method in ("GET", "HEAD") and data:
-        raise ToolError(
+        raise invalid(
             phrase("A {method} request has no body.", method=method),
-            kind=ErrorKind.VALIDATION,
-            suggestion=phrase("Put what you ask for into the URL's query, or use POST."),
+            phrase("Put what you ask for into the URL's query, or use POST."),
         )
     hidden = re.compile(r"(?:^|[&?])_method=|name=\"_method\"")
     form = data.decode("latin-1") if any("form" in value.lower() for _, value in sent) else ""
     if hidden.search(address.query) or hidden.search(form):
-        raise ToolError(
+        raise invalid(
             phrase("`_method` would have the server take the request for another method."),
-            kind=ErrorKind.VALIDATION,
-            suggestion=phrase("Say the method in `method`."),
+            phrase("Say the method in `method`."),
         )
     return WebRequest(method, address, sent, data)
 
@@ -367,15 +348,12 @@ async def check(accounts: Accounts, client: HttpClient | None = None) -> list[Ac
             for one in ("value", "password") if credential.user else ("value",):
                 secrets.fill(one)
             for host in credential.hosts:
-                await answers(client, _address_of(host, client))
+                address = parse_address(f"https://{host}/")
+                # One of the user's own servers may do without TLS.
+                plain = address.port != 443 and client.opened.names(address.host)
+                await client.send(WebRequest("HEAD", parse_address(f"http://{host}/") if plain else address))
         except ToolError as error:
             found.append(AccountCheck(what, False, error.message))
         else:
             found.append(AccountCheck(what, True, phrase("it is there, and its hosts answer")))
     return [*found, *await check_apis(accounts, client)]
-
-
-def _address_of(host: str, client: HttpClient) -> WebAddress:
-    address = parse_address(f"https://{host}/")
-    plain = address.port != 443 and client.opened.names(address.host)  # one of the user's own, perhaps without TLS
-    return parse_address(f"http://{host}/") if plain else address

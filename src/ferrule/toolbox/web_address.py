@@ -13,8 +13,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
+from ferrule.extension import cut, hidden_in, phrase
+from ferrule.toolbox.failures import invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -89,20 +89,20 @@ def parse_address(text: str) -> WebAddress:
     """Read a URL; a `ToolError` says why one cannot be used."""
     given = text.strip()
     if len(given) > _LONGEST:
-        raise _refused(phrase("The URL has more than {most} characters.", most=f"{_LONGEST:,}"))
-    if any(not one.isprintable() or one.isspace() for one in given):
-        raise _refused(phrase("The URL contains white space or control characters."), phrase("Write a space as %20."))
+        raise invalid(phrase("The URL has more than {most} characters.", most=f"{_LONGEST:,}"))
+    if re.search(r"\s", given) or hidden_in(given):
+        raise invalid(phrase("The URL contains white space or control characters."), phrase("Write a space as %20."))
     if "\\" in given:
-        raise _refused(phrase("The URL contains a backslash."), phrase("Write `/`, or %5C for the backslash itself."))
+        raise invalid(phrase("The URL contains a backslash."), phrase("Write `/`, or %5C for the backslash itself."))
     found = _FORM.fullmatch(given)
     scheme = found["scheme"].lower() if found else ""
     if found is None or scheme not in _PORTS:
-        raise _refused(
-            phrase("`{url}` is not a web address.", url=_short(given)), phrase("It begins with https:// or http://.")
+        raise invalid(
+            phrase("`{url}` is not a web address.", url=cut(given, 100)), phrase("It begins with https:// or http://.")
         )
     authority = found["authority"]
     if "@" in authority:
-        raise _refused(
+        raise invalid(
             phrase("The URL holds a user name or password before its host."),
             phrase("Leave it out; name a credential instead, which the user keeps in the settings."),
         )
@@ -114,7 +114,7 @@ def parse_address(text: str) -> WebAddress:
 def _host_and_port(authority: str) -> tuple[str, int]:
     found = re.fullmatch(r"(\[[^\]]*\]|[^:]*)(?::([0-9]{0,5}))?", authority)
     if found is None or (port := int(found[2] or 0)) > 65_535 or (found[2] and not port):
-        raise _refused(phrase("`{authority}` is not a host with a port.", authority=_short(authority)))
+        raise invalid(phrase("`{authority}` is not a host with a port.", authority=cut(authority, 100)))
     return found[1], port
 
 
@@ -150,8 +150,8 @@ def _host(text: str) -> str:
         try:
             return str(IPv4Address(name))
         except ValueError:
-            raise _refused(
-                phrase("`{host}` is not the name of a host.", host=_short(text)),
+            raise invalid(
+                phrase("`{host}` is not the name of a host.", host=cut(text, 100)),
                 phrase("Write an IPv4 address as four decimal numbers, such as 192.0.2.1."),
             ) from None
     if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
@@ -160,15 +160,15 @@ def _host(text: str) -> str:
 
 
 def _bad_host(text: str) -> str:
-    raise _refused(phrase("`{host}` is not the name of a host.", host=_short(text)))
+    raise invalid(phrase("`{host}` is not the name of a host.", host=cut(text, 100)))
 
 
 def _normal(text: str, kept: str) -> str:
     """Escapes in one form: none where none is needed, capitals elsewhere, and everything else escaped."""
     if re.search(r"%(?![0-9a-fA-F]{2})", text):
-        raise _refused(phrase("A `%` in the URL is not followed by two hex digits."), phrase("Write it as %25."))
+        raise invalid(phrase("A `%` in the URL is not followed by two hex digits."), phrase("Write it as %25."))
     if re.search(r"%(?:[01][0-9a-fA-F]|7[fF])", text):
-        raise _refused(phrase("The URL contains an escaped control character."))
+        raise invalid(phrase("The URL contains an escaped control character."))
     return quote(_unescaped(text, _PLAIN), safe=kept)
 
 
@@ -192,14 +192,6 @@ def _without_dots(path: str) -> str:
         else:
             out.append(segment)
     return "/" + "/".join(out)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 100 else f"{text[:99]}…"
-
-
-def _refused(message: str, suggestion: str | None = None) -> ToolError:
-    return ToolError(message, kind=ErrorKind.VALIDATION, suggestion=suggestion)
 
 
 # Which machines are public.

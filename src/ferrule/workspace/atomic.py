@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import re
-import secrets
 import stat
 import threading
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.files import (
+    NOT_ALLOWED,
+    Attributes,
+    discard,
+    extended_attributes,
+    take_place,
+    unfinished_name,
+    write_new,
+)
 from ferrule.core.phrases import phrase
 from ferrule.pipeline.threads import seen_through
 from ferrule.workspace.confined import LeadsOut, open_beneath
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from typing import BinaryIO
 
     from ferrule.workspace.paths import Paths, Place
 
@@ -51,12 +57,6 @@ def writing(*paths: Path) -> Generator[None]:
         yield
 
 
-_PREFIX = ".ferrule-"
-UNFINISHED = re.compile(r"\.ferrule-[0-9a-f]{16}")
-"""The name of a file that is being written, until it takes its place."""
-_CHUNK = 1 << 20
-_NOT_ALLOWED = (errno.EPERM, errno.ENOTSUP, errno.EACCES)
-
 _together = threading.local()
 
 
@@ -78,23 +78,12 @@ def synced_together() -> Generator[None]:
 
 def sync(opened: int) -> None:
     """Wait until a file or folder is on the disk, unless that is done for many at once."""
-    if not getattr(_together, "on", False):
+    if _syncs():
         os.fsync(opened)
 
 
-def unfinished_name() -> str:
-    """The name of what is being made, before it takes the place of something else."""
-    return f"{_PREFIX}{secrets.token_hex(8)}"
-
-
-@dataclass(slots=True, frozen=True)
-class Attributes:
-    """What a file is besides its content; carried over when the content changes."""
-
-    mode: int
-    owner: int
-    group: int
-    extended: tuple[tuple[str, bytes], ...] = ()
+def _syncs() -> bool:
+    return not getattr(_together, "on", False)
 
 
 def write_whole(
@@ -111,47 +100,28 @@ def write_whole(
     The mode, owner and extended attributes of an existing file stay, unless `mode` says otherwise. An open file is
     copied with the time of its last change. `over_link` takes the place of a link that stands there.
     """
-    folder = _open_folder(paths, place)
-    try:
+    with _folder_of(paths, place) as folder:
         temporary, is_new = _write_beside(place, folder, data, mode, through_hard_links, over_link)
-        _take_place(temporary, place, folder)
-    except OSError as error:
-        raise _failed(place, error) from None
-    finally:
-        os.close(folder)
+        take_place(temporary, place.path.name, folder=folder, durable=_syncs())
     return is_new
 
 
 def stage_whole(paths: Paths, place: Place, data: bytes, *, mode: int | None, through_hard_links: bool) -> str:
     """Write what a place shall hold beside it; gives the name, for `put_staged` or `drop_staged`."""
-    folder = _open_folder(paths, place)
-    try:
+    with _folder_of(paths, place) as folder:
         return _write_beside(place, folder, data, mode, through_hard_links, over_link=False)[0]
-    except OSError as error:
-        raise _failed(place, error) from None
-    finally:
-        os.close(folder)
 
 
 def put_staged(paths: Paths, place: Place, temporary: str) -> None:
     """Let what was staged take its place."""
-    folder = _open_folder(paths, place, make=False)
-    try:
-        _take_place(temporary, place, folder)
-    except OSError as error:
-        raise _failed(place, error) from None
-    finally:
-        os.close(folder)
+    with _folder_of(paths, place, make=False) as folder:
+        take_place(temporary, place.path.name, folder=folder, durable=_syncs())
 
 
 def drop_staged(paths: Paths, place: Place, temporary: str) -> None:
     """Forget what was staged; it may be gone."""
-    with suppress(OSError, PathProblem):
-        folder = _open_folder(paths, place, make=False)
-        try:
-            _unlink(temporary, folder)
-        finally:
-            os.close(folder)
+    with suppress(PathError), _folder_of(paths, place, make=False) as folder:
+        discard(temporary, folder)
 
 
 def _write_beside(
@@ -159,41 +129,43 @@ def _write_beside(
 ) -> tuple[str, bool]:
     """A file beside a place with its attributes, by its name; and whether there is nothing at the place yet."""
     before = _attributes(place, folder, through_hard_links=through_hard_links, over_link=over_link)
-    temporary = unfinished_name()
-    # A new file gets its mode from the person's umask, which only the kernel knows for sure.
-    private = 0o666 if before is None and mode is None else 0o600
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    opened = os.open(temporary, flags, private, dir_fd=folder)
-    try:
-        _fill(opened, data)
-        _apply(opened, before, mode)
+
+    def finish(opened: int) -> None:
+        if before is not None:
+            try:
+                before.give(opened, mode)
+            except PermissionError:
+                raise PathError(
+                    "owner",
+                    phrase("The file belongs to another user, and its owner would change."),
+                    kind=ErrorKind.PERMISSION,
+                ) from None
+        elif mode is not None:
+            os.fchmod(opened, mode)
         if not isinstance(data, bytes):
             found = os.fstat(data.fileno())
             os.utime(opened, ns=(found.st_atime_ns, found.st_mtime_ns))
-        sync(opened)
-    except BaseException:
-        _unlink(temporary, folder)
-        raise
-    finally:
-        os.close(opened)
+
+    temporary = unfinished_name()
+    # A new file gets its mode from the person's umask, which only the kernel knows for sure.
+    private = 0o666 if before is None and mode is None else 0o600
+    write_new(temporary, data, private, folder=folder, finish=finish, durable=_syncs())
     return temporary, before is None
-
-
-def _take_place(temporary: str, place: Place, folder: int) -> None:
-    try:
-        os.rename(temporary, place.path.name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        _unlink(temporary, folder)
-        raise
-    sync(folder)
 
 
 def remove_file(paths: Paths, place: Place) -> None:
     """Delete a file, inside its root and nowhere else."""
-    folder = _open_folder(paths, place, make=False)
-    try:
+    with _folder_of(paths, place, make=False) as folder:
         os.unlink(place.path.name, dir_fd=folder)
         sync(folder)
+
+
+@contextmanager
+def _folder_of(paths: Paths, place: Place, *, make: bool = True) -> Generator[int]:
+    """The folder a file lies in, open for the length of a block whose failures are told as the file's."""
+    folder = _open_folder(paths, place, make=make)
+    try:
+        yield folder
     except OSError as error:
         raise _failed(place, error) from None
     finally:
@@ -221,7 +193,7 @@ def _open_folder(paths: Paths, place: Place, *, make: bool = True) -> int:
         raise paths.outside(place.name) from None
     except NotADirectoryError:
         os.close(here)
-        raise PathProblem(
+        raise PathError(
             "folder", phrase("`{place}` cannot be written: a file is where a folder is needed.", place=place)
         ) from None
     except OSError as error:
@@ -238,17 +210,17 @@ def _attributes(place: Place, folder: int, *, through_hard_links: bool, over_lin
     if stat.S_ISLNK(found.st_mode) and over_link:
         return None
     if stat.S_ISLNK(found.st_mode):
-        raise PathProblem("changed", phrase("`{place}` has become a link, and was not written.", place=place))
+        raise PathError("changed", phrase("`{place}` has become a link, and was not written.", place=place))
     if not stat.S_ISREG(found.st_mode):
-        raise PathProblem("special", phrase("`{place}` is not a regular file, and was not written.", place=place))
+        raise PathError("special", phrase("`{place}` is not a regular file, and was not written.", place=place))
     if found.st_nlink > 1 and not through_hard_links:
         raise has_other_names(str(place), found.st_nlink)
-    return Attributes(stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, _extended(place.path.name, folder))
+    return Attributes.of(place.path.name, found, folder)
 
 
-def has_other_names(place: str, count: int) -> PathProblem:
+def has_other_names(place: str, count: int) -> PathError:
     """A file with hard links is not changed."""
-    return PathProblem(
+    return PathError(
         "hard_link",
         phrase(
             "`{place}` has {count} names (hard links), and the others may lie outside the workspace.",
@@ -260,33 +232,10 @@ def has_other_names(place: str, count: int) -> PathProblem:
     )
 
 
-def _extended(name: str, folder: int) -> tuple[tuple[str, bytes], ...]:
-    try:
-        # Without waiting: what is a pipe by now would wait for its other end.
-        opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    except OSError:
-        return ()
-    try:
-        return _extended_of(opened)
-    finally:
-        os.close(opened)
-
-
-def _extended_of(opened: int) -> tuple[tuple[str, bytes], ...]:
-    if not hasattr(os, "listxattr"):
-        return ()
-    try:
-        return tuple((key, os.getxattr(opened, key)) for key in os.listxattr(opened))
-    except OSError as error:
-        if error.errno in (errno.ENOTSUP, errno.ENODATA):
-            return ()
-        raise
-
-
 def attributes_of(opened: int) -> str:
     """The owner and the extended attributes of an open file, in a form that can be kept."""
     found = os.fstat(opened)
-    extended = {key: value.hex() for key, value in _extended_of(opened)}
+    extended = {key: value.hex() for key, value in extended_attributes(opened)}
     return json.dumps([found.st_uid, found.st_gid, extended], sort_keys=True)
 
 
@@ -297,7 +246,7 @@ def set_attributes(opened: int, kept: str) -> None:
     with suppress(PermissionError):
         if (found.st_uid, found.st_gid) != (owner, group):
             os.fchown(opened, owner, group)  # which takes rights away from a program, so it comes first
-    now = dict(_extended_of(opened))
+    now = dict(extended_attributes(opened))
     wanted = {key: bytes.fromhex(value) for key, value in extended.items()}
     for key in {**now, **wanted}:
         try:
@@ -306,55 +255,14 @@ def set_attributes(opened: int, kept: str) -> None:
             elif now.get(key) != wanted[key]:
                 os.setxattr(opened, key, wanted[key])
         except OSError as error:
-            if error.errno not in _NOT_ALLOWED:
+            if error.errno not in NOT_ALLOWED:
                 raise
 
 
-def _apply(opened: int, before: Attributes | None, mode: int | None) -> None:
-    if before is None:
-        if mode is not None:
-            os.fchmod(opened, mode)
-        return
-    made = os.fstat(opened)  # a folder may hand down a group of its own
-    if (before.owner, before.group) != (made.st_uid, made.st_gid):
-        try:
-            os.fchown(opened, before.owner, before.group)
-        except PermissionError:
-            raise PathProblem(
-                "owner",
-                phrase("The file belongs to another user, and its owner would change."),
-                kind=ErrorKind.PERMISSION,
-            ) from None
-    os.fchmod(opened, mode if mode is not None else before.mode)
-    for key, value in before.extended:
-        try:
-            os.setxattr(opened, key, value)
-        except OSError as error:
-            if error.errno not in _NOT_ALLOWED:
-                raise
-
-
-def _fill(opened: int, data: bytes | BinaryIO) -> None:
-    if not isinstance(data, bytes):
-        while piece := data.read(_CHUNK):
-            _fill(opened, piece)
-        return
-    view = memoryview(data)
-    while view:
-        view = view[os.write(opened, view) :]
-
-
-def _unlink(name: str, folder: int) -> None:
-    try:
-        os.unlink(name, dir_fd=folder)
-    except FileNotFoundError:
-        return
-
-
-def _failed(place: Place, error: OSError) -> PathProblem:
+def _failed(place: Place, error: OSError) -> PathError:
     why = (error.strerror or type(error).__name__).lower()
     kind = ErrorKind.PERMISSION if isinstance(error, PermissionError) else ErrorKind.EXECUTION
-    return PathProblem(
+    return PathError(
         "failed",
         phrase("`{place}` could not be written: {why}. It is as it was before.", place=place, why=why),
         kind=kind,

@@ -10,15 +10,15 @@ from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
 from ferrule.workspace.atomic import writing
 from ferrule.workspace.files import MOST_EDITABLE, files_of
-from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.snapshots.changes import NOTHING, Origin, Write
-from ferrule.workspace.texts.diff import diff_file, line_count
+from ferrule.workspace.problems import PathError
+from ferrule.workspace.snapshots.changes import NO_FILE, Origin, Write
+from ferrule.workspace.texts.diff import diff_file
 from ferrule.workspace.texts.text import Text, decode, require_same_encoding
 
 if TYPE_CHECKING:
     from ferrule.core.context import Session, ToolContext
     from ferrule.workspace.files import Files
-    from ferrule.workspace.paths import Paths, Place
+    from ferrule.workspace.paths import Place
     from ferrule.workspace.texts.diff import FileDiff
 
 SECONDS_TO_CHANGE = 60.0
@@ -39,9 +39,6 @@ class Changed:
     diff: str
     change: int | None
     """The number in the history, for undo; None when nothing changed."""
-
-    def count_lines(self) -> int:
-        return line_count(self.text.text) if self.text else 0
 
     @property
     def metadata(self) -> dict[str, object]:
@@ -120,13 +117,43 @@ def _plan(files: Files, place: Place, given: str, make: Make, *, must_exist: boo
         if must_exist:
             files.paths.find(given)
         if given.endswith("/"):
-            raise _a_folder(given)
+            raise PathError(
+                "name",
+                phrase("`{given}` is the name of a folder.", given=given),
+                kind=ErrorKind.VALIDATION,
+                suggestion=phrase("Give the name of a file; missing folders are created."),
+            )
         files.paths.check_new(place)
-        before, text, expect = None, None, NOTHING
+        before, text, expect = None, None, NO_FILE
     else:
         if found.st_size > MOST_EDITABLE:
-            raise _too_large(place, found.st_size)
-        before = _current(files.paths, place)
+            raise PathError(
+                "too_large",
+                phrase(
+                    "`{place}` has {size} bytes; files over {most_editable} are not changed by this tool.",
+                    place=place,
+                    size=f"{found.st_size:,}",
+                    most_editable=f"{MOST_EDITABLE:,}",
+                ),
+                suggestion=phrase("Change it with a command, or split it."),
+            )
+        try:
+            before = files.paths.read(place)
+        except PathError as problem:  # it may differ from what the caller has read
+            if problem.code not in ("permission", "failed"):
+                raise
+            why = problem.message.rpartition(": ")[2].rstrip(".")
+            raise PathError(
+                "unverified",
+                phrase(
+                    "Whether `{place}` is still as you read it could not be verified, because it "
+                    "cannot be read: {why}. It was not changed.",
+                    place=place,
+                    why=why,
+                ),
+                kind=problem.kind,
+                suggestion=phrase("Ask the user to make it readable, or write to another file."),
+            ) from None
         expect = files.tracker.require_seen(place, before)
         text = decode(before)
     after = make(before, text)
@@ -139,53 +166,10 @@ def origin_of(context: ToolContext) -> Origin:
     return Origin(session=context.session_id, turn=context.session.turn, call=context.call_id, tool=context.tool)
 
 
-def _current(paths: Paths, place: Place) -> bytes:
-    """What a file holds now. Where that cannot be told, nobody knows whether it is still what was read."""
-    try:
-        return paths.read(place)
-    except PathProblem as problem:
-        if problem.code not in ("permission", "failed"):
-            raise
-        why = problem.message.rpartition(": ")[2].rstrip(".")
-        raise PathProblem(
-            "unverified",
-            phrase(
-                "Whether `{place}` is still as you read it could not be verified, because it "
-                "cannot be read: {why}. It was not changed.",
-                place=place,
-                why=why,
-            ),
-            kind=problem.kind,
-            suggestion=phrase("Ask the user to make it readable, or write to another file."),
-        ) from None
-
-
-def _a_folder(given: str) -> PathProblem:
-    return PathProblem(
-        "name",
-        phrase("`{given}` is the name of a folder.", given=given),
-        kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Give the name of a file; missing folders are created."),
-    )
-
-
-def _too_large(place: Place, size: int) -> PathProblem:
-    return PathProblem(
-        "too_large",
-        phrase(
-            "`{place}` has {size} bytes; files over {most_editable} are not changed by this tool.",
-            place=place,
-            size=f"{size:,}",
-            most_editable=f"{MOST_EDITABLE:,}",
-        ),
-        suggestion=phrase("Change it with a command, or split it."),
-    )
-
-
 def require_text(place: str, text: Text | None) -> Text:
     """The text of a file, or words about why there is none."""
     if text is None:
-        raise PathProblem(
+        raise PathError(
             "binary",
             phrase("`{place}` is not a text file, and is not edited.", place=place),
             suggestion=phrase("Write the whole file, or change it with a command made for its type."),

@@ -28,7 +28,7 @@ _GATHERED = 1 << 15
 _ROOM = 1 << 20
 _SHORTEST_PAUSE, _LONGEST_PAUSE, _LONGEST_BLIND_PAUSE = 0.0005, 0.025, 0.003
 _MOST_COMPLAINTS = 1 << 16
-_MOST_GIVEN = 4096  # what a pipe takes at once everywhere, before anybody reads it
+_MOST_GIVEN = 4096  # what every pipe takes before anything is read from it
 _SECONDS_TO_END = 2.0
 
 
@@ -64,7 +64,19 @@ class Child:
         """Whether the kernel holds it to its confinement."""
 
     async def __aenter__(self) -> Child:
-        self._start()
+        try:
+            read_end = self._input()  # opened while we still may
+            try:
+                self._start_reading(read_end)
+            finally:
+                os.close(read_end)
+        except OSError as error:
+            if not out_of_resources(error):
+                raise
+            raise ToolError(
+                phrase("A program that this needs could not be started: {error}.", error=error.strerror),
+                suggestion=phrase("Try again when less is running, or allow more open files (`ulimit -n`)."),
+            ) from None
         loop = asyncio.get_running_loop()
         os.set_blocking(self._out, False)
         os.set_blocking(self._err, False)
@@ -188,21 +200,6 @@ class Child:
         except BlockingIOError:
             return
         asyncio.get_running_loop().remove_reader(self._err)
-
-    def _start(self) -> None:
-        try:
-            read_end = self._input()  # opened while we still may
-            try:
-                self._start_reading(read_end)
-            finally:
-                os.close(read_end)
-        except OSError as error:
-            if not out_of_resources(error):
-                raise
-            raise ToolError(
-                phrase("A program that this needs could not be started: {error}.", error=error.strerror),
-                suggestion=phrase("Try again when less is running, or allow more open files (`ulimit -n`)."),
-            ) from None
 
     def _input(self) -> int:
         """What it reads from: the few bytes it was given, or nothing."""

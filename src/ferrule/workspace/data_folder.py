@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-if TYPE_CHECKING:
-    from collections.abc import Generator
+from ferrule.core.files import write_atomically
 
 _MOST_READ = 64 << 20
 
@@ -39,7 +37,7 @@ def user_settings_file() -> Path:
 
 
 def own_places() -> tuple[Path, ...]:
-    """What nobody else is shown: the data, and the folder of the settings, or their file where it lies among others."""
+    """What other users are not shown: the data, and the folder of the settings, or only their file if it is shared."""
     settings = user_settings_file()
     return data_folder(), settings.parent if settings.parent.name.casefold() == "ferrule" else settings
 
@@ -59,35 +57,4 @@ def write_json(file: Path, value: Any) -> None:
     """Write a file that only the user can read, in a folder that only they can enter."""
     data = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_file(file, data, mode=0o600)
-
-
-def write_file(file: Path, data: bytes, *, mode: int = 0o666) -> None:
-    """Write a file whole or leave it as it was, also when the power goes; `mode` is less what the umask takes."""
-    import secrets
-
-    temporary = file.with_name(f".{file.name}.{secrets.token_hex(6)}")
-    try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:  # noqa: PTH123
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def alone(folder: Path) -> Generator[None]:
-    """Be the only process that changes a folder; the others wait."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: nothing there holds two processes apart
-        yield
-        return
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(opened)
+    write_atomically(file, data, mode=0o600)

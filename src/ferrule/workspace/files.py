@@ -12,14 +12,15 @@ from ferrule.core.access import Touch
 from ferrule.core.call import CallInfo
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.paths import Paths, with_home
-from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.tracker import Tracker
+from ferrule.workspace.problems import PathError
+from ferrule.workspace.tracker import Tracker, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from ferrule.core.context import Session
+    from ferrule.workspace.paths import Place
     from ferrule.workspace.snapshots.history import History
     from ferrule.workspace.snapshots.shell_changes import ShellChanges
 
@@ -39,6 +40,14 @@ class Files:
         self.tracker = Tracker(strict=not session.environment.single_call)
         self._session = session
         self._history: History | None = None
+
+    def note_seen(self, place: Place, opened: int) -> None:
+        """Remember an open file's content, so that a later change can tell whether the file is still what was shown."""
+        status = os.fstat(opened)
+        if status.st_size <= MOST_EDITABLE and not self.tracker.has_seen(place, status):
+            with os.fdopen(os.dup(opened), "rb") as file:
+                self.tracker.saw(place, name=digest_of(file), found=status)
+                file.seek(0)
 
     @property
     def shell_changes(self) -> ShellChanges:
@@ -115,7 +124,7 @@ def opens_file(tool: str, *, write: bool = False) -> Callable[[Any, Session], Ca
     return describe
 
 
-def _settled(given: str, session: Session) -> tuple[str, PathProblem | None]:
+def _settled(given: str, session: Session) -> tuple[str, PathError | None]:
     """The path that scheduling and permission go by, and why a tool will refuse it whoever approves.
 
     Where a tool will refuse it, the path is the one that it would have led to.
@@ -123,7 +132,7 @@ def _settled(given: str, session: Session) -> tuple[str, PathProblem | None]:
     refusal = None
     try:
         return str(paths_of(session).locate(given).path), None
-    except PathProblem as problem:
+    except PathError as problem:
         refusal = problem if problem.code == "outside" else None
     except OSError:
         pass

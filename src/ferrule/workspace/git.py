@@ -1,4 +1,4 @@
-"""What git knows of a repository that nobody vouches for: nothing that its settings name is ever run.
+"""What git knows of a repository that may be malicious: nothing that its settings name is ever run.
 
 A repository's own settings can name programs for git to start: monitors, hooks, filters, diff and text converters,
 pagers, helpers, transports. Three walls keep them from running. The settings that `status` would obey are overridden,
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
 from ferrule.workspace.confined import without_waiting
-from ferrule.workspace.git_folders import SHA1, SHA256, SUMS, first_line, git_folder
+from ferrule.workspace.git_folders import SHA1, SHA256, SUMS, first_line, git_folder, start_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -103,7 +103,11 @@ async def look_at_repository(paths: Paths) -> Repository | None:
     listed = await git("config", "--null", "--name-only", "--get-regexp", r"^(filter|diff)\..*\.", may_fail=True)
     git.silence(listed.split("\0"))
     repository = _read_status(await git(*_STATUS))
-    remote = await _remote(git)
+    url = await git("config", "--null", "--get", "remote.origin.url", may_fail=True)
+    if not url:
+        others = await git("config", "--null", "--get-regexp", r"^remote\..*\.url$", may_fail=True)
+        url = others.partition("\0")[0].partition("\n")[2]
+    remote = url.rstrip("\0")
     repository.remote = without_login(remote) if remote else None
     return repository
 
@@ -118,7 +122,14 @@ def _top(paths: Paths) -> Path | None:
     for folder in (directory, *directory.parents):
         git = folder / ".git"
         if os.path.isfile(git) or os.path.exists(git / "HEAD"):  # noqa: PTH110, PTH113 - no error where it is closed
-            _refuse_special(git)
+            # Git would wait for the other end of a pipe that stands where one of its files should.
+            for name in ("HEAD", "config", "index", "packed-refs"):
+                file = git / name
+                if os.path.exists(file) and not os.path.isfile(file):  # noqa: PTH110, PTH113
+                    raise ToolError(
+                        phrase("`.git/{name}` is not a regular file, so git cannot read this repository.", name=name),
+                        suggestion=phrase("Go on without git, or ask the user to look at `.git`."),
+                    )
             return folder
         if folder == highest:
             return None
@@ -137,7 +148,8 @@ def _check_outside(paths: Paths, top: Path) -> None:
     back = first_line(f"{real}/gitdir")  # a worktree knows where its `.git` is
     if back and os.path.realpath(real / back) == os.path.realpath(git):
         return
-    worktree = re.search(r"^\s*worktree\s*=\s*(.+?)\s*$", _text(real / "config"), re.MULTILINE)
+    config = start_of(str(real / "config"), 1 << 16).decode(errors="replace")
+    worktree = re.search(r"^\s*worktree\s*=\s*(.+?)\s*$", config, re.MULTILINE)
     if worktree and os.path.realpath(real / worktree[1].strip('"')) == str(top):  # a submodule's
         return
     raise ToolError(
@@ -145,26 +157,6 @@ def _check_outside(paths: Paths, top: Path) -> None:
         kind=ErrorKind.PERMISSION,
         suggestion=phrase("Go on without git, or ask the user to look at `.git`."),
     )
-
-
-def _refuse_special(git: Path) -> None:
-    """Git would wait for the other end of a pipe that stands where one of its files should."""
-    for name in ("HEAD", "config", "index", "packed-refs"):
-        file = git / name
-        if os.path.exists(file) and not os.path.isfile(file):  # noqa: PTH110, PTH113
-            raise ToolError(
-                phrase("`.git/{name}` is not a regular file, so git cannot read this repository.", name=name),
-                suggestion=phrase("Go on without git, or ask the user to look at `.git`."),
-            )
-
-
-def _text(file: Path) -> str:
-    try:
-        # Without waiting: a pipe may stand there, and nobody at its other end.
-        with open(file, errors="replace", opener=without_waiting) as stream:
-            return stream.read(1 << 16)
-    except OSError:
-        return ""
 
 
 class ConfinedGit:
@@ -199,10 +191,14 @@ class ConfinedGit:
         from ferrule.workspace.child import Child
 
         command = CommandLine((self._program, "--no-pager", "--no-optional-locks", "--literal-pathspecs", *arguments))
+        # Settings as git takes them from its environment, where a name may hold anything.
+        given = {"GIT_CONFIG_COUNT": str(len(self._settings))}
+        for number, (key, value) in enumerate(self._settings.items()):
+            given |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
         child = Child(
             command,
             folder=self._top,
-            environment={**_ENVIRONMENT, **self._place, **(place or {}), **_as_environment(self._settings)},
+            environment={**_ENVIRONMENT, **self._place, **(place or {}), **given},
             confinement=Confinement(needed_by(self._program)),
         )
         try:
@@ -220,21 +216,10 @@ class ConfinedGit:
                 suggestion=phrase("Go on without it."),
             ) from None
         if code != 0 and not may_fail:
-            raise ToolError(phrase("git could not read the repository: {why}.", why=_reason(child.complaints)))
+            lines = [line for line in child.complaints.splitlines() if line.startswith(("fatal:", "error:"))]
+            why = lines[-1].partition(": ")[2].rstrip(".") if lines else phrase("it gave no reason")
+            raise ToolError(phrase("git could not read the repository: {why}.", why=why))
         return output.decode(errors="replace") if code == 0 else ""
-
-
-def _as_environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """Settings as git takes them from its environment, where a name may hold anything."""
-    given = {"GIT_CONFIG_COUNT": str(len(settings))}
-    for number, (key, value) in enumerate(settings.items()):
-        given |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-    return given
-
-
-def _reason(complaints: str) -> str:
-    lines = [line for line in complaints.splitlines() if line.startswith(("fatal:", "error:"))]
-    return lines[-1].partition(": ")[2].rstrip(".") if lines else phrase("it gave no reason")
 
 
 def _read_status(text: str) -> Repository:
@@ -251,25 +236,15 @@ def _read_status(text: str) -> Repository:
             repository.added.append(rest)
         elif kind in ("1", "u"):
             fields = rest.split(" ", 7 if kind == "1" else 9)
-            _sort_in(repository, fields[0] if kind == "1" else "MM", fields[-1])
+            state = fields[0] if kind == "1" else "MM"
+            name = fields[-1]
+            if "D" in state:
+                repository.deleted.append(name)
+            elif state[0] == "A" or state[1] == "A":
+                repository.added.append(name)
+            else:
+                repository.modified.append(name)
     return repository
-
-
-def _sort_in(repository: Repository, state: str, name: str) -> None:
-    if "D" in state:
-        repository.deleted.append(name)
-    elif state[0] == "A" or state[1] == "A":
-        repository.added.append(name)
-    else:
-        repository.modified.append(name)
-
-
-async def _remote(git: ConfinedGit) -> str | None:
-    url = await git("config", "--null", "--get", "remote.origin.url", may_fail=True)
-    if not url:
-        listed = await git("config", "--null", "--get-regexp", r"^remote\..*\.url$", may_fail=True)
-        url = listed.partition("\0")[0].partition("\n")[2]
-    return url.rstrip("\0") or None
 
 
 def without_login(url: str) -> str:
@@ -412,7 +387,11 @@ def _parse(data: bytes, digest: int) -> GitIndex:
         more = int.from_bytes(data[at + digest + 2 : at + digest + 4]) if flags & _EXTENDED else 0
         at += digest + (4 if flags & _EXTENDED else 2)
         if version == 4:
-            cut, at = _varint(data, at)
+            value = data[at] & 0x7F
+            while data[at] & 0x80:
+                at += 1
+                value = ((value + 1) << 7) | (data[at] & 0x7F)
+            cut, at = value, at + 1
             stop = data.find(b"\0", at, end)
             name = name[: len(name) - cut] + data[at:stop]
             at = stop + 1
@@ -433,14 +412,6 @@ def _parse(data: bytes, digest: int) -> GitIndex:
     if at != end:
         raise UnreadableIndex
     return GitIndex(entries, tuple(sorted(entries)))
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = data[at] & 0x7F
-    while data[at] & 0x80:
-        at += 1
-        value = ((value + 1) << 7) | (data[at] & 0x7F)
-    return value, at + 1
 
 
 def enclosing_repository(root: Path) -> Path | None:

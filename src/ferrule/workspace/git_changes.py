@@ -63,26 +63,36 @@ def git_changes(
     outside: Sequence[Path] = (),
     packs: Sequence[str] = (),
     ask: bool = True,
+    calls: str = "",
+    staged: Sequence[str] = (),
 ) -> GitChanges:
     """What changed between two states of the repository whose git directory is `folder`; whether that is all, and new
     `packs` hold what they say.
 
     `objects` are further folders with objects, such as a layer's. The indexes are files, "" for none; what is staged is
     not compared without them. git is never taken from a folder in `outside`. Without `ask` it is not asked at all.
+    `calls` is how git is called in commands that drop it, `staged` what the command staged and is still staged.
     """
+    from ferrule.process.sandbox.places import find_program
+
     if before.head == after.head == "":
         return GitChanges([], explained=False)
-    return _described(folder, before, after, objects, (index_before, index_after), outside, packs, ask=ask)
+    folder = str(folder)
+    stores = [one for one in (f"{common_folder(folder)}/objects", *objects) if os.path.isdir(one)]  # noqa: PTH112
+    program = find_program("git", [Path(folder).parent, *outside]) if ask and stores else None
+    with _borrowing(common_folder(folder), stores, before, after) as (place, variables):
+        git = ConfinedGit(program, place, variables, _SETTINGS) if program is not None else None
+        indexes = (index_before, index_after)
+        teller = _Describer(
+            _Asked(git), before, after, indexes, packs, calls=calls, staged=staged, index=f"{folder}/index"
+        )
+        # Callers may be in a thread with a loop of its own or without one.
+        with ThreadPoolExecutor(1, "ferrule-git") as pool:
+            return pool.submit(asyncio.run, teller.tell()).result()
 
 
 def remains(
-    folder: str | Path,
-    before: GitState,
-    after: GitState,
-    *,
-    shown: str,
-    staged: Sequence[str] = (),
-    outside: Sequence[Path] = (),
+    folder: str | Path, before: GitState, after: GitState, *, shown: str, staged: Sequence[str] = ()
 ) -> list[str]:
     """What a command did in a repository and is still so, a line each, with the git command that drops it.
 
@@ -110,48 +120,16 @@ def remains(
         ),
         whole=False,
     )
-    lines = _described(folder, own, now, (), (None, None), outside, calls=_calling(shown), staged=staged).lines
+    # How git is called for a repository from the workspace.
+    top, calls = shown.removesuffix("/.git"), "git"
+    if shown != ".git":
+        calls = f"git -C {shlex.quote(top)}" if top != shown else f"git --git-dir={shlex.quote(shown)}"
+    lines = git_changes(folder, own, now, calls=calls, staged=staged).lines
     if moved:
         old = replace(after, refs={name: before.refs[name] for name in moved}, whole=False)
-        since = _described(folder, old, after, (), (None, None), outside).lines
+        since = git_changes(folder, old, after).lines
         lines += [phrase("{what}; changed since then", what=line) for line in since]
     return lines
-
-
-def _calling(shown: str) -> str:
-    """How git is called for a repository from the workspace."""
-    if shown == ".git":
-        return "git"
-    top = shown.removesuffix("/.git")
-    return " ".join(("git", "-C", shlex.quote(top))) if top != shown else f"git --git-dir={shlex.quote(shown)}"
-
-
-def _described(
-    folder: str | Path,
-    before: GitState,
-    after: GitState,
-    objects: Sequence[str],
-    indexes: tuple[str | None, str | None],
-    outside: Sequence[Path],
-    packs: Sequence[str] = (),
-    *,
-    ask: bool = True,
-    calls: str = "",
-    staged: Sequence[str] = (),
-) -> GitChanges:
-    from ferrule.process.sandbox.places import find_program
-
-    folder = str(folder)
-    stores = [one for one in (f"{common_folder(folder)}/objects", *objects) if os.path.isdir(one)]  # noqa: PTH112
-    program = find_program("git", [Path(folder).parent, *outside]) if ask and stores else None
-    with _borrowing(common_folder(folder), stores, before, after) as (place, variables):
-        git = ConfinedGit(program, place, variables, _SETTINGS) if program is not None else None
-        teller = _Describer(
-            _Asked(git), before, after, indexes, packs, calls=calls, staged=staged, index=f"{folder}/index"
-        )
-        # Callers may be in a thread with a loop of its own or without one.
-        with ThreadPoolExecutor(1, "ferrule-git") as pool:
-            return pool.submit(asyncio.run, teller.tell()).result()
 
 
 @contextmanager
@@ -244,7 +222,17 @@ class _Describer:
         if not after.head:
             return GitChanges([phrase("the repository is removed")], explained=False)
         lines: list[str] = [] if before.head else [phrase("a new repository")]
-        refs, heads = self._refs(), await self._heads()
+        # The refs that differ: the checked-out branch, other branches, tags, remote branches, all others.
+        old, new = before.refs, after.refs
+        kinds = ("refs/heads/", "refs/tags/", "refs/remotes/", "")
+        names = [
+            name
+            for name in ({*old, *new} if before.whole else old)
+            if old.get(name, "") != new.get(name, "") and name != "refs/stash"
+        ]
+        order = {name: next(at for at, kind in enumerate(kinds) if name.startswith(kind)) for name in names}
+        refs = sorted(names, key=lambda name: (name != self._after.head, order[name], name))
+        heads = await self._heads()
         staged, conflicts = await self._staged()
         operations = self._operations(conflicts)
         for pack in self._packs:
@@ -253,10 +241,16 @@ class _Describer:
         if self._reports:  # in the order in which the commands work
             moved = [line for name, line in told if before.refs.get(name)]
             made = [line for name, line in reversed(told) if not before.refs.get(name)]
-            if own := await self._still_staged():
-                line, command = phrase("staged: {files}", files=_few(own)), self._unstaging(own)
-                called = self._calls + command.removeprefix("git")
-                staged = [phrase("{what}; {command} unstages it", what=line, command=called) if command else line]
+            # What the command staged and is still not committed.
+            now = self._after.commit or self._empty_tree
+            differing = await self._differing(now, self._index_now) if self._own_staged else {}
+            if own := [name for name in self._own_staged if differing.get(name, "U") != "U"]:
+                line = phrase("staged: {files}", files=_few(own))
+                staged = [line]
+                if len(own) <= _MOST_STAGED and all(map(_quoted, own)):
+                    unstage = "restore --staged" if self._after.commit else "rm --cached"
+                    called = f"{self._calls} {unstage} -- {' '.join(map(_quoted, own))}"
+                    staged = [phrase("{what}; {command} unstages it", what=line, command=called)]
             lines += [*operations, *moved, *heads, *made, *reversed(await self._stashes()), *staged]
         else:
             lines += [*(line for _, line in told), *await self._stashes(), *heads, *operations, *staged]
@@ -265,18 +259,6 @@ class _Describer:
         return GitChanges(lines, explained=not self._git.failed and more <= 0)
 
     # Refs
-
-    def _refs(self) -> list[str]:
-        """The refs that differ: the checked-out branch, other branches, tags, remote branches, all others."""
-        old, new = self._before.refs, self._after.refs
-        kinds = ("refs/heads/", "refs/tags/", "refs/remotes/", "")
-        names = [
-            name
-            for name in ({*old, *new} if self._before.whole else old)
-            if old.get(name, "") != new.get(name, "") and name != "refs/stash"
-        ]
-        order = {name: next(at for at, kind in enumerate(kinds) if name.startswith(kind)) for name in names}
-        return sorted(names, key=lambda name: (name != self._after.head, order[name], name))
 
     async def _ref(self, name: str) -> str:
         old, new = self._before.refs.get(name, ""), self._after.refs.get(name, "")
@@ -306,13 +288,13 @@ class _Describer:
         elif not new:
             line = phrase("{name} deleted (was {id})", name=shown, id=_short(old))
         else:
-            line = phrase("{name} moved from {old} to {new}", name=shown, old=_short(old), new=_short(new))
+            line = _went(shown, old, new)
         return self._undone(line, "update-ref", name, old) if is_commits else line
 
     def _worktree(self, name: str, old: str, new: str) -> str:
         _, worktree, rest = name.split("/", 2)
         if rest != "HEAD":
-            return phrase("{name} moved from {old} to {new}", name=_shown(name), old=_short(old), new=_short(new))
+            return _went(_shown(name), old, new)
         if not old:
             line = phrase("new worktree {name} at {id}", name=_shown(worktree), id=_short(new))
             return self._with_command(line, self._command(worktree, "worktree", "remove", "-f", worktree), drops=True)
@@ -378,7 +360,7 @@ class _Describer:
         if went is None and self._has_room():
             went = await self._range(old, new)
         if went is None:
-            return phrase("{name} moved from {old} to {new}", name=shown, old=_short(old), new=_short(new))
+            return _went(shown, old, new)
         files = await self._files(old, new) if went.added and not self._reports else ""
         what = joined("; ", [went.subjects, files])
         if not went.dropped:
@@ -415,7 +397,7 @@ class _Describer:
         subjects: list[str] = []
         for one in (said or "").rstrip("\0").split("\0"):
             commit, _, subject = one.partition(" ")
-            text = _clipped(shown_row(subject)) or phrase("no message")
+            text = shown_row(subject, _LONGEST) or phrase("no message")
             if ";" in text:  # it must not pass for several, nor for files
                 text = json.dumps(text, ensure_ascii=False)
             subjects.append(f"{_short(commit)} {text}" if self._reports else text)
@@ -493,10 +475,7 @@ class _Describer:
         refs = [state.refs.get("refs/stash", "") for state in (self._before, self._after)]
         known = self._before.whole or "refs/stash" in self._before.refs
         if not lines and known and refs[0] != refs[1]:
-            moved = phrase(
-                "{name} moved from {old} to {new}", name="refs/stash", old=_short(refs[0]), new=_short(refs[1])
-            )
-            lines.append(moved)
+            lines.append(_went("refs/stash", *refs))
         return lines
 
     async def _subject(self, commit: str) -> str:
@@ -533,20 +512,12 @@ class _Describer:
                     flagged.append(name)
         lines: list[str] = []
         if staged:
-            line = phrase("staged: {files}", files=_few(staged))
-            lines.append(line)
+            lines.append(phrase("staged: {files}", files=_few(staged)))
         if unstaged:
             lines.append(phrase("unstaged: {files}", files=_few(unstaged)))
         if flagged:
             lines.append(phrase("flags changed in the index: {files}", files=_few(flagged)))
         return lines, conflicts
-
-    async def _still_staged(self) -> list[str]:
-        """What the command staged and is still not committed."""
-        if not self._own_staged:
-            return []
-        differing = await self._differing(self._after.commit or self._empty_tree, self._index_now)
-        return [name for name in self._own_staged if differing.get(name, "U") != "U"]
 
     async def _differing(self, tree: str, index: str) -> dict[str, str]:
         """The files whose staged content is not that of a tree, each with what is staged; `U` for a conflict."""
@@ -562,12 +533,6 @@ class _Describer:
             _, mode, _, content, status = about.split(" ")
             found[name] = "U" if status == "U" or found.get(name) == "U" else f"{mode} {content}"
         return found
-
-    def _unstaging(self, names: list[str]) -> str:
-        if len(names) > _MOST_STAGED or not all(map(_quoted, names)):
-            return ""
-        quoted = " ".join(map(_quoted, names))
-        return f"git restore --staged -- {quoted}" if self._after.commit else f"git rm --cached -- {quoted}"
 
     # Commands that drop it
 
@@ -611,6 +576,10 @@ def _short(value: str) -> str:
     return _shown(value.removeprefix("ref: ").removeprefix("refs/heads/").removeprefix("refs/"))
 
 
+def _went(shown: str, old: str, new: str) -> str:
+    return phrase("{name} moved from {old} to {new}", name=shown, old=_short(old), new=_short(new))
+
+
 def _commits(count: int) -> str:
     return phrase("1 commit") if count == 1 else phrase("{count} commits", count=f"{count:,}")
 
@@ -633,11 +602,7 @@ def _shown(name: str) -> str:
 
 def _quoted(word: str) -> str:
     """A word as a shell takes it; empty where it would not be shown as it is."""
-    return shlex.quote(word) if word.isprintable() and shown_row(word) == word else ""
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return shlex.quote(word) if shown_row(word) == word else ""
 
 
 def _number(said: str | None) -> int:

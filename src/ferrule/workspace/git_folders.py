@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import zlib
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from ferrule.workspace.confined import without_waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 SHA1, SHA256 = 20, 32
 SUMS = {SHA1: "sha1", SHA256: "sha256"}
@@ -50,13 +49,18 @@ def is_git_folder(path: str, exists: Callable[[str], bool]) -> bool:
     return all(exists(f"{path}/{name}") for name in ("HEAD", "objects", "refs"))
 
 
-def first_line(file: str) -> str:
-    """The first line of a small file; empty where there is none. A pipe in its place is not waited for."""
+def start_of(file: str, most: int) -> bytes:
+    """So many bytes of a file; none where there is none. A pipe in its place is not waited for."""
     try:
         with open(file, "rb", opener=without_waiting) as opened:
-            return os.fsdecode(opened.read(4096).partition(b"\n")[0].strip())
+            return opened.read(most)
     except OSError:
-        return ""
+        return b""
+
+
+def first_line(file: str) -> str:
+    """The first line of a small file; empty where there is none."""
+    return os.fsdecode(start_of(file, 4096).partition(b"\n")[0].strip())
 
 
 def git_folder(repository: str) -> str:
@@ -82,10 +86,11 @@ def has_object(git: str, digest: bytes) -> bool:
     """
     if len(digest) not in SUMS:
         return False
-    folders = [f"{common_folder(git)}/objects"]
-    with contextlib.suppress(OSError):
-        folders += _alternates(folders[0])
-    name = digest.hex()
+    own = f"{common_folder(git)}/objects"
+    # The stores of other repositories that this one borrows from.
+    lines = os.fsdecode(start_of(f"{own}/info/alternates", _MOST_LINES)).splitlines()[:_MOST_STORES]
+    others = (os.path.join(own, line) for line in lines if line and not line.startswith("#"))  # noqa: PTH118
+    folders, name = [own, *others], digest.hex()
     return any(
         bool(loose_kind(f"{folder}/{name[:2]}/{name[2:]}", digest)) or _is_packed(folder, digest) for folder in folders
     )
@@ -107,14 +112,6 @@ def loose_kind(file: str, digest: bytes, most: int = 1 << 40) -> bytes:
     except (OSError, zlib.error):
         return b""
     return head.partition(b" ")[0] if unpacked.eof and sum_of.digest() == digest else b""
-
-
-def _alternates(objects: str) -> Iterator[str]:
-    """The stores of other repositories that this one borrows from."""
-    with open(f"{objects}/info/alternates", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-        for line in file.read(_MOST_LINES).splitlines()[:_MOST_STORES]:
-            if line and not line.startswith("#"):
-                yield os.path.join(objects, line)  # noqa: PTH118
 
 
 def _is_packed(objects: str, digest: bytes) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ferrule.workspace.confined import without_waiting
@@ -64,13 +64,7 @@ class GitState:
         return replace(self, refs=kept, whole=False)
 
     def as_data(self) -> dict[str, Any]:
-        return {
-            "head": self.head,
-            "refs": dict(self.refs),
-            "operations": sorted(self.operations),
-            "stashes": list(self.stashes),
-            "whole": self.whole,
-        }
+        return asdict(self) | {"operations": sorted(self.operations)}
 
     @classmethod
     def of_data(cls, data: Mapping[str, Any]) -> GitState:
@@ -111,7 +105,7 @@ def state_files(folder: str | Path) -> dict[str, bytes]:
     take_all(folder, "")
     for name in ("packed-refs", "logs/refs/stash"):
         take(name, f"{common}/{name}")
-    for name in _names(f"{common}/worktrees"):
+    for name in names_in(f"{common}/worktrees"):
         if f"{common}/worktrees/{name}" != os.path.realpath(folder):
             take_all(f"{common}/worktrees/{name}", f"worktrees/{name}/")
     return found
@@ -120,7 +114,7 @@ def state_files(folder: str | Path) -> dict[str, bytes]:
 def state_of(files: Mapping[str, bytes]) -> GitState:
     """The state that files of a git directory tell."""
     refs: dict[str, str] = {}
-    for line in _lines_of(files.get("packed-refs", b"")):
+    for line in os.fsdecode(files.get("packed-refs", b"")).split("\n"):
         value, _, name = line.partition(" ")
         if name and OBJECT_ID.fullmatch(value):
             refs[name] = value
@@ -132,7 +126,7 @@ def state_of(files: Mapping[str, bytes]) -> GitState:
         elif name not in ("HEAD", "packed-refs", "logs/refs/stash"):
             refs[name] = ref_value(content)
     head = ref_value(files.get("HEAD", b"")).removeprefix("ref: ")
-    stashes = [line.split(" ", 2)[1:2] for line in _lines_of(files.get("logs/refs/stash", b""))]
+    stashes = [line.split(" ", 2)[1:2] for line in os.fsdecode(files.get("logs/refs/stash", b"")).split("\n")]
     if "refs/stash" not in refs:
         stashes = []
     return GitState(
@@ -152,10 +146,6 @@ def ref_value(content: bytes) -> str:
     return f"ref: {target}" if target.startswith("refs/") and "\n" not in target else INVALID
 
 
-def _lines_of(content: bytes) -> list[str]:
-    return os.fsdecode(content).split("\n")
-
-
 def content_of(path: str) -> bytes | None:
     """A file's bytes; nothing of a folder or link, and None where there is none of them."""
     try:
@@ -167,7 +157,8 @@ def content_of(path: str) -> bytes | None:
         return None
 
 
-def _names(folder: str) -> list[str]:
+def names_in(folder: str) -> list[str]:
+    """The names in a folder, in order; none where it cannot be read."""
     try:
         return sorted(os.listdir(folder))  # noqa: PTH208
     except OSError:

@@ -79,40 +79,27 @@ class Ignored:
         """Whether the entry at this path is left out; its folder is taken not to be."""
         if path.name in NEVER:
             return True
-        for files in self._said_in(path.parent):
-            if (found := _verdict(path, files, is_folder=is_folder)) is not None:
-                return found
-        return False
-
-    def _said_in(self, folder: Path) -> list[list[_IgnoreFile]]:
-        """The files of each kind with any rule that count for what is in a folder, the nearest first. Most folders have
-        none, and that is quick.
-        """
-        if folder not in self._said:
-            above = [folder, *folder.parents]
+        # The files with any rule that count in this folder, nearest first; most folders have none, which is quick.
+        if path.parent not in self._said:
+            above = [path.parent, *path.parent.parents]
             folders = [one for one in above if one == self._top or self._top in one.parents]
             kinds = [self._with_rules(folders, kind) for kind in _IN_EVERY_FOLDER]
             kinds += [self._with_rules([self._top], _EXCLUDE), self._with_rules([self._root], FERRULE_IGNORE)]
-            self._said[folder] = [files for files in kinds if files]
-        return self._said[folder]
+            self._said[path.parent] = [files for files in kinds if files]
+        name = os.fsencode(path.name)
+        for files in self._said[path.parent]:
+            for folder, rules in files:
+                inner = os.fsencode(path.relative_to(folder))
+                for rule in rules:
+                    if rule.fits(inner, name, folder=is_folder):
+                        return not rule.keeps
+        return False
 
     def _with_rules(self, folders: list[Path], kind: str) -> list[_IgnoreFile]:
-        return [(folder, rules) for folder in folders if (rules := self._of(folder / kind))]
-
-    def _of(self, file: Path) -> tuple[IgnoreRule, ...]:
-        if file not in self._rules:
-            self._rules[file] = _rules(str(file))
-        return self._rules[file]
-
-
-def _verdict(path: Path, files: list[_IgnoreFile], *, is_folder: bool) -> bool | None:
-    name = os.fsencode(path.name)
-    for folder, rules in files:
-        inner = os.fsencode(path.relative_to(folder))
-        for rule in rules:
-            if rule.fits(inner, name, folder=is_folder):
-                return not rule.keeps
-    return None
+        for file in (folder / kind for folder in folders):
+            if file not in self._rules:
+                self._rules[file] = _rules(str(file))
+        return [(folder, rules) for folder in folders if (rules := self._rules[folder / kind])]
 
 
 def enclosing_ignore_files(root: Path) -> tuple[str, ...]:
@@ -200,7 +187,7 @@ class IgnoredPaths:
         new: list[str] = []
         while folder not in self._said:
             new.append(folder)
-            if self._is_top(folder):
+            if folder == self._top or os.path.lexists(f"{folder}/.git"):
                 self._said[folder] = *_file(folder, _IGNORE), *_file(folder, _EXCLUDE)
                 break
             folder = folder.rpartition("/")[0]
@@ -223,9 +210,6 @@ class IgnoredPaths:
         self._repositories.update(dict.fromkeys(new, found))
         return found
 
-    def _is_top(self, folder: str) -> bool:
-        return folder == self._top or os.path.lexists(f"{folder}/.git")
-
 
 def is_guarded(path: str) -> bool:
     """Whether other programs run or obey what is at a path, or in it."""
@@ -233,7 +217,7 @@ def is_guarded(path: str) -> bool:
 
 
 def is_made_again(path: str) -> bool:
-    """Whether a program makes a file anew whenever it is missing, so that nothing is lost with it."""
+    """Whether a program recreates a file whenever it is missing, so that deleting it loses nothing."""
     return _ALWAYS in path.split("/")[:-1]
 
 

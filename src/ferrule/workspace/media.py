@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
+from ferrule.core.shown_text import cut_counted
+
 # Tells a picture whose end is missing, as a broken download or a program that is still writing leaves it.
 
 
@@ -145,22 +147,14 @@ def _cell(number: int, cell: Any) -> str:
 
 def _output(output: Any) -> str:
     if "text" in output:
-        return "# Output:\n" + _short(_joined(output["text"]))
+        return "# Output:\n" + cut_counted(_joined(output["text"]), _MOST_OUTPUT)
     if output.get("output_type") == "error":
         return f"# Error: {output.get('ename')}: {output.get('evalue')}"
     data = output.get("data", {})
     if "text/plain" in data:
-        return "# Output:\n" + _short(_joined(data["text/plain"]))
+        return "# Output:\n" + cut_counted(_joined(data["text/plain"]), _MOST_OUTPUT)
     return f"# Output: {', '.join(data)}" if data else ""
 
 
 def _joined(source: Any) -> str:
     return source if isinstance(source, str) else "".join(source)
-
-
-def _short(text: str) -> str:
-    return (
-        text
-        if len(text) <= _MOST_OUTPUT
-        else f"{text[:_MOST_OUTPUT]}\n[… {len(text) - _MOST_OUTPUT:,} characters left out …]"
-    )

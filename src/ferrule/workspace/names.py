@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import unicodedata
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
-from ferrule.workspace.problems import PathProblem
+from ferrule.core.shown_text import JOINERS, hidden_in, quoted
+from ferrule.workspace.problems import PathError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,10 +22,8 @@ def decoded(name: bytes) -> str:
 
 
 def one_line(name: str) -> str:
-    """The name as it is shown in a list: in quotes, as JSON writes it, where it would break the line."""
-    if name.isprintable() or not any(unicodedata.category(one) in ("Cc", "Zl", "Zp") for one in name):
-        return name
-    return json.dumps(name, ensure_ascii=False)
+    """The name as it is shown in a list: in quotes, as JSON writes it, where it would break the line or hide."""
+    return quoted(name) if "\n" in name or "\t" in name or hidden_in(name) else name
 
 
 def about_names(names: Iterable[str]) -> list[str]:
@@ -51,8 +49,6 @@ def amount(number: int, what: str) -> str:
 _LONGEST_NAME, _LONGEST_PATH = 255, 4096
 # Characters that look like a slash, a backslash or a dot, and are none.
 _LOOK_ALIKES = frozenset("\u2044\u2215\u29f8\uff0f\u29f5\ufe68\uff3c\u2024\u2025\uff0e\u3002")
-_INVISIBLE = ("Cc", "Cf", "Zl", "Zp")
-_JOINERS = "\u200c\u200d"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -88,7 +84,9 @@ def check_new_names(names: Iterable[str]) -> None:
     """Refuse to make a file or folder whose name would mislead."""
     for name in names:
         for position, character in enumerate(name):
-            if character in _LOOK_ALIKES or _cannot_be_seen(name, position):
+            around = name[position - 1 : position] + name[position + 1 : position + 2]
+            joins = character in JOINERS and len(around) == 2 and not any(one.isascii() for one in around)
+            if character in _LOOK_ALIKES or character in "\n\t" or (hidden_in(character) and not joins):
                 said = unicodedata.name(character, "CONTROL")
                 raise _refused(
                     phrase(
@@ -113,18 +111,8 @@ def check_new_names(names: Iterable[str]) -> None:
             )
 
 
-def _cannot_be_seen(name: str, position: int) -> bool:
-    character = name[position]
-    if unicodedata.category(character) not in _INVISIBLE:
-        return False
-    # Joiners make up letters and emoji; between other characters they do nothing but hide.
-    around = name[position - 1 : position] + name[position + 1 : position + 2]
-    joins = character in _JOINERS and len(around) == 2 and not any(one.isascii() for one in around)
-    return not joins
-
-
-def _refused(message: str, suggestion: str) -> PathProblem:
-    return PathProblem("name", message, kind=ErrorKind.VALIDATION, suggestion=suggestion)
+def _refused(message: str, suggestion: str) -> PathError:
+    return PathError("name", message, kind=ErrorKind.VALIDATION, suggestion=suggestion)
 
 
 def same_letters(name: str, among: Iterable[str]) -> list[str]:

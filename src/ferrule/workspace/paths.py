@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import stat
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from ferrule.workspace.names import (
     slips,
     unicode_form,
 )
-from ferrule.workspace.problems import PathProblem, failed, in_a_circle, mounted, only_read, outside, workspace_gone
+from ferrule.workspace.problems import PathError, failed, only_read, outside, workspace_gone
 from ferrule.workspace.restrictions import KeptBack
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def require_regular(place: Place, found: os.stat_result) -> None:
     if stat.S_ISREG(found.st_mode):
         return
     if stat.S_ISDIR(found.st_mode):
-        raise PathProblem(
+        raise PathError(
             "directory",
             phrase("`{place}` is a directory, not a file.", place=place),
             suggestion=phrase("List it instead."),
@@ -65,7 +66,7 @@ def require_folder(paths: Paths, place: Place, suggestion: str) -> None:
         return
     if found is not None and not stat.S_ISREG(found.st_mode):
         raise _special(place, found.st_mode, phrase("Give a folder."))
-    raise PathProblem("file", phrase("`{place}` is a file, not a folder.", place=place), suggestion=suggestion)
+    raise PathError("file", phrase("`{place}` is a file, not a folder.", place=place), suggestion=suggestion)
 
 
 def require_file_or_folder(paths: Paths, place: Place) -> None:
@@ -75,9 +76,9 @@ def require_file_or_folder(paths: Paths, place: Place) -> None:
         raise _special(place, found.st_mode, phrase("Give a regular file or a folder."))
 
 
-def _special(place: Place, mode: int, suggestion: str) -> PathProblem:
+def _special(place: Place, mode: int, suggestion: str) -> PathError:
     kind = _SPECIAL.get(stat.S_IFMT(mode), phrase("not a regular file"))
-    return PathProblem(
+    return PathError(
         "special", phrase("`{place}` is {kind}, and is not opened.", place=place, kind=kind), suggestion=suggestion
     )
 
@@ -92,34 +93,29 @@ _ESCAPED = re.compile(rb"\\([0-7]{3})")
 def mount_between(root: Path, path: Path) -> Path | None:
     """The first mount point on the way from a folder down to a path, or None."""
     way = [folder for folder in (path, *path.parents) if root in folder.parents][::-1]
-    points = _mount_points()
-    return next((folder for folder in way if folder in points or (not points and folder.is_mount())), None)
-
-
-def _mount_points() -> frozenset[Path]:
-    """As Linux lists them, bind mounts too, which have no device of their own; empty where there is no list."""
     try:
         lines = _MOUNTS.read_bytes().splitlines()
     except OSError:
-        return frozenset()
-    return frozenset(Path(os.fsdecode(_unescaped(line.split(b" ")[4]))) for line in lines)
-
-
-def _unescaped(field: bytes) -> bytes:
-    return _ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), field)
+        lines = []
+    # As Linux lists them, including bind mounts, which have no device of their own.
+    escaped = (line.split(b" ")[4] for line in lines)
+    points = {Path(os.fsdecode(_ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), one))) for one in escaped}
+    return next((folder for folder in way if folder in points or (not points and folder.is_mount())), None)
 
 
 # Nothing is at a path: what is near, so that the next try succeeds.
 
 
-def nothing_at(paths: Paths, given: str, place: Place) -> PathProblem:
+def nothing_at(paths: Paths, given: str, place: Place) -> PathError:
     """The problem of a path where nothing is, with the names that may be meant."""
-    if "\\" in given and (other := _with_slashes(paths, given)):
-        return _missing(
-            phrase("There is no file at `{given}`.", given=one_line(given)),
-            phrase("Did you mean `{other}`?", other=other),
-            [other],
-        )
+    if "\\" in given:
+        with suppress(PathError):  # a path as another system writes it, if there is something
+            other = paths.from_here(paths.find(given.replace("\\", "/")).path)
+            return _missing(
+                phrase("There is no file at `{given}`.", given=one_line(given)),
+                phrase("Did you mean `{other}`?", other=other),
+                [other],
+            )
     folder = paths.beside(place, place.path.parent)
     if not _is_folder(paths, folder):
         return _no_folder(paths, given, folder)
@@ -150,7 +146,7 @@ def nothing_at(paths: Paths, given: str, place: Place) -> PathProblem:
     )
 
 
-def _no_folder(paths: Paths, given: str, folder: Place) -> PathProblem:
+def _no_folder(paths: Paths, given: str, folder: Place) -> PathError:
     root = folder.root.path
     above = (one for one in folder.path.parents if one == root or root in one.parents)
     existing = next((one for one in above if _is_folder(paths, paths.beside(folder, one))), root)
@@ -177,16 +173,8 @@ def _is_folder(paths: Paths, place: Place) -> bool:
     return found is not None and stat.S_ISDIR(found.st_mode)
 
 
-def _with_slashes(paths: Paths, given: str) -> str | None:
-    """A path as another system writes it, as it is written here, if there is something."""
-    try:
-        return paths.from_here(paths.find(given.replace("\\", "/")).path)
-    except PathProblem:
-        return None
-
-
-def _missing(message: str, suggestion: str, close: list[str] | None = None) -> PathProblem:
-    return PathProblem(
+def _missing(message: str, suggestion: str, close: list[str] | None = None) -> PathError:
+    return PathError(
         "missing", message, kind=ErrorKind.NOT_FOUND, suggestion=suggestion, details={"nearest": close or []}
     )
 
@@ -326,15 +314,12 @@ class Paths:
         if path is None:
             return self._settle(given, wanted, links)  # replaced by another file at this very moment: look again
         if not root.holds(path):
-            path = self._after_renaming(given, root, path)
+            # The root was renamed: the same path under the name that it is known by.
+            now = _path_of(root.descriptor, root.path)
+            if now is None or (path != now and now not in path.parents):
+                raise self.outside(given)  # moved out at this very moment
+            path = root.path / path.relative_to(now)
         return Place(root, path, self.show(path))
-
-    def _after_renaming(self, given: str, root: Root, path: Path) -> Path:
-        """A path under the name that the root has now, as one under the name it is known by."""
-        now = _path_of(root.descriptor, root.path)
-        if now is None or (path != now and now not in path.parents):
-            raise self.outside(given)  # moved out at this very moment
-        return root.path / path.relative_to(now)
 
     def _through_link(self, given: str, wanted: Path, root: Root, links: int) -> Place:
         """A link the kernel would not follow: one that leads out, or an absolute one that may lead back in."""
@@ -343,10 +328,29 @@ class Paths:
             raise self.outside(given)
         if real != wanted and links < 2:
             return self._settle(given, real, links + 1)
-        if _is_circle(wanted):
-            raise in_a_circle(one_line(given))
+        try:
+            os.path.realpath(wanted, strict=True)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise PathError(
+                    "circle",
+                    phrase("`{path}` cannot be followed: its links lead in a circle.", path=one_line(given)),
+                    suggestion=phrase("Use the path of the file itself; nothing can be reached through these links."),
+                ) from None
         if mount := mount_between(root.path, real):
-            raise mounted(one_line(given), self.show(mount))
+            raise PathError(
+                "mount",
+                phrase(
+                    "`{path}` is on another file system, mounted at `{mount}`, which does not belong to the workspace.",
+                    path=one_line(given),
+                    mount=self.show(mount),
+                ),
+                kind=ErrorKind.PERMISSION,
+                suggestion=phrase(
+                    "Ask the user to add the folder `{mount}` (setting `files.folders`), or go on without it.",
+                    mount=self.show(mount),
+                ),
+            )
         raise self.outside(given)
 
     def _unmade(self, given: str, wanted: Path, root: Root, links: int) -> Place:
@@ -365,7 +369,12 @@ class Paths:
         twins = same_letters(wanted.name, self.names_in(parent)) if not wanted.name.isascii() else []
         if len(twins) == 1:
             found = self._settle(given, parent.path / twins[0], links)
-            return replace(found, remarks=(_other_form(wanted.name, twins[0]),))
+            mine, theirs = unicode_form(wanted.name), unicode_form(twins[0])
+            remark = (
+                f"The name on the disk is written in another Unicode form ({theirs}) than the one given ({mine}); "
+                "it is the only one with these letters."
+            )
+            return replace(found, remarks=(remark,))
         path = parent.path / wanted.name
         return Place(parent.root, path, self.show(path))
 
@@ -395,7 +404,7 @@ class Paths:
         """The names in a folder, in order and not without end; none where it cannot be read."""
         try:
             opened = self.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        except (OSError, PathProblem):
+        except (OSError, PathError):
             return []
         try:
             return sorted(os.listdir(opened))[:_MOST_NAMES]  # noqa: PTH208 - of an open folder
@@ -468,7 +477,7 @@ class Paths:
 
     # Words
 
-    def outside(self, given: str) -> PathProblem:
+    def outside(self, given: str) -> PathError:
         folders = phrase("the workspace")
         for root in self.roots[1:]:
             folders = phrase("{folders}, or inside `{path}`", folders=folders, path=root.path)
@@ -477,21 +486,6 @@ class Paths:
         use = phrase("Use a path inside {folders}; relative paths start {where}.", folders=folders, where=where)
         lost = [phrase("The added folder `{path}` does not exist.", path=path) for path in self._missing_roots]
         return outside(one_line(given), joined(" ", [use, *lost]))
-
-
-def _other_form(given: str, found: str) -> str:
-    return (
-        f"The name on the disk is written in another Unicode form ({unicode_form(found)}) than the one given "
-        f"({unicode_form(given)}); it is the only one with these letters."
-    )
-
-
-def _is_circle(path: Path) -> bool:
-    try:
-        os.path.realpath(path, strict=True)
-    except OSError as error:
-        return error.errno == errno.ELOOP
-    return False
 
 
 def with_home(given: str) -> Path:
@@ -510,13 +504,9 @@ def _path_of(opened: int, fallback: Path) -> Path | None:
         path = Path(f"/proc/self/fd/{opened}").readlink()
     except OSError:
         return Path(os.path.realpath(fallback))
-    if path.name.endswith(_GONE) and not _is_at(opened, path):
-        return None
+    if path.name.endswith(_GONE):
+        try:
+            return path if os.path.samestat(os.fstat(opened), path.lstat()) else None
+        except OSError:
+            return None
     return path
-
-
-def _is_at(opened: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(opened), path.lstat())
-    except OSError:
-        return False

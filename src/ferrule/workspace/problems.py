@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class PathProblem(ToolError):  # noqa: N818 - reads as what it says
+class PathError(ToolError):
     """A path cannot be used. `code` is a stable word: `outside`, `missing`, `directory`, `special`, `name`, …"""
 
     def __init__(
@@ -27,8 +27,8 @@ class PathProblem(ToolError):  # noqa: N818 - reads as what it says
         self.code = code
 
 
-def outside(path: str, suggestion: str) -> PathProblem:
-    return PathProblem(
+def outside(path: str, suggestion: str) -> PathError:
+    return PathError(
         "outside",
         phrase("`{path}` is outside the workspace.", path=path),
         kind=ErrorKind.PERMISSION,
@@ -36,8 +36,8 @@ def outside(path: str, suggestion: str) -> PathProblem:
     )
 
 
-def only_read(path: str) -> PathProblem:
-    return PathProblem(
+def only_read(path: str) -> PathError:
+    return PathError(
         "outside",
         phrase("`{path}` can be read but not changed.", path=path),
         kind=ErrorKind.PERMISSION,
@@ -45,48 +45,25 @@ def only_read(path: str) -> PathProblem:
     )
 
 
-def in_a_circle(path: str) -> PathProblem:
-    return PathProblem(
-        "circle",
-        phrase("`{path}` cannot be followed: its links lead in a circle.", path=path),
-        suggestion=phrase("Use the path of the file itself; nothing can be reached through these links."),
-    )
-
-
-def mounted(path: str, mount: str) -> PathProblem:
-    return PathProblem(
-        "mount",
-        phrase(
-            "`{path}` is on another file system, mounted at `{mount}`, which does not belong to the workspace.",
-            path=path,
-            mount=mount,
-        ),
-        kind=ErrorKind.PERMISSION,
-        suggestion=phrase(
-            "Ask the user to add the folder `{mount}` (setting `files.folders`), or go on without it.", mount=mount
-        ),
-    )
-
-
-def workspace_gone(why: str) -> PathProblem:
-    return PathProblem(
+def workspace_gone(why: str) -> PathError:
+    return PathError(
         "workspace",
         phrase("The folder of the workspace cannot be used: {why}.", why=why),
         suggestion=phrase("No path will work until the user has restored it and started a new session; tell them."),
     )
 
 
-def failed(path: str, error: OSError) -> PathProblem:
+def failed(path: str, error: OSError) -> PathError:
     """What the system refused, in its own words."""
     why = (error.strerror or type(error).__name__).lower()
     if isinstance(error, PermissionError):
-        return PathProblem(
+        return PathError(
             "permission",
             phrase("`{path}` cannot be opened: {why}.", path=path, why=why),
             kind=ErrorKind.PERMISSION,
             suggestion=phrase("Go on without it, or ask the user to make it readable."),
         )
-    return PathProblem(
+    return PathError(
         "failed",
         phrase("`{path}` cannot be used: {why}.", path=path, why=why),
         suggestion=phrase("Go on without it, or tell the user."),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -91,8 +91,8 @@ def held_back_note(count: int) -> list[str]:
     return [f"{files} {are} held back by a rule. To read such a file, name it."]
 
 
-def _denied(message: str) -> PathProblem:
-    return PathProblem(
+def _denied(message: str) -> PathError:
+    return PathError(
         "denied",
         message,
         kind=ErrorKind.PERMISSION,

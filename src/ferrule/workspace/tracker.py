@@ -1,4 +1,4 @@
-"""What a session has read, by content: nobody changes a file they have not seen as it is now (P11)."""
+"""What a session has read, by content: a file is changed only as it was last read (P11)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 
 if TYPE_CHECKING:
     import os
@@ -112,7 +112,7 @@ class Tracker:
         if seen is None:
             if not self._strict:
                 return digest(now)
-            raise PathProblem(
+            raise PathError(
                 "not_read",
                 phrase("`{place}` has not been read yet.", place=place),
                 kind=ErrorKind.VALIDATION,
@@ -123,7 +123,7 @@ class Tracker:
         with self._lock:
             if self._seen.get(place.path) is seen:
                 self._seen[place.path] = replace(seen, stamp=None)
-        raise PathProblem(
+        raise PathError(
             "changed",
             phrase(
                 "`{place}` has changed since you read it: {where}.", place=place, where=_changed_lines(seen.data, now)

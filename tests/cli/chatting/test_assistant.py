@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from tests.cli.chatting.conftest import Room
 
-from ferrule.agent.saved_sessions import SessionProblem
+from ferrule.agent.saved_sessions import SavedConversationError
 from ferrule.app.settings import AssistantSettings, Settings
 from ferrule.core.model import ModelError, ModelFault
 from ferrule.testing import ScriptedModel, call, say
@@ -32,7 +32,7 @@ async def test_nothing_is_saved_where_nothing_shall_be(room: Room) -> None:
         chat.assistant.begin()
         assert chat.assistant.saved is None
         assert list(chat.assistant.sessions()) == []
-        with pytest.raises(SessionProblem):
+        with pytest.raises(SavedConversationError):
             chat.assistant.resume()
 
 

@@ -14,7 +14,7 @@ from ferrule.cli.chatting.call_view import CallView, diff_rows
 from ferrule.cli.chatting.screen import LiveScreen, Paint, PlainScreen, Screen
 from ferrule.core.call import RawCall
 from ferrule.core.errors import ErrorKind
-from ferrule.core.events import Partial, Progress
+from ferrule.core.events import PartialOutput, Progress
 from ferrule.core.result import Attachment, ErrorInfo, ToolResult
 
 
@@ -51,7 +51,7 @@ def test_while_it_runs_the_row_spins_says_so_and_counts_seconds() -> None:
 
 def test_the_last_lines_of_a_command_are_live_and_then_a_few_stay() -> None:
     call = view("Bash", command="make")
-    call.partial(Partial("c", "Bash", "".join(f"\x1b[32mline {number}\x1b[0m\n" for number in range(30))))
+    call.partial(PartialOutput("c", "Bash", "".join(f"\x1b[32mline {number}\x1b[0m\n" for number in range(30))))
     assert call.live_rows(10, 0, live())[1:] == ["    line 26", "    line 27", "    line 28", "    line 29"]
     rows = call.final_rows(result("Bash", {"exit_code": 0, "stdout": ""}), 12.34, live())
     assert "\n".join(rows) == snapshot("""\
@@ -145,7 +145,7 @@ def test_a_diff_is_bounded_safe_and_coloured_to_the_end_of_a_long_line() -> None
 
 def test_a_search_streams_nothing_of_its_result() -> None:
     call = view("Grep", shows_output=False, pattern="x")
-    call.partial(Partial("c", "Grep", "a.py:1\n"))
+    call.partial(PartialOutput("c", "Grep", "a.py:1\n"))
     assert len(call.live_rows(10, 0, live())) == 1
 
 
@@ -153,5 +153,5 @@ def test_what_is_attached_is_told_below_the_row_and_cut_to_the_screen() -> None:
     done = result("mcp__peer__draw")
     done.attachments = [Attachment("image/png", b"12", name="dot.png"), Attachment("text/html", uri="x:\x1b[2J" * 9)]
     rows = view("mcp__peer__draw").final_rows(done, 11, live(40))
-    assert rows[1:] == ["    Attached: image, image/png, 2 byte…", "    Attached: link, text/html, <x:\\u{1…"]
+    assert rows[1:] == ["    Attached: image, image/png, 2 byte…", "    Attached: link, text/html, <x:\\x1b…"]
     assert view().final_rows(done, 11, PLAIN)[1] == "    Attached: image, image/png, 2 bytes, dot.png"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.cli.chatting.conftest import Room
 
-from ferrule.cli.chatting.commands import _mode_choices, run_command
+from ferrule.cli.chatting.commands import modes, run_command
 from ferrule.testing import call, say
 
 
@@ -34,7 +34,7 @@ async def test_a_mode_counts_from_the_next_call_on(room: Room) -> None:
         assert (room.workspace / "a.txt").exists()
         await run_command(chat, "/mode wild")
         assert "There is no mode `wild`." in room.said()
-        assert "accept-edits" in _mode_choices(chat)
+        assert "accept-edits" in modes()
 
 
 async def test_another_model_goes_on(room: Room, tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from inline_snapshot import snapshot
 
 from ferrule.agent.agent_events import (
     AgentEvent,
+    AgentNotice,
     Answered,
     CallAsked,
     Compacted,
     Ending,
-    Noted,
     Steered,
     TurnEnded,
     TurnStarted,
@@ -22,7 +22,7 @@ from ferrule.agent.agent_events import (
 from ferrule.cli.chatting.event_printer import EventPrinter
 from ferrule.cli.chatting.screen import Paint, PlainScreen
 from ferrule.core.call import RawCall
-from ferrule.core.events import Done, Partial
+from ferrule.core.events import Done, PartialOutput
 from ferrule.core.model import AssistantMessage, Retrying, TextDelta, Usage
 from ferrule.core.result import ToolResult
 
@@ -76,7 +76,7 @@ def test_words_calls_and_notes_stand_apart_by_one_blank_row() -> None:
         TurnStarted(1, "go"), TextDelta("I lo"), TextDelta("ok.\n\nTwice."), Answered(MESSAGE, Usage()),
         asked("Read"), asked("Read", "c2"), done("Read"), done("Read", "c2", 1),
         TextDelta("Done."), Answered(MESSAGE, Usage()),
-        Noted("A limit is near."), Steered("faster"), Compacted(9000, 1000, "…"),
+        AgentNotice("A limit is near."), Steered("faster"), Compacted(9000, 1000, "…"),
         TurnEnded(Ending.DONE, "Done.", Usage(10, 2), 2),
     )  # fmt: skip
     assert "\n".join(screen.rows) == snapshot("""\
@@ -140,7 +140,7 @@ def test_a_question_holds_everything_back_and_its_time_is_not_the_calls() -> Non
         assert view is not None
         clock.now = 100.0
         printer.handle(done("Read", "c2"))
-        printer.handle(Partial("c1", "Read", "x"))
+        printer.handle(PartialOutput("c1", "Read", "x"))
         printer.tick()
         assert screen.tail == []
         assert screen.rows == [""]

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyte
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.cli.terminal import _Screen
 
 from ferrule.cli.chatting.editor_rows import typed_rows
-from ferrule.cli.chatting.screen import LiveScreen, wrapped, wraps_again
+from ferrule.cli.chatting.screen import LiveScreen, rows_taken, wrapped, wraps_again
 
 TEXT = st.text(st.sampled_from("ab 中😀"), max_size=60)
 STEPS = st.lists(
@@ -39,6 +39,12 @@ class Window:
 
     def rows(self) -> list[str]:
         return self.terminal.rows()
+
+    def resize(self, columns: int, lines: int) -> None:
+        """To a size that still holds the tail: no program can erase what the terminal itself scrolled off its top."""
+        narrower = columns < self.terminal.columns
+        assume(sum(rows_taken(row, columns) if narrower else 1 for row in self.screen._drawn_rows) <= lines)
+        self.terminal.resize(lines, columns)
 
 
 class _Into(io.StringIO):
@@ -67,7 +73,7 @@ def test_finished_rows_are_there_exactly_once_where_old_rows_are_wrapped_anew(st
         elif what == "show":
             window.screen.show([row for text in value for row in wrapped(text, window.screen.width)][-5:])
         else:
-            window.terminal.resize(value[1], value[0])
+            window.resize(*value)
             window.screen.show(["after the resize"])
     window.screen.show([])
     assert bare(window.rows()) == bare(written)
@@ -89,7 +95,7 @@ def test_finished_rows_are_there_exactly_once_above_what_is_typed(
         elif what == "show":
             window.screen.show([row for text in value for row in wrapped(text, window.screen.width)][-5:])
         else:
-            window.terminal.resize(value[1], value[0])
+            window.resize(*value)
             window.screen.refresh()
     window.screen.footer = None
     window.screen.show([])

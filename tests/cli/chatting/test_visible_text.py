@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.cli.chatting.screen import one_line, visible
+from ferrule.core.shown_text import one_line, visible
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import to_json
 
-from ferrule.cli.server_talk.form import Field, Misread, fields_of
+from ferrule.cli.server_talk.form import asks_secret, default_of, fields_of, read, shown_value
+from ferrule.core.forms import FormError, FormField
 
 MOMENT = "2026-01-31T18:30:00Z"
 COLOURS = [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]
 
 
-def field(**schema: Any) -> Field:
+def field(**schema: Any) -> FormField:
     return fields_of({"properties": {"it": schema}})[0]
 
 
@@ -29,6 +30,8 @@ def field(**schema: Any) -> Field:
         ({"type": "boolean"}, "Y", True),
         ({"type": "boolean"}, "否", False),
         ({"type": "string", "enum": ["a", "b"]}, "2", "b"),
+        ({"type": "integer", "enum": [10, 20]}, "20", 20),
+        ({"type": ["string", "null"]}, "Ada", "Ada"),
         ({"type": "string", "enum": ["a", "b"], "enumNames": ["One", "Two"]}, "two", "b"),
         ({"type": "string", "oneOf": COLOURS}, "green", "g"),
         ({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}, "2, 1 2", ["b", "a"]),
@@ -40,7 +43,7 @@ def field(**schema: Any) -> Field:
     ],
 )
 def test_an_answer_is_read(schema: dict[str, Any], typed: str, value: Any) -> None:
-    assert field(**schema).read(typed) == value
+    assert read(field(**schema), typed) == value
 
 
 @pytest.mark.parametrize(
@@ -66,39 +69,39 @@ def test_an_answer_is_read(schema: dict[str, Any], typed: str, value: Any) -> No
     ],
 )  # fmt: skip
 def test_what_is_no_answer_is_told_in_words(schema: dict[str, Any], typed: str, words: str) -> None:
-    with pytest.raises(Misread) as misread:
-        field(**schema).read(typed)
-    assert str(misread.value) == words
+    with pytest.raises(FormError) as refused:
+        read(field(**schema), typed)
+    assert str(refused.value) == words
 
 
 def test_a_pattern_is_kept_to() -> None:
-    with pytest.raises(Misread, match="The server does not accept that: "):
-        field(type="string", pattern="^[a-z]+$").read("A1")
+    with pytest.raises(FormError, match="The server does not accept that: "):
+        read(field(type="string", pattern="^[a-z]+$"), "A1")
 
 
 def test_a_default_that_does_not_fit_is_none() -> None:
-    assert field(type="integer", default=5, maximum=9).default == 5
-    assert field(type="integer", default=50, maximum=9).default is None
-    assert field(type="boolean", default="yes").default is None
-    assert field(type="string", enum=["a"], default="b").default is None
+    assert default_of(field(type="integer", default=5, maximum=9)) == 5
+    assert default_of(field(type="integer", default=50, maximum=9)) is None
+    assert default_of(field(type="boolean", default="yes")) is None
+    assert default_of(field(type="string", enum=["a"], default="b")) is None
 
 
 def test_values_are_shown_by_their_titles() -> None:
-    assert field(type="string", oneOf=COLOURS).shown("g") == "Green"
-    assert field(type="array", items={"anyOf": COLOURS}).shown(["r", "g"]) == "Red, Green"
-    assert field(type="boolean").shown(True) == "yes"
+    assert shown_value(field(type="string", oneOf=COLOURS), "g") == "Green"
+    assert shown_value(field(type="array", items={"anyOf": COLOURS}), ["r", "g"]) == "Red, Green"
+    assert shown_value(field(type="boolean"), True) == "yes"
 
 
 @pytest.mark.parametrize("name", ["password", "api_key", "accessToken", "密码"])
 def test_what_wants_a_secret_is_known(name: str) -> None:
-    assert fields_of({"properties": {name: {"type": "string"}}})[0].secret
+    assert asks_secret(fields_of({"properties": {name: {"type": "string"}}})[0])
 
 
 def test_a_title_or_a_format_gives_a_secret_away() -> None:
-    assert field(type="string", title="Your password").secret
-    assert field(type="string", format="password").secret
-    assert not field(type="string", title="Your name").secret
-    assert not fields_of({"properties": {"password": {"type": "boolean"}}})[0].secret
+    assert asks_secret(field(type="string", title="Your password"))
+    assert asks_secret(field(type="string", format="password"))
+    assert not asks_secret(field(type="string", title="Your name"))
+    assert not asks_secret(fields_of({"properties": {"password": {"type": "boolean"}}})[0])
 
 
 KINDS = [
@@ -111,9 +114,9 @@ KINDS = [
 
 
 @given(st.sampled_from(KINDS), st.text() | st.from_regex(r"-?[0-9.eyn ]{1,5}"))
-def test_whatever_is_typed_is_either_a_fitting_value_or_words(one: Field, typed: str) -> None:
+def test_whatever_is_typed_is_either_a_fitting_value_or_words(one: FormField, typed: str) -> None:
     try:
-        value = one.read(typed)
-    except Misread:
+        value = read(one, typed)
+    except FormError:
         return
     one.checked_by.load(to_json({"it": value}))

@@ -21,7 +21,7 @@ def test_it_starts_in_the_sessions_state_and_changes_none_of_it(room: Room) -> N
         kept = await session.start("echo $x ${PWD##*/}; x=2; cd /; exit 4")
         await asyncio.wait_for(kept.over.wait(), 20)
         read = kept.read_on()
-        assert (read.text, read.status, read.exit_code, read.id) == ("1 d\n", "ended", 4, "bash_1")
+        assert (read.text, kept.status, kept.exit_code, kept.id) == ("1 d\n", "ended", 4, "bash_1")
         assert (await session.run("echo $x ${PWD##*/}")).stdout == "1 d\n"
 
     room.use(body)

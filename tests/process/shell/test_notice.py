@@ -11,6 +11,7 @@ from time import time
 import pytest
 from tests.process.shell.shell_room import Room, gone, new_mark
 
+from ferrule.core.files import unfinished_name
 from ferrule.process.shell.background import Notice, noted_commands, started
 from ferrule.process.shell.session import ShellSession
 
@@ -73,14 +74,14 @@ def test_files_of_another_machine_are_left_alone(tmp_path: Path) -> None:
 
 def test_what_a_kill_left_is_gone_after_the_next_start(tmp_path: Path) -> None:
     dead = note(tmp_path, program=[1 << 30, 1])
-    half, fresh, elsewhere = tmp_path / "b.new", tmp_path / "c.new", tmp_path / "d.json"
+    half, fresh, elsewhere = tmp_path / unfinished_name(), tmp_path / unfinished_name(), tmp_path / "d.json"
     for path in (half, fresh):
         path.write_text("{")
     elsewhere.write_text(json.dumps({"system": "before the restart"}))
     for path, age in ((half, 3600), (elsewhere, 8 * 24 * 3600)):
         os.utime(path, (time() - age, time() - age))
     Notice(tmp_path, tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["c.new"]
+    assert [path.name for path in tmp_path.iterdir()] == [fresh.name]
     assert not dead.exists()
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.edits.multi_edit import edited_bytes
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.texts.text import decode, require_same_encoding
 
 WORDS = {
@@ -44,7 +44,7 @@ def test_reading_after_an_edit_shows_what_was_asked_for_or_nothing_was_changed(
     try:
         _, after = edited_bytes("f.txt", before, text, lambda whole: find_edit(whole, old, new))
         require_same_encoding(text, after)
-    except PathProblem as problem:
+    except PathError as problem:
         if problem.code not in ("encoding", "unencodable", "unverified"):
             raise
         return
@@ -60,7 +60,7 @@ def test_a_notebook_that_would_be_broken_is_left_alone():
     assert text is not None
     _, after = edited_bytes("n.ipynb", notebook, text, lambda whole: find_edit(whole, "x = 1", "x = 2"))
     assert after == notebook.replace(b"1", b"2")
-    with pytest.raises(PathProblem, match="no longer be a notebook"):
+    with pytest.raises(PathError, match="no longer be a notebook"):
         edited_bytes("n.ipynb", notebook, text, lambda whole: find_edit(whole, "x = 1", 'x = "a"'))
-    with pytest.raises(PathProblem, match="the file is JSON"):
+    with pytest.raises(PathError, match="the file is JSON"):
         edited_bytes("n.ipynb", notebook, text, lambda whole: find_edit(whole, "x = 3", "y"))

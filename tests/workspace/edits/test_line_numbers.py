@@ -2,7 +2,7 @@
 
 import pytest
 
-from ferrule.workspace.edits.edit_problems import EditProblem
+from ferrule.workspace.edits.edit_problems import EditError
 from ferrule.workspace.edits.matching import find_edit, without_numbers
 
 
@@ -34,7 +34,7 @@ def test_text_is_left_alone():
 
 
 def test_a_number_before_a_part_of_a_line_is_no_line_number():
-    with pytest.raises(EditProblem):
+    with pytest.raises(EditError):
         find_edit("a = 1\na\tb\n", "9\tb\n", "c\n")
     assert find_edit("a = 1\n\tb\n", "     2\t\tb\n", "     2\t\tc\n").rung == "line numbers"
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.workspace.edits.damaged_edits import Damage, TrueEdit, a_damage, a_true_edit, plain, without_numbers
 
-from ferrule.workspace.edits.edit_problems import EditProblem
+from ferrule.workspace.edits.edit_problems import EditError
 from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.edits.multi_edit import find_edits
 from ferrule.workspace.texts.text import Text, apply_edits, newline_of, splice
@@ -151,7 +151,7 @@ def test_a_damaged_copy_does_what_the_undamaged_would_or_nothing(
     copied = ending if copied_with_endings else "\n"
     try:
         found = find_edit(edit.before.replace("\n", ending), old.replace("\n", copied), new.replace("\n", copied))
-    except EditProblem:
+    except EditError:
         return
     result = apply_edits(edit.before.replace("\n", ending), found.spans)
     assert result.count("\n") == result.count(ending)
@@ -170,11 +170,11 @@ def test_a_changed_letter_digit_or_operator_never_fits(edit: TrueEdit, data: st.
     lines = {line.strip() for line in edit.before.split("\n")}
     assume(any(line.strip() not in lines for line in changed.split("\n")))
     assume(changed not in edit.before)
-    with pytest.raises(EditProblem):
+    with pytest.raises(EditError):
         find_edit(edit.before, changed, edit.new)
 
 
 def test_equal_lines_at_several_depths_are_not_guessed_at():
     text = "    b = 'x'\n            b = 'x'\n        b = 'x'\n    b = 'x'\n"
-    with pytest.raises(EditProblem, match="found 2 times"):
+    with pytest.raises(EditError, match="found 2 times"):
         find_edit(text, "b = ‘x’\n        b = ‘x’\n    b = ‘x’\n", "b = ‘x’\n    b = ‘x’\n")

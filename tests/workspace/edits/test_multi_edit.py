@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from ferrule.workspace.edits.edit_problems import EditProblem
+from ferrule.workspace.edits.edit_problems import EditError
 from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.edits.multi_edit import find_edits
 from ferrule.workspace.texts.text import Edit, apply_edits
@@ -22,7 +22,7 @@ def test_an_empty_text_has_one_place():
 
 
 def test_one_that_fails_undoes_all_and_is_named():
-    with pytest.raises(EditProblem) as raised:
+    with pytest.raises(EditError) as raised:
         find_edits("a b\n", [("a", "x", False), ("a", "y", False)])
     assert raised.value.code == "missing"
     assert raised.value.message == snapshot(
@@ -43,7 +43,7 @@ def test_the_spans_of_the_original_give_the_text_that_one_after_the_other_gives(
         try:
             now = apply_edits(now, find_edit(now, old, new, replace_all=every).spans)
             done.append((old, new, every))
-        except EditProblem:
+        except EditError:
             continue
     found = find_edits(text, done)
     assert found.text == now

@@ -9,7 +9,10 @@ TEXTS = st.text("ab \t\r\n", max_size=40)
 @given(TEXTS)
 def test_lines_and_endings_make_up_the_text(text: str):
     lines = TextLines(text)
-    assert "".join(line + lines.ending(index) for index, line in enumerate(lines.contents)) == text
+    assert (
+        "".join(line + lines.ending_at(start) for line, start in zip(lines.contents, lines.starts, strict=False))
+        == text
+    )
     assert lines.starts[-1] == len(text) + 1
 
 
@@ -35,7 +38,7 @@ def test_trimmed_and_stripped_are_what_they_say(text: str):
 def test_endings_are_kept_apart():
     lines = TextLines("a\r\nb\nc\rd")
     assert lines.contents == ["a", "b", "c\rd"]
-    assert [lines.ending(index) for index in range(3)] == ["\r\n", "\n", ""]
+    assert [lines.ending_at(start) for start in lines.starts[:3]] == ["\r\n", "\n", ""]
     assert TextLines("a\rb").contents == ["a", "b"]
 
 

@@ -20,7 +20,7 @@ from ferrule.process.owned_folders import remove_tree
 from ferrule.workspace.files import Files
 from ferrule.workspace.layers.effects import apply_layer, effects_of
 from ferrule.workspace.layers.reading import LayerChange, read_layers
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Group
 
 MEMORY = Path("/dev/shm")
@@ -106,7 +106,7 @@ def test_a_file_too_large_for_the_history_is_applied_and_not_covered(room: Room)
 
 def refused(room: Room, changes: list[LayerChange], words: str) -> None:
     before = tree(room.root)
-    with pytest.raises(PathProblem, match=words):
+    with pytest.raises(PathError, match=words):
         apply_layer(room.files, changes)
     assert tree(room.root) == before
     assert room.history.recent() == []
@@ -184,7 +184,7 @@ def test_a_write_that_fails_half_way_leaves_all_as_it_was(room: Room, monkeypatc
         nonlocal left
         left -= 1
         if left == 0:
-            raise PathProblem("failed", "The disk is full.")
+            raise PathError("failed", "The disk is full.")
         put_it(*arguments, **named)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
     monkeypatch.setattr(room.history._files, "put", fails)

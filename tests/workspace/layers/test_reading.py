@@ -11,7 +11,7 @@ from tests.workspace.layers.overlay import new_layer, put, run_above, told, trie
 from ferrule.workspace.layers import reading
 from ferrule.workspace.layers.reading import read_layers
 from ferrule.workspace.paths import Paths
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 
 
 def test_files_are_made_changed_and_removed(root: Path) -> None:
@@ -82,7 +82,7 @@ def test_names_may_hold_anything_but_a_slash(root: Path) -> None:
 def test_a_deep_tree_is_read_and_one_too_deep_refused(root: Path) -> None:
     found = tried(root, "for i in {1..300}; do mkdir d; cd d; done; echo > f")
     assert len(found.changes) == 301
-    with pytest.raises(PathProblem, match="too deep"):
+    with pytest.raises(PathError, match="too deep"):
         tried(root, "n=$(printf 'x%.0s' {1..200}); for i in {1..40}; do mkdir $n; cd $n; done")
 
 
@@ -93,7 +93,7 @@ def test_a_layer_in_a_form_that_keeps_content_elsewhere_is_refused(root: Path, m
     os.close(os.open(layer.upper / "f", os.O_CREAT | os.O_RDWR))
     os.truncate(layer.upper / "f", 5000)
     os.setxattr(layer.upper / ("f" if mark == "metacopy" else "d"), layer.marks + mark, b"")
-    with pytest.raises(PathProblem, match="cannot be read: the kernel keeps it in another form"):
+    with pytest.raises(PathError, match="cannot be read: the kernel keeps it in another form"):
         read_layers(Paths([root]), [layer])
 
 
@@ -113,10 +113,10 @@ def test_a_command_cannot_forge_the_marks_of_the_kernel(root: Path) -> None:
 
 def test_too_many_files_are_refused_and_counted_across_layers(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "MOST_ENTRIES", 10)
-    with pytest.raises(PathProblem, match="more than 10 files"):
+    with pytest.raises(PathError, match="more than 10 files"):
         tried(root, "touch {1..11}")
     put(root, {f"d/{number}": "x" for number in range(12)})
-    with pytest.raises(PathProblem, match="more than 10 files"):
+    with pytest.raises(PathError, match="more than 10 files"):
         tried(root, "rm -r d")
 
 

@@ -154,7 +154,7 @@ def test_a_session_that_is_over_leaves_no_folder(session: Session) -> None:
     session.run("mkdir -p out/shut/in; touch out/shut/in/x; chmod 0 out/shut")
     session.layer.close()
     session.layer.close()
-    assert os.listdir(session.folder) == ["lock"]  # noqa: PTH208
+    assert os.listdir(session.folder) == []  # noqa: PTH208
 
 
 def test_what_a_killed_process_left_is_removed_and_what_a_living_one_has_is_not(root: Path, tmp_path: Path) -> None:
@@ -172,10 +172,10 @@ time.sleep(600)
         assert other.stdout is not None
         assert other.stdout.readline() == "ready\n"
         mine = Session(root)
-        assert len(os.listdir(mine.folder)) == 3  # noqa: PTH208 - its own, the other's and the lock
+        assert len(os.listdir(mine.folder)) == 2  # noqa: PTH208
         other.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 60
-    while len(os.listdir(mine.folder)) != 3:  # noqa: PTH208
+    while len(os.listdir(mine.folder)) != 1:  # noqa: PTH208
         assert time.monotonic() < deadline
         Session(root).layer.close()
     mine.layer.close()

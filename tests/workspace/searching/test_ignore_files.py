@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ferrule.workspace import ignore_files
 from ferrule.workspace.ignore_files import Ignored, IgnoreRule, enclosing_ignore_files
 from ferrule.workspace.paths import Paths
 from ferrule.workspace.searching.find_files import Walk, find_files
@@ -86,14 +87,14 @@ def test_an_ignore_file_that_is_none(tmp_path: Path) -> None:
 def test_more_files_in_a_folder_are_no_more_looks_for_ignore_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A tree of a hundred thousand files is listed in seconds only so."""
     (tmp_path / ".gitignore").write_text("*.log\n")
-    looked: list[Path] = []
-    of = Ignored._of  # pyright: ignore[reportPrivateUsage]
+    looked: list[str] = []
+    rules = ignore_files._rules  # pyright: ignore[reportPrivateUsage]
 
-    def counting(self: Ignored, file: Path) -> tuple[IgnoreRule, ...]:
+    def counting(file: str) -> tuple[IgnoreRule, ...]:
         looked.append(file)
-        return of(self, file)
+        return rules(file)
 
-    monkeypatch.setattr(Ignored, "_of", counting)
+    monkeypatch.setattr(ignore_files, "_rules", counting)
     ignored = Ignored(tmp_path)
     assert not ignored(tmp_path / "a" / "b" / "0.txt", is_folder=False)
     once = len(looked)

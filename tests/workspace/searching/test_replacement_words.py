@@ -10,7 +10,8 @@ from inline_snapshot import snapshot
 from tests.workspace.searching.replacing_room import replace
 
 from ferrule.workspace.searching import replacing as module
-from ferrule.workspace.searching.replacing import Replacing, left_out
+from ferrule.workspace.searching.replacing import FILTERS, Replacing
+from ferrule.workspace.searching.search import left_out
 
 ASKED: Any = {"pattern": "foo", "path": ".", "searched": None}
 
@@ -58,10 +59,10 @@ Replaced 300 matches in 300 files.
 
 
 def test_what_is_left_out_says_how_to_see_it() -> None:
-    assert left_out(2, 2, "files", can_raise=True) == []
-    assert left_out(1, 1200, "files", can_raise=True) == snapshot(
+    assert left_out(2, 2, "files", FILTERS, can_raise=True) == []
+    assert left_out(1, 1200, "files", FILTERS, can_raise=True) == snapshot(
         ["1,199 of 1,200 files left out. Narrow with `path`, `file_glob` or `exclude`, or raise `head_limit`."]
     )
-    assert left_out(1, 1200, "files", can_raise=False) == snapshot(
+    assert left_out(1, 1200, "files", FILTERS, can_raise=False) == snapshot(
         ["1,199 of 1,200 files left out. Narrow with `path`, `file_glob` or `exclude`."]
     )

@@ -15,7 +15,7 @@ from tests.workspace.desk import Desk
 from tests.workspace.searching.replacing_room import find, outcome, replace
 
 from ferrule import ToolError
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.searching import replacing as module
 from ferrule.workspace.searching.replacement import literal_pattern, literal_replacement
 from ferrule.workspace.searching.replacing import apply
@@ -168,7 +168,7 @@ def test_a_file_that_changed_while_it_was_searched_is_told(tmp_path: Path) -> No
     (tmp_path / "a.txt").write_text("foo\nbar\n")
     found = find(tmp_path, "foo", "x").files[0]
     assert module.replace_in(b"foo\nother\n", found, "a.txt", as_written=False) == (b"x\nother\n", 1)
-    with pytest.raises(PathProblem, match="changed while it was searched"):
+    with pytest.raises(PathError, match="changed while it was searched"):
         module.replace_in(b"\nfoo\nbar\n", found, "a.txt", as_written=False)
 
 
@@ -197,7 +197,7 @@ def test_a_batch_is_one_change_and_undone_as_one(desk: Desk) -> None:
 def test_a_file_that_changed_before_the_write_stops_all(desk: Desk) -> None:
     files = prepared(desk)
     desk.put("b/2.txt", "mine\n")
-    with pytest.raises(PathProblem) as raised:
+    with pytest.raises(PathError) as raised:
         apply(desk.files, files, Origin(), lambda position: None)
     assert raised.value.message == snapshot(
         "`b/2.txt` has changed meanwhile, and was left as it is. No other file was changed either: a replacement is made completely or not at all."
@@ -212,7 +212,7 @@ def test_a_file_that_changes_midway_takes_all_back(desk: Desk) -> None:
             assert desk.bytes_of("a/1.txt") == b"bar\n"
             desk.put("c/3.txt", "mine\n")
 
-    with pytest.raises(PathProblem, match=r"3\.txt` has changed meanwhile"):
+    with pytest.raises(PathError, match=r"3\.txt` has changed meanwhile"):
         apply(desk.files, prepared(desk), Origin(), meanwhile)
     assert contents(desk) == [b"foo\n", b"foo\n", b"mine\n"]
     assert desk.files.history.undo().groups == ()
@@ -227,7 +227,7 @@ def test_a_file_that_cannot_be_written_midway_takes_all_back(desk: Desk) -> None
             (desk.workspace / "b").rename(outside / "b")
             (desk.workspace / "b").symlink_to(outside / "b")
 
-    with pytest.raises(PathProblem):
+    with pytest.raises(PathError):
         apply(desk.files, prepared(desk), Origin(), meanwhile)
     assert [desk.bytes_of(name) for name in ("a/1.txt", "c/3.txt")] == [b"foo\n"] * 2
     assert (outside / "b/2.txt").read_bytes() == b"foo\n"

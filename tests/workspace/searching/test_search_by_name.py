@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ferrule import Session, ToolContext
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.searching import find_files as module
 from ferrule.workspace.searching.find_files import search_by_name
 
@@ -42,6 +42,6 @@ def test_no_more_is_shown_than_is_listed(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("")
-    with pytest.raises(PathProblem) as raised:
+    with pytest.raises(PathError) as raised:
         search(tmp_path, "*", "a.py")
     assert raised.value.suggestion == "Give a folder as `baseDir`."

@@ -22,9 +22,9 @@ from ferrule.process.owned_folders import remove_tree
 from ferrule.workspace.files import Files
 from ferrule.workspace.layers.effects import apply_layer
 from ferrule.workspace.layers.reading import Layer, read_layers
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots import shell_changes
-from ferrule.workspace.snapshots.changes import Delete, Origin
+from ferrule.workspace.snapshots.changes import Delete, Origin, Write
 
 BASH = shutil.which("bash") or "/bin/bash"
 State = tuple[int, bytes]
@@ -131,11 +131,11 @@ class World:
             actor.direct = None
         elif actor.layered is not None and actor.layer is not None:
             call = actor.layered.call
-            refused: PathProblem | None = None
+            refused: PathError | None = None
             try:
                 changes = read_layers(actor.files.paths, [actor.layer], ignore=False).changes
                 apply_layer(actor.files, changes, actor.layered)
-            except PathProblem as problem:
+            except PathError as problem:
                 refused = problem
             if refused is None:
                 self.saw(call)
@@ -157,7 +157,7 @@ class World:
 
     def write(self, actor: Actor, path: str) -> None:
         origin = self.origin(actor, "Write")
-        actor.files.history.write(actor.files.paths.locate(path), f"{self.number}".encode(), origin)
+        actor.files.history.apply([Write(actor.files.paths.locate(path), f"{self.number}".encode())], origin)
         self.saw(origin.call)
         actor.calls.append(origin.call)
 
@@ -193,7 +193,7 @@ class World:
         noise = any(one.before == one.after for path in mine for one in self.deeds[path])
         shared = {path for path, marks in mine.items() if sum(marks) > 1 or not marks[-1]}
         if not mine:
-            with suppress(PathProblem):  # it may be on record for a folder that it made
+            with suppress(PathError):  # it may be on record for a folder that it made
                 actor.files.history.undo(call=call)
             self.saw(call, changed=False)
             return True

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ferrule.workspace.paths import Paths
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Change, Operation, Side, State
 from ferrule.workspace.snapshots.file_states import FileStates
 from ferrule.workspace.tracker import digest
@@ -24,7 +24,7 @@ def test_a_file_above_the_limit_is_not_read(tmp_path: Path) -> None:
 def test_pipes_are_never_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     paths = Paths([tmp_path])
-    with pytest.raises(PathProblem, match="is a pipe"):
+    with pytest.raises(PathError, match="is a pipe"):
         FileStates(paths, 5).look(paths.locate("pipe"))
 
 

@@ -12,8 +12,8 @@ import pytest
 from inline_snapshot import snapshot
 from tests.workspace.history_room import MEMORY, Room
 
-from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.snapshots.changes import NOTHING, Caps, Delete, Group, Move, Origin, Phase, SetMode, Write
+from ferrule.workspace.problems import PathError
+from ferrule.workspace.snapshots.changes import NO_FILE, Caps, Delete, Group, Move, Origin, Phase, SetMode, Write
 from ferrule.workspace.snapshots.undo_report import Why
 from ferrule.workspace.tracker import digest
 
@@ -96,7 +96,7 @@ def test_a_batch_that_fails_leaves_nothing_behind(room: Room) -> None:
     os.link(room.tree / "linked", room.tree / "twin")
     before = room.look()
     steps = [Write(room.place(name), b"2") for name in ("a", "new/b", "linked")]
-    with pytest.raises(PathProblem, match="hard links"):
+    with pytest.raises(PathError, match="hard links"):
         room.history.apply(steps)
     assert room.look() == before
     assert len(room.history.recent()) == 1
@@ -203,7 +203,7 @@ def test_a_call_that_changed_nothing_is_named_with_the_latest_that_did(room: Roo
         room.write("a.txt", b"%d" % number, Origin(call=f"edit-{number}"))
     room.write("a.txt", b"by hand")
     for turn in (room.history.undo, room.history.redo):
-        with pytest.raises(PathProblem, match=r"No call `toolu_9` is in the history") as raised:
+        with pytest.raises(PathError, match=r"No call `toolu_9` is in the history") as raised:
             turn(call="toolu_9")
         assert "`edit-4`, `edit-3`, `edit-2`" in (raised.value.suggestion or "")
     assert room.read("a.txt") == b"by hand"
@@ -275,20 +275,20 @@ def test_a_new_change_drops_the_redo_of_its_files_and_of_what_builds_on_them(roo
 
 def test_an_expectation_that_does_not_hold_changes_nothing(room: Room) -> None:
     room.write("a", b"1")
-    with pytest.raises(PathProblem, match="has changed meanwhile"):
-        room.history.write(room.place("a"), b"2", expect=digest(b"other"))
-    with pytest.raises(PathProblem, match="has changed meanwhile"):
-        room.history.write(room.place("a"), b"2", expect=NOTHING)
-    with pytest.raises(PathProblem, match="no longer exists"):
+    with pytest.raises(PathError, match="has changed meanwhile"):
+        room.history.apply([Write(room.place("a"), b"2", expect=digest(b"other"))])
+    with pytest.raises(PathError, match="has changed meanwhile"):
+        room.history.apply([Write(room.place("a"), b"2", expect=NO_FILE)])
+    with pytest.raises(PathError, match="no longer exists"):
         room.history.apply([Write(room.place("b"), b"2", expect=digest(b"1"))])
-    assert room.history.write(room.place("b"), b"2", expect=NOTHING) is not None
+    assert room.history.apply([Write(room.place("b"), b"2", expect=NO_FILE)]) is not None
     assert room.read("a") == b"1"
 
 
 def test_fifty_edits_of_one_file_at_once_all_land(room: Room) -> None:
     room.write("a", b"")
     with ThreadPoolExecutor(16) as pool:
-        list(pool.map(lambda n: room.history.edit(room.place("a"), lambda now: now + b"%d\n" % n), range(50)))
+        list(pool.map(lambda n: room.edit("a", lambda now: now + b"%d\n" % n), range(50)))
     assert sorted(map(int, room.read("a").split())) == list(range(50))
     assert len(room.history.recent(100)) == 51
     assert room.history.undo(to=1).refused is None
@@ -333,7 +333,7 @@ def test_a_diff_of_one_change_and_of_many(room: Room) -> None:
     assert "rename from a\nrename to b\n" in room.history.diff(1, 4)
     assert "--- /dev/null\n+++ b/a\n@@ -0,0 +1,2 @@\n+1\n+2\n" in room.history.diff(1, 4)
     assert "new mode 600" in room.history.diff(4)
-    with pytest.raises(PathProblem, match="no change 9 in the history"):
+    with pytest.raises(PathError, match="no change 9 in the history"):
         room.history.diff(9)
 
 
@@ -355,7 +355,7 @@ def test_every_command_means_the_number_that_the_list_shows(room: Room) -> None:
 def test_what_is_too_large_is_changed_and_said_to_be_uncovered(tmp_path: Path) -> None:
     room = Room(tmp_path, Caps(file=1000))
     room.write("a", b"small")
-    group = room.history.write(room.place("a"), b"x" * 2000)
+    group = room.history.apply([Write(room.place("a"), b"x" * 2000)])
     assert group is not None
     assert [change.covered for change in group.changes] == [False]
     report = room.history.undo()
@@ -380,9 +380,9 @@ def test_moves_and_modes_of_large_files_are_covered(tmp_path: Path) -> None:
 
 def test_a_target_in_the_way_of_a_move_is_kept(room: Room) -> None:
     room.batch(a=b"1", b=b"2")
-    with pytest.raises(PathProblem, match="there is a file at `b`"):
+    with pytest.raises(PathError, match="there is a file at `b`"):
         room.move("a", "b")
-    with pytest.raises(PathProblem, match="no file at `c`"):
+    with pytest.raises(PathError, match="no file at `c`"):
         room.move("c", "d")
     assert (room.read("a"), room.read("b")) == (b"1", b"2")
 
@@ -450,7 +450,7 @@ def test_a_file_that_changes_while_a_batch_is_made_takes_it_all_back(room: Room,
             (room.tree / "c").write_bytes(b"mine") if change == "other" else (room.tree / "c").unlink()
 
     words = "`c` has changed meanwhile" if change == "other" else "`c` no longer exists"
-    with pytest.raises(PathProblem, match=words):
+    with pytest.raises(PathError, match=words):
         room.history.apply([Write(room.place(name), b"2") for name in "abc"], before_each=meanwhile)
     assert [room.read(name) for name in "ab"] == [b"1"] * 2
     assert room.exists("c") is (change == "other")

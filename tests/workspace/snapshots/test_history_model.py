@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.workspace.history_room import MEMORY, Room
 
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Delete, Move, SetMode, Step, Write
 
 NAMES = st.sampled_from(["a", "b", "dir/c", "dir/deep/d", "other/e é", "other/f\nf"])
@@ -56,7 +56,7 @@ class UndoAgreesWithTheModel(RuleBasedStateMachine):
         before = self.room.look()
         try:
             group = self.room.history.apply(steps)
-        except PathProblem:
+        except PathError:
             assert self.room.look() == before
             return
         if group is None:

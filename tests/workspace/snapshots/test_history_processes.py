@@ -36,7 +36,7 @@ while True:
 APPENDS = """
 name = sys.argv[2]
 for n in range(20):
-    room.history.edit(room.place("shared"), lambda now: now + f"{name}{n}\\n".encode())
+    room.edit("shared", lambda now: now + f"{name}{n}\\n".encode())
     room.write(f"own-{name}", b"%d" % n)
 """
 

@@ -17,7 +17,7 @@ from tests.builtin.shell_desk import shell_desk
 from tests.workspace.history_room import MEMORY, Room
 
 from ferrule.core.result import ToolResult
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Change, Operation, Side, State, Write
 from ferrule.workspace.snapshots.snapshot_store import StoreLock
 from ferrule.workspace.tracker import digest
@@ -110,9 +110,9 @@ def test_two_sessions_exclude_each_other_also_after_the_folder_was_removed(tmp_p
     with first.held():
         pass
     shutil.rmtree(folder)
-    with second.held(), pytest.raises(PathProblem, match="in use by another program"), first.held():
+    with second.held(), pytest.raises(PathError, match="in use by another program"), first.held():
         pass
-    with first.held(), pytest.raises(PathProblem, match="in use by another program"), second.held():
+    with first.held(), pytest.raises(PathError, match="in use by another program"), second.held():
         pass
     first.close()
     second.close()
@@ -244,7 +244,7 @@ def test_a_folder_that_is_removed_again_and_again_ends_in_words(room: Room) -> N
         return keep(*arguments, **named)  # type: ignore[arg-type]
 
     room.history._store.keep = removed
-    with pytest.raises(PathProblem, match="The history of changes cannot be kept"):
+    with pytest.raises(PathError, match="The history of changes cannot be kept"):
         room.write("a", b"2")
     assert room.read("a") == b"1"
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ferrule.workspace.paths import Paths
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Delete, Step, Write
 from ferrule.workspace.snapshots.history import History
 from ferrule.workspace.tracker import digest
@@ -60,12 +61,18 @@ def test_the_disk_is_waited_for_a_few_times_in_all(tmp_path: Path, monkeypatch: 
     waits: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda _opened: waits.append("file"))  # type: ignore[reportUnknownLambdaType]
     monkeypatch.setattr(os, "sync", lambda: waits.append("all"))
-    rename = os.rename
-    monkeypatch.setattr(os, "rename", lambda *a, **k: (waits.append("rename"), rename(*a, **k)))  # type: ignore[reportUnknownLambdaType]
+    replace = os.replace
+
+    def noted(*given: Any, **named: Any) -> None:
+        if named["src_dir_fd"] is not None:  # in the workspace; in the store otherwise
+            waits.append("put")
+        replace(*given, **named)
+
+    monkeypatch.setattr(os, "replace", noted)
     history.apply(steps)
     assert "file" not in waits
     assert waits[:2] == ["all", "all"]  # kept, and staged, before the first file changes
-    assert waits.count("rename") == len(steps) - 1
+    assert waits.count("put") == len(steps) - 1
     assert waits[-1] == "all"
 
 
@@ -77,7 +84,7 @@ def test_one_that_changes_meanwhile_stops_all(tmp_path: Path) -> None:
         if position == 50:
             (workspace / "d0/60.txt").write_text("somebody else\n")
 
-    with pytest.raises(PathProblem, match="changed meanwhile"):
+    with pytest.raises(PathError, match="changed meanwhile"):
         history.apply(steps, before_each=interfere)
     assert contents(workspace) == {**before, "d0/60.txt": b"somebody else\n"}
     assert not (workspace / "made").exists()

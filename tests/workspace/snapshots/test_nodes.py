@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ferrule.workspace.paths import Paths
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Change, Operation, Side, State
 from ferrule.workspace.snapshots.file_states import FileStates, Nodes
 
@@ -56,7 +56,7 @@ def test_a_folder_with_something_in_it_is_never_taken_away(nodes: Nodes, top: Pa
     made = change(top / "d", None, State.folder(0o755))
     assert not nodes.put(made, None)
     assert (top / "d" / "mine").exists()
-    with pytest.raises(PathProblem, match="`d` is a folder"):
+    with pytest.raises(PathError, match="`d` is a folder"):
         nodes.put(change(top / "d", State.link("x"), State.folder(0o755)), State.link("x"))
 
 
@@ -65,7 +65,7 @@ def test_nothing_is_put_through_a_link_that_leads_elsewhere(
 ):
     outside = tmp_path_factory.mktemp("outside")
     (top / "d").symlink_to(outside)
-    with pytest.raises(PathProblem):
+    with pytest.raises(PathError):
         nodes.put(change(top / "d" / "new", None, State.folder(0o755)), State.folder(0o755))
     assert list(outside.iterdir()) == []
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from tests.workspace.history_room import Room
 
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Delete, Operation, SetMode, State, Write
 from ferrule.workspace.snapshots.content_store import ContentStore
-from ferrule.workspace.snapshots.history import ChangedMeanwhile, plan
+from ferrule.workspace.snapshots.history import ChangedMeanwhileError, plan
 from ferrule.workspace.tracker import digest
 
 
@@ -31,11 +31,11 @@ def test_a_plan_that_cannot_be_is_refused(tmp_path: Path) -> None:
     store = room.history._store
     with store.locked():
         for step in (Delete(room.place("a")), SetMode(room.place("a"), 0o600)):
-            with pytest.raises(PathProblem, match="no file at `a`"):
+            with pytest.raises(PathError, match="no file at `a`"):
                 plan([step], store, room.history._files)
-        with pytest.raises(PathProblem, match="is a directory"):
+        with pytest.raises(PathError, match="is a directory"):
             plan([Write(room.place("folder"), b"")], store, room.history._files)
-        with pytest.raises(ChangedMeanwhile):
+        with pytest.raises(ChangedMeanwhileError):
             plan([Delete(room.place("a"), expect=digest(b""))], store, room.history._files)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.workspace.history_room import Room
 
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Caps, Delete, Group, Move, SetMode, Write
 from ferrule.workspace.snapshots.history import History
 
@@ -117,7 +117,8 @@ def test_leftovers_of_a_killed_write_are_removed(room: Room) -> None:
 @pytest.mark.parametrize("after", [False, True])
 def test_an_uncovered_change_is_listed_only_if_it_happened(tmp_path: Path, after: bool) -> None:
     room = Room(tmp_path, Caps(file=100))
-    work: Callable[[], Group | None] = lambda: room.history.write(room.place("big"), b"x" * 5000)  # noqa: E731
+    step = Write(room.place("big"), b"x" * 5000)
+    work: Callable[[], Group | None] = lambda: room.history.apply([step])  # noqa: E731
     die(room, work, 0, after=after)
     assert len(room.history.recent()) == (1 if after else 0)
 
@@ -131,7 +132,7 @@ def test_an_undo_that_fails_is_rolled_back(room: Room, monkeypatch: pytest.Monke
         nonlocal count
         count += 1
         if count == 3:
-            raise PathProblem("failed", "The disk is full.")
+            raise PathError("failed", "The disk is full.")
         put(*arguments, **named)
 
     monkeypatch.setattr(room.history._files, "put", fails)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from tests.workspace.history_room import MEMORY, Room, Shop
 
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots import shell_changes
 from ferrule.workspace.snapshots.changes import Caps, Origin
 from ferrule.workspace.snapshots.content_store import ContentStore
@@ -418,7 +418,7 @@ def test_no_older_change_is_undone_for_one_that_waits_for_room(
         monkeypatch.setattr(shell_changes, "_is_alive", lambda _: True)
         shop.again()
     for turn in (shop.room.history.undo, shop.room.history.redo):
-        with pytest.raises(PathProblem) as refused:
+        with pytest.raises(PathError) as refused:
             turn()
         assert str(refused.value) == snapshot(
             "What the call `full` changed is not in the history yet, because the disk is full."

@@ -13,8 +13,8 @@ import pytest
 from tests.workspace.history_room import Room
 
 from ferrule.workspace.paths import Paths
-from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.snapshots.changes import Caps
+from ferrule.workspace.problems import PathError
+from ferrule.workspace.snapshots.changes import Caps, Write
 from ferrule.workspace.snapshots.history import History
 from ferrule.workspace.snapshots.snapshot_store import histories_set_aside
 from ferrule.workspace.snapshots.undo_report import Why
@@ -144,7 +144,7 @@ def test_nobody_sweeps_what_another_process_is_about_to_note(tmp_path: Path) -> 
     room, other = Room(tmp_path), History(tmp_path / "store", Paths([tmp_path / "tree"]), patience=0.05)
     with room.history._store.locked():
         room.history._store.contents.put("ab" + "0" * 62, b"\0new", durable=False)
-        with pytest.raises(PathProblem, match="in use by another program"):
+        with pytest.raises(PathError, match="in use by another program"):
             other.recent()
         assert len(names(room)) == 1
     other.close()
@@ -156,7 +156,7 @@ def names(room: Room) -> list[str]:
 
 def test_what_does_not_fit_at_all_is_not_covered(tmp_path: Path) -> None:
     room = Room(tmp_path, Caps(total=1_000_000))
-    group = room.history.write(room.place("a"), os.urandom(2_000_000))
+    group = room.history.apply([Write(room.place("a"), os.urandom(2_000_000))])
     assert group is not None
     assert not group.changes[0].covered
     assert room.exists("a")
@@ -164,5 +164,5 @@ def test_what_does_not_fit_at_all_is_not_covered(tmp_path: Path) -> None:
 
 def test_a_store_that_cannot_be_written_refuses_the_change(tmp_path: Path) -> None:
     (tmp_path / "store").write_bytes(b"a file")
-    with pytest.raises(PathProblem, match="history of changes cannot be kept"):
+    with pytest.raises(PathError, match="history of changes cannot be kept"):
         Room(tmp_path)

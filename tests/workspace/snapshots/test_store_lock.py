@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ferrule import Limits, RawCall, Runtime, ToolResult, tool
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.snapshot_store import StoreLock
 
 
@@ -35,7 +35,7 @@ def test_one_at_a_time_over_threads_and_over_openings(tmp_path: Path) -> None:
 
 def test_who_waits_too_long_is_told(tmp_path: Path) -> None:
     first, second = StoreLock(tmp_path / "lock", 1), StoreLock(tmp_path / "lock", 0.05)
-    with first.held(), pytest.raises(PathProblem, match=r"in use by another program for 0\.05 seconds"), second.held():
+    with first.held(), pytest.raises(PathError, match=r"in use by another program for 0\.05 seconds"), second.held():
         pass
     with second.held():
         pass

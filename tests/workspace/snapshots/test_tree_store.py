@@ -24,8 +24,7 @@ def test_what_was_set_is_there_at_the_next_start(tmp_path: Path):
     store = TreeStore(tmp_path / "tree.db")
     with store.changing():
         store.set({"/ws/a": FILE, "/ws/odd\udcff": LINK})
-        store.set_left_out({"/ws/.git"})
-        store.set_position(7)
+        store.set_looked({"/ws/.git"}, 7)
         store.put(D1, b"abc")
     store.close()
     again = TreeStore(tmp_path / "tree.db")

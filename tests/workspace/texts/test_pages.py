@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.texts import pages
 from ferrule.workspace.texts import pages as line_index
 from ferrule.workspace.texts.pages import LineIndexes, Page, read_lines
@@ -133,7 +133,7 @@ def test_huge_utf16_is_refused_in_words(tmp_path: Path):
     with path.open("wb") as opened:
         opened.write("text\n".encode("utf-16") + "text\n".encode("utf-16-le") * 10_000)
         opened.truncate(pages.WHOLE_IF_WIDE + 2)
-    with path.open("rb") as opened, pytest.raises(PathProblem) as refused:
+    with path.open("rb") as opened, pytest.raises(PathError) as refused:
         read_lines(opened.fileno(), 0, 2)
     assert (refused.value.code, str(refused.value), refused.value.suggestion) == snapshot(
         (

@@ -2,13 +2,13 @@
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.texts.text import decode, require_same_encoding, require_sure_encoding
 
 CHINESE = "# 这个函数返回用户的名称\nx = 1\n"
 
 
-def _refusal(problem: pytest.ExceptionInfo[PathProblem]) -> str:
+def _refusal(problem: pytest.ExceptionInfo[PathError]) -> str:
     return f"{problem.value.message}\nSuggestion: {problem.value.suggestion}"
 
 
@@ -16,7 +16,7 @@ def test_what_is_left_must_tell_the_encoding_still():
     text = decode(CHINESE.encode("gb18030"))
     require_same_encoding(text, "# 这个函数\nx = 1\n".encode("gb18030"))
     require_same_encoding(text, b"x = 1\n")
-    with pytest.raises(PathProblem) as problem:
+    with pytest.raises(PathError) as problem:
         require_same_encoding(text, "# é\nx = 1\n".encode("gb18030"))
     assert _refusal(problem) == snapshot("""\
 The file is in gb18030. After this change it would be taken for one in cp866, since too little would be left to tell. The file is untouched.
@@ -38,7 +38,7 @@ def test_a_new_character_needs_an_encoding_that_is_sure():
     guessed = decode(few)
     assert guessed is not None
     require_sure_encoding(few, guessed, "y = 2")
-    with pytest.raises(PathProblem) as problem:
+    with pytest.raises(PathError) as problem:
         require_sure_encoding(few, guessed, "# café")
     assert _refusal(problem) == snapshot("""\
 The file is in cp1252 or in gb18030; too little of it is beyond ASCII to tell, and `é` of the new text is not the same in both. The file is untouched.

@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.texts.text import Edit, Text, Unencodable, apply_edits, decode, encode_new, lines_of, splice
+from ferrule.workspace.problems import PathError
+from ferrule.workspace.texts.text import Edit, Text, UnencodableError, apply_edits, decode, encode_new, lines_of, splice
 
 ENCODINGS = {
     "utf-8": (b"", "aé中🙂 #\t"),
@@ -159,7 +159,7 @@ def test_text_that_the_encoding_cannot_hold_is_refused():
     data = "prix : 5 €, déjà payé\n".encode("cp1252")
     text = decode(data)
     assert text is not None
-    with pytest.raises(Unencodable) as refused:
+    with pytest.raises(UnencodableError) as refused:
         splice(data, text, [Edit(0, 4, "价格 prix")])
     assert str(refused.value) == snapshot(
         "The file is in cp1252, which cannot hold U+4EF7 (`价` CJK UNIFIED IDEOGRAPH-4EF7), character 1 of the new "
@@ -169,14 +169,14 @@ def test_text_that_the_encoding_cannot_hold_is_refused():
         "Write it with characters that the encoding has, or as an escape of the file's language; or ask the user "
         "whether the file should become UTF-8."
     )
-    with pytest.raises(Unencodable, match=re.escape("U+D83D (half of a surrogate pair), character 3")):
+    with pytest.raises(UnencodableError, match=re.escape("U+D83D (half of a surrogate pair), character 3")):
         encode_new("ok\ud83d", None)
 
 
 def test_a_similar_character_is_not_written_instead():
     """The encoder would write the yen sign as a backslash."""
     before = "表示する、値段は\n".encode("shift_jis")
-    with pytest.raises(Unencodable, match=re.escape("U+00A5 (`¥` YEN SIGN), character 3")):
+    with pytest.raises(UnencodableError, match=re.escape("U+00A5 (`¥` YEN SIGN), character 3")):
         encode_new("値段¥5", decode(before))
 
 
@@ -184,7 +184,7 @@ def test_an_edit_that_cannot_be_kept_apart_is_refused():
     """ISO-2022-JP switches between alphabets: a piece of it means something else without what stands before."""
     text = "日本語"
     data = text.encode("iso2022_jp")
-    with pytest.raises(PathProblem, match="would alter bytes beside it") as refused:
+    with pytest.raises(PathError, match="would alter bytes beside it") as refused:
         splice(data, Text(text, "iso2022_jp", b"", "", False), [Edit(1, 2, "a")])
     assert refused.value.code == "unverified"
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ferrule.cli.chatting.screen import kept, visible, wrapped
+from ferrule.cli.chatting.screen import kept, wrapped
+from ferrule.core.shown_text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

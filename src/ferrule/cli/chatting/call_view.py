@@ -10,10 +10,11 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
 from ferrule.agent.agent_events import CALLING, TODO
-from ferrule.cli.chatting.screen import cut, kept, one_line, visible, wrapped
+from ferrule.cli.chatting.screen import cut, kept, wrapped
 from ferrule.cli.output import attachment_words
 from ferrule.cli.words import _, localised
 from ferrule.core.errors import ErrorKind
+from ferrule.core.shown_text import one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ferrule.agent.agent_events import CallAsked
     from ferrule.cli.chatting.screen import Screen
     from ferrule.core.call import RawCall
-    from ferrule.core.events import Partial, Progress
+    from ferrule.core.events import PartialOutput, Progress
     from ferrule.core.result import ToolResult
     from ferrule.core.tool import Tool
 
@@ -54,8 +55,7 @@ def label(call: RawCall) -> str:
     telling = next((str(arguments[key]) for key in _TELLING if isinstance(arguments.get(key), str)), None)
     if telling is None:
         telling = json.dumps(arguments, ensure_ascii=False) if arguments else ""
-    words = one_line(f"{call.name} {telling}"[: _MOST * 4])
-    return words if len(words) <= _MOST else f"{words[:_MOST]}…"
+    return one_line(f"{call.name} {telling}", _MOST)
 
 
 _TODO = {"completed": ("☒", "[x]"), "in_progress": ("▸", "[~]"), "pending": ("☐", "[ ]")}
@@ -79,7 +79,7 @@ def doing(asked: CallAsked) -> str:
 
 def outcome(result: ToolResult) -> str:
     """What came of a call that went well, as its tool words it and in the user's language."""
-    return one_line(localised(result.display_content).split("\n")[0])[:200] or _("done")
+    return one_line(localised(result.display_content).split("\n")[0], 200) or _("done")
 
 
 def shows_output(tool: Tool[Any] | None) -> bool:
@@ -167,7 +167,7 @@ class CallView:
         self._output = OutputTail()
         self._progress = ""
 
-    def partial(self, event: Partial) -> None:
+    def partial(self, event: PartialOutput) -> None:
         if self._shows_output and isinstance(event.content, str):
             self._output.feed(event.content)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ferrule.agent.agent_events import Answered, Ending, TurnEnded
 from ferrule.agent.conversation import Conversation, said_by_user
-from ferrule.agent.saved_sessions import SavedSession, SessionProblem, listed
+from ferrule.agent.saved_sessions import SavedConversation, SavedConversationError, listed
 from ferrule.app.assistant import build_assistant, model_for, resume
 from ferrule.app.settings import sessions_folder
 from ferrule.cli.chatting.call_view import shows_output
@@ -22,11 +22,13 @@ from ferrule.cli.chatting.editor_rows import typed_rows
 from ferrule.cli.chatting.event_printer import EventPrinter, money
 from ferrule.cli.chatting.input import Interrupts
 from ferrule.cli.chatting.mentions import Expanded, expand
-from ferrule.cli.chatting.screen import LiveScreen, cut, kept, one_line, visible, wrapped
+from ferrule.cli.chatting.screen import LiveScreen, cut, kept, wrapped
 from ferrule.cli.words import _
+from ferrule.core.access import Mode
 from ferrule.core.errors import ToolError
 from ferrule.core.loops import on_signal
 from ferrule.core.model import ModelError, Prepares, UserMessage
+from ferrule.core.shown_text import one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -65,7 +67,7 @@ class ChatAssistant:
         return self.app.runtime.session.id
 
     @property
-    def saved(self) -> SavedSession | None:
+    def saved(self) -> SavedConversation | None:
         """The conversation's file; None where nothing is saved."""
         return self._built.saved
 
@@ -74,21 +76,21 @@ class ChatAssistant:
         session, name = self.app.runtime.session, uuid.uuid4().hex
         saved = None
         if self.app.settings.assistant.save:
-            saved = SavedSession(sessions_folder(), name, session.workspace, self.agent.model.name)
+            saved = SavedConversation(sessions_folder(), name, session.workspace, self.agent.model.name)
         self._enter(name, saved, Conversation(journal=saved))
 
     def resume(self, named: str = "") -> None:
-        """Go on with a saved conversation: the one named, or the last but this; raises `SessionProblem`."""
+        """Go on with a saved conversation: the one named, or the last but this; raises `SavedConversationError`."""
         others = [one.id for one in self.sessions() if one.id != self.id]
         if not named and not others:
-            raise SessionProblem(_("No other conversation is saved for this folder."))
+            raise SavedConversationError(_("No other conversation is saved for this folder."))
         if named and self.id.startswith(named):
             return
         found = resume(self.app.runtime.session.workspace, named or others[0])
         if found is not None:
             self._enter(found.saved.id, found.saved, found.conversation)
 
-    def _enter(self, name: str, saved: SavedSession | None, conversation: Conversation) -> None:
+    def _enter(self, name: str, saved: SavedConversation | None, conversation: Conversation) -> None:
         if self._built.saved is not None and self._built.saved is not saved:
             self._built.saved.close()
         self._built.saved = saved
@@ -111,7 +113,9 @@ class ChatAssistant:
         copy = Conversation(now.messages, usage=now.usage, turn=now.turn)
         saved = None
         if self.app.settings.assistant.save:
-            saved = SavedSession(sessions_folder(), name, self.app.runtime.session.workspace, self.agent.model.name)
+            saved = SavedConversation(
+                sessions_folder(), name, self.app.runtime.session.workspace, self.agent.model.name
+            )
             saved.take_over(copy)
         self._enter(name, saved, copy)
 
@@ -181,7 +185,7 @@ StopsTurn: TypeAlias = "Callable[[Chat, str], bool | None]"
 _COMMAND = re.compile(r"/[\w:-]+(?!\S)")
 _TICK = 0.08
 _LEFT_BY_SIGNAL = {"SIGTERM": 143, "SIGHUP": 129}
-_CYCLE = ("default", "accept-edits", "plan")
+_CYCLE = (Mode.DEFAULT, Mode.ACCEPT_EDITS, Mode.PLAN)
 """The modes of Shift-Tab. Those that refuse or run everything are chosen by name, not by a slip of a key."""
 
 
@@ -288,8 +292,6 @@ class Chat:
 
     @mode.setter
     def mode(self, mode: str) -> None:
-        from ferrule.pipeline.authorise import Mode
-
         self._chosen_mode = mode
         if self._assistant is not None:
             self._policy.mode = Mode(mode)
@@ -367,7 +369,9 @@ class Chat:
         before anything is typed.
         """
         self._task = asyncio.current_task()
-        self._watch_signals()
+        on_signal("SIGINT", self.interrupted)
+        for name, code in _LEFT_BY_SIGNAL.items():
+            on_signal(name, self._leave, code)
         opening.add_done_callback(self._opened)
         try:
             if first:
@@ -387,7 +391,11 @@ class Chat:
                 raise
             if self._task is not None:
                 self._task.uncancel()
-        self._say_goodbye()
+        saved = self._assistant.saved if self._assistant is not None else None
+        if saved is not None and saved.problem:
+            self.say(_("The conversation could not be saved: {why}").format(why=saved.problem), "warned")
+        elif saved is not None and self.assistant.agent.conversation.messages:
+            self.say(_("To continue later: ferrule chat --resume {id}").format(id=saved.id[:8]), "faint")
         return self.exit_code
 
     def _opened(self, opening: asyncio.Task[ChatAssistant]) -> None:
@@ -419,7 +427,10 @@ class Chat:
             self._say_broken()
             for note in self.assistant.app.notes:
                 self.say(note, "warned")
-            self._say_server_problems()
+            servers = self.assistant.app.tools.servers
+            for name, one in servers.joined.items() if servers is not None else ():
+                if name not in self.questions.waiting_to_sign_in:
+                    self._say_server_problem(name, one.made)
 
     def _say_broken(self) -> None:
         """What could not be loaded, once for each; the files of a folder may change between turns."""
@@ -429,33 +440,11 @@ class Chat:
                 self.say(_("{source} was skipped: {reason}").format(source=one.source, reason=one.reason), "warned")
         self._said_broken = broken
 
-    def _say_server_problems(self) -> None:
-        servers = self.assistant.app.tools.servers
-        for name, one in servers.joined.items() if servers is not None else ():
-            if name not in self.questions.waiting_to_sign_in:
-                self._say_server_problem(name, one.made)
-
     def _say_server_problem(self, name: str, server: RemoteServer | None) -> None:
         from ferrule.cli.mcp_servers import problem_line
 
         if line := problem_line(name, server):
             self.say(line, "warned")
-
-    async def _sign_in(self) -> None:
-        """Servers that want the person to sign in are offered it before a turn, so that it has their tools."""
-        servers = self.assistant.app.tools.servers
-        while self.questions.waiting_to_sign_in and servers is not None:
-            name, _none = self.questions.waiting_to_sign_in.popitem()
-            server = servers.joined[name].server
-            self.screen.write([""])
-            self._working = True
-            self._signing_in = asyncio.create_task(_started(server))
-            try:
-                await asyncio.wait({self._signing_in})
-            finally:
-                self._signing_in.cancel()
-                self._working, self._signing_in = False, None
-            self._say_server_problem(name, server)
 
     async def _once(self, opening: asyncio.Task[ChatAssistant]) -> None:
         self.screen.write([""])
@@ -484,7 +473,20 @@ class Chat:
         elif await self._run_command(self, said):
             self._measure_context()  # it may have made the conversation another one
         else:
-            await self._sign_in()
+            # Servers that want the person to sign in are offered it before a turn, so that it has their tools.
+            servers = self.assistant.app.tools.servers
+            while self.questions.waiting_to_sign_in and servers is not None:
+                name, _none = self.questions.waiting_to_sign_in.popitem()
+                server = servers.joined[name].server
+                self.screen.write([""])
+                self._working = True
+                self._signing_in = asyncio.create_task(_started(server))
+                try:
+                    await asyncio.wait({self._signing_in})
+                finally:
+                    self._signing_in.cancel()
+                    self._working, self._signing_in = False, None
+                self._say_server_problem(name, server)
             self._say_broken()
             await self._turn(said)
 
@@ -555,7 +557,8 @@ class Chat:
         during_turn, alone = self._working, not self._acting
 
         def show(line: str) -> None:
-            self.printer.output(kept(visible(line), self.screen.width, "  ") if self.screen.live else [f"  {line}"])
+            line = visible(line)
+            self.printer.output(kept(line, self.screen.width, "  ") if self.screen.live else [f"  {line}"])
 
         self.printer.own_commands[command] = monotonic()
         ticking = asyncio.create_task(self._tick()) if alone else None
@@ -581,13 +584,6 @@ class Chat:
         self.notes_for_model.append(ran.note)
         if during_turn and self._working:
             self.queue.append(f"!{command}")
-
-    def _say_goodbye(self) -> None:
-        saved = self._assistant.saved if self._assistant is not None else None
-        if saved is not None and saved.problem:
-            self.say(_("The conversation could not be saved: {why}").format(why=saved.problem), "warned")
-        elif saved is not None and self.assistant.agent.conversation.messages:
-            self.say(_("To continue later: ferrule chat --resume {id}").format(id=saved.id[:8]), "faint")
 
     async def _turn(self, said: str) -> None:
         agent = self.assistant.agent
@@ -688,11 +684,6 @@ class Chat:
         self.leaving, self.exit_code = True, code
         if self._task is not None:
             self._task.cancel()
-
-    def _watch_signals(self) -> None:
-        on_signal("SIGINT", self.interrupted)
-        for name, code in _LEFT_BY_SIGNAL.items():
-            on_signal(name, self._leave, code)
 
 
 async def _started(server: RemoteServer) -> None:

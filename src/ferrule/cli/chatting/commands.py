@@ -7,11 +7,11 @@ import re
 import time
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from ferrule.agent.saved_sessions import SessionProblem
+from ferrule.agent.saved_sessions import SavedConversationError
 from ferrule.app.settings import SettingsError
 from ferrule.cli.chatting.call_view import counted, diff_rows
 from ferrule.cli.chatting.event_printer import usage_words
-from ferrule.cli.chatting.screen import cut, one_line
+from ferrule.cli.chatting.screen import cut
 from ferrule.cli.chatting.session_commands import (
     copy_command,
     export_command,
@@ -23,10 +23,11 @@ from ferrule.cli.chatting.session_commands import (
     todos_command,
 )
 from ferrule.cli.words import _, localised, said_of
-from ferrule.core.errors import MissingExtra, ToolError
+from ferrule.core.errors import MissingExtraError, ToolError
 from ferrule.core.model import ModelError
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import joined
+from ferrule.core.shown_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from ferrule.agent.custom_commands import CustomCommand
     from ferrule.cli.chatting.chat_session import Chat
     from ferrule.core.model import Effort
-    from ferrule.workspace.snapshots.changes import Group
     from ferrule.workspace.snapshots.history import History
 
 
@@ -47,7 +47,7 @@ class Command(NamedTuple):
     about: str
     takes: str
     run: Callable[[Chat, str], Awaitable[None]]
-    choices: Callable[[Chat], Sequence[str]] | None = None
+    choices: Callable[[Chat], Sequence[str]] | Sequence[str] = ()
     stops_turn: bool = False
     """Whether a turn that runs is stopped first, because it would work on with what the command changes."""
     for_model: bool = False
@@ -62,7 +62,7 @@ def commands() -> Mapping[str, Command]:
             _("Undo what the last turn changed, or the last N turns; `call` undoes only the last change."),
             "[N|call]",
             _undo,
-            _undo_choices,
+            ("call",),
             stops_turn=True,
         ),
         "redo": Command(_("Redo what was undone last."), "", _redo, stops_turn=True),
@@ -73,11 +73,11 @@ def commands() -> Mapping[str, Command]:
         ),
         "mode": Command(
             _("Show how much runs without asking, or change it."), "[MODE]", _mode,
-            _mode_choices,
+            tuple(modes()),
         ),
         "effort": Command(
             _("Show how much the model thinks before it answers, or change it."), "[EFFORT]", _effort,
-            _effort_choices,
+            tuple(_efforts()),
         ),
         "todos": Command(_("Show the model's list of steps."), "", todos_command),
         "init": Command(_("Have the model write an AGENTS.md for this project."), "", init_command, for_model=True),
@@ -152,7 +152,7 @@ async def run_command(chat: Chat, said: str) -> bool:
         if words := chat.for_model.pop(f"/{name} {rest}".strip(), ""):
             chat.for_model[said] = words
             return False
-    except (ToolError, SessionProblem, SettingsError, ModelError, MissingExtra, OSError) as error:
+    except (ToolError, SavedConversationError, SettingsError, ModelError, MissingExtraError, OSError) as error:
         words = (
             localised(joined(" ", [error.message, error.suggestion or ""]))
             if isinstance(error, (ToolError, ModelError))
@@ -221,10 +221,6 @@ async def _undo(chat: Chat, rest: str) -> None:
         chat.say(counted(undone, _("Only 1 turn had changes to undo."), _("Only {n} turns had changes to undo.")))
 
 
-def _undo_choices(_chat: Chat) -> Sequence[str]:
-    return ("call",)
-
-
 async def _redo(chat: Chat, _rest: str) -> None:
     """What was undone last, with all of its turn."""
     history, session = _history(chat)
@@ -239,17 +235,13 @@ async def _diff(chat: Chat, rest: str) -> None:
     if rest.isdecimal():
         text = await asyncio.to_thread(history.diff, int(rest))
     else:
-        done = [one for one in await _groups(history, session) if one.phase is Phase.DONE]
+        groups = await asyncio.to_thread(history.recent, _MOST_GROUPS, session=session)
+        done = [one for one in groups if one.phase is Phase.DONE]
         if not done:
             chat.say(_("Nothing was changed in this conversation."))
             return
         text = "".join([await asyncio.to_thread(history.diff, one.number) for one in reversed(done)])
     chat.rows(diff_rows(text, chat.screen, _MOST_LINES))
-
-
-async def _groups(history: History, session: str) -> list[Group]:
-    """The newest first."""
-    return await asyncio.to_thread(history.recent, _MOST_GROUPS, session=session)
 
 
 # /tools, /model, /mode and /effort: what the model may call, which model it is, how much runs without asking, and how
@@ -287,10 +279,6 @@ def modes() -> dict[str, str]:
     }
 
 
-def _mode_choices(_chat: Chat) -> Sequence[str]:
-    return list(modes())
-
-
 async def _mode(chat: Chat, rest: str) -> None:
     """How much runs without asking, from the next call on."""
     known = modes()
@@ -312,10 +300,6 @@ def _efforts() -> dict[str, str]:
     }
 
 
-def _effort_choices(_chat: Chat) -> Sequence[str]:
-    return list(_efforts())
-
-
 async def _effort(chat: Chat, rest: str) -> None:
     """How much the model thinks, from the next turn on; one that cannot be told is asked as before."""
     agent, known = chat.assistant.agent, _efforts()
@@ -335,17 +319,15 @@ _LISTED = 20
 
 
 async def _cost(chat: Chat, _rest: str) -> None:
-    conversation = chat.assistant.agent.conversation
-    chat.say(usage_words(conversation.usage) or _("Nothing used yet."))
+    chat.say(usage_words(chat.assistant.agent.conversation.usage) or _("Nothing used yet."))
 
 
 async def _compact(chat: Chat, _rest: str) -> None:
     chat.say(_("Summarising earlier messages…"), "faint")
-    compacted = await chat.assistant.agent.compact()
-    if compacted is None:
+    if compacted := await chat.assistant.agent.compact():
+        chat.printer.handle(compacted)
+    else:
         chat.say(_("There is too little to summarise."))
-        return
-    chat.printer.handle(compacted)
 
 
 async def _clear(chat: Chat, _rest: str) -> None:

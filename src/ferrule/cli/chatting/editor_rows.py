@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from ferrule.cli.chatting.screen import NARROWEST, Footer, visible
+from ferrule.cli.chatting.screen import NARROWEST, Footer
+from ferrule.core.shown_text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +49,7 @@ def _rows_of(line: str, first: int, rest: int) -> tuple[_Row, ...]:
 
 
 def _shown(grapheme: str) -> str:
-    return grapheme if grapheme.isprintable() else visible(grapheme).replace("\t", _TAB)
+    return visible(grapheme).replace("\t", _TAB)
 
 
 def _cells_before(line: str, start: int, end: int) -> int:

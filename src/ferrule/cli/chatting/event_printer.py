@@ -7,14 +7,24 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from ferrule.agent.agent_events import Answered, CallAsked, Compacted, Ending, Noted, Steered, TurnEnded, TurnStarted
+from ferrule.agent.agent_events import (
+    AgentNotice,
+    Answered,
+    CallAsked,
+    Compacted,
+    Ending,
+    Steered,
+    TurnEnded,
+    TurnStarted,
+)
 from ferrule.cli.chatting.answer_lines import AnswerLines
 from ferrule.cli.chatting.call_view import SPINNER, CallView, counted
-from ferrule.cli.chatting.screen import cut, one_line, visible, wrapped
+from ferrule.cli.chatting.screen import cut, wrapped
 from ferrule.cli.words import _, localised
-from ferrule.core.events import Done, Partial, Progress
+from ferrule.core.events import Done, PartialOutput, Progress
 from ferrule.core.model import Preparing, Retrying, TextDelta, ThinkingDelta
 from ferrule.core.phrases import joined
+from ferrule.core.shown_text import one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -101,7 +111,9 @@ class EventPrinter:
             self._kept_back.append(event)
             return
         if isinstance(event, ThinkingDelta):
-            self._think(event.text)
+            if not self._thinking:
+                self._thinking_since = self._now()
+            self._thinking += event.text
             return
         self._fold()
         if isinstance(event, TextDelta):
@@ -115,7 +127,7 @@ class EventPrinter:
             self._calls[event.call.id] = CallView(event, self._now(), shows_output=self._shows_output(event.call.name))
             self._heard.add(event.call.id)
             self._news.set()
-        elif isinstance(event, Partial):
+        elif isinstance(event, PartialOutput):
             if view := self._calls.get(event.call_id):
                 view.partial(event)
         elif isinstance(event, Progress):
@@ -127,11 +139,6 @@ class EventPrinter:
             self._other(event)
 
     # What the model thinks before it answers
-
-    def _think(self, text: str) -> None:
-        if not self._thinking:
-            self._thinking_since = self._now()
-        self._thinking += text
 
     def _fold(self) -> None:
         """It answers now: of its thoughts one row stays."""
@@ -169,7 +176,12 @@ class EventPrinter:
 
     def _other(self, event: AgentEvent) -> None:
         if isinstance(event, Retrying):
-            self._retrying(event)
+            if event.restarted:
+                self._thinking = ""
+            if event.restarted and self._answer.drop():
+                self.note(_("The answer broke off; it starts again."))
+            seconds = f"{event.seconds:.0f}"
+            self.note(_("{why} Retrying in {seconds} s.").format(why=localised(event.why), seconds=seconds))
         elif isinstance(event, Steered):
             self.note(f"» {event.text}", "strong")
         elif isinstance(event, Compacted):
@@ -178,18 +190,10 @@ class EventPrinter:
                     before=f"{event.before_tokens:,}", after=f"{event.after_tokens:,}"
                 )
             )
-        elif isinstance(event, Noted | Preparing):
+        elif isinstance(event, AgentNotice | Preparing):
             self.note(localised(event.text))
         elif isinstance(event, TurnEnded):
             self._ended(event)
-
-    def _retrying(self, event: Retrying) -> None:
-        if event.restarted:
-            self._thinking = ""
-        if event.restarted and self._answer.drop():
-            self.note(_("The answer broke off; it starts again."))
-        seconds = f"{event.seconds:.0f}"
-        self.note(_("{why} Retrying in {seconds} s.").format(why=localised(event.why), seconds=seconds))
 
     def _ended(self, event: TurnEnded) -> None:
         self._say(self._answer.end(self._screen.width))
@@ -235,7 +239,13 @@ class EventPrinter:
             return
         self._frame += 1
         if not self._screen.live:
-            self._say_what_takes_long()
+            if self._waiting_since is not None and self._preparing not in ("", self._told_preparing):
+                self._told_preparing = self._preparing
+                self.note(self._preparing)
+            for view in self._calls.values():
+                if not view.told and self._now() - view.began > _LONG:
+                    view.told = True
+                    self._screen.write([view.running_row()])
         self.draw()
 
     def draw(self) -> None:
@@ -279,15 +289,6 @@ class EventPrinter:
         if (more := len(self.queued) - _MOST_QUEUED) > 0:
             rows.insert(0, screen.paint("faint", counted(more, _("… 1 more line"), _("… {n} more lines"))))
         return rows
-
-    def _say_what_takes_long(self) -> None:
-        if self._waiting_since is not None and self._preparing not in ("", self._told_preparing):
-            self._told_preparing = self._preparing
-            self.note(self._preparing)
-        for view in self._calls.values():
-            if not view.told and self._now() - view.began > _LONG:
-                view.told = True
-                self._screen.write([view.running_row()])
 
     # While a question is open
 

@@ -13,6 +13,7 @@ import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from ferrule.core.shown_text import head_and_tail
 from ferrule.process.output import StreamCleaner
 
 if TYPE_CHECKING:
@@ -36,10 +37,9 @@ class OwnRun(NamedTuple):
     def note(self) -> str:
         """What the model is told."""
         ended = "they stopped it" if self.code is None else f"it ended with code {self.code}"
-        output, half = self.output.strip("\n"), _MOST_CHARACTERS // 2
+        output = self.output.strip("\n")
         if len(output) > _MOST_CHARACTERS:
-            left = len(output) - 2 * half
-            output = f"{output[:half]}\n[{left:,} characters left out]\n{output[-half:]}"
+            output, _ = head_and_tail(output, _MOST_CHARACTERS)
         said = f"The user ran `{self.command}` themselves, and {ended}."
         return f"{said} Its output:\n{output}" if output else f"{said} It wrote nothing."
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ferrule.cli.chatting.screen import cut, terminal_size, visible, wrapped
+from ferrule.cli.chatting.screen import cut, terminal_size, wrapped
 from ferrule.cli.words import _
+from ferrule.core.shown_text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,7 +22,7 @@ from prompt_toolkit.application import Application, get_app
 from prompt_toolkit.buffer import Buffer, CompletionState
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.filters import Always, Condition
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
@@ -35,13 +35,16 @@ from prompt_toolkit.search import SearchState
 from ferrule.cli.chatting.commands import commands, known_commands
 from ferrule.cli.chatting.editor_rows import typed_rows
 from ferrule.cli.chatting.mentions import FileNames, quoted
-from ferrule.cli.chatting.screen import Footer, cut, one_line
+from ferrule.cli.chatting.screen import Footer, cut
 from ferrule.cli.words import _
+from ferrule.core.shown_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
 
+    from prompt_toolkit.filters import Filter
     from prompt_toolkit.history import History
+    from prompt_toolkit.key_binding.key_bindings import KeyHandlerCallable
 
     from ferrule.cli.chatting.chat_session import Chat
     from ferrule.cli.chatting.screen import LiveScreen
@@ -71,8 +74,8 @@ class ChatCompleter(Completer):
                     yield Completion(name, -len(found["name"]), display=f"/{name}", display_meta=command.about)
         elif found := _ARGUMENT.fullmatch(before):
             command, chat = commands().get(found["name"]), self._chat()
-            choices = command.choices if command is not None and chat.begun else None
-            for one in choices(chat) if choices is not None else ():
+            choices = command.choices if command is not None and chat.begun else ()
+            for one in choices(chat) if callable(choices) else choices:
                 if one.startswith(found["part"]):
                     yield Completion(one, -len(found["part"]))
 
@@ -360,14 +363,6 @@ class PromptInput:
                 self._complete_command()
             self._send(buffer)
 
-        @on("tab", filter=typing & ~searching)
-        def _next(_event: KeyPressEvent) -> None:
-            self._tab()
-
-        @on("escape", "enter")
-        def _break_line(event: KeyPressEvent) -> None:
-            event.current_buffer.insert_text("\n")
-
         @on(Keys.BracketedPaste)
         def _paste(event: KeyPressEvent) -> None:
             text = event.data.replace("\r\n", "\n").replace("\r", "\n")
@@ -375,10 +370,6 @@ class PromptInput:
                 event.current_buffer.insert_text(text)
             elif typing():  # what some terminals make of an image
                 event.app.create_background_task(self._paste_image())
-
-        @on("c-v", filter=typing)
-        def _image(event: KeyPressEvent) -> None:
-            event.app.create_background_task(self._paste_image())
 
         @on("c-c", filter=~searching)
         def _stop(event: KeyPressEvent) -> None:
@@ -400,34 +391,20 @@ class PromptInput:
             else:
                 self._chat().stop()
 
-        @on("c-d", filter=empty & ~searching)
-        def _end(_event: KeyPressEvent) -> None:
-            self._fail(EOFError())
-
-        @on("up", filter=typing & queued & ~choosing)
-        def _recall(_event: KeyPressEvent) -> None:
-            self.put_back(self._chat().recall())
-
-        @on("s-tab", filter=typing & ~choosing)
-        def _next_mode(_event: KeyPressEvent) -> None:
-            self._chat().next_mode()
-
-        @on("c-o", filter=typing)
-        def _unfold(_event: KeyPressEvent) -> None:
-            self._chat().printer.unfold()
-
-        @on("c-l")
-        def _clear(_event: KeyPressEvent) -> None:
-            self._screen.clear()
-
-        @on("c-z")
-        def _suspend(event: KeyPressEvent) -> None:
-            event.app.create_background_task(self._suspend())
-
-        @on("c-x", "c-e", filter=typing)
-        def _edit(event: KeyPressEvent) -> None:
-            event.app.create_background_task(self._edit())
-
+        simple: tuple[tuple[tuple[str, ...], Filter, KeyHandlerCallable], ...] = (
+            (("tab",), typing & ~searching, lambda _event: self._tab()),
+            (("escape", "enter"), Always(), lambda event: event.current_buffer.insert_text("\n")),
+            (("c-v",), typing, lambda _event: self._paste_image()),
+            (("c-d",), empty & ~searching, lambda _event: self._fail(EOFError())),
+            (("up",), typing & queued & ~choosing, lambda _event: self.put_back(self._chat().recall())),
+            (("s-tab",), typing & ~choosing, lambda _event: self._chat().next_mode()),
+            (("c-o",), typing, lambda _event: self._chat().printer.unfold()),
+            (("c-l",), Always(), lambda _event: self._screen.clear()),
+            (("c-z",), Always(), lambda _event: self._suspend()),
+            (("c-x", "c-e"), typing, lambda _event: self._edit()),
+        )
+        for names, when, do in simple:
+            keys.add(*names, filter=when)(do)
         return keys
 
     async def _paste_image(self) -> None:

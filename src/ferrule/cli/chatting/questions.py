@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from ferrule.cli.ask import DIFF_LINES, choices_of, files_asked_for, lines_of, understood
 from ferrule.cli.chatting.call_view import diff_rows
-from ferrule.cli.chatting.screen import kept, one_line, wrapped
+from ferrule.cli.chatting.screen import kept, wrapped
 from ferrule.cli.server_talk.questions import BAR, NO_TERMINAL
 from ferrule.cli.words import _, as_warning, localised
+from ferrule.core.shown_text import one_line
 from ferrule.pipeline.confirm import Answer, Choice
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ class ChatAsker:
             rows += self._change(question)
         choices = wrapped(choices_of(question).strip(), screen.width)
         if screen.live and len(rows) + len(choices) >= screen.height:  # what it is about has left the window
-            rows += [paint("strong", row) for row in kept(one_line(about[:_MOST]), screen.width, _INDENT)]
+            rows += [paint("strong", row) for row in kept(one_line(about, _MOST), screen.width, _INDENT)]
         return [*rows, *choices]
 
     def _change(self, question: Question) -> list[str]:

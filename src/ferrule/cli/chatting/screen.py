@@ -5,43 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import unicodedata
-from contextlib import contextmanager, suppress
-from functools import cache
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO
+
+from ferrule.core.shown_text import cut_columns
+from ferrule.core.standard_streams import discard_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
-
-
-# Words of a model or a tool, made safe for a terminal: what would steer it, hide or turn the text is shown instead.
-
-
-# Joiners that emoji and several scripts are written with; they move nothing.
-_JOINERS = "\u200c\u200d\u00ad"
-_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
-_LINE_ENDS = re.compile(r"\r+\n")
-
-
-def visible(text: str) -> str:
-    """The text with control characters, marks that turn its order, and lone surrogates as visible escapes."""
-    if text.isprintable():
-        return text
-    return "".join(map(_shown, _LINE_ENDS.sub("\n", text)))
-
-
-def one_line(text: str) -> str:
-    """The same on one line: line ends are shown, tabs are spaces."""
-    return visible(text.strip()).replace("\n", "⏎").replace("\t", " ")
-
-
-@cache
-def _shown(character: str) -> str:
-    if character in "\n\t" or character in _JOINERS or unicodedata.category(character) not in _HIDDEN:
-        return character
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{{{code:x}}}"
-
 
 NARROWEST = 8
 """Columns that are counted on; a terminal that says it has fewer is treated as having these."""
@@ -82,18 +53,9 @@ def kept(text: str, width: int, first: str = "", rest: str | None = None) -> lis
 
 def cut(text: str, width: int) -> str:
     """One row of plain text: what does not fit is left out, and a mark says so."""
-    from wcwidth import iter_graphemes
     from wcwidth import width as cells
 
-    if cells(text) <= width:
-        return text
-    row, used = "", 1
-    for one in iter_graphemes(text):
-        used += cells(one)
-        if used > width:
-            break
-        row += one
-    return f"{row}…"
+    return cut_columns(text, width, cells)
 
 
 def rows_taken(row: str, columns: int) -> int:
@@ -346,8 +308,7 @@ class LiveScreen:
             self._stream.flush()
         except OSError:  # the terminal was closed; what still has to be ended is ended without it
             self._gone = True
-            with suppress(OSError, ValueError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            discard_output(self._stream)
 
 
 def _fitted(row: str, width: int) -> str:

@@ -12,14 +12,14 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 from ferrule.agent.conversation import said_by_user, turn_starts
-from ferrule.agent.saved_sessions import SessionProblem
+from ferrule.agent.saved_sessions import SavedConversationError
 from ferrule.cli.chatting.answer_lines import AnswerLines
 from ferrule.cli.chatting.call_view import counted, label, todo_rows
 from ferrule.cli.chatting.picker import pick
-from ferrule.cli.chatting.screen import one_line
 from ferrule.cli.words import _, localised
 from ferrule.core.errors import ErrorKind
 from ferrule.core.model import AssistantMessage, ToolResults, UserMessage
+from ferrule.core.shown_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,7 @@ async def resume_command(chat: Chat, rest: str) -> None:
     if not rest and chat.person.by_person:
         others = [one for one in chat.assistant.sessions() if one.id != chat.assistant.id]
         if not others:
-            raise SessionProblem(_("No other conversation is saved for this folder."))
+            raise SavedConversationError(_("No other conversation is saved for this folder."))
         chosen = await pick_session(chat.screen, chat.person, others)
         if chosen is None:
             return
@@ -86,7 +86,7 @@ def show_resumed(chat: Chat, session: str, conversation: Conversation) -> None:
     chat.say(_("Continuing {id}; turns so far: {turns}.").format(id=session[:8], turns=conversation.turn), "faint")
     asked = next((at for at in reversed(range(len(messages))) if said_by_user(messages[at])), None)
     if asked is not None:
-        chat.say(f"› {one_line(said_by_user(messages[asked]))[:300]}", "strong")
+        chat.say(f"› {one_line(said_by_user(messages[asked]), 300)}", "strong")
     answered = next((one for one in reversed(messages) if isinstance(one, AssistantMessage) and one.text), None)
     if answered is not None:
         lines = AnswerLines(chat.screen.paint, styled=chat.screen.live)
@@ -162,7 +162,7 @@ async def rewind_command(chat: Chat, rest: str) -> None:
         chat.say(too_many, "warned")
         return
     if not number:
-        rows = [one_line(said_by_user(messages[at]))[:200] for at in starts]
+        rows = [one_line(said_by_user(messages[at]), 200) for at in starts]
         chosen = await pick(chat.screen, chat.person, _("Go back to before which message?"), rows)
         if chosen is None:
             return
@@ -181,7 +181,7 @@ async def rewind_command(chat: Chat, rest: str) -> None:
         say_undone(chat, history, report)
     said = chat.assistant.rewind(at)
     chat.person.put_back(said)
-    chat.say(_("Back to before: {words}").format(words=one_line(said)[:200]), "good")
+    chat.say(_("Back to before: {words}").format(words=one_line(said, 200)), "good")
     if not files:
         chat.say(_("Files stay as they are; `/undo` undoes changes."), "faint")
 

@@ -16,6 +16,7 @@ import click
 
 from ferrule.cli.ask import AnswerLine
 from ferrule.cli.options import warn
+from ferrule.cli.output import log_lines_held
 from ferrule.cli.server_talk.form import BAR, YES, Talk, fill, one_row, ours, theirs, warning
 from ferrule.cli.status_line import StatusLine
 from ferrule.cli.words import _, as_warning, persons_language
@@ -235,7 +236,7 @@ class TerminalPlace:
     @asynccontextmanager
     async def asking(self) -> AsyncGenerator[TerminalTalk]:
         async with self._turn:
-            with self._line.away(), persons_language():
+            with self._line.away(), persons_language(), log_lines_held():
                 yield TerminalTalk()
 
     def note(self, words: str) -> None:

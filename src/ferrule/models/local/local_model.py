@@ -14,8 +14,9 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.core.call import RawCall
-from ferrule.core.model import (
+from ferrule import RawCall
+from ferrule.extension import LineReader, phrase
+from ferrule.models import (
     AssistantMessage,
     CallStarted,
     Finished,
@@ -26,7 +27,6 @@ from ferrule.core.model import (
     Usage,
     UserMessage,
 )
-from ferrule.core.phrases import phrase
 from ferrule.models.local.pick_call import CallPicker
 from ferrule.models.local.request_words import Named, mentions
 from ferrule.models.local.weights import INSTALL, fetch, find_weights, is_installed, is_small
@@ -34,9 +34,8 @@ from ferrule.models.local.weights import INSTALL, fetch, find_weights, is_instal
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 
-    from ferrule.core.model import Message, ModelEvent, ModelRequest
-    from ferrule.core.result import ToolResult
-    from ferrule.core.tool import Tool
+    from ferrule import Tool, ToolResult
+    from ferrule.models import Message, ModelEvent, ModelRequest
     from ferrule.models.local.weights import Weights
 
 
@@ -69,10 +68,12 @@ class Engine:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
-                env=_environment(),
+                # Threads that wait shall sleep: on a busy machine spinning makes each token several times slower.
+                env={**os.environ, "OMP_WAIT_POLICY": "passive"},
                 start_new_session=True,
-                limit=_LONGEST_LINE,
             )
+            assert self._process.stdout is not None  # noqa: S101 - a pipe was asked for
+            self._lines = LineReader(self._process.stdout, _LONGEST_LINE)
             try:
                 await self._send({"path": str(self.path), "context": self.context, "threads": self._threads})
                 heard = await self._hear()
@@ -102,25 +103,24 @@ class Engine:
                         yield heard["chunk"]
             finally:
                 if not is_over:
-                    await self._stop(number)
+                    # Have a request end, and read away what it had written; a process that does not listen is ended.
+                    try:
+                        async with asyncio.timeout(_SECONDS_TO_END):
+                            await self._send({"cancel": number})
+                            while "end" not in await self._hear():
+                                pass
+                    except (TimeoutError, ModelError):
+                        await self._end()
+                    except (
+                        asyncio.CancelledError
+                    ):  # whoever left early is told to stop altogether, which must not be lost
+                        await self._end()
+                        raise
 
     async def close(self) -> None:
         """End the process; nothing of it is left."""
         async with self._starting:
             await self._end()
-
-    async def _stop(self, number: int) -> None:
-        """Have a request end, and read away what it had written; a process that does not listen is ended."""
-        try:
-            async with asyncio.timeout(_SECONDS_TO_END):
-                await self._send({"cancel": number})
-                while "end" not in await self._hear():
-                    pass
-        except (TimeoutError, ModelError):
-            await self._end()
-        except asyncio.CancelledError:  # whoever left early is told to stop altogether, which must not be lost
-            await self._end()
-            raise
 
     async def _send(self, message: Mapping[str, Any]) -> None:
         if self._process is None or self._process.stdin is None:
@@ -130,9 +130,8 @@ class Engine:
             await self._process.stdin.drain()
 
     async def _hear(self) -> dict[str, Any]:
-        if self._process is not None and self._process.stdout is not None:
-            line = await self._process.stdout.readline()
-            if line.endswith(b"\n"):
+        if self._process is not None:
+            if isinstance(line := await self._lines.read(), bytes):
                 return json.loads(line)
             await self._end()
         raise self._gone()
@@ -194,11 +193,6 @@ def refused(error: Mapping[str, Any]) -> ModelError:
     return ModelError(
         ModelFault.REFUSED, phrase("The model on this machine did not accept the request: {message}", message=message)
     )
-
-
-def _environment() -> dict[str, str]:
-    """Ours, but threads that wait shall sleep: on a busy machine spinning makes each token several times slower."""
-    return {**os.environ, "OMP_WAIT_POLICY": "passive"}
 
 
 def _cores() -> int:

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.dialects.flatten import Ledger
-from ferrule.dialects.inline import inline
+from ferrule.extension import inline
 from ferrule.models.local.request_words import (
     SAYS_LITTLE,
     Mention,
@@ -31,7 +30,7 @@ from ferrule.models.local.request_words import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ferrule.core.tool import Tool
+    from ferrule import Tool
 
 
 # Kinds of files as people name them («Python files», «Markdown 文件»), as globs.
@@ -173,7 +172,7 @@ def fill(tool: Tool[Any], request: str) -> Form:
     form = Form(tool)
     if not isinstance(schema, dict):
         return form
-    properties = cast("Mapping[str, Mapping[str, Any]]", inline(schema, Ledger(tool.name)).get("properties", {}))
+    properties = cast("Mapping[str, Mapping[str, Any]]", inline(schema).get("properties", {}))
     required = cast("Sequence[str]", schema.get("required", ()))
     left = mentions(request)
     texts = {name: role_of(name, one) for name, one in properties.items() if is_text(one)}

@@ -260,7 +260,8 @@ def mentions(text: str) -> list[Mention]:
             if kind is Named.COMMAND:
                 start = end - len(named)
             if kind is not Named.QUOTED:
-                named, end = _without_full_stop(named, end)
+                cut = named.rstrip(".,;:!?") if named.strip(".") else named
+                named, end = cut, end - (len(named) - len(cut))
             if (kind is not Named.FOLDER and not named.strip("./")) or named.lower() in _NO_MENTIONS:
                 continue
             if all(end <= other.start or start >= other.end for other in taken):
@@ -290,8 +291,3 @@ def without_mentions(text: str, *, blank: str = " ") -> str:
             kept.append(text[position : one.start])
             position = one.end
     return blank.join([*kept, text[position:]])
-
-
-def _without_full_stop(named: str, end: int) -> tuple[str, int]:
-    cut = named.rstrip(".,;:!?") if named.strip(".") else named
-    return cut, end - (len(named) - len(cut))

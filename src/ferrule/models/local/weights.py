@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import hashlib
 import importlib.util
 import os
@@ -21,10 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from ferrule.core.model import ModelError, ModelFault
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import joined, phrase
-from ferrule.workspace.data_folder import data_folder
+from ferrule.extension import data_folder, joined, lock, nearest, phrase, take_place
+from ferrule.models import ModelError, ModelFault
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -229,7 +226,7 @@ async def fetch(weights: Weights, say: Callable[[str], None]) -> None:
             try:
                 built = await _build(known, Path(work), say)
                 built.chmod(0o644)
-                built.replace(weights.path)
+                take_place(built, weights.path)
             except OSError as error:
                 raise _no_place(known, folder, error) from error
         say(phrase("{title} is in {path}.", title=known.title, path=weights.path))
@@ -320,19 +317,13 @@ def _take_out(
 
 
 @contextlib.asynccontextmanager
-async def _alone(lock: Path, must_wait: Callable[[], None]) -> AsyncGenerator[None]:
+async def _alone(path: Path, must_wait: Callable[[], None]) -> AsyncGenerator[None]:
     """Hold a lock that ends with the process, whatever becomes of it; told once when another holds it."""
-    with lock.open("ab") as held:
-        told = False
-        while True:
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if not told:
-                    must_wait()
-                    told = True
-                await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+    with path.open("ab") as held:
+        if not lock(held.fileno(), 0):
+            must_wait()
+        while not lock(held.fileno(), 0):  # noqa: ASYNC110 - another process sets no event
+            await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
         yield
 
 

@@ -13,6 +13,14 @@
   const find = (selector, within = document) => within.querySelector(selector);
   const say = (text) => { const place = find("#said"); if (place) place.textContent = text; };
 
+  // What nobody would see becomes an escape, as on every page the service writes; which characters those are, it says.
+  const HIDDEN = new RegExp(document.documentElement.dataset.hidden, "gu");
+  function escaped(one) {
+    const code = one.codePointAt(0).toString(16);
+    return code.length > 2 ? `\\u{${code}}` : `\\x${code.padStart(2, "0")}`;
+  }
+  const visible = (_, value) => (typeof value === "string" ? value.replace(/\r+\n/g, "\n").replace(HIDDEN, escaped) : value);
+
   function stop() {
     if (stream) stream.close();
     clearTimeout(timer);
@@ -139,7 +147,7 @@
     }
 
     function hear(message) {
-      const event = JSON.parse(message.data);
+      const event = JSON.parse(message.data, visible);
       if (paused) { stale = true; return; }
       waiting.push(event);
       if (waiting.length > MOST_WAITING) { waiting = []; refetch(); return; }
@@ -179,7 +187,7 @@
       list.append(item);
     };
     function hear(message) {
-      const event = JSON.parse(message.data);
+      const event = JSON.parse(message.data, visible);
       if (event.id <= last) return;
       last = place.dataset.last = event.id;
       if (event.type === "call.output") {
@@ -257,13 +265,13 @@
     };
     stream.onerror = () => { if (shown) shown.textContent = shown.dataset.off; whenClosed(begin); };
     stream.addEventListener("call.awaiting_approval", (message) => {
-      const event = JSON.parse(message.data);
+      const event = JSON.parse(message.data, visible);
       if (known(event.data.approval)) return;
       announce(event);
       refresh(event.data.approval);
     });
     const settled = (message) => {
-      const event = JSON.parse(message.data);
+      const event = JSON.parse(message.data, visible);
       const card = event.data.approval ? known(event.data.approval) : find(`[data-call="${CSS.escape(event.call)}"]`, inbox);
       if (card && card.dataset.status === "pending") refresh(card.dataset.approval);
     };

@@ -13,6 +13,7 @@ from posixpath import normpath
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
+from ferrule.core.shown_text import cut, hidden_in
 from ferrule.policy.commands.carried import (
     HOLDS_COMMAND,
     INTERPRETER,
@@ -41,7 +42,6 @@ DEEPEST_SCRIPT = 8
 _DEEPEST_WRAPPING = 20
 _LONGEST_REASON = 200
 _INSTALL = "the shell grammar is missing, so no command can be read; install `ferrule[shell]`"
-_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 _SIMPLE = frozenset({"command", "declaration_command", "unset_command", "test_command"})
 _TAKES_REDIRECTS = _SIMPLE | {"pipeline", "list"}
 _REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
@@ -98,7 +98,7 @@ def _checked(command: str, parts: list[Part]) -> tuple[Part, ...]:
 
 
 def _brief(reason: str) -> str:
-    return reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 1]}…"
+    return cut(reason, _LONGEST_REASON)
 
 
 @cache
@@ -160,7 +160,6 @@ class _Reading:
         self._wrappers: tuple[str, ...] = ()
         self._into = ""  # where the last `cd` went
         self._typed: tuple[str, ...] | None = None
-        self._fed = False
         self._within: list[str] = []
         self._reads_input: list[int] = []
         self._read: list[str] = []
@@ -169,8 +168,8 @@ class _Reading:
         """Read a text as bash would."""
         if len(script) > MOST_CHARACTERS:
             raise ValueError(f"it is longer than {MOST_CHARACTERS:,} characters")
-        if (hidden := _HIDDEN.search(script)) is not None:
-            self.unclear.append(f"it contains the invisible character U+{ord(hidden.group()):04X}")
+        if hidden := hidden_in(script):
+            self.unclear.append(f"it contains the invisible character U+{ord(hidden[0]):04X}")
         root = _tree(script.encode("utf-8", "replace"))
         if root.has_error:
             self.unclear.append("the shell grammar finds an error in it")
@@ -317,16 +316,12 @@ class _Reading:
             elif child.type == "subshell":
                 self._visit(child)
             elif child.type == "heredoc_body":
-                self._here_document(child, node)
+                # A here-document with a quoted mark is taken literally; any other runs its substitutions.
+                marks = [_said(child) for child in node.children if child.type == "heredoc_start"]
+                if not any(set(mark) & set("'\"\\") for mark in marks):
+                    self._substitutions(_said(child))
             elif child.type not in ("pipeline",):
                 self._inside(child)
-
-    def _here_document(self, body: Node, redirect: Node) -> None:
-        """What a here-document runs as it is filled in; with a quoted mark nothing is."""
-        marks = [_said(child) for child in redirect.children if child.type == "heredoc_start"]
-        if any(set(mark) & set("'\"\\") for mark in marks):
-            return
-        self._substitutions(_said(body))
 
     def _substitutions(self, text: str) -> None:
         at = 0
@@ -368,7 +363,14 @@ class _Reading:
         words = [word for raw in raws[count:] for word in fields(raw, self._values)]
         if words[:1] and words[0] in ("export", "declare", "typeset", "local", "readonly"):
             self._set += self._assign([raw for raw in raws[count + 1 :] if is_assignment(raw)])
-            self._declare(raws[count + 1 :])
+            given = raws[count + 1 :]
+            flags = {letter for raw in given if re.match(r"-[a-zA-Z]", raw) for letter in raw[1:]}
+            for name in (raw.partition("=")[0] for raw in given if is_assignment(raw)):
+                value = self._values.get(name, "")
+                if "n" in flags:
+                    self._values[name] = "…"
+                elif "l" in flags or "u" in flags:
+                    self._values[name] = value.lower() if "l" in flags else value.upper()
         self._values |= {name: value for name, value in _SETS.findall(" ".join(raws)) if name not in self._values}
         text = _said(node) if node is not None else " ".join(_said(one) for one in cut)
         outer = self._typed
@@ -407,7 +409,11 @@ class _Reading:
         answered = ["-f"] if fed and name in ("rm", "grm") else []  # its questions, by what it reads
         self.dangers += [Danger(_brief(text), why) for why in dangers_of([*words[:1], *answered, *words[1:]])]
         if name in _EVALUATES:
-            self._evaluated(words[1:])
+            for flag, word in pairwise(["", *words[1:]]):
+                if flag == "-C":  # `mapfile` calls it for every few lines
+                    self._nested(word)
+                elif _HOLDS_CODE.search(word) and not isinstance(word, Guess):
+                    self._substitutions(word)
         if name in ("read", "mapfile", "readarray"):
             self._values |= dict.fromkeys(filter(str.isidentifier, words[1:]), "…")
         elif name == "printf" and words[1:2] == ["-v"]:
@@ -448,14 +454,6 @@ class _Reading:
             else:
                 self._call(_joined(one.words), one.words, literal, fed=fed)
         self._wrappers = wrappers
-
-    def _evaluated(self, words: list[str]) -> None:
-        """What a builtin runs of its literal words."""
-        for flag, word in pairwise(["", *words]):
-            if flag == "-C":  # `mapfile` calls it for every few lines
-                self._nested(word)
-            elif _HOLDS_CODE.search(word) and not isinstance(word, Guess):
-                self._substitutions(word)
 
     def _add(
         self,
@@ -521,19 +519,6 @@ class _Reading:
             elif script is not None:
                 self._nested(script)
 
-    def _bombs(self) -> None:
-        """Functions that start themselves again, over others or not, and beside what they do."""
-        for first in self._starts:
-            ahead, seen = [(first, False)], set[tuple[str, bool]]()
-            while ahead:
-                one, beside = ahead.pop()
-                for name, also in self._starts.get(one, ()):
-                    if (step := (name, beside or also)) not in seen:
-                        seen.add(step)
-                        ahead.append(step)
-            if (first, True) in seen:
-                self.dangers.append(Danger(_brief(first), STARTS_ITSELF))
-
     def _nested(self, script: str) -> None:
         if script in self._within:
             self.dangers.append(Danger(_brief(script), STARTS_ITSELF))
@@ -570,16 +555,6 @@ class _Reading:
                 self._look(one, "=", [f"{held} "], runs_input=False)
                 texts.append(held)
         return texts
-
-    def _declare(self, raws: list[str]) -> None:
-        """What `declare` makes of the values that it is given: small or large letters, another variable's value."""
-        flags = {letter for raw in raws if re.match(r"-[a-zA-Z]", raw) for letter in raw[1:]}
-        for name in (raw.partition("=")[0] for raw in raws if is_assignment(raw)):
-            value = self._values.get(name, "")
-            if "n" in flags:
-                self._values[name] = "…"
-            elif "l" in flags or "u" in flags:
-                self._values[name] = value.lower() if "l" in flags else value.upper()
 
     # -- redirections
 
@@ -618,7 +593,17 @@ class _Reading:
 
     def finish(self) -> None:
         """What only the whole shows: functions that call each other, secrets read where the network is reached."""
-        self._bombs()
+        # Functions that call themselves, directly or through others, and in the background.
+        for first in self._starts:
+            ahead, seen = [(first, False)], set[tuple[str, bool]]()
+            while ahead:
+                one, beside = ahead.pop()
+                for name, also in self._starts.get(one, ()):
+                    if (step := (name, beside or also)) not in seen:
+                        seen.add(step)
+                        ahead.append(step)
+            if (first, True) in seen:
+                self.dangers.append(Danger(_brief(first), STARTS_ITSELF))
         if not self.network and not self.hosts:
             return
         named = [(part.text, re.split(r"[@=]", word)[-1]) for part in self.parts for word in part.words[1:]]

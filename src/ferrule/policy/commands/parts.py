@@ -67,7 +67,9 @@ class Part:
     @property
     def program(self) -> str:
         """The program's name without its folder; empty for a bare assignment or redirect, or where it is not known."""
-        return program_name(self.words)
+        if not self.words or isinstance(self.words[0], Guess):
+            return ""
+        return self.words[0].rpartition("/")[2]
 
     @property
     def known(self) -> bool:
@@ -78,13 +80,6 @@ class Part:
     def plain(self) -> bool:
         """Whether it is typed just as it runs: literal words, no assignment before it, and no wrapper."""
         return self.literal and self.typed == self.words and not self.wrappers
-
-
-def program_name(words: tuple[str, ...] | list[str]) -> str:
-    """The name of the program that these words start; empty where that is not known."""
-    if not words or isinstance(words[0], Guess):
-        return ""
-    return words[0].rpartition("/")[2]
 
 
 def likely_name(words: list[str]) -> str:

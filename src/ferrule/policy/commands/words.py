@@ -63,15 +63,13 @@ def _words_of(pieces: list[_Piece]) -> list[str]:
     if known:
         # Nothing, unquoted, is no word at all: `{,rm}` is `rm`.
         return [joined] if joined or any(piece.quoted for piece in pieces) else []
-    splits = any(not piece.known and not piece.quoted and not _is_source(piece.text) for piece in pieces)
+    splits = any(
+        not piece.known and not piece.quoted and not piece.text.startswith(("$", "`", "<(", ">(")) for piece in pieces
+    )
     if splits and len(several := joined.split()) > 1:
         return [Guess(word) for word in several]
     single = all(piece.quoted or (piece.known and not _GLOB.search(piece.text)) for piece in pieces)
     return [Guess(joined, start, single=single)]
-
-
-def _is_source(text: str) -> bool:
-    return text.startswith(("$", "`", "<(", ">("))
 
 
 def _pieces(text: str, values: Mapping[str, str]) -> list[_Piece]:

@@ -19,7 +19,7 @@ from ferrule.core.phrases import phrase
 from ferrule.process.arguments import CommandLine, ProgramWords, checked_environment
 from ferrule.process.folder_index import open_plain
 from ferrule.process.profile import LayerMount, clean_environment
-from ferrule.process.sandbox.denials import Denial, SandboxRefused, explain
+from ferrule.process.sandbox.denials import SandboxRefused, explain
 from ferrule.process.sandbox.guarded import GuardedTree, Sweep, Watched, numbers_above
 from ferrule.process.sandbox.limits import control_group, limits_of
 from ferrule.process.sandbox.places import Places, git_settings, is_within, sockets_of_others, system_places
@@ -172,12 +172,24 @@ _MOST_MOUNTS = 200
 _SHELL = "/bin/sh"
 
 
+def watch(root: str, profile: Profile, closing: ExitStack) -> Watched:
+    """A root whose guarded places are looked at before and after a command."""
+    hidden = below(root, profile.hidden)
+    tree = GuardedTree(root, below(root, profile.guarded) | hidden, profile.forbidden)
+    closing.callback(tree.close)
+    return Watched(tree, hidden=hidden, who=profile.who)
+
+
 class Bubblewrap:
     """Starts commands with a bubblewrap that was proven to work.
 
     `nests`: an ordinary user's bubblewrap can start in a user namespace of our own making, in which the kernel counts
     the processes of this box alone. `has_layers`: overlays can be mounted in such a namespace.
     """
+
+    name: Name = "bubblewrap"
+    confines = True
+    explain_denial = staticmethod(explain)
 
     def __init__(
         self,
@@ -188,42 +200,20 @@ class Bubblewrap:
         nests: bool = False,
         has_layers: bool = False,
     ) -> None:
-        self._program = program
-        self.by_descriptor = by_descriptor
-        self._notes = notes
-        self._nests = nests
-        self._has_layers = has_layers
-
-    @property
-    def name(self) -> Name:
-        return "bubblewrap"
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self._notes
-
-    @property
-    def confines(self) -> bool:
-        return True
-
-    @property
-    def has_layers(self) -> bool:
-        return self._has_layers
+        self._program, self._nests = program, nests
+        self.by_descriptor, self.notes, self.has_layers = by_descriptor, notes, has_layers
 
     def prepare(self, profile: Profile, arguments: Sequence[str], *, terminal: bool = False) -> Prepared:
         """Everything that must be looked at is looked at here, as short a time before the start as can be."""
         roots = writable_roots(profile.writable, self._program)
         preparation = _Preparation(self._program, profile, roots)
         preparation.by_descriptor, preparation.nests = self.by_descriptor, self._nests
-        preparation.covers = self._has_layers and os.geteuid() == 0
+        preparation.covers = self.has_layers and os.geteuid() == 0
         try:
             return preparation.prepared(arguments, terminal=terminal)
         except BaseException:
             preparation.close()
             raise
-
-    def explain_denial(self, exit_code: int, stderr_text: str, profile: Profile) -> Denial | None:
-        return explain(exit_code, stderr_text, profile)
 
 
 class _Preparation:
@@ -272,10 +262,11 @@ class _Preparation:
             named.option("--setenv", name, value)
         self._arguments.option("--args", self._memory("environment", named.stream())).option("--info-fd", info)
         self._arguments.option("--chdir", os.path.realpath(profile.folder)).option("--")
-        first, covered = (
-            ProgramWords(*_NAMESPACES).add(_system(self._places, profile.bounds.temporary)),
-            self._covered(),
-        )
+        first = ProgramWords(*_NAMESPACES).add(_system(self._places, profile.bounds.temporary))
+        # The launcher covers these before bubblewrap starts, which takes longer for each; not where something that has
+        # to be shown lies in one.
+        inside = tuple(f"{path}/" for path in self._places.hidden)
+        covered = self._places.hidden if self.covers and not self._arguments.names(inside) else ()
         for path in () if covered else self._places.hidden:
             first.add(_hidden(path))
         is_root = os.geteuid() == 0
@@ -300,14 +291,6 @@ class _Preparation:
         return Prepared(
             launch, sweep=sweep, proxy=proxy, closing=self._closing, starting=self._starting, forwarder=forwarder
         )
-
-    def _covered(self) -> tuple[str, ...]:
-        """Places of the system that the launcher has covered before bubblewrap starts, which takes longer for each;
-        none where something that has to be shown lies in one.
-        """
-        hidden = self._places.hidden
-        inside = tuple(f"{path}/" for path in hidden)
-        return hidden if self.covers and not self._arguments.names(inside) else ()
 
     def _temporary(self) -> dict[str, str]:
         """Where temporary files go when the person's own place for them is not there in the sandbox."""
@@ -361,10 +344,8 @@ class _Preparation:
     def _guard(self) -> Sweep:
         watched: list[Watched] = []
         for root in guarded_roots(self._roots, self._profile):
-            hidden = below(root, self._profile.hidden)
-            tree = GuardedTree(root, below(root, self._profile.guarded) | hidden, self._profile.forbidden)
-            self._closing.callback(tree.close)
-            one = Watched(tree, hidden=hidden, who=self._profile.who)
+            one = watch(root, self._profile, self._closing)
+            tree, hidden = one.tree, one.hidden
             one.found = tree.look(deep=False)
             watched.append(one)
             for path in sorted(one.found.git_folders):
@@ -375,7 +356,11 @@ class _Preparation:
             inside = tuple(f"{path}/" for path in one.mounted)
             for path in sorted(path for path in one.found.marks.keys() - hidden if not path.startswith(inside)):
                 if stat.S_ISLNK(one.found.marks[path].kind):
-                    self._mount_target(tree, path)
+                    # Lock what a guarded link leads to, if that is in the workspace. Git's own folder must stay
+                    # writable, and the guarded places in it are found for themselves.
+                    target = os.path.realpath(f"{tree.root}/{path}")
+                    if target.startswith(tree.root + "/") and path.rpartition("/")[2] != ".git":
+                        self._mount(tree, target[len(tree.root) + 1 :])
                 elif self._mount(tree, path):
                     one.mounted[path] = numbers_above(tree, path)
             # What is hidden is covered: whoever changes it meanwhile is outside, such as the user or Ferrule itself.
@@ -388,14 +373,6 @@ class _Preparation:
                 if not any(is_within(other, place) for place in places):
                     self._mount(tree, other[len(root) + 1 :])
         return Sweep(watched)
-
-    def _mount_target(self, tree: GuardedTree, path: str) -> None:
-        """Lock what a guarded link leads to, if that is in the workspace. Git's own folder must stay writable, and the
-        guarded places in it are found for themselves.
-        """
-        target = os.path.realpath(f"{tree.root}/{path}")
-        if target.startswith(tree.root + "/") and path.rpartition("/")[2] != ".git":
-            self._mount(tree, target[len(tree.root) + 1 :])
 
     def _mount(self, tree: GuardedTree, path: str, *, writable: bool = False) -> bool:
         """Mount a place of the workspace over itself; the very one that was looked at, by real names alone."""

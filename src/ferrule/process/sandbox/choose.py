@@ -100,33 +100,26 @@ def _try_bubblewrap(inside: Sequence[Path], layers: Path | None) -> tuple[Sandbo
             "there is no `bwrap` program; install it with the system's package manager "
             "(`apt-get install bubblewrap`, `dnf install bubblewrap`, `pacman -S bubblewrap`)",
         )
-    by_descriptor, notes = _binds_descriptors(program), _notes()
+    by_descriptor = _binds_descriptors(program)
     for nests in (True, False):
-        sandbox = Bubblewrap(program, by_descriptor=by_descriptor, notes=notes, nests=nests)
+        sandbox = Bubblewrap(program, by_descriptor=by_descriptor, nests=nests)
         complaint = _prove(sandbox, _PROOF)
         if complaint is None:
-            return _with_layers(sandbox, program, nests, inside, layers)
-    return None, Tried("bubblewrap", False, f"{program} does not work here ({complaint}); {_advice(complaint)}")
-
-
-def _with_layers(
-    sandbox: Bubblewrap, program: str, nests: bool, inside: Sequence[Path], layers: Path | None
-) -> tuple[Sandbox, Tried]:
-    why_not = _prove_layers(sandbox, inside, layers) if nests else "user namespaces of one's own are not allowed"
-    notes = sandbox.notes
-    if why_not is not None:
-        notes = (*notes, f"unapproved commands see the workspace read-only: no layer can be put over it ({why_not})")
-    proven = Bubblewrap(
-        program, by_descriptor=sandbox.by_descriptor, notes=notes, nests=nests, has_layers=why_not is None
-    )
-    gives = "confines commands" + ("; unapproved ones write to a layer over the workspace" if why_not is None else "")
-    return proven, Tried("bubblewrap", True, f"{program} {gives}", notes)
-
-
-def _notes() -> tuple[str, ...]:
+            break
+    else:
+        return None, Tried("bubblewrap", False, f"{program} does not work here ({complaint}); {_advice(complaint)}")
     if os.geteuid() == 0 and not can_count_processes():
-        return ("the number of processes is not bounded: Ferrule runs as root and may not make control groups",)
-    return ()
+        sandbox.notes += (
+            "the number of processes is not bounded: Ferrule runs as root and may not make control groups",
+        )
+    why_not = _prove_layers(sandbox, inside, layers) if nests else "user namespaces of one's own are not allowed"
+    gives = "confines commands"
+    if why_not is None:
+        sandbox.has_layers = True
+        gives += "; unapproved ones write to a layer over the workspace"
+    else:
+        sandbox.notes += (f"unapproved commands see the workspace read-only: no layer can be put over it ({why_not})",)
+    return sandbox, Tried("bubblewrap", True, f"{program} {gives}", sandbox.notes)
 
 
 def _try_landlock(inside: Sequence[Path], layers: Path | None) -> tuple[Sandbox | None, Tried]:
@@ -199,7 +192,14 @@ def _run(sandbox: Sandbox, profile: Profile, script: str) -> _Ran | str:
 
     def work() -> None:
         try:
-            _require_descriptors()
+            # Fail before an event loop is half made, which Python would complain about long after.
+            opened: list[int] = []
+            try:
+                while len(opened) < _DESCRIPTORS:
+                    opened.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+            finally:
+                for one in opened:
+                    os.close(one)
             answers.append(asyncio.run(_run_in_box(sandbox, profile, script)))
         except (SandboxRefused, OSError) as error:
             answers.append(str(error))
@@ -208,17 +208,6 @@ def _run(sandbox: Sandbox, profile: Profile, script: str) -> _Ran | str:
     thread.start()
     thread.join()
     return answers[0]
-
-
-def _require_descriptors() -> None:
-    """Fail before an event loop is half made, which Python would complain about long after."""
-    opened: list[int] = []
-    try:
-        while len(opened) < _DESCRIPTORS:
-            opened.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-    finally:
-        for one in opened:
-            os.close(one)
 
 
 async def _run_in_box(sandbox: Sandbox, profile: Profile, script: str) -> _Ran | str:

@@ -98,23 +98,19 @@ def _files(text: str, profile: Profile) -> Denial | None:
             found = pattern.search(line)
             if found is None:
                 continue
-            path = _path_in(line, found.start(), profile)
+            # A whole path anywhere in its line, or the name right before the complaint. A file that could not be made
+            # is not there, but its folder is; any word could be a file right here.
+            here, path = str(profile.folder), None
+            for name in _names_in(line, found.start()):
+                whole = name if name.startswith("/") else f"{here}/{name}"
+                above = whole.rpartition("/")[0]
+                if name.startswith("/") or os.path.lexists(whole) or (above != here and os.path.lexists(above)):
+                    path = whole
+                    break
             if path is None and pattern is _WRITE:
                 return _read_only("", "a file") if _is_read_only(str(profile.folder)) else _write("", "")
             if path is not None and (denial := _about(path, profile, certain=pattern is _WRITE)):
                 return denial
-    return None
-
-
-def _path_in(line: str, complaint: int, profile: Profile) -> str | None:
-    """The path a complaint is about: a whole one anywhere in its line, or the name right before it."""
-    for name in _names_in(line, complaint):
-        if name.startswith("/"):
-            return name
-        path, folder = f"{profile.folder}/{name}", f"{profile.folder}/{name}".rpartition("/")[0]
-        # A file that could not be made is not there, but its folder is; any word could be a file right here.
-        if os.path.lexists(path) or (folder != str(profile.folder) and os.path.lexists(folder)):
-            return path
     return None
 
 
@@ -188,7 +184,7 @@ def _read_only(path: str, shown: str) -> Denial:
 
 
 def _is_read_only(whole: str) -> bool:
-    """Whether nobody could change it, in a sandbox or not."""
+    """Whether it cannot be changed, in a sandbox or not."""
     while whole != "/":
         try:
             return bool(os.statvfs(whole).f_flag & os.ST_RDONLY)
@@ -222,7 +218,7 @@ def speaks_of_network(text: str) -> bool:
 
 
 def no_network(host: str, profile: Profile) -> Denial:
-    """What is told of a command that could not reach a host; which one may not be known."""
+    """The denial of a command that could not reach a host; which one may not be known."""
     what = f"`{host}`" if host else "the network"
     if profile.hosts is None:
         message = f"The sandbox kept the command from reaching {what}: it has no network."

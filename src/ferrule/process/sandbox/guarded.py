@@ -102,8 +102,11 @@ class GuardedTree:
         for path, names in tree.found.items():
             for name in names.guarded:
                 self._mark(f"{path}/{name}" if path else name, marks, deep=deep)
-            if names.has_attributes and self._is_info(path):
-                self._mark(f"{path}/attributes", marks, deep=deep)
+            if names.has_attributes:  # which git obeys if it is the folder of a repository
+                with contextlib.suppress(OSError):
+                    head = f"{path.rpartition('/')[0]}/HEAD".removeprefix("/")
+                    os.stat(head, dir_fd=self.descriptor, follow_symlinks=False)
+                    self._mark(f"{path}/attributes", marks, deep=deep)
         for path in (*self.named, *self._hooks(git_folders)):
             self._mark(path, marks, deep=deep)
         return Found(marks, tree.folders, tree.closed, tuple(git_folders), tree.complete)
@@ -139,7 +142,9 @@ class GuardedTree:
 
     def _read(self, path: str, names: dict[str, bool]) -> tuple[list[str], _Names | None]:
         folders = [name for name, is_folder in names.items() if is_folder]
-        if _is_of_git(path):
+        parts = path.split("/")
+        if parts[-1] == ".git" or (len(parts) > 2 and parts[-2] == "worktrees" and ".git" in parts[:-2]):
+            # Git made the folder for itself, and only a few folders below it can matter.
             return [name for name in folders if name in _WALKED_OF_GIT], _Names(tuple(OF_GIT & names.keys()), True)
         guarded = settings_among(path, names) | self.forbids(path, names)
         if names.get(".git") is False:
@@ -151,15 +156,6 @@ class GuardedTree:
         notable = _Names(tuple(guarded), bare, attributes) if guarded or bare or attributes else None
         return [name for name in folders if name not in guarded], notable
 
-    def _is_info(self, path: str) -> bool:
-        """Whether it is the folder of a repository in which git looks for attributes."""
-        above = path.rpartition("/")[0]
-        try:
-            os.stat(f"{above}/HEAD" if above else "HEAD", dir_fd=self.descriptor, follow_symlinks=False)
-        except OSError:
-            return False
-        return True
-
     def _mark(self, path: str, marks: dict[str, Mark], *, deep: bool) -> None:
         try:
             state = os.stat(path, dir_fd=self.descriptor, follow_symlinks=False)
@@ -170,14 +166,6 @@ class GuardedTree:
             marks[path] = Mark(stat.S_IFMT(state.st_mode), state.st_ino, tuple(sorted(changes)))
         except OSError:
             return  # not there, which is the best it can be
-
-
-def _is_of_git(path: str) -> bool:
-    """Whether git made the folder for itself, and only a few folders below it can matter."""
-    parts = path.split("/")
-    if parts[-1] == ".git":
-        return True
-    return len(parts) > 2 and parts[-2] == "worktrees" and ".git" in parts[:-2]
 
 
 def _changes(folder: int, start: str, room: int) -> Iterator[tuple[str, int, int, int]]:
@@ -366,10 +354,14 @@ class Sweep:
                 mark = after.marks[path]
                 if before.marks.get(path) == mark:
                     continue
-                if _same(moved.get(mark.number), mark) and not before.had(_top(path)):
+                known = moved.get(mark.number)
+                same = known is not None and known.kind == mark.kind and known.changes == mark.changes
+                if same and not before.had(_top(path)):
                     continue  # the folder that it is in has another name now; one that was there before has not
-                if self._is_mounted(one, path):
-                    continue
+                places = (path, *map(str, PurePath(path).parents))
+                mounted = next((place for place in places if place in one.mounted), None)
+                if mounted is not None and one.mounted[mounted] == numbers_above(one.tree, mounted):
+                    continue  # mounted read-only and not moved since, so the sandbox cannot have changed it
                 if not _may_stay(one, path, before):
                     denials.append(self._take(one, path))
             denials += one.put_back()
@@ -379,15 +371,11 @@ class Sweep:
             one.found = one.tree.look() if denials else after
         return tuple(denials)
 
-    def _is_mounted(self, one: Watched, path: str) -> bool:
-        """Whether the sandbox could not have done it: the place, or a folder that it is in, is mounted read-only, and
-        stands where it stood.
-        """
-        mounted = next((place for place in (path, *map(str, PurePath(path).parents)) if place in one.mounted), None)
-        return mounted is not None and one.mounted[mounted] == numbers_above(one.tree, mounted)
-
     def _take(self, one: Watched, path: str) -> Denial:
-        why = _why(one, path)
+        parent, _, name = path.rpartition("/")
+        why = "which is guarded: it can make other programs run commands"
+        if one.tree.forbids(parent, (name,)):
+            why = "which a rule says may not be written"
         try:
             kept = self._quarantine.take(one.tree.descriptor, path)
         except OSError as error:
@@ -401,13 +389,6 @@ class Sweep:
             f"{one.who} made or changed `{path}`, {why}. {outcome}",
             "Do without it, or ask the user to make this change.",
         )
-
-
-def _why(one: Watched, path: str) -> str:
-    parent, _, name = path.rpartition("/")
-    if one.tree.forbids(parent, (name,)):
-        return "which a rule says may not be written"
-    return "which is guarded: it can make other programs run commands"
 
 
 @contextlib.contextmanager
@@ -435,11 +416,6 @@ def numbers_above(tree: GuardedTree, path: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _same(known: Mark | None, mark: Mark) -> bool:
-    """The very thing, moved with the folder it is in: nothing inside has changed."""
-    return known is not None and known.kind == mark.kind and known.changes == mark.changes
-
-
 def _top(path: str) -> str:
     """The folder that settings are for: of `.github/workflows` where `.github` lies."""
     parent, _, name = path.rpartition("/")
@@ -459,7 +435,11 @@ def _may_stay(one: Watched, path: str, before: Found) -> bool:
 
 def _runs_nothing(tree: GuardedTree, path: str, name: str) -> bool:
     if name == "hooks":
-        return _only_samples(tree.descriptor, path)
+        try:
+            with opened(tree.descriptor, path) as folder, os.scandir(folder) as entries:
+                return all(entry.name.endswith(".sample") and entry.is_file(follow_symlinks=False) for entry in entries)
+        except OSError:
+            return False
     read = read_plain(tree.descriptor, path)
     if read is None:
         return False
@@ -480,11 +460,3 @@ def _inside(tree: GuardedTree, folder: str, target: str) -> str | None:
     """Where a path in a file of `folder` leads, below the root; None when it leads out."""
     whole = os.path.normpath(os.path.join(tree.root, folder, target))  # noqa: PTH118 - no links are to be followed
     return whole[len(tree.root) + 1 :] if whole.startswith(tree.root + "/") else None
-
-
-def _only_samples(root: int, path: str) -> bool:
-    try:
-        with opened(root, path) as folder, os.scandir(folder) as entries:
-            return all(entry.name.endswith(".sample") and entry.is_file(follow_symlinks=False) for entry in entries)
-    except OSError:
-        return False

@@ -18,9 +18,9 @@ from ferrule.process.arguments import CommandLine
 from ferrule.process.landlock import kernel_version, open_rules
 from ferrule.process.owned_folders import OwnedFolder
 from ferrule.process.profile import clean_environment, found_program
-from ferrule.process.sandbox.bubblewrap import below, guarded_roots, names_of_hidden, writable_roots
-from ferrule.process.sandbox.denials import Denial, SandboxRefused, explain
-from ferrule.process.sandbox.guarded import GuardedTree, Sweep, Watched
+from ferrule.process.sandbox.bubblewrap import guarded_roots, names_of_hidden, watch, writable_roots
+from ferrule.process.sandbox.denials import SandboxRefused, explain
+from ferrule.process.sandbox.guarded import Sweep
 from ferrule.process.sandbox.limits import control_group, limits_of, threads_of_person
 from ferrule.process.sandbox.places import Places, all_but, git_settings, is_within, system_places
 from ferrule.process.sandbox.sandbox import Launch, Name, Prepared, out_of_the_way
@@ -44,9 +44,9 @@ _CAN_STOP_CUTTING = 3  # the version of Landlock from which files that may only 
 class LandlockSandbox:
     """Has the launcher confine each command before it begins."""
 
-    @property
-    def name(self) -> Name:
-        return "landlock"
+    name: Name = "landlock"
+    has_layers = False
+    explain_denial = staticmethod(explain)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -71,10 +71,6 @@ class LandlockSandbox:
     def confines(self) -> bool:
         return kernel_version() >= _CAN_STOP_CUTTING
 
-    @property
-    def has_layers(self) -> bool:
-        return False
-
     def prepare(self, profile: Profile, arguments: Sequence[str], *, terminal: bool = False) -> Prepared:
         """Refuses what it cannot enforce."""
         machine = this_machine()
@@ -87,7 +83,17 @@ class LandlockSandbox:
             places = system_places(closed=profile.closed, emptied=profile.emptied)
             private = str(closing.enter_context(OwnedFolder(prefix="ferrule-box-")).path)
             temporary = os.path.realpath(profile.temporary or f"{private}/temporary")
-            own = _own_home(places, private, temporary)
+            # A home for this start, with ways to the tools that the real home has, and a folder for temporary files.
+            home = Path(private) / "home"
+            home.mkdir()
+            Path(temporary).mkdir(exist_ok=True)
+            for tool in places.tools:
+                if tool.startswith(places.home + "/"):
+                    link = home / tool[len(places.home) + 1 :]
+                    link.parent.mkdir(parents=True, exist_ok=True)
+                    link.symlink_to(tool)
+            (home / ".gitconfig").write_bytes(git_settings(places.home))
+            own = {"HOME": str(home)} | dict.fromkeys(("TMPDIR", "TMP", "TEMP"), temporary)
             environment = clean_environment(os.environ, own | dict(profile.environment))
             rules = out_of_the_way(_rules(places, profile, roots, (private, temporary)))
             starting.callback(os.close, rules)
@@ -107,7 +113,7 @@ class LandlockSandbox:
             sweep = (
                 None
                 if profile.look
-                else Sweep([_watched(root, profile, closing) for root in guarded_roots(roots, profile)])
+                else Sweep([watch(root, profile, closing) for root in guarded_roots(roots, profile)])
             )
             if sweep is not None:
                 sweep.begin()
@@ -141,18 +147,8 @@ class LandlockSandbox:
                         _INSTALL,
                     )
 
-    def explain_denial(self, exit_code: int, stderr_text: str, profile: Profile) -> Denial | None:
-        return explain(exit_code, stderr_text, profile)
-
 
 _INSTALL = phrase("Ask the user to install bubblewrap, or to turn the sandbox off for this.")
-
-
-def _watched(root: str, profile: Profile, closing: ExitStack) -> Watched:
-    hidden = below(root, profile.hidden)
-    tree = GuardedTree(root, below(root, profile.guarded) | hidden, profile.forbidden)
-    closing.callback(tree.close)
-    return Watched(tree, hidden=hidden, who=profile.who)
 
 
 def _rules(places: Places, profile: Profile, roots: Sequence[str], private: tuple[str, str]) -> int:
@@ -169,17 +165,3 @@ def _rules(places: Places, profile: Profile, roots: Sequence[str], private: tupl
     for root in roots:
         readable += all_but(root, frozenset(hidden))
     return open_rules(readable, (*private, *_DEVICES), listed=roots)
-
-
-def _own_home(places: Places, private: str, temporary: str) -> dict[str, str]:
-    """A home for this start, with ways to the tools that the real home has, and a folder for temporary files."""
-    home = Path(private) / "home"
-    home.mkdir()
-    Path(temporary).mkdir(exist_ok=True)
-    for tool in places.tools:
-        if tool.startswith(places.home + "/"):
-            link = home / tool[len(places.home) + 1 :]
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(tool)
-    (home / ".gitconfig").write_bytes(git_settings(places.home))
-    return {"HOME": str(home)} | dict.fromkeys(("TMPDIR", "TMP", "TEMP"), temporary)

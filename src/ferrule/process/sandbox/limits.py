@@ -28,7 +28,7 @@ _PREFIX = "ferrule-"
 _TIDIED_EVERY = 64
 _numbers = itertools.count()
 _still_there: list[Path] = []
-# Groups that nobody needs now: the kernel takes longer to remove and make one than to start a command in it.
+# Idle groups: the kernel takes longer to remove and make one than to start a command in it.
 _idle: dict[tuple[int | None, int | None], list[Path]] = {}
 _MOST_IDLE = 4
 
@@ -72,7 +72,12 @@ def control_group(bounds: Bounds) -> Generator[Path | None]:
         yield None if made is None else made / _joined_by(str(made.parent))
     finally:
         if made is not None:
-            _give_back(made, bounds)
+            # Keep it for the next box with these bounds; the last process of this one may still be leaving it.
+            idle = _idle.setdefault((bounds.processes, bounds.memory), [])
+            if len(idle) < _MOST_IDLE:
+                idle.append(made)
+            else:
+                _remove(made)
 
 
 def can_count_processes() -> bool:
@@ -91,7 +96,11 @@ def _make(bounds: Bounds) -> Path | None:
         _remove(group)
     number = next(_numbers)
     if number % _TIDIED_EVERY == 0:
-        _remove_abandoned(parent)
+        # Groups of a Ferrule that was killed.
+        for other in parent.glob(f"{_PREFIX}*"):
+            owner = other.name.removeprefix(_PREFIX).partition("-")[0]
+            if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+                _remove(other)
     group = parent / f"{_PREFIX}{os.getpid()}-{number}"
     group.mkdir()
     try:
@@ -102,15 +111,6 @@ def _make(bounds: Bounds) -> Path | None:
         group.rmdir()
         raise
     return group
-
-
-def _give_back(group: Path, bounds: Bounds) -> None:
-    """Keep it for the next box with these bounds; the last process of this one may still be leaving it."""
-    idle = _idle.setdefault((bounds.processes, bounds.memory), [])
-    if len(idle) < _MOST_IDLE:
-        idle.append(group)
-    else:
-        _remove(group)
 
 
 def _remove_idle() -> None:
@@ -156,14 +156,6 @@ def _remove(group: Path) -> None:
         return
     except OSError:
         _still_there.append(group)
-
-
-def _remove_abandoned(parent: Path) -> None:
-    """Those of a Ferrule that was killed."""
-    for group in parent.glob(f"{_PREFIX}*"):
-        owner = group.name.removeprefix(_PREFIX).partition("-")[0]
-        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
-            _remove(group)
 
 
 atexit.register(_remove_idle)

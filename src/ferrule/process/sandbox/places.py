@@ -12,6 +12,7 @@ import re
 import shutil
 import stat
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -214,11 +215,19 @@ def _places(home: str, path: str, python: str) -> Places:
     tools = dict.fromkeys(os.path.realpath(f"{home}/{name}") for name in _TOOLS_OF_HOME)
     for entry in (*path.split(os.pathsep), f"{python}/bin"):
         if entry.startswith("/"):
-            tools[_with_its_libraries(os.path.realpath(entry), home)] = None
+            # The folder that holds the libraries too: `…/venv/bin` is of no use without `…/venv/lib`.
+            programs = os.path.realpath(entry)
+            prefix = Path(programs).parent
+            alone = str(prefix) in ("/", home) or not is_within(str(prefix), home)
+            whole = not alone and any(os.access(prefix / name, os.F_OK) for name in ("pyvenv.cfg", "lib"))
+            tools[str(prefix) if whole else programs] = None
+    # A tool in another user's home, which may not be used, is neither shown nor needed.
     shown = tuple(
         tool
         for tool in tools
-        if tool not in (home, *folders) and any(is_within(tool, folder) for folder in folders) and _is_ours(tool)
+        if tool not in (home, *folders)
+        and any(is_within(tool, folder) for folder in folders)
+        and os.access(tool, os.R_OK | os.X_OK)
     )
     outer = tuple(tool for tool in shown if not any(tool != other and is_within(tool, other) for other in shown))
     secrets = _real(tuple(f"{home}/{name}" for name in SECRETS_OF_HOME))
@@ -230,19 +239,6 @@ def _real(paths: tuple[str, ...]) -> tuple[str, ...]:
     """The real paths of those that are there."""
     found = dict.fromkeys(os.path.realpath(path) for path in paths if os.access(path, os.F_OK))
     return tuple(path for path in found if path != "/")
-
-
-def _with_its_libraries(programs: str, home: str) -> str:
-    """A folder on PATH, or the one that holds its libraries too: `…/venv/bin` is of no use without `…/venv/lib`."""
-    prefix = Path(programs).parent
-    if str(prefix) in ("/", home) or not is_within(str(prefix), home):
-        return programs
-    return str(prefix) if any(os.access(prefix / name, os.F_OK) for name in ("pyvenv.cfg", "lib")) else programs
-
-
-def _is_ours(folder: str) -> bool:
-    """Whether it is there and may be used; one in someone else's home is neither shown nor needed."""
-    return os.access(folder, os.R_OK | os.X_OK)
 
 
 def git_settings(home: str) -> bytes:
@@ -275,7 +271,7 @@ def _read_git_config(path: str, changed: int, size: int) -> str:
 
 def sockets_of_others(covered: Sequence[str], shown: Sequence[str] = ()) -> list[str]:
     """Real paths of sockets that are in use now and lie in none of the `covered` folders, or in one that is `shown`
-    again. That a folder is read-only keeps nobody from using them.
+    again. They can be used even where their folder is read-only.
     """
 
     def is_away(path: str) -> bool:
@@ -291,18 +287,12 @@ def sockets_of_others(covered: Sequence[str], shown: Sequence[str] = ()) -> list
         if is_away(path):
             continue
         real = os.path.realpath(path)
-        if not is_away(real) and _is_socket(real):
-            found[real] = None
+        with suppress(OSError):
+            if not is_away(real) and stat.S_ISSOCK(os.lstat(real).st_mode):
+                found[real] = None
         if len(found) >= _MOST_SOCKETS:
             break
     return list(found)
-
-
-def _is_socket(path: str) -> bool:
-    try:
-        return stat.S_ISSOCK(os.lstat(path).st_mode)
-    except OSError:
-        return False
 
 
 def find_program(name: str, inside: Iterable[Path] = ()) -> str | None:

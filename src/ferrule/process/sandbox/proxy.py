@@ -49,18 +49,14 @@ def normal_host(text: str) -> str:
     name = bare.removesuffix(".")
     if not name or len(name) > 253 or not _NOT_IN_A_HOST.isdisjoint(name) or not name.isprintable():
         raise BadHost(f"{text!r} is not the name of a host")
-    plain = name.lower() if name.isascii() else _in_ascii(name)
+    try:
+        plain = (name if name.isascii() else name.encode("idna").decode("ascii")).lower()
+    except UnicodeError:
+        raise BadHost(f"{name!r} is not the name of a host") from None
     # Look-alikes of `/`, `@` and the like have become what they look like.
     if not _NOT_IN_A_HOST.isdisjoint(plain) or not all(0 < len(label) < 64 for label in plain.split(".")):
         raise BadHost(f"{text!r} is not the name of a host")
     return plain
-
-
-def _in_ascii(name: str) -> str:
-    try:
-        return name.encode("idna").decode("ascii").lower()
-    except UnicodeError:
-        raise BadHost(f"{name!r} is not the name of a host") from None
 
 
 def as_address(text: str) -> _Address | None:
@@ -202,7 +198,7 @@ class Proxy:
             finally:
                 self._room += 1
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
-            pass  # the other side is gone or talks nonsense; there is nobody to tell
+            pass  # the other side is gone or talks nonsense: there is no one to report to
         finally:
             writer.close()
             self._serving.discard(task)
@@ -246,7 +242,18 @@ class Proxy:
 
     async def _socks(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_SECONDS_FOR_HEAD):
-            command, host, port = await _read_socks(reader, writer)
+            (count,) = await reader.readexactly(1)
+            await reader.readexactly(count)
+            writer.write(b"\x05\x00")
+            _, command, _, kind = await reader.readexactly(4)
+            if kind == 1:
+                host = str(ipaddress.IPv4Address(await reader.readexactly(4)))
+            elif kind == 4:
+                host = str(ipaddress.IPv6Address(await reader.readexactly(16)))
+            else:
+                (length,) = await reader.readexactly(1)
+                host = (await reader.readexactly(length)).decode("utf-8", "replace")
+            port = int.from_bytes(await reader.readexactly(2), "big")
         code = 7
         try:
             if command == 1:
@@ -284,22 +291,6 @@ class Proxy:
     def _deny(self, host: str) -> None:
         if len(self._denied) < _MOST_DENIED:
             self._denied[host] = None
-
-
-async def _read_socks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[int, str, int]:
-    """What is asked for, and of which host."""
-    (count,) = await reader.readexactly(1)
-    await reader.readexactly(count)
-    writer.write(b"\x05\x00")
-    _, command, _, kind = await reader.readexactly(4)
-    if kind == 1:
-        host = str(ipaddress.IPv4Address(await reader.readexactly(4)))
-    elif kind == 4:
-        host = str(ipaddress.IPv6Address(await reader.readexactly(16)))
-    else:
-        (length,) = await reader.readexactly(1)
-        host = (await reader.readexactly(length)).decode("utf-8", "replace")
-    return command, host, int.from_bytes(await reader.readexactly(2), "big")
 
 
 def _host_and_port(text: str, default: int | None) -> tuple[str, int]:
@@ -367,7 +358,10 @@ class Way:
 @contextlib.contextmanager
 def network(hosts: Sequence[str], command: Sequence[str]) -> Generator[Way]:
     """A way to these hosts, as long as the block lasts."""
-    with OwnedFolder(_short_folder(), prefix="ferrule-net-") as owned:
+    usual = tempfile.gettempdir()
+    # The path of a socket may have 107 characters, and some systems keep temporary files far down.
+    above = usual if len(os.fsencode(usual)) < 70 else "/tmp"  # noqa: S108 - the folder made in it is private
+    with OwnedFolder(Path(above), prefix="ferrule-net-") as owned:
         folder = str(owned.path)
         try:
             proxy = Proxy(f"{folder}/{_SOCKET}", hosts)
@@ -382,12 +376,6 @@ def network(hosts: Sequence[str], command: Sequence[str]) -> Generator[Way]:
             yield Way(folder, _INSIDE, _variables(), (*start, *command), proxy)
         finally:
             proxy.close()
-
-
-def _short_folder() -> Path:
-    """The path of a socket may have 107 characters, and some systems keep temporary files far down."""
-    usual = tempfile.gettempdir()
-    return Path(usual if len(os.fsencode(usual)) < 70 else "/tmp")  # noqa: S108 - the folder made in it is private
 
 
 def _variables() -> dict[str, str]:

@@ -56,7 +56,7 @@ class Launch:
     joins: str = ""
     """The file that a process writes to, to join its control group."""
     covered: tuple[str, ...] = ()
-    """Folders and files that nobody sees into, covered in a view of the file system that many boxes start from."""
+    """Folders and files that are hidden from all, covered in a view of the file system that many boxes start from."""
     overlays: tuple[LayerMount, ...] = ()
     mounts: tuple[str, ...] = ()
     """Other file systems that are mounted below the roots of the overlays, and have to be seen in them."""
@@ -118,7 +118,16 @@ class Prepared:
         """Undo what happened to guarded places since it was prepared; tell of it, and of hosts that were refused."""
         denials = self._sweep.end() if self._sweep is not None else ()
         hosts = self._proxy.take_denied() if self._proxy is not None else ()
-        return (*denials, *(_host_refused(host) for host in hosts))
+        refused = (
+            Denial(
+                "network",
+                host,
+                f"The sandbox kept the command from reaching `{host}`, which is not an allowed host.",
+                f"Do without it, or ask the user to allow `{host}` in {HOSTS_SETTING}.",
+            )
+            for host in hosts
+        )
+        return (*denials, *refused)
 
     def release(self) -> None:
         """Let go of what the start alone needed."""
@@ -128,15 +137,6 @@ class Prepared:
         """Let go of all that the launch needed; the program may go on, but its network ends."""
         self._starting.close()
         self._closing.close()
-
-
-def _host_refused(host: str) -> Denial:
-    return Denial(
-        "network",
-        host,
-        f"The sandbox kept the command from reaching `{host}`, which is not an allowed host.",
-        f"Do without it, or ask the user to allow `{host}` in {HOSTS_SETTING}.",
-    )
 
 
 class Sandbox(Protocol):
@@ -154,7 +154,7 @@ class Sandbox(Protocol):
 
     @property
     def confines(self) -> bool:
-        """Whether it has a look box: a command that nobody approved can be tried in it, and changes nothing."""
+        """Whether it has a look box: an unapproved command can be tried in it, and changes nothing."""
         ...
 
     @property
@@ -182,27 +182,18 @@ class Sandbox(Protocol):
 class NoSandbox:
     """With `off`, the person chose it. Either way it has no look box: every command has to be approved beforehand."""
 
+    name: Name = "none"
+    confines = has_layers = False
+
     def __init__(self, *, off: bool = False, reasons: tuple[str, ...] = ()) -> None:
         self.off = off
         self._reasons = reasons
-
-    @property
-    def name(self) -> Name:
-        return "none"
 
     @property
     def notes(self) -> tuple[str, ...]:
         if self.off:
             return ("the sandbox is turned off: commands may do whatever the user may",)
         return ("no sandbox works here: every command asks before it runs, and runs unconfined", *self._reasons)
-
-    @property
-    def confines(self) -> bool:
-        return False
-
-    @property
-    def has_layers(self) -> bool:
-        return False
 
     def prepare(self, profile: Profile, arguments: Sequence[str], *, terminal: bool = False) -> Prepared:
         """A bare start with a clean environment: hiding, guarding and the network by host cannot be had."""
@@ -219,7 +210,7 @@ class NoSandbox:
             CommandLine((found_program(arguments[0], environment), *arguments[1:])),
             environment,
             os.path.realpath(profile.folder),
-            limits=tuple(one for one in limits if one[0] == resource.RLIMIT_NPROC),  # a fork bomb is nobody's wish
+            limits=tuple(one for one in limits if one[0] == resource.RLIMIT_NPROC),  # a fork bomb is never wanted
             joins=str(group) if group is not None else "",
             takes_terminal=terminal,
         )

@@ -17,9 +17,9 @@ from ferrule.core.phrases import phrase
 from ferrule.process.arguments import CommandLine, ProgramWords, rule_text
 from ferrule.process.owned_folders import OwnedFolder
 from ferrule.process.profile import clean_environment
-from ferrule.process.sandbox.bubblewrap import below, guarded_roots, writable_roots
-from ferrule.process.sandbox.denials import Denial, SandboxRefused, explain
-from ferrule.process.sandbox.guarded import GuardedTree, Sweep, Watched
+from ferrule.process.sandbox.bubblewrap import guarded_roots, watch, writable_roots
+from ferrule.process.sandbox.denials import SandboxRefused, explain
+from ferrule.process.sandbox.guarded import Sweep
 from ferrule.process.sandbox.limits import limits_of
 from ferrule.process.sandbox.places import Places, system_places
 from ferrule.process.sandbox.sandbox import Launch, Name, Prepared
@@ -35,21 +35,10 @@ PROGRAM = "/usr/bin/sandbox-exec"
 class Seatbelt:
     """Starts commands under rules written for each."""
 
-    @property
-    def name(self) -> Name:
-        return "seatbelt"
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return ("the sandbox of macOS is not tested by the project", "processes of other programs can be seen")
-
-    @property
-    def confines(self) -> bool:
-        return True
-
-    @property
-    def has_layers(self) -> bool:
-        return False
+    name: Name = "seatbelt"
+    notes = ("the sandbox of macOS is not tested by the project", "processes of other programs can be seen")
+    confines, has_layers = True, False
+    explain_denial = staticmethod(explain)
 
     def prepare(self, profile: Profile, arguments: Sequence[str], *, terminal: bool = False) -> Prepared:
         """Refuses the network by host, which it does not have."""
@@ -63,12 +52,7 @@ class Seatbelt:
         try:
             private = str(closing.enter_context(OwnedFolder(prefix="ferrule-box-")).path)
             given = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), private) | dict(profile.environment)
-            watched: list[Watched] = []
-            for root in guarded_roots(roots, profile):
-                hidden = below(root, profile.hidden)
-                tree = GuardedTree(root, below(root, profile.guarded) | hidden, profile.forbidden)
-                closing.callback(tree.close)
-                watched.append(Watched(tree, hidden=hidden, who=profile.who))
+            watched = [watch(root, profile, closing) for root in guarded_roots(roots, profile)]
             sweep = Sweep(watched)
             sweep.begin()
             there = (Path(one.tree.root, path) for one in watched if one.found for path in one.found.marks)
@@ -85,9 +69,6 @@ class Seatbelt:
         except BaseException:
             closing.close()
             raise
-
-    def explain_denial(self, exit_code: int, stderr_text: str, profile: Profile) -> Denial | None:
-        return explain(exit_code, stderr_text, profile)
 
 
 def rules_for(profile: Profile, roots: Sequence[str], private: str, places: Places) -> str:

@@ -155,21 +155,21 @@ def build_filter(machine: Machine, *, namespaces: bool = True, changes: bool = T
             add(_EQUAL, machine.numbers[name], 0, 1)
             refuse(errno.EROFS)
     for name in ("clone", "unshare"):
-        with_number(name, _any_bit(0, _NAMESPACES))
+        with_number(name, _any_bit(_NAMESPACES))
     with_number("ioctl", _controls(changes))
     with_number("socket", _families() if namespaces else [(_RETURN, 0, 0, _ERRNO | errno.EPERM)])
     if not namespaces:
         for name in ("prlimit64", "sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr"):
-            with_number(name, _any_bit(0, 0xFFFFFFFF))
+            with_number(name, _any_bit(0xFFFFFFFF))
         for name, process in (("setpriority", 0), ("ioprio_set", 1)):
             with_number(name, _only(process, 0))
     add(_RETURN, _ALLOW)
     return b"".join(struct.pack("=HBBI", *line) for line in program)
 
 
-def _any_bit(index: int, bits: int) -> _Lines:
+def _any_bit(bits: int) -> _Lines:
     return [
-        (_LOAD, 0, 0, _ARGUMENTS + 8 * index),
+        (_LOAD, 0, 0, _ARGUMENTS),
         (_ANY_BIT, 0, 1, bits),
         (_RETURN, 0, 0, _ERRNO | errno.EPERM),
         (_RETURN, 0, 0, _ALLOW),

@@ -1,6 +1,6 @@
 """Commands behind a session, each in its own box: started there, or moved there when their time was up.
 
-Each has a number, its whole output in a file, and a cursor for whoever reads on. It stays until it ends, is stopped, or
+Each has a number, its whole output in a file, and a cursor for reading on. It stays until it ends, is stopped, or
 its session is closed.
 """
 
@@ -17,6 +17,7 @@ from pathlib import Path
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Literal
 
+from ferrule.core.files import unfinished_in, write_atomically
 from ferrule.process import launcher
 from ferrule.process.output import LeftOut, clean
 
@@ -78,12 +79,12 @@ class NotedCommand:
         if self.box is None or not self.box.alive:
             return True
         launcher.signal_all(launcher.descendants(self.box.pid), signal.SIGTERM)
-        if not await self._has_ended(_PATIENCE):
+        if not await self._has_ended():
             launcher.stop_and_kill([self.box.pid])
-        return await self._has_ended(_PATIENCE)
+        return await self._has_ended()
 
-    async def _has_ended(self, seconds: float) -> bool:
-        end = monotonic() + seconds
+    async def _has_ended(self) -> bool:
+        end = monotonic() + _PATIENCE
         while self.box is not None and self.box.alive:
             if monotonic() > end:
                 return False
@@ -104,7 +105,7 @@ class Notice:
         """Write down what there is now."""
         me, listed = started(os.getpid()), [self._entry(one) for one in commands]
         if me is None or not listed:
-            return  # a system that does not tell when a process started; nobody could trust the file
+            return  # a system that does not say when a process started: the file could not be trusted
         document = {
             "system": _system(),
             "program": [os.getpid(), me],
@@ -112,11 +113,7 @@ class Notice:
             "commands": listed,
         }
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = self._path.with_suffix(".new")
-        opened = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(opened, "w", encoding="utf-8", errors="surrogateescape") as file:
-            json.dump(document, file)
-        fresh.replace(self._path)
+        write_atomically(self._path, json.dumps(document).encode(), mode=0o600, durable=False)
 
     def remove(self) -> None:
         """The shells are gone."""
@@ -139,13 +136,13 @@ def noted_commands(folder: Path) -> list[NotedCommand]:
     """Those of all programs that still run here, oldest first. Files of the dead are cleared away."""
     found: list[NotedCommand] = []
     old = time() - _OLDEST_SECONDS
-    for path in folder.glob("*.new"):
+    for path in unfinished_in(folder):
         with suppress(OSError):
             if path.stat().st_mtime < time() - _SECONDS_TO_WRITE:
                 path.unlink()  # it was killed while it wrote
     for path in folder.glob("*.json"):
         try:
-            document = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+            document = json.loads(path.read_bytes())
             if document["system"] != _system():
                 # The folder is shared with another machine or container, whose processes are not seen here; or this
                 # machine was started anew since.
@@ -156,19 +153,13 @@ def noted_commands(folder: Path) -> list[NotedCommand]:
             if not program.alive:
                 path.unlink(missing_ok=True)
                 continue
-            found += [_noted(entry, program, document["workspace"]) for entry in document["commands"]]
+            for entry in document["commands"]:
+                entry["box"] = NotedProcess(*entry["box"]) if entry["box"] else None
+                entry["output"] = Path(entry["output"]) if entry["output"] else None
+                found.append(NotedCommand(program=program, workspace=document["workspace"], **entry))
         except (OSError, ValueError, KeyError, TypeError):
             continue  # removed meanwhile, or none of ours
     return sorted(found, key=lambda one: one.began)
-
-
-def _noted(entry: dict[str, Any], program: NotedProcess, workspace: str) -> NotedCommand:
-    box = NotedProcess(*entry["box"]) if entry["box"] else None
-    output = Path(entry["output"]) if entry["output"] else None
-    return NotedCommand(
-        entry["id"], program, workspace, entry["command"], entry["status"], entry["exit_code"], entry["began"],
-        output, box,
-    )  # fmt: skip
 
 
 @cache
@@ -191,15 +182,10 @@ _SEARCHED_AT_ONCE, _LONGEST_LINE = 1 << 18, 16_384
 class ReadOn:
     """What a background command wrote since it was last read."""
 
-    id: str
-    status: Status
-    exit_code: int | None
     text: str
     left_out: LeftOut
     """What was passed over, because it was too much for one reading; it is in the file."""
     spill: Path | None
-    cursor: int
-    """Where the next reading begins, in bytes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -248,7 +234,7 @@ class BackgroundCommand:
         passed = self._bytes(start, first).count(b"\n") if first > start else 0
         self.cursor = end
         text = clean(data.decode(errors="replace"))
-        return ReadOn(self.id, self.status, self.exit_code, text, LeftOut(first - start, passed), self.record.path, end)
+        return ReadOn(text, LeftOut(first - start, passed), self.record.path)
 
     @property
     def _written(self) -> int:

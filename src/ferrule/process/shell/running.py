@@ -9,7 +9,6 @@ import fcntl
 import os
 import platform
 import struct
-import tempfile
 import termios
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.files import private_file, write_all
 from ferrule.core.phrases import phrase
 from ferrule.process.output import Piece, StreamCleaner
 from ferrule.process.shell import state as states
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ferrule.process.shell.state import ShellState
 
 
-# Reads what a command writes, as it comes, into its record; and shows it to whoever watches.
+# Reads what a command writes, as it comes, into its record, and shows it to those who watch.
 
 
 _CHUNK = 1 << 18
@@ -155,7 +155,8 @@ class InputWatch:
     def _call_waits(self, pid: int, call: int, descriptor: int) -> bool:
         if self._pipes:
             reads = call in _READS.get(self._machine, ()) and descriptor == 0
-            return (reads or call in _WAITS_FOR_SEVERAL.get(self._machine, ())) and self._is_own_output(pid, 0)
+            found = _stat(pid, 0) if reads or call in _WAITS_FOR_SEVERAL.get(self._machine, ()) else None
+            return found is not None and (found.st_dev, found.st_ino) in self._pipes
         if call in _READS.get(self._machine, ()):
             return self._is_terminal(pid, descriptor)
         if call not in _WAITS_FOR_SEVERAL.get(self._machine, ()) or not self._is_terminal(pid, 0):
@@ -165,18 +166,15 @@ class InputWatch:
         shown = self._reader.record.text("stdout")
         return bool(shown) and not shown.endswith("\n")
 
-    def _is_own_output(self, pid: int, descriptor: int) -> bool:
-        try:
-            found = os.stat(f"/proc/{pid}/fd/{descriptor}")  # noqa: PTH116 - not a path
-        except OSError:
-            return False
-        return (found.st_dev, found.st_ino) in self._pipes
-
     def _is_terminal(self, pid: int, descriptor: int) -> bool:
-        try:
-            return os.stat(f"/proc/{pid}/fd/{descriptor}").st_rdev in self._terminals  # noqa: PTH116 - not a path
-        except OSError:
-            return False
+        found = _stat(pid, descriptor)
+        return found is not None and found.st_rdev in self._terminals
+
+
+def _stat(pid: int, descriptor: int) -> os.stat_result | None:
+    with contextlib.suppress(OSError):
+        return os.stat(f"/proc/{pid}/fd/{descriptor}")  # noqa: PTH116 - not a path
+    return None
 
 
 def _listed(folder: str) -> list[str]:
@@ -259,7 +257,7 @@ class RunningCommand:
         self._ours: list[int] = []
         self._theirs: list[int] = []
         try:
-            self._private = self._keep(_private_file())
+            self._private = self._keep(private_file())
             pause, held = os.pipe()
             self._pause = self._lend(pause)
             self._keep(held)
@@ -279,7 +277,7 @@ class RunningCommand:
         opening = asyncio.ensure_future(made._open(text, open_box))
         try:
             made.box = await finished(opening)
-        except GeneratorExit:  # whoever waited is gone, and nothing can be waited for here
+        except GeneratorExit:  # the caller is gone, and nothing can be awaited here
             opening.add_done_callback(made._give_up)
             raise
         except BaseException:
@@ -300,9 +298,15 @@ class RunningCommand:
     async def _open(self, text: bytes, open_box: Opener) -> Box:
         content = states.given(self.before, text, _PRIVATE, _PAUSE)
         self._given = len(content)
-        _write_all(self._private, content)
+        write_all(self._private, content)
         os.lseek(self._private, 0, os.SEEK_SET)
-        arguments = states.program(self.before, _bash(), _PRIVATE, _PAUSE)
+        places = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
+        bash = next((path for path in places if os.access(path, os.X_OK)), None)
+        if bash is None:
+            raise ToolError(
+                phrase("There is no bash on this machine."), suggestion=phrase("Ask the user to install bash.")
+            )
+        arguments = states.program(self.before, bash, _PRIVATE, _PAUSE)
         return await open_box(arguments, states.environment(self.before), self._streams)
 
     def _on_pipes(self, record: OutputRecord) -> Streams:
@@ -443,24 +447,3 @@ async def finished(work: Coroutine[Any, Any, T] | asyncio.Future[T]) -> T:
         task.exception()
         raise asyncio.CancelledError
     return task.result()
-
-
-def _private_file() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("shell", os.MFD_CLOEXEC)
-    made, path = tempfile.mkstemp()
-    os.unlink(path)  # noqa: PTH108
-    return made
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def _bash() -> str:
-    for path in ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"):
-        if os.access(path, os.X_OK):
-            return path
-    raise ToolError(phrase("There is no bash on this machine."), suggestion=phrase("Ask the user to install bash."))

@@ -17,8 +17,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.loops import Posted, Turns
+from ferrule.core.loops import Posted
 from ferrule.core.phrases import phrase
+from ferrule.core.turns import Turns
 from ferrule.process.output import KEPT_BYTES, OutputRecord, Piece
 from ferrule.process.shell.background import BackgroundCommand
 from ferrule.process.shell.running import RunningCommand, encoded, finished
@@ -93,7 +94,7 @@ class BackgroundCommands:
         """All of them, those that have ended too."""
         for one in self._all.values():
             if one.status == "running" and one.running.loop.is_closed():
-                self._end_now(one)  # nobody would ever hear of its end
+                self._end_now(one)  # its end could not be reported
         return [*self._all.values()]
 
     def get(self, id: str) -> BackgroundCommand:  # noqa: A002 - what a model calls it
@@ -194,7 +195,7 @@ class BackgroundCommands:
         return kept
 
     async def _watch(self, kept: BackgroundCommand) -> None:
-        """Wait for its end, and see to what its box kept back, before anyone is told of it."""
+        """Wait for its end, and see to what its box kept back, before its end is reported."""
         running = kept.running
         await asyncio.wait({running.box.ended})
         await finished(running.finish())
@@ -229,7 +230,7 @@ class ShellSession:
         self._terminal_size = terminal_size
         self._spills = spills
         self._kept = kept
-        self._turn = Turns().of("the shell")
+        self._turns = Turns()
         self._fronts: set[RunningCommand] = set()
         self._waiting: RunningCommand | None = None
         self._endings: set[asyncio.Task[Any]] = set()
@@ -260,7 +261,7 @@ class ShellSession:
         With `may_move` it goes on in the background when its time is up, instead of being ended.
         """
         encoded(command)  # refused before anything is waited for
-        async with self._turn:
+        async with self._turns.of("the shell"):
             self.check_open()
             if terminal and self._waiting is not None:
                 raise ToolError(
@@ -277,7 +278,7 @@ class ShellSession:
         self, text: str, *, timeout: float = DEFAULT_SECONDS, on_output: Callable[[Piece], None] | None = None
     ) -> Ended:
         r"""Give a command that waits for input an answer, as if typed: `yes\n`, `\x03` for Ctrl-C."""
-        async with self._turn:
+        async with self._turns.of("the shell"):
             front = self._waiting
             if front is None:
                 raise ToolError(
@@ -292,7 +293,7 @@ class ShellSession:
             return await self._see_through(front, timeout, False)
 
     def keep(self, ended: Ended, *, tainted: bool) -> None:
-        """Go on in the state that came out of a command; `tainted` when nobody has approved that command."""
+        """Go on in the state that came out of a command; `tainted` when that command was not approved."""
         if ended.state is not None:
             self.state = ended.state.after(self.state, tainted=tainted)
 
@@ -331,7 +332,7 @@ class ShellSession:
         here = asyncio.get_running_loop()
         await asyncio.gather(*(finished(one.end(0)) for one in self._fronts if one.loop is here))
         await self.background.end_all()
-        async with self._turn:  # whoever ran one has its result by then
+        async with self._turns.of("the shell"):  # its caller has the result by then
             while unended := {one for one in self._endings if one.get_loop() is here}:
                 await asyncio.wait(unended)
             self.close_now()
@@ -352,7 +353,7 @@ class ShellSession:
             if self._closed:
                 await front.end(0)
             why = await front.news(timeout)
-        except GeneratorExit:  # whoever waited is gone, and nothing can be waited for here
+        except GeneratorExit:  # the caller is gone, and nothing can be awaited here
             self._begin_to_finish(self._settle(front, "time"))
             raise
         except BaseException:
@@ -360,9 +361,16 @@ class ShellSession:
             raise
         if why == "waiting":
             self._waiting = front
-            return self._ended(front, waiting_for_input=_last_line(front) or "(no prompt)")
+            # The end of what it wrote, which is a prompt.
+            line = front.reader.record.text("stdout").rstrip("\n").rpartition("\n")[2][-200:]
+            return self._ended(front, waiting_for_input=line or "(no prompt)")
         if why == "time" and may_move and self.background.has_room():
-            return self._move(front)
+            # Let the command go on behind the session, which stays in the state from before the command.
+            self._fronts.discard(front)
+            ended = self._ended(front, timed_out=True)
+            kept = self.background.move(front)
+            note = f"It goes on in the background as `{kept.id}`. {KEPT_STATE}"
+            return replace(ended, moved_to_background=kept.id, notes=(*ended.notes, note))
         return await self.finish(self._settle(front, why))
 
     async def _settle(self, front: RunningCommand, why: Why) -> Ended:
@@ -371,7 +379,8 @@ class ShellSession:
             if why != "ended":
                 await front.end(_PATIENCE)
             await front.finish()
-            denials, state, notes = await asyncio.to_thread(_looked_at, front)
+            denials = await asyncio.to_thread(front.box.denials)
+            state, notes = await asyncio.to_thread(front.outcome)
             if why != "ended":
                 state, notes = None, ()
             if state is not None and front.before is not self.state:
@@ -389,14 +398,6 @@ class ShellSession:
             self._fronts.discard(front)
             front.close()
             front.reader.record.close()
-
-    def _move(self, front: RunningCommand) -> Ended:
-        """Let the command go on behind the session, which stays in the state from before the command."""
-        self._fronts.discard(front)
-        ended = self._ended(front, timed_out=True)
-        kept = self.background.move(front)
-        note = f"It goes on in the background as `{kept.id}`. {KEPT_STATE}"
-        return replace(ended, moved_to_background=kept.id, notes=(*ended.notes, note))
 
     def _ended(
         self,
@@ -428,16 +429,6 @@ class ShellSession:
             notes=notes,
             **how,
         )
-
-
-def _looked_at(front: RunningCommand) -> tuple[tuple[Denial, ...], ShellState | None, tuple[str, ...]]:
-    """What its box found, and what came out of it; in a thread, since both may be much."""
-    return (front.box.denials(), *front.outcome())
-
-
-def _last_line(front: RunningCommand) -> str:
-    """The end of what it wrote, which is a prompt if it waits for an answer."""
-    return front.reader.record.text("stdout").rstrip("\n").rpartition("\n")[2][-200:]
 
 
 def _own_errors(text: str) -> str:

@@ -39,7 +39,7 @@ _SHELLS_OWN = frozenset({
 _NOT_ITS_OWN = frozenset({"BASH_COMPAT", "BASH_ENV", "BASH_LOADABLES_PATH"})
 _OF_TERMINAL = frozenset({"COLUMNS", "LINES"})
 _NOT_KEPT_OPTIONS = frozenset({"noexec", "onecmd", "privileged", "restricted_shell", "login_shell"})
-"""Options with which a shell would run nothing, or that nobody can set."""
+"""Options with which a shell would run nothing, or that cannot be set."""
 _OBEYED = frozenset({
     "BASH_COMPAT", "BASH_ENV", "BASH_LOADABLES_PATH", "CDPATH", "ENV", "EXECIGNORE", "GLOBIGNORE", "HOME", "IFS",
     "PATH", "POSIXLY_CORRECT", "PS4", "TMPDIR",
@@ -97,17 +97,17 @@ class ShellState:
     status: int = 0
     """`$?` for the next command."""
     trusted: Mapping[tuple[str, str], Definition] = field(default_factory=dict[tuple[str, str], Definition])
-    """What stood, before commands that nobody approved, in the place of what they have changed."""
+    """What unapproved commands have changed, as it was before them."""
 
     @property
     def tainted(self) -> frozenset[str]:
-        """Names that mean what a command made of them that nobody approved: functions, aliases, exported variables and
+        """Names that an unapproved command has given a meaning: functions, aliases, exported variables and
         those that bash obeys. They may turn the words of a later command into something else.
         """
         return frozenset(name for _, name in self.trusted)
 
     def after(self, before: ShellState, *, tainted: bool) -> ShellState:
-        """The same as what follows `before`; `tainted` when nobody has approved the command in between.
+        """The same as what follows `before`; `tainted` when the command in between was not approved.
 
         A name stays tainted until it means again what it meant before: an approved `PATH=$PATH:x` clears nothing.
         """
@@ -342,12 +342,17 @@ def _state(sections: list[bytes], start: _Start, before: ShellState, notes: list
     set_options, shopt_options = _options(section()), _options(section())
     count = _number(section())
     status, *parameters = [section() for _ in range(min(count, _MOST_NAMES))] or [b""]
-    _note_traps(section(), notes)
+    # One on EXIT has run, or will when its shell ends, as in a script; others end with it.
+    if names := sorted(set(re.findall(r"' (SIG\w+|DEBUG|ERR|RETURN)$", _text(section()), re.MULTILINE))):
+        notes.append(f"Traps are not kept for the next command: {', '.join(names[:_MOST_NAMED])}.")
     folder, umask = _line(section()) or before.folder, _line(section())
     if not re.fullmatch("[0-7]{3,4}", umask):
         raise BadDump("its umask")
     found = _variables(section())
-    _note_left(frozenset(section().split()) - start.children, notes)
+    left = frozenset(section().split()) - start.children
+    if left:
+        many = "1 process running; it was" if len(left) == 1 else f"{len(left):,} processes running; they were"
+        notes.append(f"The command left {many} stopped. To keep one running, start it with `run_in_background`.")
     functions = _functions(section(), section, notes)
     if next(rest, None) is not None:
         raise BadDump("something is left over")
@@ -462,9 +467,20 @@ def _entry(line: bytes) -> tuple[str, Variable]:
     value: str | tuple[tuple[str, str], ...] | None = None
     place = head.end()
     if head[4]:
-        value, place = _elements(line, place, ordered="a" in attributes)
+        items: list[tuple[str, str]] = []
+        while (item := _ITEM.match(line, place)) is not None:
+            plain, *quoted_key, double, single = item.groups()
+            key = plain.decode(errors="surrogateescape") if plain is not None else _unquoted(*quoted_key)
+            items.append((key, _unquoted(double, single)))
+            place = item.end()
+        if line[place : place + 1] != b")":
+            raise BadDump("an array")
+        value, place = tuple(items if "a" in attributes else sorted(items)), place + 1
     elif head[3]:
-        value, place = _value(line, place)
+        found = _VALUE.match(line, place)
+        if found is None:
+            raise BadDump("a value")
+        value, place = _unquoted(*found.groups()), found.end()
     is_array = "a" in attributes or "A" in attributes
     if place != len(line) or (value is not None and isinstance(value, tuple) != is_array):
         raise BadDump(f"the variable {name}")
@@ -472,25 +488,6 @@ def _entry(line: bytes) -> tuple[str, Variable]:
 
 
 _known_entry = lru_cache(maxsize=1024)(_entry)  # nearly all are the same after each command
-
-
-def _elements(line: bytes, place: int, *, ordered: bool) -> tuple[tuple[tuple[str, str], ...], int]:
-    items: list[tuple[str, str]] = []
-    while (found := _ITEM.match(line, place)) is not None:
-        plain, *quoted_key, double, single = found.groups()
-        key = plain.decode(errors="surrogateescape") if plain is not None else _unquoted(*quoted_key)
-        items.append((key, _unquoted(double, single)))
-        place = found.end()
-    if line[place : place + 1] != b")":
-        raise BadDump("an array")
-    return tuple(items if ordered else sorted(items)), place + 1
-
-
-def _value(line: bytes, place: int) -> tuple[str, int]:
-    found = _VALUE.match(line, place)
-    if found is None:
-        raise BadDump("a value")
-    return _unquoted(*found.groups()), found.end()
 
 
 def _unquoted(double: bytes | None, single: bytes | None) -> str:
@@ -533,18 +530,6 @@ def _line(section: bytes) -> str:
 
 def _text(data: bytes) -> str:
     return data.decode(errors="surrogateescape")
-
-
-def _note_traps(printed: bytes, notes: list[str]) -> None:
-    """One on EXIT has run, or will when its shell ends, as in a script; others end with it."""
-    if names := sorted(set(re.findall(r"' (SIG\w+|DEBUG|ERR|RETURN)$", _text(printed), re.MULTILINE))):
-        notes.append(f"Traps are not kept for the next command: {', '.join(names[:_MOST_NAMED])}.")
-
-
-def _note_left(left: frozenset[bytes], notes: list[str]) -> None:
-    if left:
-        many = "1 process running; it was" if len(left) == 1 else f"{len(left):,} processes running; they were"
-        notes.append(f"The command left {many} stopped. To keep one running, start it with `run_in_background`.")
 
 
 def _note_dropped(kind: str, names: list[str], notes: list[str]) -> None:

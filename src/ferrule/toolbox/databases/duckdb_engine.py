@@ -7,9 +7,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ferrule.core.errors import ToolError
-from ferrule.core.phrases import phrase
-from ferrule.toolbox.databases.statements import Described, Order, Rows, failed, no_rows, refused, unreachable
+from ferrule import ToolError
+from ferrule.extension import phrase
+from ferrule.toolbox.databases.statements import Described, Order, Rows, SqlEngine, failed, no_rows, unreachable
+from ferrule.toolbox.failures import forbidden
 
 _MEMORY = "512MB"
 _PIECE = 1000
@@ -25,7 +26,7 @@ _READING = frozenset({"SELECT", "EXPLAIN"})
 _CHANGING = frozenset({"INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "CREATE_FUNC", "MERGE_INTO"})
 
 
-class DuckDatabase:
+class DuckDatabase(SqlEngine):
     """One connection: to a database file, or to none, where an order names the files of the workspace."""
 
     def __init__(self, order: Order) -> None:
@@ -48,18 +49,16 @@ class DuckDatabase:
         """DuckDB's own parser says how many statements there are, and of which kind."""
         statements = self._connection.extract_statements(sql)
         if len(statements) != 1:
-            raise refused(
+            raise forbidden(
                 phrase("One statement is run at a time, and this is {n}.", n=len(statements)),
                 phrase("Make a call for each."),
             )
         kind = statements[0].type.name
         if kind not in kinds:
-            if kinds is _READING:
-                raise no_rows() if kind in _CHANGING else refused(phrase("{kind} is not available here.", kind=kind))
-            raise refused(
-                phrase("{kind} is not available here.", kind=kind),
-                phrase("ChangeDatabase inserts, updates, deletes, creates, alters and drops."),
-            )
+            if kinds is _READING and kind in _CHANGING:
+                raise no_rows()
+            can = phrase("ChangeDatabase inserts, updates, deletes, creates, alters and drops.")
+            raise forbidden(phrase("{kind} is not available here.", kind=kind), None if kinds is _READING else can)
         return self._connection.execute(statements[0], parameters or None)
 
     def about(self) -> str:
@@ -85,16 +84,8 @@ class DuckDatabase:
         return (len(rows) if found.columns else None), Rows(found.columns, iter(rows))
 
     def commit(self) -> None:
-        self._connection.execute("COMMIT")
+        super().commit()
         self._connection.close()
-
-    def rollback(self) -> str:
-        self._connection.execute("ROLLBACK")
-        return ""
-
-    def foresee(self, sql: str, parameters: list[Any]) -> tuple[int, bool] | None:
-        """It has no cheap answer: its plans estimate only what is read."""
-        return None
 
     def tables(self) -> list[Described]:
         if self._root:
@@ -112,57 +103,45 @@ class DuckDatabase:
         ]
 
     def table(self, table: Described) -> Described:
-        ask = self._connection.execute
         if self._root:
             name = table["name"].replace("'", "''")
-            columns = ask(f"DESCRIBE SELECT * FROM '{name}'").fetchall()  # noqa: S608 - a file of the list
+            columns = self._connection.execute(f"DESCRIBE SELECT * FROM '{name}'")  # noqa: S608 - a file of the list
             named = [
-                {"name": one[0], "type": one[1], "nullable": True, "default": None, "key": False} for one in columns
+                {"name": name, "type": kind, "nullable": True, "default": None, "key": False}
+                for name, kind, *_ in columns.fetchall()
             ]
             return {**table, "columns": named, "keys": [], "indexes": [], "definition": None}
-        at = table["_at"]
-        constraints = ask(
-            "SELECT constraint_type, constraint_text, constraint_column_names FROM duckdb_constraints() "
-            "WHERE schema_name = ? AND table_name = ?",
-            at,
-        ).fetchall()
+
+        def ask(what: str, order: str = "") -> list[Any]:
+            sql = f"SELECT {what} WHERE schema_name = ? AND table_name = ? {order}"
+            return self._connection.execute(sql, table["_at"]).fetchall()
+
+        constraints = ask("constraint_type, constraint_text, constraint_column_names FROM duckdb_constraints()")
         keys = {column for kind, _, columns in constraints if kind == "PRIMARY KEY" for column in columns}
+        of_columns = "column_name, data_type, is_nullable, column_default FROM duckdb_columns()"
         return {
             **table,
             "columns": [
                 {"name": name, "type": kind, "nullable": nullable, "default": default, "key": name in keys}
-                for name, kind, nullable, default in ask(
-                    "SELECT column_name, data_type, is_nullable, column_default FROM duckdb_columns() "
-                    "WHERE schema_name = ? AND table_name = ? ORDER BY column_index",
-                    at,
-                ).fetchall()
+                for name, kind, nullable, default in ask(of_columns, "ORDER BY column_index")
             ],
             "keys": [text for kind, text, _ in constraints if kind in ("FOREIGN KEY", "UNIQUE")],
-            "indexes": [
-                sql
-                for (sql,) in ask(
-                    "SELECT sql FROM duckdb_indexes() WHERE schema_name = ? AND table_name = ?", at
-                ).fetchall()
-            ],
+            "indexes": [sql for (sql,) in ask("sql FROM duckdb_indexes()")],
             "definition": table["_sql"],
         }
-
-    def stop(self) -> None:
-        """Nothing of it goes on after this process."""
 
 
 def problem(error: Exception, order: Order) -> ToolError:
     """What an error of the driver means."""
     name, words = type(error).__name__, str(error)
     if name == "PermissionException":
-        listed = "listed" in order
-        return refused(
+        return forbidden(
             phrase("The statement opens a file that is not available here."),
             phrase(
                 "Name a CSV or Parquet file that DescribeDatabase lists, in quotes: SELECT * FROM 'data/a.csv'; "
                 "several as read_csv(['a.csv', 'b.csv']). Patterns with * are not available."
             )
-            if listed
+            if "listed" in order
             else phrase("Use the tables of the database."),
         )
     if "lock" in words and name == "IOException":

@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from ferrule.core.access import Touch
-from ferrule.core.errors import ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ToolError, Touch
+from ferrule.extension import files_of, phrase
 from ferrule.toolbox.accounts import Accounts, DatabaseAccount, Secrets, named
 from ferrule.toolbox.child import ChildAnswer, ChildBounds, in_child
-from ferrule.workspace.files import files_of
+from ferrule.toolbox.failures import forbidden, not_found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ferrule.core.context import Cancellation, Session
-    from ferrule.workspace.paths import Paths
+    from ferrule import Session
+    from ferrule.extension import Cancellation, Paths
 
 EngineName = Literal["sqlite", "duckdb", "postgresql", "mysql"]
 FILES = "files"
@@ -80,10 +79,9 @@ def find_database(accounts: Accounts, name: str, session: Session, *, write: boo
         raise _wrong(name, phrase("it must begin with sqlite:///, duckdb:///, postgresql:// or mysql://"))
     target = Target(name, engine, account)
     if write and (account.read_only or target.is_files):
-        raise ToolError(
+        raise forbidden(
             phrase("The database `{name}` is read-only here.", name=name),
-            kind="permission_error",
-            suggestion=phrase("Do not try to change it another way; ask the user."),
+            phrase("Do not try to change it another way; ask the user."),
         )
     if target.is_files or engine not in _BESIDE:
         return target
@@ -101,7 +99,7 @@ def _file_of(given: str, session: Session, *, write: bool) -> Path:
         if write:
             paths.kept.require_write(path, path.name)
         if not path.is_file():
-            raise ToolError(phrase("There is no database file `{name}`.", name=path.name), kind="not_found_error")
+            raise not_found(phrase("There is no database file `{name}`.", name=path.name))
         return path
     place = paths.find(str(session.workspace / given))
     paths.kept.require_read(place.path, place.name)

@@ -5,21 +5,23 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from ferrule.core.errors import ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ToolError
+from ferrule.extension import phrase
 from ferrule.toolbox.databases.statements import (
     CONNECT_SECONDS,
     LOCK_SECONDS,
     Described,
     Order,
     Rows,
+    SqlEngine,
     failed,
     host_problem,
     only_read,
     out_of_time,
-    refused,
+    rows_of,
     unreachable,
 )
+from ferrule.toolbox.failures import forbidden
 
 _POWERS = ("FILE", "SUPER", "SHUTDOWN", "CREATE USER", "RELOAD")
 _QUERIES = frozenset({"SHOW", "EXPLAIN", "DESCRIBE", "DESC", "WITH"})
@@ -50,7 +52,7 @@ _LOGIN, _NO_DATABASE = frozenset({1045, 1698, 1130}), frozenset({1044, 1049})
 _LOST = frozenset({2002, 2003, 2006, 2013})
 
 
-class MysqlDatabase:
+class MysqlDatabase(SqlEngine):
     """One connection, as a user who has no powers over the server itself."""
 
     def __init__(self, order: Order) -> None:
@@ -60,12 +62,18 @@ class MysqlDatabase:
         order["connected"] = True
         self._is_mariadb = "MariaDB" in self._connection.get_server_info()
         seconds = order["seconds"]
-        settings = [f"lock_wait_timeout = {LOCK_SECONDS}", f"innodb_lock_wait_timeout = {LOCK_SECONDS}"]
-        settings.append(
-            f"max_statement_time = {seconds}" if self._is_mariadb else f"max_execution_time = {int(seconds * 1000)}"
-        )
+        limit = f"max_statement_time = {seconds}" if self._is_mariadb else f"max_execution_time = {int(seconds * 1000)}"
+        settings = (f"lock_wait_timeout = {LOCK_SECONDS}", f"innodb_lock_wait_timeout = {LOCK_SECONDS}", limit)
         self._ask(f"SET SESSION {', SESSION '.join(settings)}")
-        self._require_ordinary_user()
+        held = {one for (one,) in self._ask("SELECT privilege_type FROM information_schema.user_privileges")}
+        if powers := [one for one in _POWERS if one in held]:
+            raise forbidden(
+                phrase(
+                    "Its user has the privilege {powers}, which reaches beyond tables, and is not used.",
+                    powers=", ".join(powers),
+                ),
+                phrase("Its `url` must name a user with only the privileges it needs: GRANT SELECT ON … TO …"),
+            )
         if not writes:
             self._ask("SET SESSION TRANSACTION READ ONLY")
         self._ask(f"START TRANSACTION READ {'WRITE' if writes else 'ONLY'}")
@@ -93,15 +101,6 @@ class MysqlDatabase:
             cursor.execute(sql, parameters)
             return list(cursor.fetchall())
 
-    def _require_ordinary_user(self) -> None:
-        held = {one for (one,) in self._ask("SELECT privilege_type FROM information_schema.user_privileges")}
-        if powers := [one for one in _POWERS if one in held]:
-            raise refused(
-                phrase("Its user has the privilege {powers}, which reaches beyond tables, and is not used.",
-                       powers=", ".join(powers)),
-                phrase("Its `url` must name a user with only the privileges it needs: GRANT SELECT ON … TO …"),
-            )  # fmt: skip
-
     def about(self) -> str:
         version = self._connection.get_server_info().removeprefix("5.5.5-")
         return f"{'MariaDB' if self._is_mariadb else 'MySQL'} {version.split('-')[0]}"
@@ -119,22 +118,15 @@ class MysqlDatabase:
 
     def change(self, sql: str, parameters: list[Any]) -> tuple[int | None, Rows]:
         cursor = self._connection.cursor()
-        count = cursor.execute(sql, parameters or None)
-        if cursor.description is None:
-            return count, Rows([], iter(()))
-        return count, Rows([one[0] for one in cursor.description], iter(cursor.fetchall()))
-
-    def commit(self) -> None:
-        self._connection.commit()
+        return cursor.execute(sql, parameters or None), rows_of(cursor)
 
     def rollback(self) -> str:
         if not self._connection.server_status & _IN_TRANSACTION:
             return phrase("The server committed it at once, as it does with CREATE, ALTER, DROP and the like.")
         self._connection.rollback()
-        warned = any(code == _NOT_UNDONE for _, code, _ in self._ask("SHOW WARNINGS"))
-        if not warned:
-            return ""
-        return phrase("A table whose engine knows no transactions was changed, and cannot be rolled back.")
+        if any(code == _NOT_UNDONE for _, code, _ in self._ask("SHOW WARNINGS")):
+            return phrase("A table whose engine knows no transactions was changed, and cannot be rolled back.")
+        return ""
 
     def foresee(self, sql: str, parameters: list[Any]) -> tuple[int, bool] | None:
         import pymysql

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from ferrule.core.errors import ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ToolError
+from ferrule.extension import phrase
 from ferrule.toolbox.databases.statements import (
     CONNECT_SECONDS,
     LOCK_SECONDS,
     Described,
     Order,
     Rows,
+    SqlEngine,
     failed,
     host_problem,
     no_rows,
     only_read,
     out_of_time,
-    refused,
+    rows_of,
     unreachable,
 )
+from ferrule.toolbox.failures import forbidden
 
 _OWN_VALUES = frozenset({"bool", "int2", "int4", "int8", "oid", "float4", "float8", "bytea"})
 """Types whose values come as Python's; all others come as PostgreSQL writes them, which is exact."""
@@ -49,7 +51,7 @@ _INDEXES = "SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = $1
 _KINDS = {"r": "table", "p": "table", "v": "view", "m": "materialized view", "f": "foreign table"}
 
 
-class PostgresDatabase:
+class PostgresDatabase(SqlEngine):
     """One connection, as a role that has no powers over the server itself."""
 
     def __init__(self, order: Order) -> None:
@@ -67,29 +69,30 @@ class PostgresDatabase:
         )
         self._connection = connection
         connection.read_only = not self._writes
-        _exact_text(connection)
-        milliseconds = int(order["seconds"] * 1000)
-        settings = {
-            "statement_timeout": milliseconds,
-            "lock_timeout": LOCK_SECONDS * 1000,
-            "idle_in_transaction_session_timeout": milliseconds,
-        }
+        # Keep values as the server writes them: Python cannot represent infinity or a date after the year 9999.
+        from psycopg.types.string import TextLoader
+
+        for kind in list(connection.adapters.types):
+            if kind.name not in _OWN_VALUES:
+                connection.adapters.register_loader(kind.oid, TextLoader)
+            if kind.array_oid:
+                connection.adapters.register_loader(kind.array_oid, TextLoader)
+        limit = int(order["seconds"] * 1000)
+        settings = {"statement_timeout": limit, "idle_in_transaction_session_timeout": limit}
+        settings["lock_timeout"] = LOCK_SECONDS * 1000
         if connection.info.server_version >= 140000:
             settings["client_connection_check_interval"] = 2000  # should this process be killed
         # The first query of the transaction: from here on nothing makes it read-write any more.
         sets = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
         connection.execute(f"SELECT {sets}")
-        self._require_ordinary_role()
-
-    def _require_ordinary_role(self) -> None:
-        found = self._connection.execute(_ROLES).fetchone()
+        found = connection.execute(_ROLES).fetchone()
         if found is None or found[0] or found[1]:
-            raise refused(
+            raise forbidden(
                 phrase("Its user is a superuser or may replicate the server, and is not used."),
                 phrase("Its `url` must name a role with only the privileges it needs: CREATE ROLE … LOGIN; GRANT …"),
             )
         if found[2]:
-            raise refused(
+            raise forbidden(
                 phrase(
                     "Its user is a member of `{role}`, which reaches beyond tables, and is not used.", role=found[2]
                 ),
@@ -97,11 +100,19 @@ class PostgresDatabase:
             )
 
     def about(self) -> str:
-        info = self._connection.info
-        return f"PostgreSQL {info.parameter_status('server_version')}"
+        return f"PostgreSQL {self._connection.info.parameter_status('server_version')}"
 
     def query(self, sql: str, parameters: list[Any]) -> Rows:
-        self._require_rows(sql)
+        # Let the server compile it: it must be one statement that returns rows, which COPY, SET and DO do not.
+        from psycopg import pq
+        from psycopg.errors import error_from_result
+
+        plain = self._connection.pgconn
+        for result in (plain.prepare(b"", sql.encode()), plain.describe_prepared(b"")):
+            if result.status != pq.ExecStatus.COMMAND_OK:
+                raise error_from_result(result, encoding="utf-8")
+        if not result.nfields:
+            raise no_rows()
         cursor = self._connection.cursor()
         rows = cursor.stream(sql, parameters or None)
         first = next(rows, None)
@@ -114,32 +125,10 @@ class PostgresDatabase:
 
         return Rows(columns, each())
 
-    def _require_rows(self, sql: str) -> None:
-        """Have the server compile it: one statement, and one that gives rows. COPY, SET, DO and the like give none."""
-        from psycopg import pq
-        from psycopg.errors import error_from_result
-
-        plain = self._connection.pgconn
-        for result in (plain.prepare(b"", sql.encode()), plain.describe_prepared(b"")):
-            if result.status != pq.ExecStatus.COMMAND_OK:
-                raise error_from_result(result, encoding="utf-8")
-        if not result.nfields:
-            raise no_rows()
-
     def change(self, sql: str, parameters: list[Any]) -> tuple[int | None, Rows]:
         cursor = self._connection.execute(sql, parameters or None, prepare=True)
         counted = (cursor.statusmessage or "").split(" ")[0] in ("INSERT", "UPDATE", "DELETE", "MERGE")
-        found = Rows([], iter(()))
-        if cursor.description is not None:
-            found = Rows([one.name for one in cursor.description], iter(cursor))
-        return (cursor.rowcount if counted else None), found
-
-    def commit(self) -> None:
-        self._connection.commit()
-
-    def rollback(self) -> str:
-        self._connection.rollback()
-        return ""
+        return (cursor.rowcount if counted else None), rows_of(cursor)
 
     def foresee(self, sql: str, parameters: list[Any]) -> tuple[int, bool] | None:
         import json
@@ -180,21 +169,6 @@ class PostgresDatabase:
             "definition": ask("SELECT pg_get_viewdef($1::oid)")[0][0] if is_view else None,
         }
 
-    def stop(self) -> None:
-        """The driver has cancelled what it was waiting for."""
-        self._connection.close()
-
-
-def _exact_text(connection: Any) -> None:
-    """Have values as the server writes them: a date after the year 9999, or infinity, has no form in Python."""
-    from psycopg.types.string import TextLoader
-
-    for kind in list(connection.adapters.types):
-        if kind.name not in _OWN_VALUES:
-            connection.adapters.register_loader(kind.oid, TextLoader)
-        if kind.array_oid:
-            connection.adapters.register_loader(kind.array_oid, TextLoader)
-
 
 def problem(error: Exception, order: Order) -> ToolError:
     """What an error of the driver means; its own text may hold the address and the user."""
@@ -204,7 +178,16 @@ def problem(error: Exception, order: Order) -> ToolError:
         return failed(phrase("its answer cannot be read").because(type(error).__name__))
     words = error.diag.message_primary
     if words is None and isinstance(error, psycopg.OperationalError):
-        return _not_connected(str(error), order)
+        said, host = str(error), order.get("host") or ""
+        if host and not host.startswith("/") and (why := host_problem(order)):
+            return unreachable(why, order, "")
+        if "password" in said or "authentication" in said or "no pg_hba.conf entry" in said:
+            why = phrase("the server refused the login")
+        elif "database" in said and "does not exist" in said:
+            why = phrase("the server has no such database")
+        else:
+            why = phrase("the connection failed")
+        return unreachable(why, order, said.strip().splitlines()[-1])
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
         return only_read()
     if isinstance(error, psycopg.errors.QueryCanceled):
@@ -216,16 +199,3 @@ def problem(error: Exception, order: Order) -> ToolError:
         )
     more = "; ".join(one for one in (error.diag.message_detail, error.diag.message_hint) if one)
     return failed(f"{words or error}{f' ({more})' if more else ''}")
-
-
-def _not_connected(words: str, order: Order) -> ToolError:
-    host = order.get("host") or ""
-    if host and not host.startswith("/") and (why := host_problem(order)):
-        return unreachable(why, order, "")
-    if "password" in words or "authentication" in words or "no pg_hba.conf entry" in words:
-        why = phrase("the server refused the login")
-    elif "database" in words and "does not exist" in words:
-        why = phrase("the server has no such database")
-    else:
-        why = phrase("the connection failed")
-    return unreachable(why, order, words.strip().splitlines()[-1])

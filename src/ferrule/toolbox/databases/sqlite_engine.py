@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
 from urllib.parse import quote
 
-from ferrule.core.errors import ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ToolError
+from ferrule.extension import phrase
 from ferrule.toolbox.databases.statements import (
     LOCK_SECONDS,
     STOPPING,
     Described,
     Order,
     Rows,
+    SqlEngine,
     failed,
     no_rows,
     only_read,
-    refused,
     unreachable,
 )
+from ferrule.toolbox.failures import forbidden
 
 _MEMORY = 512 << 20
 _SMALL = 64 << 20
@@ -54,10 +56,9 @@ _PRAGMAS_ASKED = _PRAGMAS_ABOUT_TABLES | {
     "application_id", "collation_list", "compile_options", "data_version", "encoding", "foreign_keys",
     "freelist_count", "function_list", "journal_mode", "page_count", "page_size", "schema_version", "user_version",
 }  # fmt: skip
-_NOTHING = Rows([], iter(()))
 
 
-class SqliteDatabase:
+class SqliteDatabase(SqlEngine):
     """One connection. A file whose write-ahead log is at rest is read as it lies, and looked at again afterwards."""
 
     def __init__(self, order: Order) -> None:
@@ -71,7 +72,7 @@ class SqliteDatabase:
 
     def _opened(self, uri: str) -> sqlite3.Connection:
         connection = sqlite3.connect(uri, uri=True, timeout=LOCK_SECONDS, isolation_level=None)
-        connection.text_factory = _decoded
+        connection.text_factory = partial(str, encoding="utf-8", errors="backslashreplace")
         for limit, most in _LIMITS.items():
             connection.setlimit(limit, most)
         for pragma in (
@@ -79,13 +80,14 @@ class SqliteDatabase:
             "foreign_keys=ON",
         ):  # fmt: skip
             connection.execute(f"PRAGMA {pragma}")
-        connection.set_progress_handler(self._is_over, _STEPS)
+
+        def is_over() -> bool:
+            STOPPING.told = STOPPING.told or monotonic() > self._end
+            return STOPPING.told
+
+        connection.set_progress_handler(is_over, _STEPS)
         connection.set_authorizer(self._decide)
         return connection
-
-    def _is_over(self) -> bool:
-        STOPPING.told = STOPPING.told or monotonic() > self._end
-        return STOPPING.told
 
     def _decide(self, action: int, first: str | None, second: str | None, *_where: str | None) -> int:
         """What SQLite asks while it compiles a statement, its triggers and its views."""
@@ -107,11 +109,12 @@ class SqliteDatabase:
         cursor = self._connection.execute(sql, parameters)
         if cursor.description is None:
             raise no_rows()
-        return Rows([one[0] for one in cursor.description], self._unchanged(cursor))
 
-    def _unchanged(self, cursor: sqlite3.Cursor) -> Any:
-        yield from cursor
-        self._require_unchanged()
+        def each() -> Any:
+            yield from cursor
+            self._require_unchanged()
+
+        return Rows([one[0] for one in cursor.description], each())
 
     def _require_unchanged(self) -> None:
         if self._as_it_lay and self._as_it_lay != _state(self._path):
@@ -124,15 +127,9 @@ class SqliteDatabase:
         self._connection.set_authorizer(None)
         self._connection.execute("BEGIN IMMEDIATE")
         self._connection.set_authorizer(self._decide)
-        return self._changed(self._connection, sql, parameters)
-
-    @staticmethod
-    def _changed(connection: sqlite3.Connection, sql: str, parameters: list[Any]) -> tuple[int, Rows]:
-        cursor = connection.execute(sql, parameters)
-        found = _NOTHING
-        if cursor.description is not None:
-            found = Rows([one[0] for one in cursor.description], iter(cursor.fetchall()))
-        return connection.execute("SELECT changes()").fetchone()[0], found
+        cursor = self._connection.execute(sql, parameters)
+        found = Rows([one[0] for one in cursor.description or ()], iter(cursor.fetchall()))
+        return self._connection.execute("SELECT changes()").fetchone()[0], found
 
     def commit(self) -> None:
         self._connection.set_progress_handler(None, 0)
@@ -156,7 +153,8 @@ class SqliteDatabase:
         self._writes = True
         copy.execute("BEGIN")
         copy.set_authorizer(self._decide)
-        return self._changed(copy, sql, parameters)[0], True
+        copy.execute(sql, parameters).fetchall()
+        return copy.execute("SELECT changes()").fetchone()[0], True
 
     def tables(self) -> list[Described]:
         found = self._connection.execute(
@@ -171,7 +169,8 @@ class SqliteDatabase:
 
     def _count(self, name: str) -> int | None:
         try:
-            return self._connection.execute(f"SELECT count(*) FROM {_quoted(name)}").fetchone()[0]  # noqa: S608
+            quoted = name.replace('"', '""')
+            return self._connection.execute(f'SELECT count(*) FROM "{quoted}"').fetchone()[0]  # noqa: S608
         except sqlite3.Error:
             if STOPPING.told:
                 raise
@@ -207,10 +206,6 @@ class SqliteDatabase:
             "definition": table["_sql"] if table["kind"] == "view" else None,
         }
 
-    def stop(self) -> None:
-        """Closing it undoes what was not committed."""
-        self._connection.close()
-
 
 def _state(path: str) -> tuple[int, int]:
     found = Path(path).stat()
@@ -237,14 +232,6 @@ def _at_rest(path: str) -> tuple[int, int] | None:
     return _state(path)
 
 
-def _decoded(held: bytes) -> str:
-    return held.decode("utf-8", "backslashreplace")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def problem(error: Exception, order: Order) -> ToolError:
     """What an error of the driver means."""
     name = str(getattr(error, "sqlite_errorname", ""))
@@ -256,7 +243,7 @@ def problem(error: Exception, order: Order) -> ToolError:
     if name == "SQLITE_AUTH" or "not authorized" in str(error):
         if order["action"] != "change":
             return only_read()
-        return refused(
+        return forbidden(
             phrase("The statement uses what is not available here: ATTACH, PRAGMA, transactions or extensions."),
             phrase("Change tables with plain SQL."),
         )

@@ -12,14 +12,15 @@ import json
 import math
 import os
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import joined, phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import cut, cut_counted, joined, nearest, phrase, visible
 from ferrule.toolbox.child import ChildAnswer
+from ferrule.toolbox.failures import forbidden, not_found
 
 CONNECT_SECONDS = 10
 """How long a server has to answer before the statement's own time begins."""
@@ -28,7 +29,6 @@ LOCK_SECONDS = 5
 _MOST_CELL, _SHORTEST_CUT, _MOST_SHOWN = 1000, 60, 60_000
 _MOST_SAVED = 60_000_000
 _MOST_BYTES_SHOWN = 32
-_CUT = ("characters]", "bytes]")
 _MOST_DESCRIBED = 40
 _MOST_TABLES = 500
 _MOST_COMPLAINT = 600
@@ -50,32 +50,47 @@ class Rows(NamedTuple):
     rows: Iterator[Sequence[Any]]
 
 
-class SqlEngine(Protocol):
+class SqlEngine(ABC):
     """A connection that was made for one order. `tables` names each with `name`, `kind` and `rows`."""
 
+    _connection: Any
+
+    @abstractmethod
     def about(self) -> str: ...
+    @abstractmethod
     def query(self, sql: str, parameters: list[Any]) -> Rows: ...
+    @abstractmethod
     def change(self, sql: str, parameters: list[Any]) -> tuple[int | None, Rows]:
         """In a transaction: how many rows it changed, where that can be told, and what it returns."""
-        ...
 
-    def commit(self) -> None: ...
+    def commit(self) -> None:
+        self._connection.commit()
+
     def rollback(self) -> str:
         """Undo it; words about what could not be undone."""
-        ...
+        self._connection.rollback()
+        return ""
 
     def foresee(self, sql: str, parameters: list[Any]) -> tuple[int, bool] | None:
         """How many rows a change would change, and whether that is exact; None where that is not cheap to say."""
-        ...
+        return None
 
+    @abstractmethod
     def tables(self) -> list[Described]: ...
+    @abstractmethod
     def table(self, table: Described) -> Described:
         """The same with `columns`, `keys`, `indexes` and `definition`."""
-        ...
 
     def stop(self) -> None:
-        """End what it is doing, at the server too."""
-        ...
+        """End what it is doing, at the server too. Closing undoes what was not committed."""
+        self._connection.close()
+
+
+def rows_of(cursor: Any) -> Rows:
+    """What a statement gave, which may be nothing."""
+    if cursor.description is None:
+        return Rows([], iter(()))
+    return Rows([one[0] for one in cursor.description], iter(cursor))
 
 
 class StopWork(KeyboardInterrupt):
@@ -104,17 +119,23 @@ def work(order: Order) -> Any:
         signal.signal(number, STOPPING)
     signal.setitimer(signal.ITIMER_REAL, order["seconds"] + CONNECT_SECONDS)
     module, _, name = _ENGINES[order["engine"]].partition(":")
-    try:
-        home = import_module(module)
-    except ModuleNotFoundError:
-        raise _not_installed() from None
+    home = import_module(module)
     opened: list[SqlEngine] = []
     try:
-        _require_same(order["files"])
+        for path, device, inode in order["files"]:
+            found = os.stat(path)  # noqa: PTH116 - thousands of them
+            if (found.st_dev, found.st_ino) != (device, inode):
+                raise ToolError(
+                    phrase("`{name}` was replaced at this moment.", name=os.path.basename(path)),  # noqa: PTH119
+                    suggestion=phrase("Make the call again."),
+                )
         opened.append(getattr(home, name)(order))
         return _ACTIONS[order["action"]](opened[0], order)
     except ModuleNotFoundError:
-        raise _not_installed() from None
+        raise ToolError(
+            phrase("The driver for this kind of database is not installed."),
+            suggestion=phrase("Ask the user to run: pip install 'ferrule[databases]'"),
+        ) from None
     except StopWork:
         for engine in opened:
             engine.stop()
@@ -127,13 +148,6 @@ def work(order: Order) -> Any:
         raise home.problem(error, order) from None
 
 
-def _not_installed() -> ToolError:
-    return ToolError(
-        phrase("The driver for this kind of database is not installed."),
-        suggestion=phrase("Ask the user to run: pip install 'ferrule[databases]'"),
-    )
-
-
 def out_of_time(order: Order) -> ToolError:
     return ToolError(
         phrase("The statement took longer than {seconds} s, and was stopped.", seconds=f"{order['seconds']:g}"),
@@ -142,40 +156,34 @@ def out_of_time(order: Order) -> ToolError:
     )
 
 
-def refused(why: str, suggestion: str | None = None) -> ToolError:
-    """A `ToolError` for what an engine will not do."""
-    return ToolError(why, kind=ErrorKind.PERMISSION, suggestion=suggestion)
-
-
 def no_rows() -> ToolError:
-    return refused(
+    return forbidden(
         phrase("This statement gives no rows, so it was not run."),
         phrase("QueryDatabase only reads, such as with SELECT. Use ChangeDatabase to change something."),
     )
 
 
 def only_read() -> ToolError:
-    return refused(
+    return forbidden(
         phrase("This database is only read here, and the statement does more than read."),
         phrase("Use ChangeDatabase to change something."),
     )
 
 
-def complaint(words: object) -> str:
-    """What an engine said of a statement, bounded."""
-    text = str(words).strip()
-    return text if len(text) <= _MOST_COMPLAINT else text[:_MOST_COMPLAINT] + "…"
-
-
 def failed(words: object, suggestion: str | None = None) -> ToolError:
     """The engine's own words about a statement."""
-    return ToolError(phrase("The database said: {words}", words=complaint(words)), suggestion=suggestion)
+    return ToolError(
+        phrase("The database said: {words}", words=visible(cut(str(words).strip(), _MOST_COMPLAINT))),
+        suggestion=suggestion,
+    )
 
 
 def unreachable(why: str, order: Order, words: object) -> ToolError:
     """A connection that cannot be made. Addresses are for whoever wrote them, so a model does not read the details."""
     if order["action"] == "check":
-        return ToolError(phrase("{why}: {words}", why=why, words=complaint(words)) if words else why)
+        return ToolError(
+            phrase("{why}: {words}", why=why, words=visible(cut(str(words).strip(), _MOST_COMPLAINT))) if words else why
+        )
     return ToolError(
         phrase("The database cannot be used: {why}.", why=why),
         suggestion=phrase("Ask the user to run `ferrule toolbox check`."),
@@ -199,25 +207,12 @@ def host_problem(order: Order) -> str:
     return ""
 
 
-def _require_same(files: Iterable[Sequence[Any]]) -> None:
-    """Refuse a path that leads to another file by now than the one which was allowed."""
-    for path, device, number in files:
-        found = os.stat(path)  # noqa: PTH116 - thousands of them
-        if (found.st_dev, found.st_ino) != (device, number):
-            raise ToolError(
-                phrase("`{name}` was replaced at this moment.", name=os.path.basename(path)),  # noqa: PTH119
-                suggestion=phrase("Make the call again."),
-            )
-
-
 # The actions
 
 
 def _query(engine: SqlEngine, order: Order) -> Any:
     rows = engine.query(order["sql"], order["parameters"])
-    if order["save"]:
-        return _saved(rows, order["save"])
-    return _shown(rows, order["limit"])
+    return _saved(rows, order["save"]) if order["save"] else _shown(rows, order["limit"])
 
 
 def _change(engine: SqlEngine, order: Order) -> Any:
@@ -226,15 +221,14 @@ def _change(engine: SqlEngine, order: Order) -> Any:
     found = _shown(rows, order["limit"])
     if expected is not None and count != expected:
         remains = engine.rollback()
-        changed = phrase("an unknown number of rows") if count is None else _rows_in_words(count)
+        changed = phrase("1 row") if count == 1 else phrase("{count} rows", count=f"{count or 0:,}")
+        if count is None:
+            changed = phrase("an unknown number of rows")
         message = phrase(
-            "The statement changed {count}, not {expected} as expected.",
-            count=changed,
-            expected=f"{expected:,}",
+            "The statement changed {count}, not {expected} as expected.", count=changed, expected=f"{expected:,}"
         )
-        undone = remains or phrase("It was rolled back: nothing is changed.")
         raise ToolError(
-            joined(" ", [message, undone]),
+            joined(" ", [message, remains or phrase("It was rolled back: nothing is changed.")]),
             suggestion=phrase("Look at the rows with QueryDatabase, then correct the statement or `expect_rows`."),
             details={"rows": count, "rolled_back": not remains},
         )
@@ -252,14 +246,16 @@ def _describe(engine: SqlEngine, order: Order) -> Any:
     tables = engine.tables()
     wanted: str = order["object"]
     if wanted:
-        names = [one["name"] for one in tables]
-        exact = [one for one in tables if wanted.casefold() in (one["name"].casefold(), _bare(one["name"]))]
+        exact = [
+            one
+            for one in tables
+            if wanted.casefold() in (one["name"].casefold(), one["name"].rpartition(".")[2].casefold())
+        ]
         if not exact:
-            close = nearest(wanted, names)
-            raise ToolError(
+            close = nearest(wanted, [one["name"] for one in tables])
+            raise not_found(
                 phrase("There is no table or view `{name}`.", name=wanted),
-                kind=ErrorKind.NOT_FOUND,
-                suggestion=phrase("Did you mean {names}?", names=", ".join(f"`{one}`" for one in close))
+                phrase("Did you mean {names}?", names=", ".join(f"`{one}`" for one in close))
                 if close
                 else phrase("Leave `object` out to list all."),
             )
@@ -272,10 +268,6 @@ def _describe(engine: SqlEngine, order: Order) -> Any:
     return {"about": engine.about(), "objects": objects, "total": 1 if wanted else len(tables)}
 
 
-def _bare(name: str) -> str:
-    return name.rpartition(".")[2].casefold()
-
-
 def _check(engine: SqlEngine, _order: Order) -> Any:
     return {"about": engine.about(), "tables": len(engine.tables())}
 
@@ -284,10 +276,6 @@ _ACTIONS = {"query": _query, "change": _change, "foresee": _foresee, "describe":
 
 
 # Values in bounds
-
-
-def _rows_in_words(count: int) -> str:
-    return phrase("1 row") if count == 1 else phrase("{count} rows", count=f"{count:,}")
 
 
 def _shown(rows: Rows, limit: int) -> dict[str, Any]:
@@ -305,8 +293,8 @@ def _shown(rows: Rows, limit: int) -> dict[str, Any]:
             break
         values = [_plain(value) for value in row]
         short = [_shortened(value, most) for value in values]
-        cut += sum(isinstance(one, str) and one.endswith(_CUT) and one is not whole
-                   for one, whole in zip(short, values, strict=True))  # fmt: skip
+        cut += sum(isinstance(one, str) and len(one) > most for one in values)
+        cut += sum(isinstance(one, bytes) and len(one) > _MOST_BYTES_SHOWN for one in values)
         size += sum(len(value) if isinstance(value, str) else 8 for value in short)
         taken.append(short)
     return {"columns": rows.columns, "rows": taken, "more": more, "cut": cut}
@@ -329,9 +317,7 @@ def _shortened(value: Any, most: int) -> Any:
     if isinstance(value, bytes):
         rest = f"… [{len(value):,} bytes]" if len(value) > _MOST_BYTES_SHOWN else ""
         return f"\\x{value[:_MOST_BYTES_SHOWN].hex()}{rest}"
-    if isinstance(value, str) and len(value) > most:
-        return f"{value[:most]}… [{len(value):,} characters]"
-    return value
+    return cut_counted(value, most) if isinstance(value, str) else value
 
 
 def _saved(rows: Rows, form: str) -> ChildAnswer:

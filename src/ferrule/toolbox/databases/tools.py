@@ -10,13 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
 
 from pydantic import Field
 
-from ferrule.core.call import CallInfo
-from ferrule.core.context import Session, ToolContext
-from ferrule.core.errors import ToolError
-from ferrule.core.function_tool import tool
-from ferrule.core.phrases import glued, phrase
-from ferrule.core.problems import Problem
-from ferrule.core.result import Output
+from ferrule import CallInfo, Output, Problem, Session, ToolContext, ToolError, tool
+from ferrule.extension import amount, phrase, touching
 from ferrule.toolbox.accounts import AccountCheck, Accounts, DatabaseAccount
 from ferrule.toolbox.databases.locating import (
     ENGINE_NAMES,
@@ -27,12 +22,9 @@ from ferrule.toolbox.databases.locating import (
     find_database,
     run_in_child,
 )
-from ferrule.workspace.files import touching
-from ferrule.workspace.names import amount
 
 if TYPE_CHECKING:
-    from ferrule.core.access import Touches
-    from ferrule.core.tool import Tool
+    from ferrule import Tool, Touch
 
 _SECONDS_TO_STOP, _SECONDS_TO_SAVE = 8.0, 60.0
 _MOST_SQL = 100_000
@@ -58,14 +50,11 @@ def tools(accounts: Accounts) -> list[Tool[Any]]:
 
 
 def _known(accounts: Accounts) -> str:
-    listed = ", ".join(f"`{name}` ({_engine_words(one)})" for name, one in accounts.databases.items())
-    return f"One of {listed}."
-
-
-def _engine_words(account: DatabaseAccount) -> str:
-    if account.url == f"{FILES}:":
-        return "CSV and Parquet files"
-    return ENGINE_NAMES[engine] if (engine := engine_of(account)) else "unknown"
+    engines = [
+        "CSV and Parquet files" if one.url == f"{FILES}:" else ENGINE_NAMES.get(engine_of(one) or "", "unknown")
+        for one in accounts.databases.values()
+    ]
+    return f"One of {', '.join(f'`{name}` ({one})' for name, one in zip(accounts.databases, engines, strict=True))}."
 
 
 def _time_limit(accounts: Accounts) -> float:
@@ -256,7 +245,7 @@ def _query_database(accounts: Accounts) -> Tool[Any]:
         }  # fmt: skip
         if not save_to:
             return Output(data)
-        from ferrule.workspace.changing import change_file
+        from ferrule.extension import change_file
 
         changed = change_file(context, save_to, lambda _before, _text: answer.data, must_exist=False)
         data["saved_to"], data["saved_rows"] = changed.place.name, found["count"]
@@ -313,7 +302,7 @@ def _reads(accounts: Accounts, name: str) -> Callable[[Any, Session], CallInfo]:
         refusal = None
         if save_to := getattr(params, "save_to", None):
             saving = touching(save_to, session, write=True)
-            touches, refusal = (*touches, *cast("Touches", saving.touches)), saving.refusal
+            touches, refusal = (*touches, *cast("tuple[Touch, ...]", saving.touches)), saving.refusal
         words = f"{name} {params.database}: {params.sql}" if name == "QueryDatabase" else f"{name} {params.database}"
         return CallInfo(
             touches=touches,
@@ -351,7 +340,11 @@ def _change_database(accounts: Accounts) -> Tool[Any]:
         describe=_changes(accounts),
         preview=_foreseen(accounts),
         render=_changed_in_words,
-        display=lambda found: _changed_displayed(found["row_count"]),
+        display=lambda found: (
+            phrase("done")
+            if (count := found["row_count"]) is None
+            else phrase("changed {rows}", rows=_rows_displayed(count))
+        ),
     )
     def change_database(
         database: Annotated[str, Field(description=_known(accounts))],
@@ -441,10 +434,6 @@ def _changed_in_words(found: ChangeResult) -> str:
     said = "Done." if count is None else f"Changed {amount(count, 'row')}."
     more = ["[there are more]"] if found["has_more"] else []
     return "\n".join([said, *_table(found["columns"], found["rows"]), *more])
-
-
-def _changed_displayed(count: int | None) -> str:
-    return phrase("done") if count is None else glued(phrase("changed "), _rows_displayed(count))
 
 
 # `ferrule toolbox check`

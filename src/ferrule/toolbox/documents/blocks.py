@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from ferrule.core.phrases import phrase
+from ferrule.extension import phrase
 from ferrule.toolbox.documents.formats import no_such_part
 
 if TYPE_CHECKING:

@@ -11,12 +11,13 @@ import io
 import re
 import zipfile
 from copy import deepcopy
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ToolError
+from ferrule.extension import cut, phrase
 from ferrule.toolbox.child import ChildAnswer
-from ferrule.toolbox.documents.formats import Package, library, no_such_part, recognise
+from ferrule.toolbox.documents.formats import NOT_IN_XML, Package, library, local_name, no_such_part, recognise
 from ferrule.toolbox.documents.sheets import (
     CellArea,
     area_of,
@@ -26,6 +27,7 @@ from ferrule.toolbox.documents.sheets import (
     sheet_member,
     shown,
 )
+from ferrule.toolbox.failures import invalid, not_found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +36,6 @@ _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 _WORD_PARTS = ("header", "footer", "footnotes", "endnotes", "comments")
 _CELL = re.compile(r"(?:(?:'((?:[^']|'')+)'|([^'!]+))!)?\$?([A-Za-z]{1,3})\$?([0-9]{1,7})")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?")
-_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _DELETED = frozenset({"del", "moveFrom", "Fallback"})
 _LONGEST_CELL = 32_767
 
@@ -45,17 +46,22 @@ def edit(order: dict[str, Any], data: bytes) -> ChildAnswer:
     file = io.BytesIO(data)
     kind = recognise(file, name)
     if kind not in ("docx", "pptx", "xlsx"):
+        instead = phrase("Convert it with ConvertDocument (to docx, pptx or xlsx), and edit that.")
+        if kind in ("csv", "html"):
+            instead = phrase("It is a text file: change it with Edit.")
+        elif kind == "pdf":
+            instead = phrase("A PDF cannot be edited: change the document that it was made from, or write a new one.")
         message = phrase("`{name}` is a {kind} file, which cannot be edited here.", name=name, kind=kind)
-        raise ToolError(message, suggestion=_instead(kind), details={"code": "unsupported"})
+        raise ToolError(message, suggestion=instead, details={"code": "unsupported"})
     package = Package(file, name)
     changes: list[dict[str, str]] = []
     editor = SheetEditor(package) if kind == "xlsx" else TextEditor(package, kind)
     for number, one in enumerate(order["edits"], 1):
         try:
-            if bad := _FORBIDDEN.search(
+            if bad := NOT_IN_XML.search(
                 f"{one.get('replace') or ''}{one.get('value') or ''}{one.get('formula') or ''}"
             ):
-                raise _wrong(phrase("The new text holds U+{code}, which no document can.", code=f"{ord(bad[0]):04X}"))
+                raise invalid(phrase("The new text holds U+{code}, which no document can.", code=f"{ord(bad[0]):04X}"))
             changes += editor.apply(one)
         except ToolError as error:
             total = len(order["edits"])
@@ -64,18 +70,6 @@ def edit(order: dict[str, Any], data: bytes) -> ChildAnswer:
                             suggestion=error.suggestion, details=error.details) from None  # fmt: skip
     written, dropped = editor.parts()
     return ChildAnswer({"format": kind, "changes": changes}, rewritten(package, written, dropped))
-
-
-def _instead(kind: str) -> str:
-    if kind in ("csv", "html"):
-        return phrase("It is a text file: change it with Edit.")
-    if kind == "pdf":
-        return phrase("A PDF cannot be edited: change the document that it was made from, or write a new one.")
-    return phrase("Convert it with ConvertDocument (to docx, pptx or xlsx), and edit that.")
-
-
-def _wrong(message: str, suggestion: str = "") -> ToolError:
-    return ToolError(message, kind=ErrorKind.VALIDATION, suggestion=suggestion or None)
 
 
 # The package with some parts changed
@@ -121,10 +115,6 @@ def _serialised(root: Any) -> bytes:
     return etree.tostring(root.getroottree(), xml_declaration=True, encoding="UTF-8", standalone=standalone)
 
 
-def _name(element: Any) -> str:
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
-
-
 # Text in runs
 
 
@@ -144,13 +134,13 @@ class TextEditor:
 
     def apply(self, order: dict[str, Any]) -> list[dict[str, str]]:
         if order.get("cell"):
-            raise _wrong(
+            raise invalid(
                 phrase("A {kind} file has no cells.", kind=self.kind), phrase("Give `find` and `replace` instead.")
             )
         find, new = order["find"], order["replace"]
         hits = [(member, one, text.count(find)) for member, one, text in self._paragraphs() if find in text]
         # The copy of a text box for old programs changes along with it.
-        shown = [one for one in hits if not any(_name(above) == "Fallback" for above in one[1].iterancestors())]
+        shown = [one for one in hits if not any(local_name(above) == "Fallback" for above in one[1].iterancestors())]
         count = sum(one[2] for one in shown)
         if not count:
             raise _not_found(find, [text for _, _, text in self._paragraphs()])
@@ -173,7 +163,7 @@ class TextEditor:
             if member not in self.roots:
                 self.roots[member] = self.package.root(member)
             for one in self.roots[member].iter():
-                if _name(one) == "p" and (text := "".join(text_of(piece) for piece in pieces(one))):
+                if local_name(one) == "p" and (text := "".join(text_of(piece) for piece in pieces(one))):
                     yield member, one, text
 
     def parts(self) -> tuple[dict[str, bytes], set[str]]:
@@ -188,15 +178,15 @@ def pieces(paragraph: Any) -> list[Any]:
         child = next(todo[-1], None)
         if child is None:
             todo.pop()
-        elif _name(child) in ("t", "tab", "br", "cr", "noBreakHyphen"):
+        elif local_name(child) in ("t", "tab", "br", "cr", "noBreakHyphen"):
             found.append(child)
-        elif _name(child) not in _DELETED and _name(child) not in ("p", "txbxContent", "pPr", "rPr", "rPh"):
+        elif local_name(child) not in _DELETED and local_name(child) not in ("p", "txbxContent", "pPr", "rPr", "rPh"):
             todo.append(iter(child))
     return found
 
 
 def text_of(piece: Any) -> str:
-    match _name(piece):
+    match local_name(piece):
         case "t":
             return piece.text or ""
         case "tab":
@@ -209,15 +199,9 @@ def text_of(piece: Any) -> str:
 
 def replace_in(holder: Any, find: str, new: str) -> None:
     """Replace every occurrence: what is new takes the form of the run in which the old text began."""
-    found = pieces(holder)
-    text = "".join(text_of(one) for one in found)
-    places: list[int] = []
-    at = text.find(find)
-    while at >= 0:
-        places.append(at)
-        at = text.find(find, at + len(find))
-    for place in reversed(places):
-        _replace_once(pieces(holder), place, place + len(find), new)
+    text = "".join(text_of(one) for one in pieces(holder))
+    for hit in reversed(list(re.finditer(re.escape(find), text))):
+        _replace_once(pieces(holder), *hit.span(), new)
 
 
 def _replace_once(found: list[Any], start: int, end: int, new: str) -> None:
@@ -230,7 +214,7 @@ def _replace_once(found: list[Any], start: int, end: int, new: str) -> None:
         if low >= high:
             continue
         old = text_of(piece)
-        if _name(piece) != "t":
+        if local_name(piece) != "t":
             if is_first:
                 piece = _text_beside(piece)
                 piece.text, is_first = new, False
@@ -239,15 +223,12 @@ def _replace_once(found: list[Any], start: int, end: int, new: str) -> None:
                 piece.getparent().remove(piece)
             continue
         piece.text = old[:low] + (new if is_first else "") + old[high:]
-        piece.set(_SPACE, "preserve") if _keeps_space(piece) else None
+        # Word and Excel drop spaces at the ends without being told to keep them; PowerPoint never does.
+        if "drawingml" not in piece.tag and piece.text != piece.text.strip():
+            piece.set(_SPACE, "preserve")
         if is_first:
             _spread_lines(piece)
         is_first = False
-
-
-def _keeps_space(piece: Any) -> bool:
-    """Word and Excel drop spaces at the ends without being told to keep them; PowerPoint never does."""
-    return "drawingml" not in piece.tag and piece.text != (piece.text or "").strip()
 
 
 def _text_beside(piece: Any) -> Any:
@@ -256,7 +237,7 @@ def _text_beside(piece: Any) -> Any:
     space = piece.tag.rpartition("}")[0] + "}"
     if "drawingml" in space:  # a break stands beside the runs, not in one
         run = etree.Element(f"{space}r")
-        run.extend([deepcopy(one) for one in piece if _name(one) == "rPr"])
+        run.extend([deepcopy(one) for one in piece if local_name(one) == "rPr"])
         text = etree.SubElement(run, f"{space}t")
         piece.getparent().replace(piece, run)
         return text
@@ -277,10 +258,10 @@ def _spread_lines(piece: Any) -> None:
         piece.text = first
         for line in reversed(others):
             later = deepcopy(run)
-            next(one for one in later if _name(one) == "t").text = line
+            next(one for one in later if local_name(one) == "t").text = line
             run.addnext(later)
             broken = etree.Element(f"{space}br")
-            broken.extend([deepcopy(one) for one in run if _name(one) == "rPr"])
+            broken.extend([deepcopy(one) for one in run if local_name(one) == "rPr"])
             run.addnext(broken)
         return
     parts = re.split(r"([\n\t])", piece.text or "")
@@ -298,22 +279,20 @@ def _spread_lines(piece: Any) -> None:
 
 
 def _not_found(find: str, texts: list[str]) -> ToolError:
-    short = find if len(find) <= 80 else f"{find[:77]}…"
     flat = " ".join(find.split()).casefold()
     close = next((one for one in texts if flat and flat in " ".join(one.split()).casefold()), None)
     if close is not None:
-        hint = phrase("There is `{text}`, which differs in spaces or case.", text=close[:200])
+        hint = phrase("There is `{text}`, which differs in spaces or case.", text=cut(close, 200))
     elif "\n" in find:
         hint = phrase("An edit works inside one paragraph: make one for each.")
     else:
         hint = phrase("Read the document again, and give the text as it stands in one paragraph or cell.")
-    return ToolError(phrase("`{find}` is not in the document.", find=short), kind=ErrorKind.NOT_FOUND, suggestion=hint)
+    return not_found(phrase("`{find}` is not in the document.", find=cut(find, 80)), hint)
 
 
 def _ambiguous(find: str, count: int) -> ToolError:
-    short = find if len(find) <= 80 else f"{find[:77]}…"
-    return _wrong(
-        phrase("`{find}` is in the document {count} times.", find=short, count=count),
+    return invalid(
+        phrase("`{find}` is in the document {count} times.", find=cut(find, 80), count=count),
         phrase("Give more of the text around it, or set `all` to replace every one."),
     )
 
@@ -328,12 +307,11 @@ class SheetEditor:
         self.package = package
         self.main = package.main_part()
         self.book = package.root(self.main)
-        self.names = [one.get("name", "") for one in self.book.iter() if _name(one) == "sheet"]
+        self.names = [one.get("name", "") for one in self.book.iter() if local_name(one) == "sheet"]
         self.roots: dict[str, Any] = {}
         self.rows: dict[str, dict[int, Any]] = {}
         self.changed: set[str] = set()
         self.formula_gone = False
-        self._strings: list[Any] | None = None
 
     def apply(self, order: dict[str, Any]) -> list[dict[str, str]]:
         if order.get("cell"):
@@ -347,7 +325,7 @@ class SheetEditor:
             merged = area_of(one.get("ref", ""))
             if merged is not None and at.within(merged) and (merged.top, merged.left) != (at.top, at.left):
                 first = f"{letters(merged.left)}{merged.top}"
-                raise _wrong(
+                raise invalid(
                     phrase("`{cell}` lies in the merged cells {area}.", cell=order["cell"], area=merged),
                     phrase("Set `{first}`, the first of them.", first=first),
                 )
@@ -355,7 +333,11 @@ class SheetEditor:
         before = self._shown(found)
         self._free_formula(sheet, found, order["cell"])
         if order.get("formula") is not None:
-            _set_formula(found, order["formula"].removeprefix("="))
+            formula = order["formula"].removeprefix("=")
+            if not formula.strip():
+                raise invalid(phrase("The formula is empty."), phrase("To clear a cell, set its value to null."))
+            _clear(found)
+            library("lxml.etree").SubElement(found, f"{_space(found)}f").text = formula
         else:
             self._set_value(found, order.get("value"))
         self.changed.add(sheet)
@@ -364,10 +346,10 @@ class SheetEditor:
     def _place(self, given: str) -> tuple[str, CellArea]:
         found = _CELL.fullmatch(given.strip())
         if found is None or not 1 <= int(found[4]) <= 1_048_576 or column_number(found[3]) > 16_384:
-            raise _wrong(phrase("`{cell}` is not a cell.", cell=given), phrase("Write it like Sales!B2."))
+            raise invalid(phrase("`{cell}` is not a cell.", cell=given), phrase("Write it like Sales!B2."))
         sheet = (found[1] or found[2] or "").replace("''", "'")
         if not sheet and len(self.names) > 1:
-            raise _wrong(
+            raise invalid(
                 phrase("`{cell}` does not say which sheet.", cell=given),
                 phrase("Sheets: {names}.", names=", ".join(f"`{one}`" for one in self.names)),
             )
@@ -384,8 +366,8 @@ class SheetEditor:
         if sheet not in self.roots:
             member = sheet_member(self.package, sheet)
             root = self.package.root(member) if member is not None else None
-            if root is None or _name(root) != "worksheet":
-                raise _wrong(phrase("`{name}` is not a sheet of cells.", name=sheet))
+            if root is None or local_name(root) != "worksheet":
+                raise invalid(phrase("`{name}` is not a sheet of cells.", name=sheet))
             self.roots[sheet] = root
             data = root.find(f"{_space(root)}sheetData")
             rows: dict[int, Any] = {}
@@ -409,7 +391,7 @@ class SheetEditor:
             line = etree.Element(f"{space}row", r=str(at.top))
             data = root.find(f"{space}sheetData")
             if data is None:
-                raise _wrong(phrase("The sheet `{name}` has no place for cells.", name=sheet))
+                raise invalid(phrase("The sheet `{name}` has no place for cells.", name=sheet))
             later = min((number for number in rows if number > at.top), default=None)
             data.append(line) if later is None else rows[later].addprevious(line)
             rows[at.top] = line
@@ -417,7 +399,7 @@ class SheetEditor:
         for one in line:
             if one.get("r") == name:
                 return one
-            if _name(one) == "c" and column_number(re.sub(r"\d", "", one.get("r", ""))) > at.left:
+            if local_name(one) == "c" and column_number(re.sub(r"\d", "", one.get("r", ""))) > at.left:
                 made = etree.Element(f"{space}c", r=name)
                 one.addprevious(made)
                 return made
@@ -437,7 +419,7 @@ class SheetEditor:
                 and at.within(area)
                 and (area.top != area.bottom or area.left != area.right)
             ):
-                raise _wrong(phrase("`{cell}` belongs to an array formula over {area}.", cell=given, area=area),
+                raise invalid(phrase("`{cell}` belongs to an array formula over {area}.", cell=given, area=area),
                              phrase("Ask the user to change the array formula."))  # fmt: skip
         formula = found.find(f"{_space(root)}f")
         if formula is None:
@@ -454,13 +436,17 @@ class SheetEditor:
         etree = library("lxml.etree")
         space = _space(found)
         if isinstance(value, str) and _DATE.fullmatch(value) and self._is_date(found):
-            value = self._serial(dt.datetime.fromisoformat(value))
+            # A date is stored as a number of days since the workbook's first year, which is 1904 on old Macs.
+            dates = library("openpyxl.utils.datetime")
+            mac = any(one.get("date1904") in ("1", "true") for one in self.book if local_name(one) == "workbookPr")
+            epoch = dates.MAC_EPOCH if mac else dates.WINDOWS_EPOCH
+            value = float(dates.to_excel(dt.datetime.fromisoformat(value), epoch))
         _clear(found)
         if value is None or value == "":
             return
         if isinstance(value, str):
             if len(value) > _LONGEST_CELL:
-                raise _wrong(phrase("A cell holds at most {most} characters.", most=f"{_LONGEST_CELL:,}"))
+                raise invalid(phrase("A cell holds at most {most} characters.", most=f"{_LONGEST_CELL:,}"))
             found.set("t", "inlineStr")
             inner = etree.SubElement(etree.SubElement(found, f"{space}is"), f"{space}t")
             inner.text = value
@@ -478,17 +464,11 @@ class SheetEditor:
         if not members or not (found.get("s") or "").isdigit():
             return False
         root = self.package.root(members[0])
-        own = {one.get("numFmtId"): one.get("formatCode") for one in root.iter() if _name(one) == "numFmt"}
-        formats = next((list[Any](one) for one in root if _name(one) == "cellXfs"), list[Any]())
+        own = {one.get("numFmtId"): one.get("formatCode") for one in root.iter() if local_name(one) == "numFmt"}
+        formats = next((list[Any](one) for one in root if local_name(one) == "cellXfs"), list[Any]())
         index = int(found.get("s"))
         number = formats[index].get("numFmtId", "0") if index < len(formats) else "0"
         return numbers.is_date_format(own.get(number) or numbers.BUILTIN_FORMATS.get(int(number)) or "")
-
-    def _serial(self, moment: dt.datetime) -> float:
-        """The number that stands for a date, by the year from which this workbook counts."""
-        dates = library("openpyxl.utils.datetime")
-        mac = any(one.get("date1904") in ("1", "true") for one in self.book if _name(one) == "workbookPr")
-        return float(dates.to_excel(moment, dates.MAC_EPOCH if mac else dates.WINDOWS_EPOCH))
 
     # Text in cells
 
@@ -496,7 +476,7 @@ class SheetEditor:
         hits: list[tuple[str, Any, int]] = []
         texts: list[str] = []
         for sheet in self.names:
-            if sheet_member(self.package, sheet) is None or _name(self._root(sheet)) != "worksheet":
+            if sheet_member(self.package, sheet) is None or local_name(self._root(sheet)) != "worksheet":
                 continue
             for line in self.rows[sheet].values():
                 for one in line:
@@ -513,7 +493,12 @@ class SheetEditor:
         changes: list[dict[str, str]] = []
         for sheet, one, _ in hits:
             before = self._text(one)
-            self._inline(one)
+            if one.get("t") == "s":
+                # Give the cell a text of its own, with the same runs: other cells keep the shared one.
+                shared = self.strings[int(_value(one))]
+                _clear(one)
+                one.set("t", "inlineStr")
+                library("lxml.etree").SubElement(one, f"{_space(one)}is").extend([deepcopy(run) for run in shared])
             replace_in(one, find, new)
             self.changed.add(sheet)
             changes.append({"where": f"{sheet}!{one.get('r')}", "before": before, "after": self._text(one)})
@@ -527,24 +512,11 @@ class SheetEditor:
             return "".join(text_of(one) for one in pieces(self.strings[int(index)]))
         return ""
 
-    @property
+    @cached_property
     def strings(self) -> list[Any]:
         """The texts that cells share."""
-        if self._strings is None:
-            members = self.package.related(self.main, "sharedStrings")
-            self._strings = [one for one in self.package.root(members[0]) if _name(one) == "si"] if members else []
-        return self._strings
-
-    def _inline(self, found: Any) -> None:
-        """A text of its own for a cell, with the same runs: the shared one stays for the others."""
-        etree = library("lxml.etree")
-        if found.get("t") != "s":
-            return
-        shared = self.strings[int(_value(found))]
-        _clear(found)
-        found.set("t", "inlineStr")
-        inner = etree.SubElement(found, f"{_space(found)}is")
-        inner.extend([deepcopy(one) for one in shared])
+        members = self.package.related(self.main, "sharedStrings")
+        return [one for one in self.package.root(members[0]) if local_name(one) == "si"] if members else []
 
     def _shown(self, found: Any) -> str:
         formula = found.find(f"{_space(found)}f")
@@ -587,20 +559,11 @@ def _space(element: Any) -> str:
 
 
 def _value(found: Any) -> str:
-    return next((one.text or "" for one in found if _name(one) == "v"), "")
+    return next((one.text or "" for one in found if local_name(one) == "v"), "")
 
 
 def _clear(found: Any) -> None:
-    found.attrib.pop("t", None)
-    for key in ("cm", "vm"):
+    for key in ("t", "cm", "vm"):
         found.attrib.pop(key, None)
     for one in list(found):
         found.remove(one)
-
-
-def _set_formula(found: Any, formula: str) -> None:
-    etree = library("lxml.etree")
-    if not formula.strip():
-        raise _wrong(phrase("The formula is empty."), phrase("To clear a cell, set its value to null."))
-    _clear(found)
-    etree.SubElement(found, f"{_space(found)}f").text = formula

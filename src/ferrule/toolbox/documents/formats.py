@@ -6,14 +6,16 @@ is unpacked, and `zipfile` never gives more bytes than declared. This runs in a 
 
 from __future__ import annotations
 
+import posixpath
+import re
 import zipfile
 import zlib
 from importlib import import_module
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ErrorKind, ToolError
+from ferrule.extension import flattened, phrase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +26,7 @@ MOST_UNPACKED = 4 << 30
 _MOST_RATIO, _RATIO_MATTERS = 200, 64 << 20
 _MOST_MEMBERS = 50_000
 _HEAD = 4096
+NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _RELATIONS = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationship"
 
@@ -49,7 +52,7 @@ def library(name: str) -> Any:
 
 def damaged(name: str, why: object = "") -> ToolError:
     """The file breaks off, or says of itself what is not so."""
-    words = " ".join(str(why).split())[:200].rstrip(".")
+    words = flattened(str(why), 200).rstrip(".")
     return ToolError(
         phrase("`{name}` is damaged: {why}.", name=name, why=words)
         if words
@@ -106,7 +109,15 @@ def recognise(file: BinaryIO, name: str) -> str:
     if head[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
         return _package_kind(file, name)
     if head.startswith(_OLE):
-        return _ole_kind(file, name)
+        # The directory names its streams in UTF-16, so a search finds them wherever the directory lies.
+        found = _found(file, ("EncryptedPackage", "WordDocument", "PowerPoint Document", "Workbook", "Book"))
+        if "EncryptedPackage" in found:
+            raise encrypted(name)
+        if old := next((one for one in _OLD if one in found), None):
+            raise unsupported(name, _OLD[old][0], _convert_to(_OLD[old][1]))
+        if found:
+            return "xls"
+        raise unsupported(name, "a file of an old Windows program", phrase("Ask the user for it in another format."))
     if head.startswith(b"{\\rtf"):
         raise unsupported(name, "a rich text file (rtf)", _convert_to("docx"))
     return _text_kind(file, head, name)
@@ -144,19 +155,6 @@ def _package_kind(file: BinaryIO, name: str) -> str:
     raise unsupported(name, "a zip archive, not a document", phrase("Unpack it with a command."))
 
 
-def _ole_kind(file: BinaryIO, name: str) -> str:
-    """Its directory names its streams in UTF-16; a small search finds them wherever the directory lies."""
-    found = _found(file, ("EncryptedPackage", "WordDocument", "PowerPoint Document", "Workbook", "Book"))
-    if "EncryptedPackage" in found:
-        raise encrypted(name)
-    if "WordDocument" in found or "PowerPoint Document" in found:
-        what, suffix = _OLD["WordDocument" if "WordDocument" in found else "PowerPoint Document"]
-        raise unsupported(name, what, _convert_to(suffix))
-    if found:
-        return "xls"
-    raise unsupported(name, "a file of an old Windows program", phrase("Ask the user for it in another format."))
-
-
 def _found(file: BinaryIO, names: tuple[str, ...]) -> set[str]:
     wanted = {name: name.encode("utf-16-le") + b"\0\0" for name in names}
     found: set[str] = set()
@@ -187,6 +185,11 @@ def _text_kind(file: BinaryIO, head: bytes, name: str) -> str:
 
 
 # The package
+
+
+def local_name(element: Any) -> str:
+    """What an element is called, whatever its namespace; empty for a comment."""
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
 class Package:
@@ -259,7 +262,16 @@ class Package:
 
     def root(self, member: str) -> Any:
         """A part as an lxml tree, without entities, documents elsewhere, or the network."""
-        return parse_xml(self.read(member), self.name)
+        etree = library("lxml.etree")
+        parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False)
+        data = self.read(member)
+        try:
+            root = etree.fromstring(data, parser)
+        except etree.XMLSyntaxError as error:
+            raise damaged(self.name, error) from None
+        if root.getroottree().docinfo.internalDTD is not None:
+            raise harmful(self.name, phrase("it declares entities of its own"))
+        return root
 
     def children(self, member: str, depth: int) -> Iterator[Any]:
         """The elements of a part that lie this deep, each as it ends: a large part is never held as one tree."""
@@ -272,8 +284,8 @@ class Package:
                 for event, element in walk:
                     if event == "start":
                         level += 1
-                        if level == 1:
-                            self._refuse_entities(element)
+                        if level == 1 and element.getroottree().docinfo.internalDTD is not None:
+                            raise harmful(self.name, phrase("it declares entities of its own"))
                         continue
                     level -= 1
                     if level == depth:
@@ -283,10 +295,6 @@ class Package:
                             del element.getparent()[0]
             except (etree.XMLSyntaxError, zipfile.BadZipFile, EOFError, zlib.error) as error:
                 raise damaged(self.name, error) from None
-
-    def _refuse_entities(self, root: Any) -> None:
-        if root.getroottree().docinfo.internalDTD is not None:
-            raise harmful(self.name, phrase("it declares entities of its own"))
 
     def main_part(self) -> str:
         """The part that the others hang on: `word/document.xml` in most files."""
@@ -320,35 +328,15 @@ class Package:
             return {}
         found: dict[str, str] = {}
         for one in self.root("docProps/core.xml"):
-            if isinstance(one.tag, str) and (text := (one.text or "").strip()):
-                found[one.tag.rpartition("}")[2]] = text
+            if text := (one.text or "").strip():
+                found[local_name(one)] = text
         kept = ("title", "creator", "subject", "description", "keywords", "created", "modified", "lastModifiedBy")
         return {key: found[key] for key in kept if key in found}
 
 
-def parse_xml(data: bytes, name: str) -> Any:
-    etree = library("lxml.etree")
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False)
-    try:
-        root = etree.fromstring(data, parser)
-    except etree.XMLSyntaxError as error:
-        raise damaged(name, error) from None
-    if root.getroottree().docinfo.internalDTD is not None:
-        raise harmful(name, phrase("it declares entities of its own"))
-    return root
-
-
 def joined(folder: str, target: str) -> str:
     """A member's name from where it is referred to."""
-    if target.startswith("/"):
-        return target.lstrip("/")
-    parts: list[str] = folder.split("/") if folder else []
-    for part in target.split("/"):
-        if part == "..":
-            parts = parts[:-1]
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/".join(parts)
+    return posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
 
 
 def _zip_words(error: Exception) -> str:

@@ -6,7 +6,7 @@ import re
 from ctypes import c_double
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ferrule.core.phrases import phrase
+from ferrule.extension import phrase, without_hidden
 from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry
 from ferrule.toolbox.documents.formats import damaged, encrypted, library, unsupported
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 _PASSWORD, _SECURITY = 4, 5
 _SPACES, _LINE_ENDS = frozenset({9, 10, 13, 32, 160}), frozenset({10, 13})
-_HYPHEN_AT_END = re.compile("[\ufffe\x02]\n?")
-_NOT_SHOWN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
 class PdfFile(Counted):
@@ -75,7 +73,7 @@ class PdfFile(Counted):
         text = _in_lines(raw, shown)
         shown.close()
         page.close()
-        text = _NOT_SHOWN.sub("", _HYPHEN_AT_END.sub("-\n", text))
+        text = without_hidden(re.sub("\x02\n?", "-\n", text.replace("\ufffe", "\x02")))  # a hyphen at the end of a line
         return re.sub(r"\n{3,}", "\n\n", "\n".join(line.strip() for line in text.split("\n"))).strip()
 
     def outline(self) -> list[OutlineEntry]:

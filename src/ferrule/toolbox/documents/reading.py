@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
-from ferrule.toolbox.documents.blocks import Document, DocumentBlock, OutlineEntry
+from ferrule.extension import cut_counted, nearest, phrase
+from ferrule.toolbox.documents.blocks import Document, DocumentBlock
 from ferrule.toolbox.documents.formats import SPREADSHEETS, Package, no_such_part, recognise
 
 if TYPE_CHECKING:
@@ -56,10 +55,20 @@ def read(order: dict[str, Any], file: BinaryIO) -> dict[str, Any]:
             blocks: Iterable[DocumentBlock] = [DocumentBlock("text", f"{key}: {value}", follows=True)
                                        for key, value in document.info().items()]  # fmt: skip
         case "outline":
-            blocks = [DocumentBlock("text", _outlined(one), follows=True) for one in document.outline()]
+            blocks = [
+                DocumentBlock(
+                    "text", f"{'  ' * (one.level - 1)}- {one.text}{one.where and f' ({one.where})'}", follows=True
+                )
+                for one in document.outline()
+            ]
         case "tables":
             blocks = (one for one in chosen(document, order["part"]) if one.kind == "table" or one.resume)
-            blocks = (one if one.kind == "table" else _empty(one) for one in blocks)
+            blocks = (
+                one
+                if one.kind == "table"
+                else DocumentBlock("table", "", where=one.where, follows=True, resume=one.resume)
+                for one in blocks
+            )
         case _:
             blocks = chosen(document, order["part"])
     if order["find"]:
@@ -120,15 +129,6 @@ def matches(blocks: Iterable[DocumentBlock], find: str) -> Iterator[DocumentBloc
                 yield DocumentBlock("text", f"{where}: {shown}", follows=True)
 
 
-def _outlined(entry: OutlineEntry) -> str:
-    where = f" ({entry.where})" if entry.where else ""
-    return f"{'  ' * (entry.level - 1)}- {entry.text}{where}"
-
-
-def _empty(block: DocumentBlock) -> DocumentBlock:
-    return DocumentBlock("table", "", where=block.where, follows=True, resume=block.resume)
-
-
 class ShownPart:
     """Lines of blocks from an offset on, up to a limit; it stops at the end of a page, slide or row where it can."""
 
@@ -163,7 +163,7 @@ class ShownPart:
         if self.seen <= self.offset or self.stopped:
             return
         if len(line) > max(_LONGEST_LINE, self.most - MOST_CHARACTERS):
-            line = f"{line[:_LONGEST_LINE]} [… line cut, {len(line):,} characters in all]"
+            line = cut_counted(line, _LONGEST_LINE)
         if len(self.lines) == self.limit or (self.lines and self.characters + len(line) > self.most):
             self.stopped = True
             return

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from ferrule.core.errors import ToolError
-from ferrule.core.nearest import nearest
-from ferrule.core.phrases import phrase
+from ferrule import ToolError
+from ferrule.extension import decode, nearest, phrase
 from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry, cell, heading, row
 from ferrule.toolbox.documents.formats import (
     ERROR,
@@ -24,7 +23,6 @@ from ferrule.toolbox.documents.formats import (
     no_such_part,
     unsupported,
 )
-from ferrule.workspace.texts.text import decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -92,7 +90,16 @@ class Workbook(Counted):
             yield heading(f"{name} ({used or 'empty'})", 2, name)
             area = used if asked is None or used is None else asked.within(used)
             if area is not None:
-                yield from self._table(name, area)
+                columns = [letters(number) for number in range(area.left, area.right + 1)]
+                yield DocumentBlock("table", f"{row(['', *columns])}\n{row(['---'] * (len(columns) + 1))}", where=name)
+                for number, left, values in self.grid.rows(name, area):
+                    cells = fitted(values, left, area)
+                    if not any(one != "" for one in cells):
+                        continue
+                    rest = CellArea(number + 1, area.left, area.bottom, area.right)
+                    resume = f"{quoted(name)}!{rest}" if number < area.bottom else ""
+                    line = row([str(number), *(cell(shown(one)) for one in cells)])
+                    yield DocumentBlock("table", line, where=f"{name}!{number}", follows=True, resume=resume)
             elif used is not None:
                 self.notes.append(f"{name}!{asked} is empty; the used cells are {used}.")
             # A formula that was never worked out has no value, and so may lie beside the used cells.
@@ -101,18 +108,6 @@ class Workbook(Counted):
                 more = " …" if len(formulas) > _MOST_FORMULAS else ""
                 said = "; ".join(f"{place} ={text}" for place, text in formulas[:_MOST_FORMULAS])
                 yield DocumentBlock("text", f"Formulas: {said}{more}", where=name)
-
-    def _table(self, name: str, area: CellArea) -> Iterator[DocumentBlock]:
-        columns = [letters(number) for number in range(area.left, area.right + 1)]
-        yield DocumentBlock("table", f"{row(['', *columns])}\n{row(['---'] * (len(columns) + 1))}", where=name)
-        for number, left, values in self.grid.rows(name, area):
-            cells = fitted(values, left, area)
-            if not any(one != "" for one in cells):
-                continue
-            rest = CellArea(number + 1, area.left, area.bottom, area.right)
-            resume = f"{quoted(name)}!{rest}" if number < area.bottom else ""
-            line = row([str(number), *(cell(shown(one)) for one in cells)])
-            yield DocumentBlock("table", line, where=f"{name}!{number}", follows=True, resume=resume)
 
     def outline(self) -> list[OutlineEntry]:
         return [OutlineEntry(1, name, str(self.grid.used(name) or "empty")) for name in self.grid.names()]
@@ -287,9 +282,15 @@ def open_workbook(file: BinaryIO, name: str, kind: str, engine: str) -> Workbook
     if kind == "csv":
         return Workbook(CsvGrid(file, name), name)
     package = Package(file, name) if kind != "xls" else None
-    if package is not None and kind == "ods" and _is_encrypted_ods(package):
+    manifest = "META-INF/manifest.xml"
+    in_manifest = package.read(manifest) if package is not None and kind == "ods" and manifest in package.names else b""
+    if b"encryption-data" in in_manifest:
         raise encrypted(name)
-    if kind == "xlsx" and (engine == "openpyxl" or _counts_from_1904(package)):
+    # Workbooks of old Macs count dates from 1904, which calamine notices in some of them only.
+    if kind == "xlsx" and (
+        engine == "openpyxl"
+        or (package is not None and re.search(rb'date1904="(1|true)"', package.read(package.main_part())))
+    ):
         return Workbook(OpenpyxlGrid(file, name), name, package)
     if kind == "xlsx":
         try:
@@ -464,13 +465,3 @@ class CsvGrid:
         del name
         for number in range(area.top, min(area.bottom, len(self.lines)) + 1):
             yield number, 1, list(self.lines[number - 1])
-
-
-def _counts_from_1904(package: Package | None) -> bool:
-    """Whether dates have other numbers, as workbooks of old Macs do; calamine sees that in some of them only."""
-    return package is not None and bool(re.search(rb'date1904="(1|true)"', package.read(package.main_part())))
-
-
-def _is_encrypted_ods(package: Package) -> bool:
-    manifest = "META-INF/manifest.xml"
-    return manifest in package.names and b"encryption-data" in package.read(manifest)

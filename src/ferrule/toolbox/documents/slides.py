@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry, heading, table, tidy
-from ferrule.toolbox.documents.formats import damaged
+from ferrule.toolbox.documents.formats import damaged, local_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,15 @@ class Presentation(Counted):
         super().__init__(package.name, "slide")
         self.package = package
         self.main = package.main_part() or "ppt/presentation.xml"
-        self.slides = self._in_order()
+        if self.main not in package.names:
+            raise damaged(self.name, f"its part `{self.main}` is missing")
+        targets = package.relations(self.main)
+        self.slides: list[str] = []
+        for one in package.root(self.main).iter():
+            if local_name(one) == "sldId":
+                key = next((value for key, value in one.attrib.items() if key.endswith("}id")), "")
+                if key in targets and targets[key][1] in package.names:
+                    self.slides.append(targets[key][1])
 
     def count(self) -> int:
         return len(self.slides)
@@ -46,7 +54,7 @@ class Presentation(Counted):
                     yield DocumentBlock("text", f"Notes: {block.text}", where=where)
             for kind in ("comments", "threadedComment"):
                 for comment in self.package.related(member, kind):
-                    texts = [text for one in self.package.root(comment).iter() if _name(one) in ("text", "t")
+                    texts = [text for one in self.package.root(comment).iter() if local_name(one) in ("text", "t")
                              and (text := (one.text or "").strip())]  # fmt: skip
                     yield from (DocumentBlock("text", f"Comment: {text}", where=where) for text in texts)
             yield DocumentBlock("text", "", where=where, resume=self.after(number, numbers))
@@ -59,18 +67,6 @@ class Presentation(Counted):
 
     def info(self) -> dict[str, str]:
         return {**self.package.properties(), "slides": f"{len(self.slides):,}"}
-
-    def _in_order(self) -> list[str]:
-        if self.main not in self.package.names:
-            raise damaged(self.name, f"its part `{self.main}` is missing")
-        targets = self.package.relations(self.main)
-        found: list[str] = []
-        for one in self.package.root(self.main).iter():
-            if _name(one) == "sldId":
-                key = next((value for key, value in one.attrib.items() if key.endswith("}id")), "")
-                if key in targets and targets[key][1] in self.package.names:
-                    found.append(targets[key][1])
-        return found
 
     def _read(self, member: str, root: Any, where: str) -> Iterator[DocumentBlock]:
         yield from _shapes(root, where, without_title=True)
@@ -85,14 +81,18 @@ class Presentation(Counted):
 def _shapes(root: Any, where: str, *, without_title: bool = False) -> Iterator[DocumentBlock]:
     """The text of each shape in the order of the file, groups and tables included."""
     for child in root:
-        name = _name(child)
+        name = local_name(child)
         if name in ("sp", "cxnSp"):
             kind = _placeholder(child)
             if kind in _NOT_READ or (without_title and kind in _TITLES):
                 continue
             yield from _texts(child, where)
         elif name == "tbl":
-            rows = [[_text_of(cell) for cell in line if _name(cell) == "tc"] for line in child if _name(line) == "tr"]
+            rows = [
+                [_text_of(cell) for cell in line if local_name(cell) == "tc"]
+                for line in child
+                if local_name(line) == "tr"
+            ]
             if text := table(rows):
                 yield DocumentBlock("table", text, where=where)
         elif name and name != "Fallback":
@@ -102,7 +102,7 @@ def _shapes(root: Any, where: str, *, without_title: bool = False) -> Iterator[D
 def _texts(shape: Any, where: str) -> Iterator[DocumentBlock]:
     for paragraph in shape.iter(*(f"{one}p" for one in _DRAWING)):
         if text := tidy(_paragraph(paragraph)):
-            level = next((one.get("lvl", "") for one in paragraph if _name(one) == "pPr"), "")
+            level = next((one.get("lvl", "") for one in paragraph if local_name(one) == "pPr"), "")
             indent = "  " * min(int(level), 8) if level.isdigit() else ""
             yield DocumentBlock("text", f"{indent}- {text}" if indent else text, where=where)
 
@@ -110,7 +110,7 @@ def _texts(shape: Any, where: str) -> Iterator[DocumentBlock]:
 def _paragraph(paragraph: Any) -> str:
     pieces: list[str] = []
     for one in paragraph.iter():
-        name = _name(one)
+        name = local_name(one)
         if name == "t":
             pieces.append(one.text or "")
         elif name == "br":
@@ -123,9 +123,9 @@ def _paragraph(paragraph: Any) -> str:
 def _chart(root: Any, where: str) -> Iterator[DocumentBlock]:
     """A chart's titles, and its series as far as the file keeps their values."""
     yield from _texts(root, where)
-    for series in (one for one in root.iter() if _name(one) == "ser"):
-        values = {_name(part): [point.text or "" for point in part.iter() if _name(point) == "v"]
-                  for part in series if _name(part) in ("tx", "cat", "val", "xVal", "yVal")}  # fmt: skip
+    for series in (one for one in root.iter() if local_name(one) == "ser"):
+        values = {local_name(part): [point.text or "" for point in part.iter() if local_name(point) == "v"]
+                  for part in series if local_name(part) in ("tx", "cat", "val", "xVal", "yVal")}  # fmt: skip
         title = " ".join(values.get("tx", ())) or "series"
         numbers = values.get("val") or values.get("yVal") or []
         names = values.get("cat") or values.get("xVal") or [""] * len(numbers)
@@ -136,7 +136,7 @@ def _chart(root: Any, where: str) -> Iterator[DocumentBlock]:
 
 def _title(root: Any) -> str:
     for shape in root.iter():
-        if _name(shape) == "sp" and _placeholder(shape) in _TITLES:
+        if local_name(shape) == "sp" and _placeholder(shape) in _TITLES:
             return " ".join(_text_of(shape).split())
     return ""
 
@@ -146,9 +146,7 @@ def _text_of(element: Any) -> str:
 
 
 def _placeholder(shape: Any) -> str:
-    found = next((one for part in shape if _name(part) == "nvSpPr" for one in part.iter() if _name(one) == "ph"), None)
+    found = next(
+        (one for part in shape if local_name(part) == "nvSpPr" for one in part.iter() if local_name(one) == "ph"), None
+    )
     return "" if found is None else found.get("type", "body")
-
-
-def _name(element: Any) -> str:
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""

@@ -9,25 +9,27 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ferrule.core.context import Session, ToolContext
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.function_tool import tool
-from ferrule.core.phrases import phrase
-from ferrule.core.result import Output
+from ferrule import Output, Session, ToolContext, ToolError, tool
+from ferrule.extension import (
+    SECONDS_TO_CHANGE,
+    amount,
+    change_file,
+    files_of,
+    flattened,
+    opens_file,
+    phrase,
+    plan_change,
+    touching,
+)
 from ferrule.toolbox.child import CRASHED, MEMORY, ChildAnswer, ChildBounds, in_child
-from ferrule.workspace.changing import SECONDS_TO_CHANGE, change_file, plan_change
-from ferrule.workspace.files import MOST_EDITABLE, files_of, opens_file, touching
-from ferrule.workspace.names import amount
-from ferrule.workspace.tracker import digest_of
+from ferrule.toolbox.failures import invalid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ferrule.core.call import CallInfo
-    from ferrule.core.tool import Tool
+    from ferrule import CallInfo, Tool
+    from ferrule.extension import Place
     from ferrule.toolbox.accounts import Accounts
-    from ferrule.workspace.files import Files
-    from ferrule.workspace.paths import Place
 
 _HOME = "ferrule.toolbox.documents"
 _WRITTEN = ("docx", "pdf", "xlsx", "pptx")
@@ -131,7 +133,7 @@ def read_document(
     place = files.paths.find(file_path)
     opened = files.paths.open_file(place)
     try:
-        _note_seen(files, place, opened)
+        files.note_seen(place, opened)
         order = {"name": place.name, "part": part, "view": view, "find": find, "offset": offset, "limit": limit}
         value = _on_file(context, "reading:read", order, place, opened).value
     finally:
@@ -139,15 +141,6 @@ def read_document(
     data = cast("DocumentRead", {"file_path": place.name, **value, "notes": [*value["notes"], *place.remarks]})
     told = ("file_path", "format", "parts", "lines", "total", "next_part", "next_offset")
     return Output(data, metadata={key: data[key] for key in told})
-
-
-def _note_seen(files: Files, place: Place, opened: int) -> None:
-    """A later change must tell whether this is still what was seen."""
-    status = os.fstat(opened)
-    if status.st_size <= MOST_EDITABLE and not files.tracker.has_seen(place, status):
-        with os.fdopen(os.dup(opened), "rb") as file:
-            files.tracker.saw(place, name=digest_of(file), found=status)
-            file.seek(0)
 
 
 def _on_file(context: ToolContext, function: str, order: dict[str, Any], place: Place, opened: int) -> ChildAnswer:
@@ -205,21 +198,13 @@ def _display_written(made: DocumentWritten) -> str:
     return phrase("created, {n} bytes", n=size) if is_new else phrase("overwritten, {n} bytes", n=size)
 
 
-async def _preview_write(params: Any, session: Session) -> str:
-    import asyncio
-
-    return await asyncio.to_thread(_planned_write, params, session)
-
-
-def _planned_write(params: Any, session: Session) -> str:
-    del session
-    content = params.content
-    lines = content.split("\n") if isinstance(content, str) else [" | ".join(map(_cell_text, one)) for one in content]
+async def _preview_write(params: Any, _session: Session) -> str:
+    lines = params.content
+    if isinstance(lines, str):
+        lines = lines.split("\n")
+    else:
+        lines = [" | ".join("" if cell is None else str(cell) for cell in row) for row in lines]
     return f"+++ {params.file_path}\n" + "".join(f"+{line}\n" for line in lines)
-
-
-def _cell_text(value: Cell) -> str:
-    return "" if value is None else str(value)
 
 
 def _describe_write(params: Any, session: Session) -> CallInfo:
@@ -292,10 +277,9 @@ def write_document(
 def _suffix(file_path: str, allowed: Sequence[str]) -> str:
     suffix = PurePosixPath(file_path).suffix.lower().lstrip(".")
     if suffix not in allowed:
-        raise ToolError(
+        raise invalid(
             phrase("`{path}` does not end with a format that can be written.", path=file_path),
-            kind=ErrorKind.VALIDATION,
-            suggestion=phrase("Formats: {formats}.", formats=", ".join(allowed)),
+            phrase("Formats: {formats}.", formats=", ".join(allowed)),
         )
     return suffix
 
@@ -361,8 +345,8 @@ def _render_edited(made: DocumentEdited) -> str:
 
 
 def _short(text: str) -> str:
-    flat = " ".join(text.split())
-    return f"`{flat[:120]}…`" if len(flat) > 120 else f"`{flat}`" if flat else "(empty)"
+    flat = flattened(text, 120)
+    return f"`{flat}`" if flat else "(empty)"
 
 
 @dataclass(slots=True)
@@ -401,12 +385,8 @@ def _orders(edits: list[DocumentEdit]) -> list[dict[str, Any]]:
 async def _preview_edit(params: Any, session: Session) -> str:
     import asyncio
 
-    return await asyncio.to_thread(_planned_edit, params, session)
-
-
-def _planned_edit(params: Any, session: Session) -> str:
     editing = _Editing(params.file_path, _orders(params.edits))
-    plan_change(session, params.file_path, editing, must_exist=True)
+    await asyncio.to_thread(plan_change, session, params.file_path, editing, must_exist=True)
     return editing.diff
 
 

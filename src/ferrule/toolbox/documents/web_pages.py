@@ -6,10 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote
 
-from ferrule.core.phrases import phrase
+from ferrule.extension import decode, phrase
 from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry, heading, table, tidy
-from ferrule.toolbox.documents.formats import damaged, encrypted, harmful, joined, library
-from ferrule.workspace.texts.text import decode
+from ferrule.toolbox.documents.formats import damaged, encrypted, harmful, joined, library, local_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,31 +99,28 @@ class Book(Counted):
 
     def _spine(self) -> list[str]:
         container = self.package.root("META-INF/container.xml")
-        paths = [one.get("full-path", "") for one in container.iter() if _tag(one) == "rootfile"]
+        paths = [one.get("full-path", "") for one in container.iter() if local_name(one) == "rootfile"]
         if not paths or paths[0] not in self.package.names:
             raise damaged(self.name, phrase("its list of contents is missing"))
         folder = paths[0].rpartition("/")[0]
         items: dict[str, str] = {}
         order: list[str] = []
-        for one in _opf(self.package.read(paths[0]), self.name).iter():
-            match _tag(one):
+        etree = library("lxml.etree")
+        parser = etree.XMLParser(recover=True, resolve_entities=False, no_network=True)
+        root: Any = etree.fromstring(self.package.read(paths[0]), parser)
+        if root is None:
+            raise damaged(self.name, phrase("its list of contents cannot be read"))
+        for one in root.iter():
+            match local_name(one):
                 case "item":
                     items[one.get("id", "")] = joined(folder, unquote(one.get("href", "")))
                 case "itemref":
                     order.append(one.get("idref", ""))
                 case "title" | "creator" | "language" | "publisher" | "date" if one.text:
-                    self.properties.setdefault(_tag(one), one.text.strip())
+                    self.properties.setdefault(local_name(one), one.text.strip())
                 case _:
                     pass
         return [items[one] for one in order if items.get(one) in self.package.names]
-
-
-def _opf(data: bytes, name: str) -> Any:
-    etree = library("lxml.etree")
-    root: Any = etree.fromstring(data, etree.XMLParser(recover=True, resolve_entities=False, no_network=True))
-    if root is None:
-        raise damaged(name, phrase("its list of contents cannot be read"))
-    return root
 
 
 def _parsed(data: bytes, name: str) -> Any:
@@ -159,7 +155,7 @@ def html_blocks(root: Any) -> Iterator[DocumentBlock]:
     prefix = ""
     walk = etree.iterwalk(root, events=("start", "end", "comment", "pi"))
     for event, element in walk:
-        tag = _tag(element).lower()
+        tag = local_name(element).lower()
         if event in ("comment", "pi"):
             pieces.append(_flat(element.tail))
             continue
@@ -169,7 +165,11 @@ def html_blocks(root: Any) -> Iterator[DocumentBlock]:
             elif tag in ("table", "pre", *_HEADINGS):
                 yield from _flush(pieces, prefix)
                 prefix = ""
-                if tag == "table" and _is_layout(element):
+                # A table that holds tables, headings or lists of its own only arranges the page.
+                if tag == "table" and any(
+                    local_name(one).lower() in ("table", "ul", "ol", "pre", *_HEADINGS)
+                    for one in element.iterdescendants()
+                ):
                     continue
                 yield from _whole(tag, element)
                 walk.skip_subtree()
@@ -209,18 +209,15 @@ def _flush(pieces: list[str], prefix: str) -> Iterator[DocumentBlock]:
 
 def _whole(tag: str, element: Any) -> Iterator[DocumentBlock]:
     if tag == "table":
-        rows = [[_inner(cell) for cell in line if _tag(cell).lower() in ("td", "th")] for line in element.iter("tr")]
+        rows = [
+            [_inner(cell) for cell in line if local_name(cell).lower() in ("td", "th")] for line in element.iter("tr")
+        ]
         if text := table([one for one in rows if one]):
             yield DocumentBlock("table", text)
     elif tag == "pre":
         yield DocumentBlock("text", f"```\n{''.join(element.itertext()).strip(chr(10))}\n```")
     elif text := _inner(element):
         yield heading(text, _HEADINGS[tag])
-
-
-def _is_layout(element: Any) -> bool:
-    """Whether a table only arranges the page: it holds tables, headings or lists of its own."""
-    return any(_tag(one).lower() in ("table", "ul", "ol", "pre", *_HEADINGS) for one in element.iterdescendants())
 
 
 def _inner(element: Any) -> str:
@@ -234,9 +231,5 @@ def _flat(text: str | None) -> str:
 
 
 def _link(element: Any) -> str:
-    address = element.get("href") or "" if _tag(element).lower() == "a" else ""
+    address = element.get("href") or "" if local_name(element).lower() == "a" else ""
     return address.strip() if address.startswith(("http://", "https://", "mailto:")) and " " not in address else ""
-
-
-def _tag(element: Any) -> str:
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ferrule.toolbox.documents.blocks import Counted, DocumentBlock, OutlineEntry, heading, table, tidy
+from ferrule.toolbox.documents.formats import local_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +86,7 @@ class WordDocument(Counted):
                 yield DocumentBlock("text", f"[^{mark}]:{who} {text}", where=f"{kind[:-1]} {mark}")
 
     def _block(self, element: Any) -> Iterator[DocumentBlock]:
-        name = _name(element)
+        name = local_name(element)
         if name == "p":
             yield from self._paragraph(element)
         elif name == "tbl":
@@ -97,7 +98,7 @@ class WordDocument(Counted):
         """The blocks in a content control, a cell, a text box or a note; text that stands in none of them too."""
         loose: list[str] = []
         for child in element:
-            name = _name(child)
+            name = local_name(child)
             if name in ("p", "tbl"):
                 yield from self._block(child)
             elif name == "t":
@@ -116,16 +117,11 @@ class WordDocument(Counted):
             yield heading(text, level)
         elif text:
             indent = self._list_level(element)
-            yield DocumentBlock(
-                "text", text if indent is None else f"{'  ' * indent}- {text}", follows=self._in_list(indent)
-            )
+            follows = self._was_item and indent is not None
+            self._was_item = indent is not None
+            yield DocumentBlock("text", text if indent is None else f"{'  ' * indent}- {text}", follows=follows)
         for box in boxes:
             yield from self._inside(box)
-
-    def _in_list(self, indent: int | None) -> bool:
-        """Whether this is a further item of a list."""
-        before, self._was_item = self._was_item, indent is not None
-        return before and self._was_item
 
     def _text(self, element: Any, boxes: list[Any]) -> str:
         pieces: list[str] = []
@@ -135,7 +131,7 @@ class WordDocument(Counted):
             if child is None:
                 todo.pop()
                 continue
-            name = _name(child)
+            name = local_name(child)
             if name == "t":
                 pieces.append(child.text or "")
             elif name in _TEXTS:
@@ -153,7 +149,7 @@ class WordDocument(Counted):
     def _table(self, element: Any) -> Iterator[DocumentBlock]:
         rows: list[list[str]] = []
         for line in _each(element, "tr"):
-            if any(_name(one) == "del" for part in line if _name(part) == "trPr" for one in part):
+            if any(local_name(one) == "del" for part in line if local_name(part) == "trPr" for one in part):
                 continue
             cells: list[str] = []
             for one in _each(line, "tc"):
@@ -171,12 +167,12 @@ class WordDocument(Counted):
         based: dict[str, str] = {}
         for member in self.package.related(self.main, "styles"):
             for style in self.package.root(member):
-                if _name(style) != "style" or _attribute(style, "type") != "paragraph":
+                if local_name(style) != "style" or _attribute(style, "type") != "paragraph":
                     continue
                 key = _attribute(style, "styleId") or ""
                 for part in style.iter():
                     value = _attribute(part, "val") or ""
-                    match _name(part):
+                    match local_name(part):
                         case "name" if value.lower() == "title":
                             found[key] = 1
                         case "name" if named := re.fullmatch(r"heading (\d)", value.lower()):
@@ -201,30 +197,25 @@ class WordDocument(Counted):
     def _level(self, paragraph: Any) -> int:
         for part in _properties(paragraph):
             value = _attribute(part, "val") or ""
-            if _name(part) == "outlineLvl" and value.isdigit() and int(value) < 9:
+            if local_name(part) == "outlineLvl" and value.isdigit() and int(value) < 9:
                 return int(value) + 1
-            if _name(part) == "pStyle" and value in self.levels:
+            if local_name(part) == "pStyle" and value in self.levels:
                 return self.levels[value]
         return 0
 
     def _list_level(self, paragraph: Any) -> int | None:
         for part in _properties(paragraph):
-            if _name(part) == "numPr":
-                levels = [_attribute(one, "val") or "0" for one in part if _name(one) == "ilvl"]
+            if local_name(part) == "numPr":
+                levels = [_attribute(one, "val") or "0" for one in part if local_name(one) == "ilvl"]
                 return min(int(levels[0]), 9) if levels and levels[0].isdigit() else 0
-            if _name(part) == "pStyle" and (style := _attribute(part, "val") or "") in self.lists:
+            if local_name(part) == "pStyle" and (style := _attribute(part, "val") or "") in self.lists:
                 return int(style[-1]) - 1 if style[-1] in "2345" else 0
         return None
 
 
 def _properties(paragraph: Any) -> list[Any]:
     first = next(iter(paragraph), None)
-    return list(first) if first is not None and _name(first) == "pPr" else []
-
-
-def _name(element: Any) -> str:
-    tag = element.tag
-    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
+    return list(first) if first is not None and local_name(first) == "pPr" else []
 
 
 def _attribute(element: Any, name: str) -> str | None:
@@ -235,16 +226,16 @@ def _attribute(element: Any, name: str) -> str | None:
 def _each(element: Any, name: str) -> Iterator[Any]:
     """The rows or cells, also those in content controls and in inserted text."""
     for child in element:
-        if _name(child) == name:
+        if local_name(child) == name:
             yield child
-        elif _name(child) not in _SKIPPED and _name(child) not in ("p", "tbl"):
+        elif local_name(child) not in _SKIPPED and local_name(child) not in ("p", "tbl"):
             yield from _each(child, name)
 
 
 def _span(cell: Any) -> int:
-    for part in (one for properties in cell if _name(properties) == "tcPr" for one in properties):
+    for part in (one for properties in cell if local_name(properties) == "tcPr" for one in properties):
         value = _attribute(part, "val") or ""
-        if _name(part) == "gridSpan" and value.isdigit():
+        if local_name(part) == "gridSpan" and value.isdigit():
             return min(max(int(value), 1), 64)
     return 1
 

@@ -8,21 +8,19 @@ import re
 import shutil
 import subprocess
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.phrases import phrase
+from ferrule import ToolError
+from ferrule.extension import phrase
 from ferrule.toolbox.child import ChildAnswer
-from ferrule.toolbox.documents.formats import library, recognise
+from ferrule.toolbox.documents.formats import NOT_IN_XML, library, recognise
+from ferrule.toolbox.failures import invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-WRITTEN = ("docx", "pdf", "xlsx", "pptx")
-CONVERTED = (*WRITTEN, "md", "txt", "html", "csv")
 _CODE_FONT = "Courier New"
 _LINES_ON_SLIDE = 14
-_NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _SHEET_NAME = re.compile(r"[\[\]:*?/\\]")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?")
 
@@ -31,7 +29,7 @@ def write(order: dict[str, Any], template: BinaryIO | None = None) -> ChildAnswe
     """Runs in the child. `order`: name and content; gives an outline, and the bytes of the file."""
     suffix = PurePosixPath(order["name"]).suffix.lower().lstrip(".")
     if template is not None and (kind := recognise(template, order["template"])) != suffix:
-        raise _wrong(
+        raise invalid(
             phrase("`{name}` is not a {kind} file, and a template must be one.", kind=kind, name=order["name"]),
             phrase("Use a template of the same kind; docx and pptx can have one."),
         )
@@ -40,7 +38,7 @@ def write(order: dict[str, Any], template: BinaryIO | None = None) -> ChildAnswe
 
 def made(suffix: str, content: str | list[list[Any]], template: BinaryIO | None = None) -> ChildAnswer:
     if isinstance(content, str):
-        content = _NOT_IN_XML.sub("", content)
+        content = NOT_IN_XML.sub("", content)
     makers = {"docx": _docx, "pdf": _pdf, "xlsx": _xlsx, "pptx": _pptx}
     outline, data = makers[suffix](content, template)
     return ChildAnswer({"outline": outline[:200]}, data)
@@ -75,7 +73,7 @@ def convert(order: dict[str, Any], file: BinaryIO) -> ChildAnswer:
     page.fill(document.blocks(""))
     markdown = page.told()["content"]
     if suffix == "csv":
-        raise _wrong(phrase("A {kind} file is not a table.", kind=kind), phrase("Convert it to md or docx."))
+        raise invalid(phrase("A {kind} file is not a table.", kind=kind), phrase("Convert it to md or docx."))
     if suffix in ("md", "txt"):
         data = f"{markdown}\n".encode()
     elif suffix == "html":
@@ -84,10 +82,6 @@ def convert(order: dict[str, Any], file: BinaryIO) -> ChildAnswer:
     else:
         data = made(suffix, markdown).data
     return ChildAnswer({"from": kind, "outline": outline, "note": lost}, data)
-
-
-def _wrong(message: str, suggestion: str) -> ToolError:
-    return ToolError(message, kind=ErrorKind.VALIDATION, suggestion=suggestion)
 
 
 # Markdown as what it is made of
@@ -112,15 +106,15 @@ class WrittenPiece:
         return "".join(one.text for one in self.runs)
 
 
-class Run:
+class Run(NamedTuple):
     """Text in one form."""
 
-    __slots__ = ("bold", "code", "italic", "link", "strike", "text")
-
-    def __init__(
-        self, text: str, *, bold: bool, italic: bool, strike: bool, code: bool = False, link: str = ""
-    ) -> None:
-        self.text, self.bold, self.italic, self.strike, self.code, self.link = text, bold, italic, strike, code, link
+    text: str
+    bold: bool = False
+    italic: bool = False
+    strike: bool = False
+    code: bool = False
+    link: str = ""
 
 
 def parsed(content: str | list[list[Any]]) -> Iterator[WrittenPiece]:
@@ -129,7 +123,7 @@ def parsed(content: str | list[list[Any]]) -> Iterator[WrittenPiece]:
 
     if not isinstance(content, str):
         piece = WrittenPiece("table")
-        piece.rows = [[[_plain(shown(value))] for value in line] for line in content]
+        piece.rows = [[[Run(shown(value))] for value in line] for line in content]
         yield piece
         return
     lists: list[bool] = []
@@ -148,7 +142,7 @@ def parsed(content: str | list[list[Any]]) -> Iterator[WrittenPiece]:
             case "blockquote_close":
                 quotes -= 1
             case "fence" | "code_block":
-                yield WrittenPiece("code", [_plain(token.content.rstrip("\n"))])
+                yield WrittenPiece("code", [Run(token.content.rstrip("\n"))])
             case "hr":
                 yield WrittenPiece("rule")
             case "table_open":
@@ -170,10 +164,6 @@ def parsed(content: str | list[list[Any]]) -> Iterator[WrittenPiece]:
                 pass
 
 
-def _plain(text: str) -> Run:
-    return Run(text, bold=False, italic=False, strike=False)
-
-
 def _runs(inline: Any) -> list[Run]:
     found: list[Run] = []
     bold = italic = strike = False
@@ -191,15 +181,14 @@ def _runs(inline: Any) -> list[Run]:
             case "link_close":
                 link = ""
             case "softbreak":
-                found.append(_plain(" "))
+                found.append(Run(" "))
             case "hardbreak":
-                found.append(_plain("\n"))
+                found.append(Run("\n"))
             case "image":
-                found.append(_plain(f"[image: {token.content}]"))
+                found.append(Run(f"[image: {token.content}]"))
             case "text" | "code_inline":
                 text = token.content.replace("<br>", "\n")
-                found.append(Run(text, bold=bold, italic=italic, strike=strike, code=token.type == "code_inline",
-                                 link=link))  # fmt: skip
+                found.append(Run(text, bold, italic, strike, token.type == "code_inline", link))
             case _:
                 pass
     return found
@@ -220,7 +209,15 @@ def _docx(content: Any, template: BinaryIO | None) -> tuple[list[str], bytes]:
     outline: list[str] = []
     for piece in parsed(content):
         if piece.kind == "table":
-            _docx_table(document, piece, styles)
+            width = max((len(line) for line in piece.rows), default=0)
+            if width:
+                table = document.add_table(rows=len(piece.rows), cols=width)
+                table.style = "Table Grid" if "Table Grid" in styles else None
+                for position, (line, cells) in enumerate(zip(piece.rows, table.rows, strict=True)):
+                    for runs, cell in zip(line, cells.cells, strict=False):
+                        _docx_runs(cell.paragraphs[0], runs)
+                        for cell_run in cell.paragraphs[0].runs if position == 0 else ():
+                            cell_run.bold = True
         elif piece.kind == "heading":
             outline.append(f"{'  ' * (piece.level - 1)}{piece.text}")
             level = f"Heading {piece.level}"
@@ -229,7 +226,11 @@ def _docx(content: Any, template: BinaryIO | None) -> tuple[list[str], bytes]:
         elif piece.kind == "rule":
             document.add_paragraph("―" * 20)
         else:
-            paragraph = document.add_paragraph(style=_docx_style(piece, styles))
+            name = {"item": "List Number" if piece.ordered else "List Bullet", "quote": "Quote"}.get(piece.kind)
+            if name and piece.kind == "item" and piece.level:
+                deeper = f"{name} {min(piece.level + 1, 3)}"
+                name = deeper if deeper in styles else name
+            paragraph = document.add_paragraph(style=name if name in styles else None)
             if piece.kind == "code":
                 run = paragraph.add_run(piece.text)
                 run.font.name = _CODE_FONT
@@ -240,14 +241,6 @@ def _docx(content: Any, template: BinaryIO | None) -> tuple[list[str], bytes]:
     return outline, out.getvalue()
 
 
-def _docx_style(piece: WrittenPiece, styles: set[str]) -> str | None:
-    name = {"item": "List Number" if piece.ordered else "List Bullet", "quote": "Quote"}.get(piece.kind)
-    if name and piece.kind == "item" and piece.level:
-        deeper = f"{name} {min(piece.level + 1, 3)}"
-        name = deeper if deeper in styles else name
-    return name if name in styles else None
-
-
 def _docx_runs(paragraph: Any, runs: Sequence[Run]) -> None:
     for one in runs:
         run = paragraph.add_run(one.text)
@@ -255,32 +248,15 @@ def _docx_runs(paragraph: Any, runs: Sequence[Run]) -> None:
         if one.code:
             run.font.name = _CODE_FONT
         if one.link:
-            _docx_link(paragraph, run, one.link)
+            from docx.opc.constants import RELATIONSHIP_TYPE
+            from docx.oxml.ns import qn
+            from docx.shared import RGBColor
 
-
-def _docx_link(paragraph: Any, run: Any, address: str) -> None:
-    from docx.opc.constants import RELATIONSHIP_TYPE
-    from docx.oxml.ns import qn
-    from docx.shared import RGBColor
-
-    link = library("docx.oxml").OxmlElement("w:hyperlink")
-    link.set(qn("r:id"), paragraph.part.relate_to(address, RELATIONSHIP_TYPE.HYPERLINK, is_external=True))
-    run.font.underline, run.font.color.rgb = True, RGBColor(0x05, 0x63, 0xC1)
-    paragraph._p.append(link)  # noqa: SLF001 - python-docx reads links and does not make them
-    link.append(run._r)  # noqa: SLF001
-
-
-def _docx_table(document: Any, piece: WrittenPiece, styles: set[str]) -> None:
-    width = max((len(line) for line in piece.rows), default=0)
-    if not width:
-        return
-    table = document.add_table(rows=len(piece.rows), cols=width)
-    table.style = "Table Grid" if "Table Grid" in styles else None
-    for position, (line, cells) in enumerate(zip(piece.rows, table.rows, strict=True)):
-        for runs, cell in zip(line, cells.cells, strict=False):
-            _docx_runs(cell.paragraphs[0], runs)
-            for run in cell.paragraphs[0].runs if position == 0 else ():
-                run.bold = True
+            link = library("docx.oxml").OxmlElement("w:hyperlink")
+            link.set(qn("r:id"), paragraph.part.relate_to(one.link, RELATIONSHIP_TYPE.HYPERLINK, is_external=True))
+            run.font.underline, run.font.color.rgb = True, RGBColor(0x05, 0x63, 0xC1)
+            paragraph._p.append(link)  # noqa: SLF001 - python-docx reads links and does not make them
+            link.append(run._r)  # noqa: SLF001
 
 
 # PDF
@@ -289,7 +265,7 @@ def _docx_table(document: Any, piece: WrittenPiece, styles: set[str]) -> None:
 def _pdf(content: Any, template: BinaryIO | None) -> tuple[list[str], bytes]:
     fpdf = library("fpdf")
     if template is not None:
-        raise _wrong(phrase("A PDF has no template."), phrase("Leave out `template`."))
+        raise invalid(phrase("A PDF has no template."), phrase("Leave out `template`."))
     pieces = list(parsed(content))
     text = "".join(one.text for one in pieces) + "".join(
         run.text for one in pieces for line in one.rows for cell in line for run in cell
@@ -305,12 +281,9 @@ def _pdf(content: Any, template: BinaryIO | None) -> tuple[list[str], bytes]:
         for level, size in sizes.items()
     }
     code = fpdf.FontFace(family=family if family == "text" else "courier")
-    pdf.write_html(html, font_family=family, tag_styles={**styles, "code": code, "pre": _pre(code.family)})
+    pre = fpdf.TextStyle(font_family=code.family, font_size_pt=9, t_margin=2, b_margin=2)
+    pdf.write_html(html, font_family=family, tag_styles={**styles, "code": code, "pre": pre})
     return [f"{'  ' * (one.level - 1)}{one.text}" for one in pieces if one.kind == "heading"], bytes(pdf.output())
-
-
-def _pre(family: str | None) -> Any:
-    return library("fpdf").TextStyle(font_family=family, font_size_pt=9, t_margin=2, b_margin=2)
 
 
 def _pdf_html(content: Any, pieces: list[WrittenPiece]) -> str:
@@ -344,7 +317,9 @@ def _with_font(pdf: Any, text: str) -> str:
         if missing is None or missing:
             lacking = min(lacking, missing or lacking, key=len)
             continue
-        bold = _bold_of(regular)
+        endings = (("-Regular", "-Bold"), ("Sans.ttf", "Sans-Bold.ttf"), ("-regular", "-bold"))
+        bolds = [regular.replace(old, new) for old, new in endings if old in regular]
+        bold = next((one for one in bolds if Path(one).exists()), regular)
         pdf.add_font("text", "", regular)
         for style, file in (("B", bold), ("I", regular), ("BI", bold)):
             pdf.add_font("text", style, file)
@@ -379,19 +354,12 @@ def _missing(file: str, needed: Sequence[str]) -> list[str] | None:
     return [one for one in needed if ord(one) not in known]
 
 
-def _bold_of(regular: str) -> str:
-    for old, new in (("-Regular", "-Bold"), ("Sans.ttf", "Sans-Bold.ttf"), ("-regular", "-bold")):
-        if old in regular and Path(regular.replace(old, new)).exists():
-            return regular.replace(old, new)
-    return regular
-
-
 # Excel
 
 
 def _xlsx(content: Any, template: BinaryIO | None) -> tuple[list[str], bytes]:
     if template is not None:
-        raise _wrong(
+        raise invalid(
             phrase("A new workbook has no template."), phrase("Copy the workbook, and set its cells with EditDocument.")
         )
     sheets: dict[str, list[list[Any]]] = {}
@@ -407,7 +375,7 @@ def _xlsx(content: Any, template: BinaryIO | None) -> tuple[list[str], bytes]:
                 found = sheets.setdefault(title or f"Sheet{len(sheets) + 1}", [])
                 found.extend([[], *rows] if found else rows)
         if not sheets:
-            raise _wrong(
+            raise invalid(
                 phrase("The content has no table, and a workbook is made of tables."),
                 phrase("Give rows, or Markdown tables with a heading for each sheet."),
             )
@@ -429,7 +397,7 @@ def _workbook(sheets: dict[str, list[list[Any]]]) -> bytes:
         for line in rows:
             cells: list[Any] = []
             for value in line:
-                made = write_only_cell(sheet, _NOT_IN_XML.sub("", value)[:32_767] if isinstance(value, str) else value)
+                made = write_only_cell(sheet, NOT_IN_XML.sub("", value)[:32_767] if isinstance(value, str) else value)
                 if isinstance(value, str):
                     made.data_type = "s"  # never a formula: who wants one sets it with EditDocument
                 cells.append(None if value is None or value == "" else made)
@@ -498,7 +466,7 @@ class _Deck:
                 self.body = self._box()
             paragraph = self.body.paragraphs[0] if not self._lines else self.body.add_paragraph()
             paragraph.level = min(piece.level, 8)
-            for one in piece.runs if piece.kind != "code" else [_plain(line)]:
+            for one in piece.runs if piece.kind != "code" else [Run(line)]:
                 run = paragraph.add_run()
                 run.text = one.text
                 run.font.bold, run.font.italic = one.bold or None, one.italic or None

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import joined, phrase
+from ferrule.core.shown_text import cut_counted
 from ferrule.workspace.edits.text_lines import BLANKS, blanks_before
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,14 +59,19 @@ _DIFFERENCES = {
 """What two texts may differ in and yet be found, by the name of the rung."""
 
 
-class EditProblem(PathProblem):
+class EditError(PathError):
     """An edit that was not made. `code` is a stable word: `identical`, `empty`, `nul`, `missing`, `several`, `misfit`,
     `notebook`.
     """
 
+    def saying(self, message: str, **details: object) -> EditError:
+        """The same problem in other words."""
+        known = {**(self.details or {}), **details}
+        return EditError(self.code, message, kind=self.kind, suggestion=self.suggestion, details=known)
 
-def identical() -> EditProblem:
-    return EditProblem(
+
+def identical() -> EditError:
+    return EditError(
         "identical",
         phrase("The old and the new text are the same, so there is nothing to change."),
         kind=ErrorKind.VALIDATION,
@@ -73,8 +79,8 @@ def identical() -> EditProblem:
     )
 
 
-def empty() -> EditProblem:
-    return EditProblem(
+def empty() -> EditError:
+    return EditError(
         "empty",
         phrase("The old text is empty, so there is no place to change."),
         kind=ErrorKind.VALIDATION,
@@ -82,8 +88,8 @@ def empty() -> EditProblem:
     )
 
 
-def nul() -> EditProblem:
-    return EditProblem(
+def nul() -> EditError:
+    return EditError(
         "nul",
         phrase("The new text contains a NUL character, and text files have none. Nothing was changed."),
         kind=ErrorKind.VALIDATION,
@@ -91,7 +97,7 @@ def nul() -> EditProblem:
     )
 
 
-def several(lines: Sequence[int], rung: str, *, every: bool = False) -> EditProblem:
+def several(lines: Sequence[int], rung: str, *, every: bool = False) -> EditError:
     """More than one place fits; `lines` are the numbers of their first lines. `every`: `replace_all` takes them all."""
     how = phrase(", differences in {what} aside", what=_DIFFERENCES.get(rung, rung))
     if rung == "exact":
@@ -100,27 +106,23 @@ def several(lines: Sequence[int], rung: str, *, every: bool = False) -> EditProb
     count, shown = f"{len(lines):,}", ", ".join(map(str, numbers[:_SHOWN_LINES]))
     if len(numbers) > _SHOWN_LINES:
         shown = phrase("{lines} and {count} more", lines=shown, count=f"{len(numbers) - _SHOWN_LINES:,}")
-    if len(numbers) > 1:
-        message = phrase(
-            "The old text is found {count} times{how}: on lines {lines}.", count=count, how=how, lines=shown
-        )
-    else:
-        message = phrase("The old text is found {count} times{how}: on line {line}.", count=count, how=how, line=shown)
-    if every:
-        way = phrase("Add lines before or after it until it is found once, or set `replace_all` to change every one.")
-    else:
-        way = phrase("Add lines before or after it until it is found once.")
-    return EditProblem(
+    return EditError(
         "several",
-        message,
-        suggestion=way,
+        phrase("The old text is found {count} times{how}: on lines {lines}.", count=count, how=how, lines=shown)
+        if len(numbers) > 1
+        else phrase("The old text is found {count} times{how}: on line {line}.", count=count, how=how, line=shown),
+        suggestion=phrase(
+            "Add lines before or after it until it is found once, or set `replace_all` to change every one."
+        )
+        if every
+        else phrase("Add lines before or after it until it is found once."),
         details={"count": len(lines), "lines": numbers[:_SHOWN_LINES]},
     )
 
 
-def misfit(line: int, reason: str, shown: str, suggestion: str) -> EditProblem:
+def misfit(line: int, reason: str, shown: str, suggestion: str) -> EditError:
     """One place fits, and yet what should stand there is not certain."""
-    return EditProblem(
+    return EditError(
         "misfit",
         phrase(
             "The old text fits on line {line}, but {reason}. Nothing was changed.\n\n{shown}",
@@ -130,19 +132,6 @@ def misfit(line: int, reason: str, shown: str, suggestion: str) -> EditProblem:
         ),
         suggestion=suggestion,
         details={"line": line},
-    )
-
-
-def in_edit(number: int, count: int, problem: EditProblem) -> EditProblem:
-    """The same problem, told as that of one edit among several."""
-    return EditProblem(
-        problem.code,
-        joined(
-            " ", [phrase("Edit {n} of {count} failed, so no edit was made.", n=number, count=count), problem.message]
-        ),
-        kind=problem.kind,
-        suggestion=problem.suggestion,
-        details={**(problem.details or {}), "edit": number},
     )
 
 
@@ -160,13 +149,13 @@ _MARKS = ("·␣▪", "→⇥↦", "␍↵␤", "⍽␢◦")
 _WORD = re.compile(r"\w{3,}")
 
 
-def missing(lines: TextLines, old: list[str]) -> EditProblem:
+def missing(lines: TextLines, old: list[str]) -> EditError:
     """The problem of a text that is nowhere, with the place that is nearest."""
     ends = len(old) - (len(old) > 1 and not old[-1])
     empty = next((offset for offset, line in enumerate(old[:ends]) if line.strip(BLANKS)), 0)
     first = _nearest(lines, old[empty:ends])
     if first is None:
-        return EditProblem(
+        return EditError(
             "missing",
             phrase("The old text is not in the file, nor anything like it."),
             kind=ErrorKind.NOT_FOUND,
@@ -187,7 +176,7 @@ def missing(lines: TextLines, old: list[str]) -> EditProblem:
         said = phrase("The empty lines at its start are not in the file.")
     nearest = phrase("The old text is not in the file. The nearest is on {where}.", where=where)
     shown = excerpt(lines, first, last - first, around=difference[0] if difference else first)
-    return EditProblem(
+    return EditError(
         "missing",
         joined("\n\n", [joined(" ", [nearest, said]), shown]),
         kind=ErrorKind.NOT_FOUND,
@@ -207,7 +196,7 @@ def excerpt(lines: TextLines, first: int, count: int, *, around: int) -> str:
         next((mark for mark in some if not any(mark in line for line in shown)), some[0]) for some in _MARKS
     )
     whole = sum(map(len, shown)) <= _MOST_SHOWN and max(map(len, shown)) <= _LONGEST_WHOLE
-    rows = [visible(line, marks) if whole else _clipped(visible(line, marks)) for line in shown]
+    rows = [visible(line, marks) if whole else cut_counted(visible(line, marks), _MOST_WIDTH) for line in shown]
     legend = phrase(
         "({space} is a space, {tab} a tab, {carriage_return} a carriage return, {no_break} a no-break space)",
         space=marks[0], tab=marks[1], carriage_return=marks[2], no_break=marks[3],
@@ -232,10 +221,6 @@ def _count(lines: TextLines) -> int:
     return len(lines) - (not lines.contents[-1])
 
 
-def _clipped(line: str) -> str:
-    return line if len(line) <= _MOST_WIDTH else f"{line[:_MOST_WIDTH]}… ({len(line) - _MOST_WIDTH:,} more characters)"
-
-
 def _nearest(lines: TextLines, old: Sequence[str]) -> int | None:
     """The line where a place like the old text begins: voted for by equal lines, then by rare words, then by words of
     another case.
@@ -249,7 +234,10 @@ def _nearest(lines: TextLines, old: Sequence[str]) -> int | None:
         if line in wanted:
             for offset in wanted[line][:_MOST_HITS]:
                 votes[index - offset] += min(len(line), 60) * 4
-    words = _rare_words(old)
+    places = {
+        word: offset for offset, line in reversed(list(enumerate(old[:_MOST_WANTED]))) for word in _WORD.findall(line)
+    }
+    words = [(places[word], word) for word in sorted(places, key=len, reverse=True)[:_MOST_WORDS]]
     for offset, word in words:
         for index in _hits(lines, word):
             votes[index - offset] += len(word)
@@ -258,7 +246,16 @@ def _nearest(lines: TextLines, old: Sequence[str]) -> int | None:
             votes[index - offset] += len(word)
     best = sorted((start for start in votes if -len(old) < start), key=lambda start: (-votes[start], start))
     compared = [max(start, 0) for start in best[:_MOST_COMPARED]]
-    return max(compared, key=lambda start: _likeness(lines, start, old), default=None)
+
+    def likeness(start: int) -> float:
+        score = 0.0
+        for line, found in zip(old[:30], lines.contents[start:], strict=False):
+            mine, theirs = line.strip()[:200], found.strip()[:200]
+            equal = 3.0 if mine == theirs and mine else 0.0
+            score += equal or SequenceMatcher(None, mine, theirs, autojunk=False).ratio()
+        return score
+
+    return max(compared, key=likeness, default=None)
 
 
 def _extent(lines: TextLines, first: int, wanted: Sequence[str]) -> tuple[int, int]:
@@ -277,28 +274,11 @@ def _extent(lines: TextLines, first: int, wanted: Sequence[str]) -> tuple[int, i
     return first, last
 
 
-def _rare_words(old: Sequence[str]) -> list[tuple[int, str]]:
-    words = {
-        word: offset for offset, line in reversed(list(enumerate(old[:_MOST_WANTED]))) for word in _WORD.findall(line)
-    }
-    return [(words[word], word) for word in sorted(words, key=len, reverse=True)[:_MOST_WORDS]]
-
-
 def _hits(lines: TextLines, word: str, *, any_case: bool = False) -> list[int]:
     """The lines a word is on; none when they are many, since then it says nothing."""
     places = re.finditer(re.escape(word), lines.text, re.IGNORECASE if any_case else 0)
     found = [place.start() for place in islice(places, _MOST_HITS + 1)]
     return [lines.number_at(at) - 1 for at in found] if len(found) <= _MOST_HITS else []
-
-
-def _likeness(lines: TextLines, first: int, old: Sequence[str]) -> float:
-    score = 0.0
-    for offset, line in enumerate(old[:30]):
-        if first + offset < len(lines):
-            mine, theirs = line.strip()[:200], lines.contents[first + offset].strip()[:200]
-            equal = 3.0 if mine == theirs and mine else 0.0
-            score += equal or SequenceMatcher(None, mine, theirs, autojunk=False).ratio()
-    return score
 
 
 def _first_difference(lines: TextLines, first: int, old: Sequence[str]) -> tuple[int, str] | None:
@@ -312,31 +292,23 @@ def _first_difference(lines: TextLines, first: int, old: Sequence[str]) -> tuple
             given = _quoted(mine, 0)
             return index, phrase("line {n}: the file ends before it, you gave {given}", n=f"{index + 1:,}", given=given)
         if mine.strip(BLANKS) != theirs.strip(BLANKS):
-            mine, body = mine.strip(BLANKS), theirs.strip(BLANKS)
-            at = _agreeing(mine, body)
-            column = len(blanks_before(theirs)) + at
-            return index, _told(index, column, _quoted(body, at), _quoted(mine, at))
+            return _told(index, len(blanks_before(theirs)), theirs.strip(BLANKS), mine.strip(BLANKS))
     for index, mine, theirs in pairs:
         if theirs is not None and mine != theirs:
-            at = _agreeing(mine, theirs)
-            return index, _told(index, at, _quoted(theirs, at), _quoted(mine, at))
+            return _told(index, 0, theirs, mine)
     return None
 
 
-def _told(index: int, column: int, theirs: str, mine: str) -> str:
-    return phrase(
+def _told(index: int, start: int, theirs: str, mine: str) -> tuple[int, str]:
+    differ = (at for at, (one, other) in enumerate(zip(mine, theirs, strict=False)) if one != other)
+    at = next(differ, min(len(mine), len(theirs)))
+    return index, phrase(
         "line {n}, column {column}: the file has {theirs}, you gave {mine}",
-        n=f"{index + 1:,}", column=f"{column + 1:,}", theirs=theirs, mine=mine,
-    )  # fmt: skip
-
-
-def _agreeing(one: str, other: str) -> int:
-    at = 0
-    for mine, theirs in zip(one, other, strict=False):
-        if mine != theirs:
-            break
-        at += 1
-    return at
+        n=f"{index + 1:,}",
+        column=f"{start + at + 1:,}",
+        theirs=_quoted(theirs, at),
+        mine=_quoted(mine, at),
+    )
 
 
 def _quoted(line: str, at: int) -> str:

@@ -106,8 +106,13 @@ class Reindent:
             return known
         results = {shift.apply(indentation) for shift in self._shifts}
         result = results.pop() if len(results) == 1 else None
+        seen = self._mine + self._theirs
+        # Whether nothing says how to read its tabs or spaces, since neither the copy nor the file has such here.
+        foreign = bool(seen) and (
+            ("\t" in indentation and "\t" not in seen) or ("  " in indentation and " " not in seen)
+        )
         doubtful = (
-            self._foreign(indentation)
+            foreign
             or self._may_be_aligned(indentation)
             or self._cut(indentation)
             or self._other_step(indentation)
@@ -116,11 +121,6 @@ class Reindent:
         if result is None or doubtful:
             raise Unclear(phrase("the indentation of its new lines is not clear from it"))
         return result
-
-    def _foreign(self, indentation: str) -> bool:
-        """Whether nothing says how to read its tabs or spaces, since neither the copy nor the file has such here."""
-        seen = self._mine + self._theirs
-        return bool(seen) and (("\t" in indentation and "\t" not in seen) or ("  " in indentation and " " not in seen))
 
     def _cut(self, indentation: str) -> bool:
         """Whether a line may have had less than what was taken from the lines of the copy, which all have some left."""
@@ -392,9 +392,6 @@ class Retype:
                     return True
         return False
 
-    def _has_typographic(self, unit: str) -> bool:
-        return any(_PLAIN[char][0] == unit for char in set(_ANY.findall(self._text)))
-
     def _unit(self, unit: str, in_word: bool) -> str:
         known = self._known.get(unit)
         if known == {unit} and unit in _PLAIN and self._made_typographic:
@@ -411,8 +408,10 @@ class Retype:
                 return unit
             if unit not in self._text and unit in _QUOTES and self._made_quotes:
                 return _PLAIN[unit][0]
-        elif not self._made_plain or unit in _USUALLY_MEANT or not self._has_typographic(unit):
-            return unit
+        else:
+            in_file = {_PLAIN[char][0] for char in set(_ANY.findall(self._text))}
+            if not self._made_plain or unit in _USUALLY_MEANT or unit not in in_file:
+                return unit
         raise Unclear(phrase("whether a new `{unit}` is meant as typed is not clear from it", unit=unit))
 
 

@@ -154,26 +154,18 @@ def _typographic_parts(lines: TextLines, old: list[str]) -> Iterator[tuple[list[
     """
     if not typographic("\n".join(old)) and not typographic(lines.text):
         return
-    starts = _likely_starts(lines, old)
-    if starts is None:
-        yield lines.contents, None
-        return
-    for first in starts:
-        yield lines.contents[first : first + len(old)], first
-
-
-def _likely_starts(lines: TextLines, old: Sequence[str]) -> list[int] | None:
-    """The lines where the old text may start, since its longest words stand where they should; None without words."""
     found = [(offset, part) for offset, line in enumerate(old) for part in _PLAIN_WORD.findall(line)]
     found = sorted(found, key=lambda pair: -len(pair[1]))[:_MOST_WORDS]
-    if not found:
-        return None
-    (offset, part), *others = found
     contents = lines.contents
+    if not found:
+        yield contents, None
+        return
+    (offset, part), *others = found
     starts = [index - offset for index, line in enumerate(contents) if part in line and index >= offset]
     for offset, part in others:
         starts = [start for start in starts if start + offset < len(contents) and part in contents[start + offset]]
-    return starts
+    for first in starts:
+        yield contents[first : first + len(old)], first
 
 
 def _walk_all(old: str, file: str) -> Pieces | None:
@@ -223,18 +215,16 @@ def _whole(lines: TextLines, first: int, old: list[str]) -> MatchPlace:
 def _placed(lines: TextLines, first: int, column: int, old: list[str], keys: list[str]) -> MatchPlace | None:
     last = first + len(old) - 1
     from_column = column if len(old) == 1 else 0
-    end = _end_column(lines, last, from_column, from_column + len(keys[-1]), old)
-    return None if end is None else MatchPlace(lines, first, column, old, end)
-
-
-def _end_column(lines: TextLines, last: int, from_column: int, end: int, old: list[str]) -> int | None:
-    """Where the place ends: with the whole line, or exactly where the last line of the old text does."""
+    # The place ends with the whole line, or exactly where the last line of the old text does.
     if len(old) > 1 and not old[-1]:
-        return 0
-    content = lines.contents[last]
-    if end == len(lines.trimmed[last]):
-        return len(content)
-    return from_column + len(old[-1]) if content.startswith(old[-1], from_column) else None
+        end = 0
+    elif from_column + len(keys[-1]) == len(lines.trimmed[last]):
+        end = len(lines.contents[last])
+    elif lines.contents[last].startswith(old[-1], from_column):
+        end = from_column + len(old[-1])
+    else:
+        return None
+    return MatchPlace(lines, first, column, old, end)
 
 
 def _walked(lines: TextLines, first: int, column: int, old: list[str]) -> MatchPlace | None:

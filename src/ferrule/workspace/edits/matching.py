@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
 from ferrule.workspace.edits.edit_problems import (
-    EditProblem,
+    EditError,
     FoundText,
     Rung,
     empty,
@@ -84,17 +84,14 @@ def _without(new: str, old: Sequence[str], found: Sequence[_Numbered]) -> str | 
         return new
     ours = [one for one in looks if one is not None]
     all_of_them = len(ours) == len(lines) and _follow(ours, found[0].number)
-    by_width = padded and _near(ours, found, len(lines)) and not numbered.keys() & {one.rest for one in found}
+    # Whether the numbers go on as the old text's do: a text about line numbers has others of that width.
+    numbers = [one.number for one in ours]
+    within = found[0].number <= numbers[0] and numbers[-1] < found[-1].number + max(len(lines), 1)
+    near = all(one.marked for one in ours) and within and numbers == sorted(numbers)
+    by_width = padded and near and not numbered.keys() & {one.rest for one in found}
     if not (all_of_them or numbered.keys() <= set(old) or by_width):
         return None
     return _join(new, [line if one is None else one.rest for line, one in zip(lines, looks, strict=True)])
-
-
-def _near(ours: Sequence[_Numbered], old: Sequence[_Numbered], count: int) -> bool:
-    """Whether numbers of some lines go on as the old text's do: a text about line numbers has others of that width."""
-    numbers = [one.number for one in ours]
-    within = old[0].number <= numbers[0] and numbers[-1] < old[-1].number + max(count, 1)
-    return all(one.marked for one in ours) and within and numbers == sorted(numbers)
 
 
 def _follow(lines: Sequence[_Numbered], first: int) -> bool:
@@ -200,11 +197,19 @@ def _new(old: str, new: str, escaping: _Escaping, used: set[str]) -> str | None:
 _BOTH_OR_NEITHER = phrase("End both texts with a line ending, or neither; or add the line that follows to both.")
 
 
-def check_start(old: list[str], new: list[str], *, before: str) -> None:
-    """Raises `Unclear` when the old text starts with the end of a line, `before`, and the new one may have lost it."""
-    if len(old) < 2 or old[0] or not before or not new[0]:
-        return
-    if not before.strip(BLANKS) or not new[0].strip(BLANKS) or blanks_before(new[0]) == blanks_before(old[1]):
+def _lost_line_ending(old: list[str], new: list[str], *, before: str, follows: str | None) -> bool:
+    """Whether the new text has lost the line ending that the old one has.
+
+    `before` is what stands on the line before the match, `follows` what stands on its last line after it: nothing, not
+    even an empty rest of a line, at the end of the text. Raises `Unclear` when the edit may be meant by the letter, and
+    may not.
+    """
+    whole_lines = len(old) > 1 and not old[-1]
+    unseen_blanks = follows and not follows.strip(BLANKS) and not (whole_lines and not new[-1])
+    if unseen_blanks and any(line != line.rstrip(BLANKS) for line in new):
+        raise Unclear(phrase("it leaves out the blanks at the end of its last line, and the new text has some"))
+    may_join = len(old) > 1 and not old[0] and before and new[0]
+    if may_join and (not before.strip(BLANKS) or blanks_before(new[0]) in (new[0], blanks_before(old[1]))):
         raise Unclear(
             phrase(
                 "it starts with a line ending and the new text does not, so whether to join the "
@@ -212,33 +217,32 @@ def check_start(old: list[str], new: list[str], *, before: str) -> None:
             ),
             phrase("Start both texts with a line ending, or neither."),
         )
-
-
-def check_blanks(old: list[str], new: list[str], *, follows: str | None) -> None:
-    """Raises `Unclear` when unseen blanks follow the match on its line, and lines of the new text end with blanks."""
-    whole_lines = len(old) > 1 and not old[-1] and not new[-1]
-    if whole_lines or not follows or follows.strip(BLANKS):
-        return
-    if any(line != line.rstrip(BLANKS) for line in new):
-        raise Unclear(phrase("it leaves out the blanks at the end of its last line, and the new text has some"))
-
-
-def lost_line_ending(old: list[str], new: list[str], *, before: str, follows: str | None) -> bool:
-    """Whether the new text has lost the line ending that the old one has.
-
-    `before` is what stands on the line before the match, `follows` what stands on its last line after it: nothing, not
-    even an empty rest of a line, at the end of the text. Raises `Unclear` when the edit may be meant by the letter, and
-    may not.
-    """
     if before.strip() or follows is None or not any(line.strip(BLANKS) for line in old):
         return False
     ends_line = not follows.strip(BLANKS)
-    if len(old) == 1 or old[-1]:
-        if ends_line:
-            _check_old_without_ending(old, new)
+    if not whole_lines:
+        if ends_line and new == [""]:
+            raise Unclear(
+                phrase(
+                    "it is a whole line without its line ending and the new text is empty, so whether "
+                    "an empty line should stay is not clear"
+                ),
+                phrase(
+                    "To remove the line, end the old text with its line ending; "
+                    "to leave an empty line, end both with one."
+                ),
+            )
+        if ends_line and not new[-1]:
+            raise Unclear(
+                phrase(
+                    "only the new text ends with a line ending, so whether an empty line should follow is not clear"
+                ),
+                _BOTH_OR_NEITHER,
+            )
         return False
     if not new[-1]:
-        if ends_line and _gains_empty_line(old, new):
+        # Whether the new text ends with an empty line as the file does there, and the old one may have lost it.
+        if ends_line and (_empty_at_end(new) == _empty_at_end(old) + 1 and new[:-1] != old):
             raise Unclear(
                 phrase(
                     "an empty line follows it, and the new text ends with one more: whether there "
@@ -261,36 +265,8 @@ def lost_line_ending(old: list[str], new: list[str], *, before: str, follows: st
     )
 
 
-def _check_old_without_ending(old: list[str], new: list[str]) -> None:
-    if new == [""]:
-        raise Unclear(
-            phrase(
-                "it is a whole line without its line ending and the new text is empty, so whether "
-                "an empty line should stay is not clear"
-            ),
-            phrase(
-                "To remove the line, end the old text with its line ending; to leave an empty line, end both with one."
-            ),
-        )
-    if not new[-1]:
-        raise Unclear(
-            phrase("only the new text ends with a line ending, so whether an empty line should follow is not clear"),
-            _BOTH_OR_NEITHER,
-        )
-
-
-def _gains_empty_line(old: list[str], new: list[str]) -> bool:
-    """Whether the new text ends with an empty line as the file does there, and the old one may have lost it."""
-    return _empty_at_end(new) == _empty_at_end(old) + 1 and new[:-1] != old
-
-
 def _empty_at_end(lines: list[str]) -> int:
-    count = 0
-    for line in reversed(lines):
-        if line.strip(BLANKS):
-            break
-        count += 1
-    return count
+    return next((count for count, line in enumerate(reversed(lines)) if line.strip(BLANKS)), len(lines))
 
 
 Search = Callable[[TextLines, list[str]], Iterator[MatchPlace]]
@@ -326,7 +302,7 @@ _CHECK_ENDINGS = (
     "Replaced literally: lines of the new text end with {new}, and line {line:,} of the file with {file}. "
     "Check that they should differ."
 )
-_ENDINGS = {"\n": "LF", "\r\n": "CRLF", "\r": "CR"}
+_ENDINGS = {"\r\n": "CRLF", "\n": "LF", "\r": "CR"}
 _LOOKED_AT = 100
 _MARK = "\ufeff"
 _LEFT_OUT = phrase("it leaves out the indentation there, so how far to indent the lines after it is not clear")
@@ -334,10 +310,13 @@ _WHOLE_LINES = phrase("Give the old and the new text as whole lines, exactly as 
 
 
 def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> FoundText:
-    """Where `old` stands in `text` and what takes its place; raises `EditProblem` when that is not certain."""
+    """Where `old` stands in `text` and what takes its place; raises `EditError` when that is not certain."""
     if old[:1] == new[:1] == _MARK and old not in text:
         old, new = old[1:], new[1:]  # the byte order mark, which stands before the text
-    if old.endswith("\r") and new.endswith("\r") and _is_half_an_ending(text, old):
+    # A carriage return at both ends is that of a line ending whose other half was cut off, unless it tells the place
+    # from others: without it the edit would be in several.
+    both_end = old.endswith("\r") and new.endswith("\r") and "\n" in text
+    if both_end and (old not in text or (old + "\n" in text and text.count(old) == text.count(old[:-1]))):
         old, new = old[:-1], new[:-1]
         if "\r" not in text:
             new = new.replace("\r\n", "\n")
@@ -345,7 +324,8 @@ def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> Fo
         raise empty()
     if old == new:
         raise identical()
-    lines = TextLines(text, _own_style(new))
+    # The line ending that a new text brings to a file without any.
+    lines = TextLines(text, "\r\n" if new.count("\r\n") == new.count("\n") > 0 else "\n")
     if replace_all:
         return _every(lines, old, new)
     exact = _exact(lines, old, new)
@@ -358,16 +338,6 @@ def find_edit(text: str, old: str, new: str, *, replace_all: bool = False) -> Fo
     return FoundText([span], rung, _NOTES[rung])
 
 
-def _is_half_an_ending(text: str, old: str) -> bool:
-    """Whether the carriage return at a text's end is that of a line ending whose other half was cut off.
-
-    One that tells its place from others stays: without it the edit would be in several.
-    """
-    if "\n" not in text:
-        return False
-    return old not in text or (old + "\n" in text and text.count(old) == text.count(old[:-1]))
-
-
 # To the letter
 
 
@@ -377,7 +347,7 @@ def _exact(lines: TextLines, old: str, new: str) -> FoundText | None:
     start = text.find(old)
     if start >= 0:
         if text.find(old, start + 1) >= 0:
-            starts = _starts(text, old)
+            starts = [one.start() for one in re.finditer(f"(?={re.escape(old)})", text)]  # also where they overlap
             apart = all(after - before >= len(old) for before, after in pairwise(starts))
             raise several(lines.numbers_at(starts), Rung.EXACT, every=apart)
         end = start + len(old)
@@ -386,11 +356,9 @@ def _exact(lines: TextLines, old: str, new: str) -> FoundText | None:
             span = Edit(start, end, literal)
             return FoundText([span], Rung.EXACT, _to_check(lines, span, old, new))
     half = old.endswith("\r") and "\n" in text
-    return _but_for_endings(lines, old, new) if ("\r" in text or "\r" in old) and not half else None
-
-
-def _but_for_endings(lines: TextLines, old: str, new: str) -> FoundText | None:
-    """The same in a file whose lines end otherwise than those of the old text; the new ones end as the file's do."""
+    if half or not ("\r" in text or "\r" in old):
+        return None
+    # In a file whose lines end otherwise than those of the old text, the new ones end as the file's do.
     places = list(by_line_endings(lines, as_lines(old)))
     if len(places) > 1:
         apart = all(one.end <= other.start for one, other in pairwise(places))
@@ -429,16 +397,6 @@ def _to_check(lines: TextLines, span: Edit, old: str, new: str) -> str:
     return ""
 
 
-def _starts(text: str, old: str) -> list[int]:
-    """Where the old text stands, overlapping places too."""
-    found: list[int] = []
-    at = text.find(old)
-    while at >= 0:
-        found.append(at)
-        at = text.find(old, at + 1)
-    return found
-
-
 def _every(lines: TextLines, old: str, new: str) -> FoundText:
     """Every place, exactly or but for line endings."""
     text = lines.text
@@ -452,7 +410,7 @@ def _every(lines: TextLines, old: str, new: str) -> FoundText:
     wanted = as_lines(old)
     spans = (
         [
-            Edit(match.start(), match.end(), _style_of(match[0]).join(as_lines(new)))
+            Edit(match.start(), match.end(), next(end for end in _ENDINGS if end in match[0]).join(as_lines(new)))
             for match in re.finditer(r"(?:\r\n|\n|\r)".join(map(re.escape, wanted)), text)
         ]
         if len(wanted) > 1
@@ -481,8 +439,16 @@ def _climb(lines: TextLines, old: str, new: str) -> tuple[Edit, Rung] | None:
         if len(places) == 1 and looser is not None:
             only = next(iter(places.values()))
             if _lacks_its_margin(only, as_lines(new)):
-                _check_alone(only, looser(lines, wanted))
-            places.update({(other.start, other.end): other for other in _likewise(lines, wanted, only, looser)})
+                # A place after mere blanks may also be a copy, without its margin, of another one: then there are two.
+                found = {other.first + 1 for other in looser(lines, wanted)} | {only.first + 1}
+                if len(found) > 1:
+                    raise several(sorted(found), Rung.INDENTATION)
+            if any(
+                blanks_after(mine) != blanks_after(theirs) for mine, theirs in zip(only.old, only.file, strict=True)
+            ):
+                # Others that fit but for their indentation, where this one does not but for blanks at its lines' ends.
+                others = (other for other in looser(lines, wanted) if other.first != only.first)
+                places.update({(other.start, other.end): other for other in others})
         if len(places) > 1:
             raise several(sorted({place.first + 1 for place in places.values()}), rung)
         for place in places.values():
@@ -519,19 +485,6 @@ def _require_lost_by_both(place: MatchPlace, new: list[str]) -> None:
         raise _unclear(lines, place.first, place.old, Unclear(_LEFT_OUT))
 
 
-def _check_alone(place: MatchPlace, others: Iterator[MatchPlace]) -> None:
-    """A place that starts after mere blanks may be a copy without margin of another one, too: then there are two."""
-    found = {other.first + 1 for other in others} | {place.first + 1}
-    if len(found) > 1:
-        raise several(sorted(found), Rung.INDENTATION)
-
-
-def _likewise(lines: TextLines, wanted: list[str], place: MatchPlace, looser: Search) -> Iterator[MatchPlace]:
-    """Other places that fit but for their indentation, where this one does not but for blanks at the ends of lines."""
-    if any(blanks_after(mine) != blanks_after(theirs) for mine, theirs in zip(place.old, place.file, strict=True)):
-        yield from (other for other in looser(lines, wanted) if other.first != place.first)
-
-
 def _require_its_endings(place: MatchPlace, old: str, new: str) -> None:
     """Raises where the old text has the line endings of the file and the new one others, perhaps on purpose."""
     lines = place.lines
@@ -549,9 +502,7 @@ def _settled(place: MatchPlace, wanted: list[str], new: list[str]) -> Edit:
         new = new[:-1]
     before, follows = place.before, lines.after(place.end)
     try:
-        check_blanks(place.old, new, follows=follows)
-        check_start(place.old, new, before=before)
-        if lost_line_ending(place.old, new, before=before, follows=follows):
+        if _lost_line_ending(place.old, new, before=before, follows=follows):
             new = [*new, ""]
     except Unclear as unclear:
         raise _unclear(lines, place.first, place.old, unclear) from None
@@ -570,7 +521,7 @@ def _span(place: MatchPlace, new: list[str]) -> Edit:
     return Edit(place.start, place.end, replacement)
 
 
-def _unclear(lines: TextLines, first: int, old: list[str], unclear: Unclear) -> EditProblem:
+def _unclear(lines: TextLines, first: int, old: list[str], unclear: Unclear) -> EditError:
     shown = excerpt(lines, first, len(old) - (len(old) > 1 and not old[-1]), around=first)
     return misfit(first + 1, unclear.reason, shown, unclear.suggestion or _WHOLE_LINES)
 
@@ -581,9 +532,10 @@ def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[Edit, Rung] 
         return None
     plain, plain_new = stripped
     if plain_new is None:
-        return _doubted(
-            lines, plain, phrase("whether the numbers at the start of its new lines are line numbers is not clear")
-        )
+        for place in (place for _, search, _ in _RUNGS for place in search(lines, as_lines(plain))):
+            why = phrase("whether the numbers at the start of its new lines are line numbers is not clear")
+            raise _unclear(lines, place.first, place.old, Unclear(why))
+        return None
     if plain == plain_new:
         raise identical()
     found = _climb(lines, plain, plain_new)
@@ -591,13 +543,6 @@ def _without_numbers(lines: TextLines, old: str, new: str) -> tuple[Edit, Rung] 
     if found is None or lines.before(found[0].start).strip(BLANKS):
         return None
     return found[0], Rung.LINE_NUMBERS
-
-
-def _doubted(lines: TextLines, old: str, reason: str) -> None:
-    """Refuse, for this reason, if the old text is found at all."""
-    for _, search, _ in _RUNGS:
-        for place in search(lines, as_lines(old)):
-            raise _unclear(lines, place.first, place.old, Unclear(reason))
 
 
 def _without_escapes(lines: TextLines, old: str, new: str) -> tuple[Edit, Rung] | None:
@@ -617,12 +562,3 @@ def _without_escapes(lines: TextLines, old: str, new: str) -> tuple[Edit, Rung] 
     if len(spans) > 1:
         raise several([lines.number_at(span.start) for span in spans], Rung.ESCAPED)
     return (spans[0], Rung.ESCAPED) if spans else None
-
-
-def _style_of(text: str) -> str:
-    return "\r\n" if "\r\n" in text else "\n" if "\n" in text else "\r"
-
-
-def _own_style(new: str) -> str:
-    """The line ending that a new text brings to a file without any."""
-    return "\r\n" if new.count("\r\n") == new.count("\n") > 0 else "\n"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ferrule.core.phrases import joined, phrase
-from ferrule.workspace.edits.edit_problems import EditProblem, FoundText, in_edit, nul
+from ferrule.workspace.edits.edit_problems import EditError, FoundText, nul
 from ferrule.workspace.edits.matching import find_edit
 from ferrule.workspace.media import notebook_cells
 from ferrule.workspace.texts.text import Edit, apply_edits, require_sure_encoding, splice
@@ -17,44 +17,10 @@ if TYPE_CHECKING:
     from ferrule.workspace.texts.text import Text
 
 
-# Edits of a notebook: Read shows its cells, but what is changed is the JSON that the file holds.
-
-
 _AS_JSON = phrase(
     "Read shows the cells, but the file is JSON, and an edit changes that: each line of a cell "
     'is a string there, in quotes, with `\\"` for a quote and `\\n` at its end.'
 )
-
-
-def is_notebook(name: str, text: str) -> bool:
-    return name.endswith(".ipynb") and notebook_cells(text) is not None
-
-
-def told_as_json(problem: EditProblem) -> EditProblem:
-    """The same problem, with a word on what the text of a notebook is."""
-    return EditProblem(
-        problem.code,
-        joined("\n\n", [problem.message, _AS_JSON]),
-        kind=problem.kind,
-        suggestion=problem.suggestion,
-        details=problem.details,
-    )
-
-
-def require_notebook(after: str) -> None:
-    """Refuse a change after which the file would be no notebook any more."""
-    if notebook_cells(after) is None:
-        raise EditProblem(
-            "notebook",
-            joined(
-                "\n\n",
-                [phrase("After this change the file would no longer be a notebook. Nothing was changed."), _AS_JSON],
-            ),
-            suggestion=phrase("Give the new text as it must appear in the JSON."),
-        )
-
-
-# From a file's bytes to its bytes after an edit: found in the text, written in the file's own encoding, or refused.
 
 
 class _Found(Protocol):
@@ -66,14 +32,22 @@ F = TypeVar("F", bound=_Found)
 
 
 def edited_bytes(name: str, data: bytes, text: Text, find: Callable[[str], F]) -> tuple[F, bytes]:
-    """What `find` finds in the text of a file, and the bytes of the file with that replaced, and no other changed."""
-    notebook = is_notebook(name, text.text)
+    """What `find` finds in the text of a file, and the bytes of the file with that replaced, and no other changed.
+
+    A notebook must still be one afterwards.
+    """
+    notebook = name.endswith(".ipynb") and notebook_cells(text.text) is not None
     try:
         found = find(text.text)
-    except EditProblem as problem:
-        raise (told_as_json(problem) if notebook else problem) from None
-    if notebook:
-        require_notebook(apply_edits(text.text, found.spans))
+    except EditError as problem:
+        raise (problem.saying(joined("\n\n", [problem.message, _AS_JSON])) if notebook else problem) from None
+    if notebook and notebook_cells(apply_edits(text.text, found.spans)) is None:
+        no_more = phrase("After this change the file would no longer be a notebook. Nothing was changed.")
+        raise EditError(
+            "notebook",
+            joined("\n\n", [no_more, _AS_JSON]),
+            suggestion=phrase("Give the new text as it must appear in the JSON."),
+        )
     new = "".join(span.new for span in found.spans)
     if "\0" in new:
         raise nul()  # it would be a binary file
@@ -104,12 +78,23 @@ def find_edits(text: str, edits: Sequence[tuple[str, str, bool]]) -> FoundAll:
     for number, (old, new, replace_all) in enumerate(edits, 1):
         try:
             found = find_edit(now, old, new, replace_all=replace_all)
-        except EditProblem as problem:
-            raise in_edit(number, len(edits), problem) from None
+        except EditError as problem:
+            which = phrase("Edit {n} of {count} failed, so no edit was made.", n=number, count=len(edits))
+            raise problem.saying(joined(" ", [which, problem.message]), edit=number) from None
         steps.append(found)
         pieces = _replaced(pieces, found.spans)
         now = apply_edits(now, found.spans)
-    return FoundAll(_spans(pieces, len(text)), now, steps)
+    # What stands between the pieces of the original that are left.
+    spans: list[Edit] = []
+    at, made = 0, ""
+    for piece in [*pieces, _EditPiece("", len(text))]:
+        if piece.start is None:
+            made += piece.text
+            continue
+        if made or piece.start > at:
+            spans.append(Edit(at, piece.start, made))
+        at, made = piece.start + len(piece.text), ""
+    return FoundAll(spans, now, steps)
 
 
 def _replaced(pieces: list[_EditPiece], spans: list[Edit]) -> list[_EditPiece]:
@@ -138,17 +123,3 @@ def _replaced(pieces: list[_EditPiece], spans: list[Edit]) -> list[_EditPiece]:
 
 def _part(piece: _EditPiece, start: int, end: int) -> _EditPiece:
     return _EditPiece(piece.text[start:end], None if piece.start is None else piece.start + start)
-
-
-def _spans(pieces: list[_EditPiece], length: int) -> list[Edit]:
-    """What stands between the pieces of the original that are left."""
-    spans: list[Edit] = []
-    at, new = 0, ""
-    for piece in [*pieces, _EditPiece("", length)]:
-        if piece.start is None:
-            new += piece.text
-            continue
-        if new or piece.start > at:
-            spans.append(Edit(at, piece.start, new))
-        at, new = piece.start + len(piece.text), ""
-    return spans

@@ -20,7 +20,7 @@ from ferrule.workspace.edits.text_lines import BLANKS, blanks_after, blanks_befo
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ferrule.workspace.edits.match_rungs import Adapted, MatchPlace
+    from ferrule.workspace.edits.match_rungs import MatchPlace
 
 
 # Tells whether a new text is written as the file is, or with the differences that the copy of the old one has.
@@ -44,27 +44,18 @@ _LOOKED_AT = 3_000
 _FEW_STEPS, _OFTEN = 3, 0.25
 
 
-def is_as_the_file(place: MatchPlace, file: Sequence[str], new: Sequence[str]) -> bool:
+def _as_the_file(place: MatchPlace, file: Sequence[str], new: Sequence[str]) -> bool:
     """Whether the new text is to be taken as it is; raises `Unclear` when that cannot be told."""
     writing = place.writing
-    as_file = _as_the_file(writing, place, file, new)
-    if as_file and writing.indentation is not None and writing.characters is not None:
-        retyped = [writing.characters.line(line, None) for line in new if line not in file]
-        if retyped != [line for line in new if line not in file]:
-            raise Unclear(
-                phrase("the new text is indented as the file is, and has the quotes, dashes or spaces of the copy")
-            )
-    return as_file
-
-
-def _as_the_file(writing: Adapted, place: MatchPlace, file: Sequence[str], new: Sequence[str]) -> bool:
     if writing.indentation is not None and not _converted(place.old, file):
         return _indented_as_the_file(place, file, new)
-    alike = _count_shared(place.old, new, unlike=file)
-    as_file = _count_shared(file, new, unlike=place.old)
+    alike = sum(1 for _ in _shared(place.old, new, unlike=file))
+    as_file = sum(1 for _ in _shared(file, new, unlike=place.old))
     if as_file > 2 * alike:
         if writing.indentation is not None:
-            _check_kept(file, new)
+            theirs, ours = ([line.rstrip(BLANKS) for line in lines if line.strip(BLANKS)] for lines in (file, new))
+            if not ours or (theirs[0], theirs[-1]) != (ours[0], ours[-1]):
+                raise Unclear(phrase("whether the new text is indented like it or like the file is not clear"))
         return True
     if as_file and alike <= 2 * as_file:
         raise Unclear(phrase("the new text shares lines both with it and with the file where the two differ"))
@@ -72,7 +63,9 @@ def _as_the_file(writing: Adapted, place: MatchPlace, file: Sequence[str], new: 
         raise Unclear(phrase("the new text has both plain and typographic characters where it has one kind only"))
     if alike or writing.indentation is None:
         return False
-    as_file = _with_the_files_blanks(file, new)
+    if _with_tabs(new) and _with_spaces(new):
+        raise Unclear(phrase("the new text is indented with tabs and with spaces, and it is not"))
+    as_file = (_with_tabs(new) or _with_spaces(new)) and _with_tabs(new) == _with_tabs(file)
     if as_file and writing.indentation.moves and _first_indentation(file) != _first_indentation(new):
         raise Unclear(phrase("the new text is indented neither like it nor clearly like the file"))
     if not as_file and not writing.indentation.only_expands and not _share_words(place.old, new):
@@ -114,45 +107,39 @@ def _indented_as_the_file(place: MatchPlace, file: Sequence[str], new: Sequence[
         if as_file or _looks_like(file, new):
             if any(line.strip(BLANKS) for line in _shared(old, new, unlike=file)):
                 raise Unclear(phrase("the new text shares lines both with it and with the file where the two differ"))
-            if 2 * as_file < _count_kept(old, new) or ours == mine:
+            # How many lines of the new text are in the old one, at whatever depth.
+            there = {line.strip(BLANKS) for line in old if tells(line)}
+            if 2 * as_file < sum(1 for line in new if line.strip(BLANKS) in there) or ours == mine:
                 raise Unclear(phrase("the new text shares lines with the file, and is otherwise not indented like it"))
-            _check_not_moved(place, file, new)
+            # Unless there is not as much to take away, the copy's lines may be meant to move by the margin it lacks.
+            surplus = mine[: len(mine) - len(theirs)] if len(mine) > len(theirs) else ""
+            may_move = all(line.startswith(surplus) for line in new if line.strip(BLANKS))
+            same_words = [line.strip(BLANKS) for line in old] == [line.strip(BLANKS) for line in new]
+            if may_move and (same_words or _is_a_step(place, file)):
+                raise Unclear(phrase("whether the new text is indented like it or like the file is not clear"))
             return True
         _check_like_the_copy(place, file, new)
     elif as_file and alike <= 2 * as_file:
         raise Unclear(phrase("the new text shares lines both with it and with the file where the two differ"))
     elif ours != mine and (ours == theirs or _first(new) not in old):
         raise Unclear(phrase("the new text does not start as deep as it does"))
-    elif len(mine) > len(theirs) and _goes_on_at(place, ours):
-        raise Unclear(phrase("the new text is as deep as the line before it, and the file is not"))
-    _check_not_flat(old, new)
-    return False
-
-
-def _check_not_moved(place: MatchPlace, file: Sequence[str], new: Sequence[str]) -> None:
-    """Raises `Unclear` unless the copy's lines cannot be meant to be moved by just the margin that it lacks."""
-    mine, theirs = _first_indentation(place.old), _first_indentation(file)
-    surplus = mine[: len(mine) - len(theirs)] if len(mine) > len(theirs) else ""
-    if any(line.strip(BLANKS) and not line.startswith(surplus) for line in new):
-        return  # there is not as much to take away
-    same_words = [line.strip(BLANKS) for line in place.old] == [line.strip(BLANKS) for line in new]
-    if same_words or _is_a_step(place, file):
-        raise Unclear(phrase("whether the new text is indented like it or like the file is not clear"))
-
-
-def _check_not_flat(old: Sequence[str], new: Sequence[str]) -> None:
-    """Raises `Unclear` when all indentation may be gone from the new text, and with it how deep its lines stand."""
-    mine, ours = ([line for line in lines if line.strip(BLANKS)] for lines in (old, new))
-    if any(map(blanks_before, [*mine, *ours])):
-        return
-    opens_nothing = set(mine[:-1])  # the file has the next line as deep
-    if any(_not_deeper(*pair) for pair in pairwise(ours) if pair[0] not in opens_nothing):
+    elif len(mine) > len(theirs):
+        before = next((line for line in reversed(place.lines.contents[: place.first]) if line.strip(BLANKS)), "")
+        if before and blanks_before(before) == ours and not _opens_block(before):
+            raise Unclear(phrase("the new text is as deep as the line before it, and the file is not"))
+    # All indentation may be gone from the new text, and with it how deep its lines stand.
+    had, has = ([line for line in lines if line.strip(BLANKS)] for lines in (old, new))
+    opens_nothing = set(had[:-1])  # the file has the next line as deep
+    if not any(map(blanks_before, [*had, *has])) and any(
+        _not_deeper(*pair) for pair in pairwise(has) if pair[0] not in opens_nothing
+    ):
         raise Unclear(
             phrase(
                 "every line of the new text starts at the margin, even after one that opens a "
                 "block, so how deep its lines stand is not clear"
             )
         )
+    return False
 
 
 def _is_a_step(place: MatchPlace, file: Sequence[str]) -> bool:
@@ -206,25 +193,9 @@ def _shared(base: Sequence[str], new: Sequence[str], *, unlike: Sequence[str]) -
     return (base[k] for j, k in partners_of(base, new).items() if base[k] == new[j] and base[k] != unlike[k])
 
 
-def _count_shared(base: Sequence[str], new: Sequence[str], *, unlike: Sequence[str]) -> int:
-    return sum(1 for _ in _shared(base, new, unlike=unlike))
-
-
-def _count_kept(old: Sequence[str], new: Sequence[str]) -> int:
-    """How many lines of the new text are in the old one, at whatever depth."""
-    there = {line.strip(BLANKS) for line in old if tells(line)}
-    return sum(1 for line in new if line.strip(BLANKS) in there)
-
-
 def tells(line: str) -> bool:
     """Whether a line is not one of those that stand at any depth."""
     return sum(map(len, _WORD.findall(line))) > _TELLING and line.strip(" \t;:{}()") not in _COMMON
-
-
-def _goes_on_at(place: MatchPlace, indentation: str) -> bool:
-    """Whether the line before the place stands at this depth, and no block starts there."""
-    before = next((line for line in reversed(place.lines.contents[: place.first]) if line.strip(BLANKS)), "")
-    return bool(before) and blanks_before(before) == indentation and not _opens_block(before)
 
 
 # A margin that the new text lacks, too
@@ -327,19 +298,6 @@ def _alike(one: str, other: str) -> bool:
 # Tabs for spaces, or spaces for tabs
 
 
-def _with_the_files_blanks(file: Sequence[str], new: Sequence[str]) -> bool:
-    if _with_tabs(new) and _with_spaces(new):
-        raise Unclear(phrase("the new text is indented with tabs and with spaces, and it is not"))
-    return (_with_tabs(new) or _with_spaces(new)) and _with_tabs(new) == _with_tabs(file)
-
-
-def _check_kept(file: Sequence[str], new: Sequence[str]) -> None:
-    """Raises `Unclear` unless the new text starts and ends as the file does."""
-    theirs, ours = ([line.rstrip(BLANKS) for line in lines if line.strip(BLANKS)] for lines in (file, new))
-    if not ours or (theirs[0], theirs[-1]) != (ours[0], ours[-1]):
-        raise Unclear(phrase("whether the new text is indented like it or like the file is not clear"))
-
-
 def _converted(old: Sequence[str], file: Sequence[str]) -> bool:
     """Whether the copy has spaces where the file has tabs, or the other way round."""
     if _with_tabs(old):
@@ -373,7 +331,16 @@ def rebuild(place: MatchPlace, new: list[str]) -> str:
     if place.old != file and [line.rstrip(BLANKS) for line in place.old] == [line.rstrip(BLANKS) for line in new]:
         raise Unclear(_TRAILING)  # blanks alone are to change, and the copy's are not to be relied on
     place.old, new = _without_added(place.old, file, new)
-    if is_as_the_file(place, file, new):
+    if _as_the_file(place, file, new):
+        unlike, characters = [line for line in new if line not in file], place.writing.characters
+        if (
+            place.writing.indentation is not None
+            and characters is not None
+            and [characters.line(line, None) for line in unlike] != unlike
+        ):
+            raise Unclear(
+                phrase("the new text is indented as the file is, and has the quotes, dashes or spaces of the copy")
+            )
         partners = partners_of(file, new)
         if _added_blanks(place.old, file) and any(_ends_blank(new[j]) for j in range(len(new)) if j not in partners):
             raise Unclear(_TRAILING)
@@ -430,31 +397,29 @@ def _written(place: MatchPlace, file: Sequence[str], new: Sequence[str], partner
 
 def _without_added(old: list[str], file: Sequence[str], new: list[str]) -> tuple[list[str], list[str]]:
     """Both texts without the blanks that the copy has at the end of every line, and the file has not."""
-    added = {_surplus(mine, theirs) for mine, theirs in zip(old, file, strict=True) if mine.strip(BLANKS)}
+    pairs = [
+        (blanks_after(mine), blanks_after(theirs)) for mine, theirs in zip(old, file, strict=True) if mine.strip(BLANKS)
+    ]
+    added = {mine.removesuffix(theirs) if mine.endswith(theirs) else "" for mine, theirs in pairs}
     blanks = added.pop() if len(added) == 1 else ""
     if not blanks:
         return old, new
+
+    def without(lines: list[str]) -> list[str]:
+        return [line.removesuffix(blanks) if line.strip(BLANKS) else line for line in lines]
+
     worded = [line for line in new if line.strip(BLANKS)]
     copied, kept = ({line for line in lines if tells(line)} for lines in (old, file))
     shared = {line.rstrip(BLANKS): line in copied for line in worded if line in copied ^ kept}
     if shared and not any(shared.values()):
-        return [line.removesuffix(blanks) if line.strip(BLANKS) else line for line in old], new
+        return without(old), new
     if len({line.endswith(blanks) for line in worded}) > 1:
         if not shared and len(copied) > 1:
             raise Unclear(_TRAILING)
         return old, new
     if any(line.endswith(blanks) and blanks_after(line) != blanks and line not in old for line in worded):
         raise Unclear(_TRAILING)
-
-    def without(line: str) -> str:
-        return line.removesuffix(blanks) if line.strip(BLANKS) else line
-
-    return [without(line) for line in old], [without(line) for line in new]
-
-
-def _surplus(line: str, shorter: str) -> str:
-    mine, theirs = blanks_after(line), blanks_after(shorter)
-    return mine.removesuffix(theirs) if mine.endswith(theirs) else ""
+    return without(old), without(new)
 
 
 def _added_blanks(old: Sequence[str], file: Sequence[str]) -> set[str]:

@@ -84,10 +84,6 @@ class TextLines:
         found = newline_of(self.text)
         return None if found == "mixed" else found or self._without_any
 
-    def ending(self, index: int) -> str:
-        """What ends a line: nothing for the last."""
-        return self.ending_at(self.starts[index])
-
     def style(self, index: int) -> str:
         """The line ending that a line next to this one should have."""
         return self.style_at(self.starts[index])

@@ -16,11 +16,11 @@ from ferrule.workspace.ignore_files import IgnoredPaths, is_made_again
 from ferrule.workspace.layers.git_files import git_effects
 from ferrule.workspace.layers.reading import look_again, opened_after, opened_before, pieces
 from ferrule.workspace.names import one_line
-from ferrule.workspace.problems import PathProblem, failed, only_read
+from ferrule.workspace.problems import PathError, failed, only_read
 from ferrule.workspace.snapshots.changes import Node, Side
 from ferrule.workspace.snapshots.content_store import linked_name
 from ferrule.workspace.snapshots.git_undo import is_object
-from ferrule.workspace.snapshots.history import NotAsBefore
+from ferrule.workspace.snapshots.history import NotAsBeforeError
 from ferrule.workspace.snapshots.tree_store import Known, difference
 from ferrule.workspace.texts.diff import FileDiff, diff_file
 from ferrule.workspace.texts.text import decode
@@ -44,7 +44,7 @@ _LARGEST_TEXT, _MOST_COMPARED = 1_000_000, 16_000_000
 _OF_OPENING = 4_000
 _MOST_HASHED = 256_000_000
 _UNUSUAL = 0o7111
-"""Permission bits that are worth a word in a new file: somebody may run it, or it runs as somebody else."""
+"""Permission bits of a new file that are worth mentioning: it can be run, or runs as another user."""
 _NODES: dict[Node, NodeKind] = {Node.FILE: "file", Node.LINK: "link", Node.FOLDER: "folder"}
 
 
@@ -57,7 +57,7 @@ class _Told:
 
 
 def ignored_effects(paths: Paths, changes: Sequence[LayerChange]) -> Effects:
-    """What became of files that git ignores, by their names alone: there may be very many, and nobody reads them."""
+    """What became of files that git ignores, by their names alone: there may be very many."""
     teller = _Teller(paths, ())
     return Effects(tuple(teller.effect(change, _action(change)) for change in changes), ignored=True)
 
@@ -102,13 +102,15 @@ class _Teller:
         renamed = {change.path: source for change, source in sources}
         told: list[_Told] = []
         for change in self._changes:
-            if _comes_or_goes(change) and change.path in filled:
+            if change.of_folders and (change.before is None or change.after is None) and change.path in filled:
                 continue
             if (target := targets.get(change.path)) is not None:
                 # Whoever judges the paths must see this one too, though nothing is lost with it.
                 told.append(_Told(self.effect(change, "delete", f"renamed to {target}")))
             elif (source := renamed.get(change.path)) is not None:
-                told.append(self._rename(change, source))
+                old = self._shown(source)
+                effect = replace(self.effect(change, "rename"), detail=f"from {old}")
+                told.append(_Told(effect, f"rename from {old}\nrename to {effect.shown}\n"))
             else:
                 told.append(self._one(change))
         return told
@@ -150,11 +152,6 @@ class _Teller:
                     break
         return found
 
-    def _rename(self, change: LayerChange, source: LayerChange) -> _Told:
-        old = self._shown(source)
-        effect = replace(self.effect(change, "rename"), detail=f"from {old}")
-        return _Told(effect, f"rename from {old}\nrename to {effect.shown}\n")
-
     def _one(self, change: LayerChange) -> _Told:
         before, after = change.before, change.after
         if change.special:
@@ -171,9 +168,6 @@ class _Teller:
             return _Told(effect)
         if change.path in self._held_back:
             return _Told(_with_detail(effect, "its content is not shown"))
-        return self._compared(change, effect)
-
-    def _compared(self, change: LayerChange, effect: FileEffect) -> _Told:
         sizes = [one.size for one in (change.before, change.after) if one is not None and _is_file(one)]
         if max(sizes, default=0) > _LARGEST_TEXT or not self._may_compare(sum(sizes)):
             return _Told(_with_detail(effect, _sizes(change)), None)
@@ -181,12 +175,12 @@ class _Teller:
             old, new = _content(change, change.before, opened_before), _content(change, change.after, opened_after)
         except OSError:
             return _Told(_with_detail(effect, _sizes(change)), None)
-        before, after = (decode(data) if data is not None else None for data in (old, new))
-        if (old is not None and before is None) or (new is not None and after is None):
+        was, now = (decode(data) if data is not None else None for data in (old, new))
+        if (old is not None and was is None) or (new is not None and now is None):
             return _Told(_with_detail(effect, f"binary, {_sizes(change)}"))
         if old is None and new is None:
             return _Told(effect)
-        diff = diff_file(before, after, effect.shown) if old != new else FileDiff()
+        diff = diff_file(was, now, effect.shown) if old != new else FileDiff()
         return _Told(replace(effect, added=diff.added, removed=diff.removed), diff.text)
 
     def effect(self, change: LayerChange, action: Action, detail: str = "") -> FileEffect:
@@ -198,7 +192,7 @@ class _Teller:
         return one_line(os.fsencode(self._paths.show(change.path)).decode(errors="replace"))
 
     def _may_compare(self, size: int) -> bool:
-        """Whether there is still room for looking at so many bytes; of thousands of files nobody reads the lines."""
+        """Whether so many more bytes may be compared; the lines of thousands of files are not worth it."""
         self._compare -= size + _OF_OPENING
         return self._compare >= 0
 
@@ -230,10 +224,6 @@ def _opens(change: LayerChange) -> bool:
     if before is None:  # what a loose umask gives to every new file is the user's own choice
         return bool(after.mode & set_id) or (after.node is Node.FILE and after.mode & 0o003 == 0o003)
     return bool(after.mode & ~before.mode & (set_id | stat.S_IWOTH))
-
-
-def _comes_or_goes(change: LayerChange) -> bool:
-    return change.of_folders and (change.before is None or change.after is None)
 
 
 def _is_file(seen: Seen) -> bool:
@@ -298,9 +288,9 @@ def _named(opened: Callable[[LayerChange], AbstractContextManager[int]], change:
 
 
 def apply_layer(files: Files, changes: Sequence[LayerChange], origin: Origin | None = None) -> Group | None:
-    """Make the changes of a layer in the workspace, as one that undo takes back; None when there are none.
+    """Make the changes of a layer in the workspace, as one group that can be undone; None when there are none.
 
-    Raises `PathProblem`, with nothing changed, where they cannot be made or the workspace has changed meanwhile.
+    Raises `PathError`, with nothing changed, where they cannot be made or the workspace has changed meanwhile.
     """
     if not changes:
         return None
@@ -328,7 +318,16 @@ class _Application:
                 raise only_read(shown)
             self._files.paths.kept.require_write(one.path, shown)
             if one.special:
-                raise _is_special(shown, one.special)
+                raise PathError(
+                    "special",
+                    phrase(
+                        "`{place}` is {what}, which cannot be kept, so nothing was changed.",
+                        place=shown,
+                        what=one.special,
+                    ),
+                    kind=ErrorKind.VALIDATION,
+                    suggestion=phrase("Remove it at the end of the command, or make it outside the workspace."),
+                )
             writes = one.before is not None and one.after is not None and one.after.node is Node.FILE
             if writes and one.hard_links > 1 and not self._files.hard_links and not one.mode_alone:
                 raise has_other_names(shown, one.hard_links)
@@ -349,7 +348,7 @@ class _Application:
         """
         stale = [one for one in self._changes if one.stale or not _is_same(one, look_again(one))]
         if stale:
-            raise NotAsBefore(*map(self._shown, stale))
+            raise NotAsBeforeError(*map(self._shown, stale))
 
     def _known(self, change: LayerChange, seen: Seen | None, side: Side) -> Known | None:
         """What stands at one side, with its digest; without one where only the mode changes, or it cannot be read."""
@@ -393,12 +392,3 @@ def _is_same(change: LayerChange, now: Seen | None) -> bool:
     if before.node is Node.FOLDER and change.after is not None and change.after.node is Node.FOLDER:
         return now.node is Node.FOLDER and now.mode == before.mode  # others may work in a folder that stays
     return now == before
-
-
-def _is_special(shown: str, what: str) -> PathProblem:
-    return PathProblem(
-        "special",
-        phrase("`{place}` is {what}, which cannot be kept, so nothing was changed.", place=shown, what=what),
-        kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Remove it at the end of the command, or make it outside the workspace."),
-    )

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from ferrule.core.phrases import phrase
 from ferrule.workspace.git import UnreadableIndex, parse_index
 from ferrule.workspace.git_changes import git_changes
-from ferrule.workspace.git_folders import loose_kind
-from ferrule.workspace.git_state import INVALID, ref_value, state_files, state_of, tells_state
+from ferrule.workspace.git_folders import loose_kind, packed_objects
+from ferrule.workspace.git_state import INVALID, names_in, ref_value, state_files, state_of, tells_state
 from ferrule.workspace.layers.reading import opened_after, opened_before, pieces
 from ferrule.workspace.names import one_line
 from ferrule.workspace.snapshots.changes import Node
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from ferrule.workspace.layers.reading import Layer, LayerChange
     from ferrule.workspace.snapshots.tree_store import Seen
 
-_MOST_CHECKED, _MOST_PACKED, _MOST_LISTED, _LARGEST_TREE = 256 << 20, 16 << 20, 64 << 20, 16 << 20
+_MOST_CHECKED, _MOST_PACKED, _LARGEST, _LARGEST_TREE = 256 << 20, 16 << 20, 64 << 20, 16 << 20
+_MOST_LISTED = _LARGEST // 28  # objects, of which the list of a pack has 28 bytes each
 _LARGEST_MESSAGE = 1 << 20
-_PACK_NAMES = 8 + 4 * 256
 _UNUSUAL = 0o7113
 """Permission bits that git gives to none of these files."""
 _ID = r"[0-9a-f]{40}(?:[0-9a-f]{24})?"
@@ -72,7 +72,11 @@ def _by_repository(changes: Sequence[LayerChange]) -> Mapping[tuple[Layer, str],
         key = (layer, folder)
         if key not in known:
             above = folder.rpartition("/")[0]
-            is_one = bool(folder) and _is_git_folder(layer, folder)
+            # Whether git takes it for a repository, before or after.
+            is_one = bool(folder) and all(
+                any(os.path.lexists(f"{place}/{folder}/{name}") for place in (layer.root, layer.upper))
+                for name in ("HEAD", "objects", "refs")
+            )
             known[key] = folder if is_one else repository(layer, above) if folder else None
         return known[key]
 
@@ -81,14 +85,6 @@ def _by_repository(changes: Sequence[LayerChange]) -> Mapping[tuple[Layer, str],
         if folder is not None:
             found.setdefault((one.layer, folder), {})[one.inner[len(folder) + 1 :]] = one
     return found
-
-
-def _is_git_folder(layer: Layer, folder: str) -> bool:
-    """Whether git takes it for a repository, before or after."""
-    return all(
-        any(os.path.lexists(f"{place}/{folder}/{name}") for place in (layer.root, layer.upper))
-        for name in ("HEAD", "objects", "refs")
-    )
 
 
 class _ChangedRepository:
@@ -108,7 +104,17 @@ class _ChangedRepository:
 
     def tell(self) -> list[str]:
         before = state_files(self._root)
-        old, new = state_of(before), state_of(self._after(before))
+        found = dict(before)  # the files that say the state, as they are with the layer
+        for name, one in self._changes.items():
+            if not tells_state(name):
+                continue
+            if one.after is None:
+                found.pop(name, None)
+            elif one.after.node is Node.FILE and not one.special:
+                found[name] = _bytes(one, one.after) or b""
+            elif not name.startswith("refs/") and "/refs/" not in name:
+                found[name] = b""
+        old, new = state_of(before), state_of(found)
         self._refs_after = new.refs
         lost = self._lost_objects()
         inert = [name for name, one in self._changes.items() if self._is_inert(name, one, lost)]
@@ -132,20 +138,6 @@ class _ChangedRepository:
             self.explained = {self._changes[name].path for name in inert}
         return lines
 
-    def _after(self, before: Mapping[str, bytes]) -> dict[str, bytes]:
-        """The files that tell the state, as they are with the layer."""
-        found = dict(before)
-        for name, one in self._changes.items():
-            if not tells_state(name):
-                continue
-            if one.after is None:
-                found.pop(name, None)
-            elif one.after.node is Node.FILE and not one.special:
-                found[name] = _bytes(one, one.after) or b""
-            elif not name.startswith("refs/") and "/refs/" not in name:
-                found[name] = b""
-        return found
-
     # Objects
 
     def _lost_objects(self) -> set[str]:
@@ -153,20 +145,22 @@ class _ChangedRepository:
         gone = {_id(name) for name, one in self._changes.items() if one.after is None and _LOOSE.fullmatch(name)}
         for name, one in self._changes.items():
             if one.after is None and _PACK.fullmatch(name) and name.endswith(".idx"):
-                listed = _listed(f"{self._root}/{name}")
-                gone |= {name} if listed is None else listed
+                listed = packed_objects(f"{self._root}/{name}", _MOST_LISTED)
+                gone |= {name} if listed is None else {one.hex() for one in listed}
         if not gone:
             return gone
         for place in (self._upper, self._root):
-            for name in _names(f"{place}/objects/pack"):
+            for name in names_in(f"{place}/objects/pack"):
                 one = self._changes.get(f"objects/pack/{name}")
                 if name.endswith(".idx") and (place == self._root if one is None else one.after is not None):
-                    gone -= _listed(f"{place}/objects/pack/{name}") or set()
-        return {one for one in gone if not self._has_loose(f"objects/{one[:2]}/{one[2:]}")}
+                    there = packed_objects(f"{place}/objects/pack/{name}", _MOST_LISTED) or ()
+                    gone.difference_update(one.hex() for one in there)
 
-    def _has_loose(self, name: str) -> bool:
-        one = self._changes.get(name)
-        return os.path.lexists(f"{self._root}/{name}") if one is None else one.after is not None
+        def has_loose(name: str) -> bool:
+            one = self._changes.get(name)
+            return os.path.lexists(f"{self._root}/{name}") if one is None else one.after is not None
+
+        return {one for one in gone if not has_loose(f"objects/{one[:2]}/{one[2:]}")}
 
     def _about_objects(self, lost: set[str], *, alone: bool) -> Iterator[Phrase]:
         of_objects = [one for name, one in self._changes.items() if _LOOSE.fullmatch(name) or _PACK.fullmatch(name)]
@@ -250,7 +244,7 @@ class _ChangedRepository:
 
 def _bytes(change: LayerChange, side: Seen) -> bytes | None:
     """The content of a file; None where it is too large or cannot be read."""
-    if side.size > _MOST_LISTED:
+    if side.size > _LARGEST:
         return None
     try:
         with (opened_after if side is change.after else opened_before)(change) as opened:
@@ -261,27 +255,3 @@ def _bytes(change: LayerChange, side: Seen) -> bytes | None:
 
 def _id(loose: str) -> str:
     return loose.removeprefix("objects/").replace("/", "")
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)  # noqa: PTH208
-    except OSError:
-        return []
-
-
-def _listed(pack_index: str) -> set[str] | None:
-    """The ids of the objects in a pack; None where its list is too long, or not understood."""
-    try:
-        if os.stat(pack_index).st_size > _MOST_LISTED:  # noqa: PTH116
-            return None
-        with open(pack_index, "rb") as file:  # noqa: PTH123
-            data = file.read()
-    except OSError:
-        return None
-    width = len(pack_index.rpartition("pack-")[2].removesuffix(".idx")) // 2
-    count = int.from_bytes(data[_PACK_NAMES - 4 : _PACK_NAMES])
-    if data[:8] != b"\xfftOc\0\0\0\x02" or len(data) < _PACK_NAMES + count * width:
-        return None
-    names = data[_PACK_NAMES : _PACK_NAMES + count * width].hex()
-    return {names[at : at + 2 * width] for at in range(0, len(names), 2 * width)}

@@ -21,7 +21,7 @@ from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.git import UnreadableIndex, parse_index
 from ferrule.workspace.ignore_files import IgnoredPaths, is_guarded
 from ferrule.workspace.names import one_line
-from ferrule.workspace.problems import PathProblem, failed
+from ferrule.workspace.problems import PathError, failed
 from ferrule.workspace.snapshots.changes import Node
 from ferrule.workspace.snapshots.tree_store import Seen
 
@@ -339,7 +339,7 @@ class _Reader:
         if self._left < 0:
             raise _too_many(MOST_ENTRIES)
         if len(inner) + self._length > _LONGEST // 4 and len(os.fsencode(inner)) + self._length > _LONGEST:
-            raise PathProblem(
+            raise PathError(
                 "deep",
                 phrase("The command made folders too deep to be kept: a path has more than 4,000 bytes."),
                 suggestion=phrase("Use shorter paths."),
@@ -556,8 +556,8 @@ def _open_readable(upper: int, inner: str, flags: int) -> int:
         os.chmod(way, mode)  # noqa: PTH101
 
 
-def _too_many(most: int) -> PathProblem:
-    return PathProblem(
+def _too_many(most: int) -> PathError:
+    return PathError(
         "many",
         phrase(
             "The command changed more than {most} files, which is more than can be shown and undone.", most=f"{most:,}"
@@ -566,8 +566,8 @@ def _too_many(most: int) -> PathProblem:
     )
 
 
-def _unreadable(path: Path) -> PathProblem:
-    return PathProblem(
+def _unreadable(path: Path) -> PathError:
+    return PathError(
         "layer",
         phrase("What the command did to `{path}` cannot be read: the kernel keeps it in another form.", path=path.name),
         kind=ErrorKind.EXECUTION,

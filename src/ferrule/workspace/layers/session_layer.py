@@ -7,9 +7,7 @@ build finds what the first one left. Where the workspace itself has changed sinc
 
 from __future__ import annotations
 
-import fcntl
 import os
-import secrets
 import stat
 import tempfile
 import threading
@@ -17,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ferrule.process.owned_folders import remove_tree
+from ferrule.process.owned_folders import OwnedFolder, remove_tree
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.layers.reading import Layer, LayerChanges, folders_of, is_whiteout, look_at, mark_of, read_layers
 from ferrule.workspace.snapshots.changes import Node
@@ -32,8 +30,6 @@ IgnoredFiles = Literal["session", "drop", "keep", "ask"]
 """What becomes of files that git ignores: they stay with the session, or are dropped, or are applied without a
 question, or are asked about like all others."""
 MOST_KEPT = 2 << 30
-_LOCK = "lock"
-_NAME_LENGTH = 16
 
 
 class SessionLayer:
@@ -44,8 +40,8 @@ class SessionLayer:
         self.ignored = ignored
         self._paths, self._most = paths, most
         self._lock = threading.Lock()
-        self._held = -1
-        self._folder = self._claim(folder)
+        self._owned = OwnedFolder(folder)
+        self._folder = self._owned.path
         self._kept = [_Kept(root.path, self._folder / "session" / str(at)) for at, root in enumerate(paths.roots)]
         self._running: set[Path] = set()
         self._waiting: list[LayerChanges] = []
@@ -87,11 +83,8 @@ class SessionLayer:
     def close(self) -> None:
         """Remove everything, and let go of the folder."""
         with self._lock:
-            if self._held >= 0:
-                remove_tree(self._folder)
-                os.close(self._held)
-                self._held = -1
-                leave_no_fallback()
+            self._owned.close()
+            leave_no_fallback()
 
     def _begun(self, kept: _Kept, folder: Path) -> Layer:
         layer = Layer(kept.root, folder / "upper", (kept.folder,) if kept else ())
@@ -117,20 +110,6 @@ class SessionLayer:
                 self._size = 0
         self._waiting.clear()
         return note
-
-    def _claim(self, folder: Path) -> Path:
-        """A folder of our own, locked for as long as this process lives; what nobody holds any more is removed."""
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with _locked(folder / _LOCK):
-            for other in folder.iterdir():
-                if len(other.name) == _NAME_LENGTH and not _is_held(other / _LOCK):  # not the probe of another process
-                    with suppress(OSError):
-                        remove_tree(other)
-            own = folder / secrets.token_hex(_NAME_LENGTH // 2)
-            own.mkdir(mode=0o700)
-            self._held = os.open(own / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._held, fcntl.LOCK_EX)
-        return own
 
 
 class _Kept:
@@ -164,19 +143,11 @@ class _Kept:
             below = look_at(self.root, inner)
             if below is not None and below.node is Node.FOLDER:
                 _look_like(self.folder / inner, self.root / inner)
-            elif not self._is_covered(inner):
-                self._remove(inner)
+            elif inner not in self._over and not any(folder in self._over for folder in folders_of(inner)):
+                self._remove(inner)  # it was only here for what is in it
         for inner, was in list(self._over.items()):
             if look_at(self.root, inner) != was:
                 self._remove(inner)
-
-    def _is_covered(self, inner: str) -> bool:
-        """Whether a folder is here for its own sake, or in one that is."""
-        return inner in self._over or any(folder in self._over for folder in folders_of(inner))
-
-    def _hides(self, inner: str) -> bool:
-        """Whether a folder that the workspace has is not to be seen through what is here."""
-        return look_at(self.folder, inner) is None and any(folder in self._over for folder in folders_of(inner))
 
     def take_up(self, layer: Layer, changes: LayerChanges) -> None:
         """Lay the ignored part of a command's layer over what is here. Files are moved, not copied."""
@@ -206,8 +177,15 @@ class _Kept:
                 else:
                     waiting.append(path)
                     if mark_of(layer, path, "opaque") == b"y":
-                        self._uncover(layer, path)
-                    if (path in ignored or self._hides(path)) and self._make_folders(layer, f"{path}/."):
+                        # A command replaced a folder of which only a part is ignored: only what it put there stays.
+                        names = set(os.listdir(layer.upper / path))  # noqa: PTH208
+                        with suppress(OSError):
+                            for name in set(os.listdir(self.folder / path)) - names:  # noqa: PTH208
+                                self._remove(f"{path}/{name}")
+                    # Whether a folder that the workspace has is not to be seen through what is here.
+                    covered = any(folder in self._over for folder in folders_of(path))
+                    hides = covered and look_at(self.folder, path) is None
+                    if (path in ignored or hides) and self._make_folders(layer, f"{path}/."):
                         _look_like(self.folder / path, layer.upper / path)
                         self._made.discard(path)
                         if path in ignored:
@@ -249,13 +227,6 @@ class _Kept:
             with _writable((self.folder / inner).parent):
                 os.mknod(self.folder / inner, stat.S_IFCHR, 0)
             self._over[inner] = below
-
-    def _uncover(self, layer: Layer, inner: str) -> None:
-        """A command made a folder anew, of which only a part is ignored: what it did not put there is gone."""
-        names = set(os.listdir(layer.upper / inner))  # noqa: PTH208
-        with suppress(OSError):
-            for name in set(os.listdir(self.folder / inner)) - names:  # noqa: PTH208
-                self._remove(f"{inner}/{name}")
 
     def _drop_special(self, layer: Layer, inner: str) -> None:
         """Pipes and sockets are of no use to a later command."""
@@ -316,12 +287,9 @@ def _fallback() -> Path:
 
 
 def leave_no_fallback() -> None:
-    """Remove what was made among the temporary files of the system, once nobody has a layer there."""
-    folder = _fallback()
+    """Remove what was made among the temporary files of the system, once no layer is left there."""
     with suppress(OSError):
-        if all(one.name == _LOCK for one in folder.iterdir()):
-            (folder / _LOCK).unlink(missing_ok=True)
-            folder.rmdir()
+        _fallback().rmdir()
 
 
 def _remove(path: Path) -> None:
@@ -359,28 +327,3 @@ def _look_like(folder: Path, other: Path) -> None:
         with suppress(PermissionError):
             os.chown(folder, found.st_uid, found.st_gid)
     folder.chmod(stat.S_IMODE(found.st_mode))
-
-
-@contextmanager
-def _locked(path: Path) -> Generator[None]:
-    opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(opened)
-
-
-def _is_held(path: Path) -> bool:
-    """Whether a living process holds a lock."""
-    try:
-        opened = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(opened)
-    return False

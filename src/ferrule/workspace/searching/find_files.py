@@ -18,7 +18,7 @@ from ferrule.workspace.files import paths_of
 from ferrule.workspace.ignore_files import Ignored
 from ferrule.workspace.names import one_line
 from ferrule.workspace.paths import Place, require_folder
-from ferrule.workspace.problems import PathProblem, failed
+from ferrule.workspace.problems import PathError, failed
 from ferrule.workspace.restrictions import held_back_note
 from ferrule.workspace.searching.globs import glob_below, select
 from ferrule.workspace.searching.ripgrep import find_ripgrep, ripgrep, understand
@@ -62,7 +62,11 @@ async def find_files(
                     names = list(compress(names, chosen.fit(names)))
                 if paths.kept.hides:
                     listed = len(names)
-                    names = [name for name in names if not paths.kept.hidden(place.root.path / _path(name))]
+                    names = [
+                        name
+                        for name in names
+                        if not paths.kept.hidden(place.root.path / os.fsdecode(name.removeprefix(b"./")))
+                    ]
                     held += listed - len(names)
                 if names:
                     show(names)
@@ -84,10 +88,6 @@ async def find_files(
     # The newest first; those of one moment in order of name.
     first = sorted(dated)[:most] if len(dated) <= 4 * most else nsmallest(most, dated)
     return FoundFiles([name for _, name in first], len(dated), [*notes, *held_back_note(held)])
-
-
-def _path(name: bytes) -> str:
-    return os.fsdecode(name.removeprefix(b"./"))
 
 
 def _with_dates(root: Root, names: list[bytes]) -> list[_Dated]:
@@ -163,11 +163,14 @@ class Walk:
         entries: list[Entry] = []
         try:
             for name in os.listdir(opened):  # noqa: PTH208 - of an open folder
-                found = _stat(name, opened)
-                if found is None:
+                try:
+                    found = os.stat(name, dir_fd=opened, follow_symlinks=False)
+                except OSError:
                     continue
                 entry = Entry(path / name, _kind(found.st_mode), found.st_size, found.st_mtime_ns)
-                if self._skips(entry):
+                if self._ignored(entry.path, is_folder=entry.kind == "directory") or (
+                    self._leave_out is not None and self._leave_out(entry.path)
+                ):
                     self.ignored += 1
                 elif self._paths.kept.hides and self._paths.kept.hidden(entry.path):
                     self.held_back += 1
@@ -189,22 +192,10 @@ class Walk:
             if entry.kind == "directory" and (depth is None or level + 1 < depth):
                 try:
                     inside = self.folder(entry.path)
-                except (OSError, PathProblem):
+                except (OSError, PathError):
                     self.denied += 1
                     continue
                 waiting += [(level + 1, one) for one in reversed(inside)]
-
-    def _skips(self, entry: Entry) -> bool:
-        if self._ignored(entry.path, is_folder=entry.kind == "directory"):
-            return True
-        return self._leave_out is not None and self._leave_out(entry.path)
-
-
-def _stat(name: str, folder: int) -> os.stat_result | None:
-    try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except OSError:
-        return None
 
 
 def _kind(mode: int) -> EntryKind:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
+from ferrule.core.shown_text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -59,7 +60,7 @@ def glob_below(glob: str, place: Place) -> str:
     body = glob[1:] if negated else glob
     if len(body) > _LONGEST:
         raise _refused(
-            glob[:60] + "…",
+            cut(glob, 60),
             phrase("is {count} characters long", count=f"{len(glob):,}"),
             phrase("Use at most {most}.", most=f"{_LONGEST:,}"),
         )
@@ -69,7 +70,21 @@ def glob_below(glob: str, place: Place) -> str:
         raise _refused(glob, phrase("leads out with `..`"), phrase("Give the folder as `path`, and the glob below it."))
     body = body.removeprefix("./")
     if body.startswith(("/", "~")):
-        body = _relative(glob, body, place)
+        # An absolute glob that lies in the searched folder, from there on.
+        start = PurePosixPath(body)
+        fixed: list[str] = []
+        for part in start.parts:
+            if any(character in part for character in "*?[{\\"):
+                break
+            fixed.append(part)
+        folder = PurePosixPath(*fixed) if fixed else start
+        if not folder.is_relative_to(place.path):
+            raise _refused(
+                glob,
+                phrase("is not in `{folder}`", folder=place.name),
+                phrase("Write it from the folder given as `path`."),
+            )
+        body = "/".join(start.parts[len(place.path.parts) :]) or "**"
     if body.endswith("/"):
         body += "**"
     if not body:
@@ -78,24 +93,6 @@ def glob_below(glob: str, place: Place) -> str:
         inner = "" if place.inner == "." else escape_glob(place.inner) + "/"
         body = f"/{inner}{body}"
     return f"!{body}" if negated else body
-
-
-def _relative(glob: str, body: str, place: Place) -> str:
-    """An absolute glob that lies in the searched folder, from there on."""
-    start = PurePosixPath(body)
-    fixed: list[str] = []
-    for part in start.parts:
-        if any(character in part for character in "*?[{\\"):
-            break
-        fixed.append(part)
-    folder = PurePosixPath(*fixed) if fixed else start
-    if not folder.is_relative_to(place.path):
-        raise _refused(
-            glob,
-            phrase("is not in `{folder}`", folder=place.name),
-            phrase("Write it from the folder given as `path`."),
-        )
-    return "/".join(start.parts[len(place.path.parts) :]) or "**"
 
 
 def escape_glob(text: str) -> str:
@@ -134,7 +131,9 @@ def select(globs: Sequence[str], file_type: str | None = None) -> Selection:
     elif wanted and all(names):
         flags += [f"--type-add={_OWN_TYPE}:{name}" for name in names if name]
         flags.append(f"--type={_OWN_TYPE}")
-    told = file_type is None and all(names) and all(map(_anywhere, wanted))
+    # Whether they ask nothing of the folders that a name lies in.
+    anywhere = all("/" not in glob or glob.rpartition("/")[0] == "/**" for glob in wanted)
+    told = file_type is None and all(names) and anywhere
     if not wanted or told or wanted == ["**"]:
         return Selection(tuple(flags), None)
     either = "|".join(f"(?:{compile_glob(glob).pattern})" for glob in wanted)
@@ -152,11 +151,6 @@ def both(first: Fit | None, second: Fit | None) -> Fit | None:
     if first is None or second is None:
         return first or second
     return lambda names: [one and other for one, other in zip(first(names), second(names), strict=True)]
-
-
-def _anywhere(glob: str) -> bool:
-    """Whether a glob asks nothing of the folders that a name lies in."""
-    return "/" not in glob or glob.rpartition("/")[0] == "/**"
 
 
 def _name_part(glob: str) -> str | None:

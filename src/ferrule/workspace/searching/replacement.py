@@ -12,9 +12,10 @@ import json
 import re
 from base64 import b64decode
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.json_lines import LineSplitter
 from ferrule.core.phrases import phrase
 from ferrule.workspace.searching.globs import both, select
 from ferrule.workspace.searching.ripgrep import (
@@ -293,7 +294,17 @@ async def _find(
             not_read = understand(running.complaints, query.pattern, with_pcre2=pcre2)
             notes = not_read.notes()
             if not_read.too_hard:
-                raise _too_hard(not_read.too_hard)
+                raise ToolError(
+                    phrase("The pattern was abandoned in 1 file: too many ways to match. Nothing was changed.")
+                    if not_read.too_hard == 1
+                    else phrase(
+                        "The pattern was abandoned in {count} files: too many ways to match. Nothing was changed.",
+                        count=f"{not_read.too_hard:,}",
+                    ),
+                    kind=ErrorKind.VALIDATION,
+                    suggestion=phrase("Make it simpler: no repetition inside a repetition, as in `(a+)+`."),
+                    details={"code": "pattern"},
+                )
             if code != 2:
                 raise ToolError(
                     phrase("The search was cut short: ripgrep ended with code {code}. Nothing was changed.", code=code)
@@ -323,24 +334,22 @@ class _Events:
     def __init__(self, fit: Fit | None, replacement: bytes = b"") -> None:
         self._fit = fit
         self._replacement = replacement
-        self._rest: list[bytes] = []
+        self._lines = LineSplitter()
         self._open: dict[bytes, FileOccurrences] = {}
         self._matches = 0
         self.files: list[FileOccurrences] = []
 
     def feed(self, piece: bytes) -> None:
-        self._rest.append(piece)
-        if b"\n" not in piece:
-            return
-        *lines, rest = b"".join(self._rest).split(b"\n")
-        self._rest = [rest]
-        for line in lines:
-            event: dict[str, Any] = json.loads(line)
+        for line in self._lines.feed(piece):
+            event: dict[str, Any] = json.loads(cast("bytes", line))  # of any length: it is our own search
             data = event["data"]
             if event["type"] == "match":
                 self._match(data)
             elif event["type"] == "end":
-                self._end(data)
+                file = self._open.pop(_bytes(data["path"]), None)
+                if file is not None:
+                    file.binary = data["binary_offset"] is not None
+                    self.files.append(file)
 
     def _match(self, data: dict[str, Any]) -> None:
         name = _bytes(data["path"])
@@ -360,23 +369,25 @@ class _Events:
                     suggestion=phrase("Install it: `pip install 'ferrule[files]'`."),
                 )
             file.matches.append(Occurrence(base + one["start"], base + one["end"], _bytes(one["replacement"])))
+        # A match that ripgrep has no place for: an empty one at the very end of a file, or a torn line ending.
+        if not data["submatches"] and lines.endswith(b"\n"):
+            raise ToolError(
+                phrase(
+                    "The pattern matches in line {n} of `{name}`, but only together with a part of the line ending. "
+                    "Nothing was changed.",
+                    n=f"{int(data['line_number']):,}",
+                    name=name.removeprefix(b"./").decode(errors="replace"),
+                ),
+                kind=ErrorKind.VALIDATION,
+                suggestion=phrase(
+                    "Match the whole line ending (`\\r?\\n`, with `multiline`), or stop before it (`$`)."
+                ),
+            )
         if not data["submatches"]:
-            self._unplaced(file, int(data["line_number"]), base + len(lines), ended=lines.endswith(b"\n"))
+            file.matches.append(Occurrence(base + len(lines), base + len(lines), self._replacement))
         self._matches += len(data["submatches"])
         if self._matches > MOST_MATCHES:
             raise _too_much(phrase("There are more than {most_matches} matches", most_matches=f"{MOST_MATCHES:,}"))
-
-    def _unplaced(self, file: FileOccurrences, line: int, end: int, *, ended: bool) -> None:
-        """A match that ripgrep has no place for: an empty one at the very end of a file, or a torn line ending."""
-        if ended:
-            raise _unplaced(file.name, line)
-        file.matches.append(Occurrence(end, end, self._replacement))
-
-    def _end(self, data: dict[str, Any]) -> None:
-        file = self._open.pop(_bytes(data["path"]), None)
-        if file is not None:
-            file.binary = data["binary_offset"] is not None
-            self.files.append(file)
 
 
 def _bytes(value: dict[str, str]) -> bytes:
@@ -391,31 +402,4 @@ def _too_much(why: str) -> ToolError:
     return ToolError(
         phrase("{why}, and a replacement is made completely or not at all. Nothing was changed.", why=why),
         suggestion=phrase("Narrow it with `path`, `file_glob` or `exclude`, and work in parts."),
-    )
-
-
-def _too_hard(files: int) -> ToolError:
-    return ToolError(
-        phrase("The pattern was abandoned in 1 file: too many ways to match. Nothing was changed.")
-        if files == 1
-        else phrase(
-            "The pattern was abandoned in {count} files: too many ways to match. Nothing was changed.",
-            count=f"{files:,}",
-        ),
-        kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Make it simpler: no repetition inside a repetition, as in `(a+)+`."),
-        details={"code": "pattern"},
-    )
-
-
-def _unplaced(name: bytes, line: int) -> ToolError:
-    return ToolError(
-        phrase(
-            "The pattern matches in line {n} of `{name}`, but only together with a part of the line ending. "
-            "Nothing was changed.",
-            n=f"{line:,}",
-            name=name.removeprefix(b"./").decode(errors="replace"),
-        ),
-        kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Match the whole line ending (`\\r?\\n`, with `multiline`), or stop before it (`$`)."),
     )

@@ -9,6 +9,7 @@ import stat
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, TypedDict
 
 from ferrule.core.errors import ErrorKind, ToolError
@@ -17,8 +18,8 @@ from ferrule.core.result import Output
 from ferrule.workspace.files import MOST_EDITABLE
 from ferrule.workspace.names import about_names, amount, decoded, one_line
 from ferrule.workspace.paths import Place
-from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.searching.search import FileMatches  # noqa: TC001 - the schema of a result
+from ferrule.workspace.problems import PathError
+from ferrule.workspace.searching.search import FileMatches, left_out
 from ferrule.workspace.snapshots.changes import Write
 from ferrule.workspace.texts.diff import diff_file
 from ferrule.workspace.texts.text import decode, newline_of
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from ferrule.core.context import Session
     from ferrule.workspace.files import Files
     from ferrule.workspace.paths import Paths
-    from ferrule.workspace.searching.replacement import FileOccurrences, Occurrence
+    from ferrule.workspace.searching.replacement import FileOccurrences
     from ferrule.workspace.snapshots.changes import Group, Origin
 
 
@@ -122,7 +123,7 @@ def _read(paths: Paths, place: Place, file: FileOccurrences) -> bytes:
         if status.st_nlink > 1:
             raise Unfit("other hard links to it")
         data = paths.read(place)
-    except PathProblem as problem:
+    except PathError as problem:
         raise Unfit("outside the workspace" if problem.code == "outside" else "cannot be read") from None
     except OSError as error:
         raise Unfit((error.strerror or "cannot be read").lower()) from None
@@ -155,10 +156,33 @@ def replace_in(data: bytes, file: FileOccurrences, name: str, *, as_written: boo
             continue
         if one.start < done:
             raise _changed_meanwhile(name)
+        line = partial(body.count, b"\n", 0, one.start)
         if one.start == one.end:
-            raise _matches_nothing(name, body, one)
-        if not as_written and (_splits_ending(body, one.start) or _splits_ending(body, one.end)):
-            raise _half_an_ending(name, body, one)
+            raise ToolError(
+                phrase(
+                    "The pattern matches without taking any text in line {n} of `{name}`; what would be put "
+                    "there is not certain. Nothing was changed.",
+                    n=f"{line() + 1:,}",
+                    name=name,
+                ),
+                kind=ErrorKind.VALIDATION,
+                suggestion=phrase(
+                    "Let it match at least one character (`+` for `*`), and keep what should stay with `$0`: to "
+                    "put `# ` before lines, replace `^.` with `# $0`."
+                ),
+                details={"code": "empty_match"},
+            )
+        if not as_written and any(at and body[at - 1 : at + 1] == b"\r\n" for at in (one.start, one.end)):
+            raise ToolError(
+                phrase(
+                    "The pattern matches half of a `\\r\\n` line ending in line {n} of `{name}`. Nothing was changed.",
+                    n=f"{line() + 1:,}",
+                    name=name,
+                ),
+                kind=ErrorKind.VALIDATION,
+                suggestion=phrase("Match the whole ending: `\\r?\\n` for `\\n`, which fits either kind of file."),
+                details={"code": "line_ending"},
+            )
         new = one.new if newline == b"\n" else _BARE_NEWLINE.sub(newline, one.new)
         count += new != body[one.start : one.end]
         pieces += (body[done : one.start], new)
@@ -178,8 +202,8 @@ def apply(
     steps = [Write(file.place, file.after, expect=digest(file.before)) for file in changes]
     try:
         group = files.history.apply(steps, origin, before_each=before_each)
-    except PathProblem as problem:
-        raise PathProblem(
+    except PathError as problem:
+        raise PathError(
             problem.code,
             joined(
                 " ",
@@ -196,53 +220,15 @@ def apply(
     return group
 
 
-def _changed_meanwhile(name: str) -> PathProblem:
-    return PathProblem(
+def _changed_meanwhile(name: str) -> PathError:
+    return PathError(
         "changed",
         phrase("`{name}` changed while it was searched. Nothing was changed here.", name=name),
         suggestion=phrase("Try again. If another program keeps changing it, leave it out with `exclude`."),
     )
 
 
-def _splits_ending(body: bytes, at: int) -> bool:
-    return body[at - 1 : at + 1] == b"\r\n" if at else False
-
-
-def _line(body: bytes, at: int) -> int:
-    return body.count(b"\n", 0, at) + 1
-
-
-def _matches_nothing(name: str, body: bytes, one: Occurrence) -> ToolError:
-    return ToolError(
-        phrase(
-            "The pattern matches without taking any text in line {n} of `{name}`; what would be put "
-            "there is not certain. Nothing was changed.",
-            n=f"{_line(body, one.start):,}",
-            name=name,
-        ),
-        kind=ErrorKind.VALIDATION,
-        suggestion=phrase(
-            "Let it match at least one character (`+` for `*`), and keep what should stay with `$0`: to "
-            "put `# ` before lines, replace `^.` with `# $0`."
-        ),
-        details={"code": "empty_match"},
-    )
-
-
-def _half_an_ending(name: str, body: bytes, one: Occurrence) -> ToolError:
-    return ToolError(
-        phrase(
-            "The pattern matches half of a `\\r\\n` line ending in line {n} of `{name}`. Nothing was changed.",
-            n=f"{_line(body, one.start):,}",
-            name=name,
-        ),
-        kind=ErrorKind.VALIDATION,
-        suggestion=phrase("Match the whole ending: `\\r?\\n` for `\\n`, which fits either kind of file."),
-        details={"code": "line_ending"},
-    )
-
-
-# What a session was shown of a replacement before it made it: whoever saw a preview gets what it showed.
+# What a session was shown of a replacement before it made it: what a preview showed is what happens.
 
 
 _MOST = 8
@@ -279,7 +265,7 @@ class Previews:
         if changed:
             listed = ", ".join(f"`{name}`" for name in changed[:_MOST_NAMED])
             rest = ", …" if len(changed) > _MOST_NAMED else ""
-            raise PathProblem(
+            raise PathError(
                 "changed",
                 phrase("1 file changed since the preview: {listed}. Nothing was replaced.", listed=listed)
                 if len(changed) == 1
@@ -307,6 +293,7 @@ def _contents(replacements: Replacements) -> dict[str, str]:
 
 MOST = 10_000
 """Results that are ever shown."""
+FILTERS = "`file_glob` or `exclude`"
 _MOST_SHOWN, _MOST_KEPT = 20_000, 50_000
 """Characters of diffs for the model, and in the metadata."""
 _MOST_LINES = 60
@@ -374,7 +361,7 @@ class Replacing:
         else:
             diffs, cut = _diffs(files[:most], _MOST_SHOWN, context=0)
             body, shown = [diff.rstrip("\n") for diff in diffs], len(diffs)
-            notes = left_out(shown, len(files), "files", can_raise=not cut)
+            notes = left_out(shown, len(files), "files", FILTERS, can_raise=not cut)
         notes += [*_skipped(skipped), *self.notes]
         notes += about_names(file.place.name for file in files[:shown])
         if files and not self.applied:
@@ -404,32 +391,21 @@ class Replacing:
         return Output(data=data, llm_content=words, display_content=self.summary, metadata=metadata)
 
 
-def left_out(shown: int, total: int, noun: str, *, can_raise: bool) -> list[str]:
-    """How many results are not shown, and how to see them."""
-    if shown >= total:
-        return []
-    more = ", or raise `head_limit`" if can_raise else ""
-    return [f"{total - shown:,} of {total:,} {noun} left out. Narrow with `path`, `file_glob` or `exclude`{more}."]
-
-
 def _diffs(files: Sequence[ReplacedFile], most: int, *, context: int) -> tuple[list[str], bool]:
     """The diffs of the first files, as many as fit, and whether some did not."""
     diffs: list[str] = []
     room = most
     for file in files:
-        diff = _diff(file, context)
+        if max(len(file.before), len(file.after)) > _LARGEST_COMPARED:
+            name = one_line(file.place.name)
+            diff = f"--- a/{name}\n+++ b/{name}\n(too large for a diff: {file.count:,} to replace)\n"
+        else:
+            diff = diff_file(decode(file.before), decode(file.after), file.place.name, context, _MOST_LINES).text
         room -= len(diff)
         if room < 0 and diffs:
             return diffs, True
         diffs.append(diff)
     return diffs, False
-
-
-def _diff(file: ReplacedFile, context: int) -> str:
-    if max(len(file.before), len(file.after)) > _LARGEST_COMPARED:
-        name = one_line(file.place.name)
-        return f"--- a/{name}\n+++ b/{name}\n(too large for a diff: {file.count:,} to replace)\n"
-    return diff_file(decode(file.before), decode(file.after), file.place.name, context, _MOST_LINES).text
 
 
 def _skipped(skipped: list[tuple[str, str]]) -> list[str]:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
 from ferrule.workspace.ignore_files import FERRULE_IGNORE, NEVER, enclosing_ignore_files
-from ferrule.workspace.names import decoded
+from ferrule.workspace.names import amount, decoded
 from ferrule.workspace.paths import Place
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -119,7 +119,7 @@ async def ripgrep(
 
 
 class _PipeWatch:
-    """Lets ripgrep go on where it opened a named pipe: it would wait there until somebody writes to that.
+    """Lets ripgrep go on where it opened a named pipe: it would wait there until another program writes to it.
 
     It passes over pipes that it sees, but not over one that took the place of a file meanwhile, nor over an ignore file
     that is one. A pipe that has a writer for a moment is at its end for whoever reads it. One that is gone from its
@@ -163,7 +163,7 @@ class _PipeWatch:
         return []
 
     def _release(self, path: bytes) -> bool:
-        """Whether a pipe stands at a path; whoever waits for it has not to any more."""
+        """Whether a path is a pipe; whatever waited to open it goes on."""
         with suppress(OSError):
             found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._root)
             try:
@@ -179,13 +179,13 @@ class UnsupportedByDefault(Exception):  # noqa: N818 - asks for the other engine
     """The pattern uses look-around or a backreference, which the fast engine does not have."""
 
 
+@dataclass(slots=True)
 class FilesNotRead:
     """What could not be searched, from the complaints of a search that went on without it."""
 
-    def __init__(self) -> None:
-        self.denied = 0
-        self.too_hard = 0
-        self.other = 0
+    denied: int = 0
+    too_hard: int = 0
+    other: int = 0
 
     def add(self, other: FilesNotRead) -> None:
         self.denied += other.denied
@@ -195,12 +195,12 @@ class FilesNotRead:
     def notes(self) -> list[str]:
         said: list[str] = []
         if self.denied:
-            said.append(f"{counted(self.denied, 'place')} could not be read: permission denied.")
+            said.append(f"{amount(self.denied, 'place')} could not be read: permission denied.")
         if self.too_hard:
-            files = counted(self.too_hard, "file")
+            files = amount(self.too_hard, "file")
             said.append(f"The pattern was abandoned in {files}: too many ways to match. Make it simpler.")
         if self.other:
-            said.append(f"{counted(self.other, 'file')} could not be read.")
+            said.append(f"{amount(self.other, 'file')} could not be read.")
         return said
 
 
@@ -301,8 +301,8 @@ def escaping(pattern: str) -> str:
     return phrase("To search for the text as it stands, escape it: `{escaped}`.", escaped=escaped)
 
 
-def counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def _are_not_utf_8(count: int) -> str:
+    return f"{amount(count, 'file')} {'is' if count == 1 else 'are'} not in UTF-8, and"
 
 
 # Files that are text, but not in UTF-8: a pattern beyond ASCII has other bytes there, and is not found by them.
@@ -372,32 +372,25 @@ class OlderFiles:
             return [f"Whether files are in older encodings than UTF-8 was not known after {_SECONDS:g} s."]
         said: list[str] = []
         if self.unclear:
-            files = f"{counted(self.unclear, 'file')} {'is' if self.unclear == 1 else 'are'}"
-            said.append(f"{files} not in UTF-8, and in what else is not clear: only ASCII is found there.")
+            said.append(f"{_are_not_utf_8(self.unclear)} in what else is not clear: only ASCII is found there.")
         if self.passed_over:
-            files = f"{counted(self.passed_over, 'file')} {'is' if self.passed_over == 1 else 'are'}"
-            why = (
-                "too large or too many to look at" if self.passed_over > 1 else "too large, or one too many, to look at"
-            )
-            said.append(f"{files} not in UTF-8, and {why}: only ASCII is found there. Narrow with `path`.")
+            why = "too large or too many" if self.passed_over > 1 else "too large, or one too many,"
+            files = f"{_are_not_utf_8(self.passed_over)} {why} to look at"
+            said.append(f"{files}: only ASCII is found there. Narrow with `path`.")
         return said
 
     def not_in_time(self) -> list[str]:
         """What must be said where there was no time left to search them."""
-        files = f"{counted(len(self.names), 'file')} {'is' if len(self.names) == 1 else 'are'}"
-        return [
-            f"{files} not in UTF-8, and only ASCII was found there: there was no time for more. Narrow with `path`."
-        ]
+        found = f"{_are_not_utf_8(len(self.names))} only ASCII was found there"
+        return [f"{found}: there was no time for more. Narrow with `path`."]
 
     def not_replaced(self) -> list[str]:
         """What must be said where files in older encodings are not changed."""
         count = self.unclear + self.passed_over + len(self.names)
         if not count:
             return self.notes()
-        verb, them = ("is", "it") if count == 1 else ("are", "them")
-        return [
-            f"{counted(count, 'file')} {verb} not in UTF-8, and only ASCII was looked for there. Use Edit for {them}."
-        ]
+        them = "it" if count == 1 else "them"
+        return [f"{_are_not_utf_8(count)} only ASCII was looked for there. Use Edit for {them}."]
 
 
 async def find_older_files(
@@ -434,7 +427,7 @@ def _tell_encodings(found: OlderFiles, paths: Paths, place: Place, names: Sequen
         inner = decoded(name.removeprefix(b"./"))
         try:
             data = paths.read(Place(place.root, place.root.path / inner, inner), _LARGEST + 1)
-        except (OSError, PathProblem):
+        except (OSError, PathError):
             continue  # the search itself says what cannot be read
         if len(data) > _LARGEST:
             found.passed_over += 1

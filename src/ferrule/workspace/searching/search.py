@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import compress, islice
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -14,7 +14,7 @@ from ferrule.core.errors import ToolError
 from ferrule.core.phrases import phrase
 from ferrule.workspace.names import decoded, one_line
 from ferrule.workspace.paths import Place
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.restrictions import held_back_note
 from ferrule.workspace.searching.globs import both, select
 from ferrule.workspace.searching.ripgrep import FilesNotRead, UnsupportedByDefault, find_ripgrep, ripgrep, understand
@@ -54,37 +54,27 @@ def not_held_back(paths: Paths, start: Place) -> Fit | None:
 
 async def count_held_back(program: str, paths: Paths, start: Place) -> int:
     """How many files below `start` the search leaves out because of a rule."""
-    held: set[bytes] = set()
+    looks: list[tuple[Place, list[str]]] = []
     if names := paths.kept.names(start.path):
         flags = [*(f"--type-add={_TYPE}:{name}" for name in names), f"--type={_TYPE}"]  # one look for all names
-        async for path in _files(program, start, flags):
-            _keep(held, paths, start, path)
+        looks.append((start, flags))
     for place in paths.kept.places(start.path):
         folder = Path(place)
         if not folder.is_relative_to(start.path):
             folder = start.path  # a rule that begins above may be about all of it
-        if folder.is_symlink() or not folder.exists():
-            continue
-        async for path in _files(program, Place(start.root, folder, str(folder)), []):
-            _keep(held, paths, start, path)
+        if not folder.is_symlink() and folder.exists():
+            looks.append((Place(start.root, folder, str(folder)), []))
+    held: set[Path] = set()
+    for place, flags in looks:
+        rest = b""
+        async with ripgrep(program, place, ("--files", *flags), None) as running:
+            async for piece in running.output():
+                *found, rest = (rest + piece).split(b"\0")
+                listed = (start.root.path / os.fsdecode(name.removeprefix(b"./")) for name in found)
+                held.update(path for path in listed if paths.kept.held_back(path, start.path))
+            if await running.ended() not in (0, 1, 2):
+                raise ToolError(phrase("The search was cut short while it looked for what it may not show."))
     return len(held)
-
-
-def _keep(held: set[bytes], paths: Paths, start: Place, name: bytes) -> None:
-    path = start.root.path / os.fsdecode(name.removeprefix(b"./"))
-    if paths.kept.held_back(path, start.path):
-        held.add(os.fsencode(path))
-
-
-async def _files(program: str, place: Place, flags: list[str]) -> AsyncIterator[bytes]:
-    rest = b""
-    async with ripgrep(program, place, ("--files", *flags), None) as running:
-        async for piece in running.output():
-            *names, rest = (rest + piece).split(b"\0")
-            for name in names:
-                yield name
-        if await running.ended() not in (0, 1, 2):
-            raise ToolError(phrase("The search was cut short while it looked for what it may not show."))
 
 
 Mode = Literal["content", "files_with_matches", "count"]
@@ -114,10 +104,6 @@ class Query:
     crlf: bool = False
     r"""Whether `\r\n` ends a line as `\n` does, so that `$` stands before it and `.` stops there."""
 
-    @property
-    def has_context(self) -> bool:
-        return self.mode == "content" and bool(self.before or self.after)
-
 
 @dataclass(slots=True)
 class Findings:
@@ -136,7 +122,7 @@ class FirstInOrder:
     def __init__(self, most: int, query: Query) -> None:
         self._most = most
         self._counts_lines = query.mode == "content"
-        self._context = query.has_context
+        self._context = query.mode == "content" and bool(query.before or query.after)
         self._width = 1 + query.before + query.after + 1 if self._context else 1
         self._kept: list[bytes] = []
         self._kept_weight = 0
@@ -213,7 +199,14 @@ class Hits:
             self.files += len(hits)
             return [hit + b"\0" for hit in hits]
         if self._mode == "count":
-            return self._counted(data)
+            found = list(_COUNTED.finditer(data))
+            self._rest = data[found[-1].end() :] if found else data
+            if self._fit is not None:
+                found = list(compress(found, self._fit([one[1] for one in found])))
+            self.matches += sum(int(one[2]) for one in found)
+            hits = [one[0][:-1] for one in found]
+            self.files += len(hits)
+            return hits
         return self._blocks(data, last=False)
 
     def end(self) -> list[bytes]:
@@ -221,16 +214,6 @@ class Hits:
         if self._mode == "content" and data:
             return self._blocks(data.removesuffix(b"\n") + b"\n\n", last=True)
         return []
-
-    def _counted(self, data: bytes) -> list[bytes]:
-        found = list(_COUNTED.finditer(data))
-        self._rest = data[found[-1].end() :] if found else data
-        if self._fit is not None:
-            found = list(compress(found, self._fit([one[1] for one in found])))
-        self.matches += sum(int(one[2]) for one in found)
-        hits = [one[0][:-1] for one in found]
-        self.files += len(hits)
-        return hits
 
     def _blocks(self, data: bytes, *, last: bool) -> list[bytes]:
         """Blocks end with an empty line. Lines of text have numbers before them, so none of those is empty."""
@@ -315,17 +298,15 @@ async def _in_all_encodings(
     older = await find_older_files(program, paths, query.place, chosen, fit)
     if older.by_encoding and findings.complete:
         # All over again, now that it is known which files to read otherwise: what was shown so far was a glimpse.
-        again = await _search(program, paths, query, most, _show_nothing, pcre2=pcre2, end=began + SECONDS, older=older)
+        again = await _search(
+            program, paths, query, most, lambda _: None, pcre2=pcre2, end=began + SECONDS, older=older
+        )
         if again.complete:
             findings = again
         else:
             findings.notes += older.not_in_time()
     findings.notes += older.notes()
     return findings
-
-
-def _show_nothing(hits: list[bytes]) -> None:
-    """Whoever watches has seen the first of them."""
 
 
 async def stop_task(task: asyncio.Task[Any]) -> None:
@@ -335,7 +316,7 @@ async def stop_task(task: asyncio.Task[Any]) -> None:
     task.cancel()
     await asyncio.wait([task])
     if not task.cancelled():
-        task.exception()  # looked at, so that nobody complains of it later: the search itself has failed by then
+        task.exception()  # retrieved, so that asyncio does not warn: the search itself has failed by then
 
 
 def _chosen(paths: Paths, query: Query) -> tuple[list[str], Fit | None]:
@@ -394,7 +375,8 @@ async def _search(
     findings.hits = kept.first()
     findings.notes += skipped.notes()
     if binary:
-        findings.notes.append(f"{binary_files(binary)} with a match {'was' if binary == 1 else 'were'} skipped.")
+        files = "1 binary file" if binary == 1 else f"{binary:,} binary files"
+        findings.notes.append(f"{files} with a match {'was' if binary == 1 else 'were'} skipped.")
     if not findings.complete:
         findings.notes.append(f"The search was stopped after {SECONDS:g} s; there may be more. Narrow it.")
     return findings
@@ -413,10 +395,6 @@ async def count_searched(paths: Paths, query: Query) -> int | None:
         except TimeoutError:
             return None
         return count if await running.ended() in (0, 1, 2) else None
-
-
-def binary_files(count: int) -> str:
-    return "1 binary file" if count == 1 else f"{count:,} binary files"
 
 
 def _flags(query: Query) -> list[str]:
@@ -521,7 +499,7 @@ class Names:
         shown = decoded(name.removeprefix(b"./"))
         try:
             data = self._paths.read(Place(self._root, self._root.path / shown, shown), _LARGEST_TOLD + 1)
-        except (OSError, PathProblem):
+        except (OSError, PathError):
             return "utf-8"
         text = decode(data) if len(data) <= _LARGEST_TOLD else None
         return "utf-8" if text is None else text.encoding
@@ -585,6 +563,25 @@ def first_matches(lines: list[Line | None], most: int) -> list[Line | None]:
                     kept.pop()
                 return kept
     return lines
+
+
+def left_out(shown: int, total: int, noun: str, filters: str, *, can_raise: bool) -> list[str]:
+    """How many results are not shown, and how to see them; `filters` are parameters that narrow a search."""
+    if shown >= total:
+        return []
+    more = ", or raise `head_limit`" if can_raise else ""
+    return [f"{total - shown:,} of {total:,} {noun} left out. Narrow with `path`, {filters}{more}."]
+
+
+def wider(query: Query, pattern: str, path: str, ignore_case: str, filters: Iterable[str]) -> list[str]:
+    """What to try where nothing was found: the words for ignoring case, a wider path, or less of the filters given."""
+    ways: list[str] = []
+    if not query.ignore_case and pattern.lower() != pattern.upper():
+        ways.append(ignore_case)
+    if path != ".":
+        ways.append("search a wider `path`")
+    ways += [f"leave out `{one}`" for one in islice(filters, 1)]
+    return [f"Possible next steps: {'; '.join(ways)}."] if ways else []
 
 
 def in_words(path: str, lines: Iterable[Line | None], *, numbered: bool) -> Iterator[str]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ferrule.workspace.paths import Place
 
-NOTHING = ""
+NO_FILE = ""
 """What a step expects where there must be no file."""
 
 
@@ -28,7 +28,7 @@ class Origin:
 
 @dataclass(slots=True, frozen=True)
 class Write:
-    """Make a file hold `data`. `expect` is the digest it must have now (`NOTHING`: it must not exist).
+    """Make a file hold `data`. `expect` is the digest it must have now (`NO_FILE`: it must not exist).
 
     `holds` is the content of that digest, where it is known: what is the same need not be digested again.
     """
@@ -87,7 +87,7 @@ class Phase(StrEnum):
     UNDONE = "undone"
     REDOING = "redoing"
     DROPPED = "dropped"
-    """Undone, and its files were changed anew since: it cannot be redone."""
+    """Undone, and its files were changed since: it cannot be redone."""
 
 
 class Side(StrEnum):
@@ -172,8 +172,8 @@ class Change:
 
     @property
     def digest_after(self) -> str:
-        """What it left at its path; `NOTHING` where that is no file."""
-        return self.after.digest if self.after else NOTHING
+        """What it left at its path; `NO_FILE` where that is no file."""
+        return self.after.digest if self.after else NO_FILE
 
     @property
     def mode_matters(self) -> bool:
@@ -268,7 +268,7 @@ class Transition:
 
 
 UNKNOWN = "?"
-"""The digest of a content that nobody has read."""
+"""The digest of a content that was not read."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import zlib
-from typing import TYPE_CHECKING, BinaryIO
+from io import BytesIO
+from typing import TYPE_CHECKING
 
+from ferrule.core.files import sync_path, write_atomically
 from ferrule.workspace.tracker import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+    from typing import BinaryIO
 
     from ferrule.workspace.snapshots.changes import State
 
@@ -44,27 +46,17 @@ class ContentStore:
         except FileNotFoundError:
             return False
         if known and durable:  # it may have been put in passing before
-            _sync(path)
-            self._sync_folders(path)
+            for one in (path, path.parent, self.folder):
+                sync_path(one)
         return known
 
     def put(self, name: str, packed: bytes, *, durable: bool) -> None:
         """Keep what `pack` gave under its digest, through any kill; if `durable`, once it returns, also a power cut."""
         path = self.path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.parent / f".{secrets.token_hex(8)}"
-        try:
-            with temporary.open("xb") as file:
-                file.write(packed)
-                file.flush()
-                if durable:
-                    os.fsync(file.fileno())
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        write_atomically(path, packed, mode=0o666, durable=durable)
         if durable:
-            self._sync_folders(path)
+            sync_path(self.folder)
 
     def get(self, name: str, at_hand: Mapping[str, bytes] | None = None) -> bytes:
         """The content of this name, proven to be it; what is `at_hand` need not be in the store any more."""
@@ -93,13 +85,9 @@ class ContentStore:
             return False
         return True
 
-    def copy(self, name: str, to: BinaryIO) -> None:
-        """Write a content to an open file."""
-        if not is_link(name):
-            to.write(self.get(name))
-            return
-        with self.path(name).open("rb") as source:
-            shutil.copyfileobj(source, to)
+    def open(self, name: str) -> BinaryIO:
+        """A content as an open file."""
+        return self.path(name).open("rb") if is_link(name) else BytesIO(self.get(name))
 
     def clear(self) -> None:
         """Remove every content."""
@@ -120,10 +108,6 @@ class ContentStore:
             yield from [part + one.name for one in (self.folder / part).iterdir()]
         except FileNotFoundError:
             return
-
-    def _sync_folders(self, path: Path) -> None:
-        _sync(path.parent)
-        _sync(self.folder)
 
     def path(self, name: str) -> Path:
         """Where a content lies."""
@@ -187,11 +171,3 @@ def unpack(packed: bytes) -> bytes:
 def room(size: int) -> int:
     """How much of a disk so many bytes take."""
     return -(-size // _BLOCK) * _BLOCK
-
-
-def _sync(path: Path) -> None:
-    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

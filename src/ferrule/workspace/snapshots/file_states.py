@@ -8,20 +8,19 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from ferrule.core.errors import ErrorKind
+from ferrule.core.files import UNFINISHED, take_place, unfinished_name
 from ferrule.core.phrases import phrase
 from ferrule.workspace.atomic import (
-    UNFINISHED,
     drop_staged,
     put_staged,
     remove_file,
     set_attributes,
     stage_whole,
     sync,
-    unfinished_name,
     write_whole,
 )
 from ferrule.workspace.paths import Paths, Place
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Change, Node, Operation, Side, State
 from ferrule.workspace.tracker import digest, digest_of
 
@@ -44,7 +43,7 @@ class Nodes:
         self._paths = paths
 
     def look(self, path: Path) -> State | None:
-        """What stands there; a file without its digest, and a pipe or a device as one."""
+        """What is there; files have no digest, and pipes and devices count as files."""
         try:
             with self.above(path) as (above, name):
                 found = os.stat(name, dir_fd=above, follow_symlinks=False)
@@ -56,21 +55,14 @@ class Nodes:
         return State.folder(mode) if stat.S_ISDIR(found.st_mode) else State("", mode)
 
     def is_at(self, path: Path, wanted: State) -> bool:
-        """Whether a link or a folder stands there as it should; folders are not compared by what is in them."""
+        """Whether the wanted link or folder is there; the contents of folders are not compared."""
         try:
             now = self.look(path)
-        except (PathProblem, OSError):
+        except (PathError, OSError):
             return False
         if now is None or now.node is not wanted.node:
             return False
         return now.node is Node.FOLDER or now.target == wanted.target
-
-    def allows_folder(self, path: Path) -> bool:
-        """Whether a folder can be made or removed there: nothing, or a folder, stands there."""
-        if not self.stands(path):
-            return True
-        now = self.look(path)
-        return now is None or now.node is Node.FOLDER
 
     def stands(self, path: Path) -> bool:
         """Whether anything is at this very path; what lies behind a link on the way is elsewhere."""
@@ -79,10 +71,10 @@ class Nodes:
         return not any(one.is_symlink() for one in on_the_way) and os.path.lexists(path)
 
     def describe(self, path: Path) -> str:
-        """What stands there, in words."""
+        """What is there, in words."""
         try:
             now = self.look(path)
-        except (PathProblem, OSError):
+        except (PathError, OSError):
             return "out of reach"
         if now is None:
             return "gone"
@@ -97,7 +89,15 @@ class Nodes:
             if wanted is None:
                 os.unlink(name, dir_fd=above)
             elif wanted.node is Node.LINK:
-                _put_link(self._paths.show(change.path), name, above, wanted.target)
+                temporary = unfinished_name()
+                os.symlink(wanted.target, temporary, dir_fd=above)
+                try:
+                    take_place(temporary, name, folder=above, durable=False)  # whatever file or link stands there
+                except IsADirectoryError:
+                    shown = self._paths.show(change.path)
+                    raise PathError(
+                        "folder", phrase("`{shown}` is a folder, and was left as it is.", shown=shown)
+                    ) from None
             else:
                 return True
             sync(above)
@@ -124,7 +124,7 @@ class Nodes:
             try:
                 at = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
             except OSError:
-                return  # not there, or a link now: whoever looks finds that too
+                return  # missing, or a link now: the caller will find the same
             closing.callback(os.close, at)
             _open_up(at, closing)
 
@@ -136,7 +136,7 @@ class Nodes:
             return
         place = self._paths.locate(str(path.parent))
         if place.path != path.parent:
-            raise PathProblem(
+            raise PathError(
                 "changed", phrase("`{path}` is reached through a link now.", path=self._paths.show(path.parent))
             )
         opened = self._open(place, make=make)
@@ -175,27 +175,19 @@ def _put_folder(name: str, above: int, wanted: State | None) -> None:
         with suppress(FileExistsError):
             os.mkdir(name, dir_fd=above)
         if wanted.mode is not None and name == "." and hasattr(os, "O_PATH"):
-            os.chmod(f"/proc/self/fd/{above}", wanted.mode)  # noqa: PTH101 - a root that is closed leads nowhere
+            _chmod(above, wanted.mode)  # a root that is closed leads nowhere
         elif wanted.mode is not None:
             way = getattr(os, "O_PATH", os.O_RDONLY)  # changing a mode needs no right to read
             opened = os.open(name, way | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
             try:
-                os.chmod(f"/proc/self/fd/{opened}" if hasattr(os, "O_PATH") else opened, wanted.mode)  # noqa: PTH101
+                _chmod(opened, wanted.mode)
             finally:
                 os.close(opened)
 
 
-def _put_link(shown: str, name: str, above: int, target: str) -> None:
-    """Make a link in one step, whatever file or link it takes the place of."""
-    temporary = unfinished_name()
-    os.symlink(target, temporary, dir_fd=above)
-    try:
-        os.rename(temporary, name, src_dir_fd=above, dst_dir_fd=above)
-    except BaseException as error:
-        os.unlink(temporary, dir_fd=above)
-        if isinstance(error, IsADirectoryError):
-            raise PathProblem("folder", phrase("`{shown}` is a folder, and was left as it is.", shown=shown)) from None
-        raise
+def _chmod(opened: int, mode: int) -> None:
+    """Through its descriptor, so that it is the very file that was found; chmod needs no right to read it."""
+    os.chmod(f"/proc/self/fd/{opened}" if hasattr(os, "O_PATH") else opened, mode)  # noqa: PTH101
 
 
 Staged: TypeAlias = dict["Path", tuple[Place, str]]
@@ -219,7 +211,7 @@ class FileStates:
         """A path from the journal; refused where it is not inside, or a link leads elsewhere now."""
         place = self._paths.locate(str(path))
         if place.path != path:
-            raise PathProblem("changed", phrase("`{path}` is reached through a link now.", path=self._paths.show(path)))
+            raise PathError("changed", phrase("`{path}` is reached through a link now.", path=self._paths.show(path)))
         return place
 
     def _in_place(self, path: Path) -> Place:
@@ -262,14 +254,14 @@ class FileStates:
                 return change.after is None and self.look(place) is None
             with os.fdopen(self._paths.open_file(place), "rb") as file:
                 return digest_of(file) == change.after.digest
-        except PathProblem:
+        except PathError:
             return False
 
     def missing_folders(self, place: Place) -> int:
         """How many folders have to be made for a file."""
         missing = 0
         for folder in place.path.parents:
-            if folder == place.root.path or self._paths.exists(self._folder(place, folder)):
+            if folder == place.root.path or self._paths.exists(self._paths.beside(place, folder)):
                 break
             missing += 1
         return missing
@@ -281,8 +273,9 @@ class FileStates:
             return all(self._is(change, path, wanted) for path, wanted in states.items())
 
     def _is(self, change: Change, path: Path, wanted: State | None) -> bool:
-        if change.of_folders:
-            return self.nodes.allows_folder(path)
+        if change.of_folders:  # one can be made or removed where there is nothing, or a folder
+            now = self.nodes.look(path) if self.nodes.stands(path) else None
+            return now is None or now.node is Node.FOLDER
         if wanted is None:
             return not self.nodes.stands(path)
         if wanted.node is not Node.FILE:
@@ -295,7 +288,7 @@ class FileStates:
                 now = self.look(place)
                 return now is not None and now.mode == wanted.mode
             now, _ = self.read(place)
-        except PathProblem:
+        except PathError:
             return False
         if now is None or not now.digest or now.digest != wanted.digest:
             return False
@@ -338,7 +331,16 @@ class FileStates:
             else:
                 self._put(change, side, content, through_hard_links=through_hard_links)
         except OSError as error:
-            raise _failed(self._paths.show(change.path), error) from None
+            why = (error.strerror or type(error).__name__).lower()
+            raise PathError(
+                "failed",
+                phrase(
+                    "`{place}` could not be changed: {why}. It is as it was before.",
+                    place=self._paths.show(change.path),
+                    why=why,
+                ),
+                kind=ErrorKind.PERMISSION if isinstance(error, PermissionError) else ErrorKind.EXECUTION,
+            ) from None
 
     def _put(
         self, change: Change, side: Side, content: Callable[[str], bytes | BinaryIO], *, through_hard_links: bool
@@ -357,9 +359,17 @@ class FileStates:
             remove_file(self._paths, place)
             self._remove_folders(change, change.path)
         elif change.operation is Operation.MODE or (
-            change.of_files and change.mode_matters and self._holds(place, wanted)
+            change.of_files
+            and change.mode_matters
+            and (now := self.read(place)[0]) is not None
+            and now.digest == wanted.digest != ""
         ):
-            self._set_mode(place, wanted.mode)
+            opened = self._paths.open(place, getattr(os, "O_PATH", os.O_RDONLY))
+            try:
+                if wanted.mode is not None and stat.S_ISREG(os.fstat(opened).st_mode):
+                    _chmod(opened, wanted.mode)
+            finally:
+                os.close(opened)
         else:
             new = not change.of_files or not self._paths.exists(place)
             mode = wanted.mode if new or change.mode_matters else None
@@ -374,8 +384,8 @@ class FileStates:
                     over_link=not change.of_files,
                 )
         if wanted is not None and wanted.attributes and change.other_attributes:
-            with suppress(PermissionError), self._opened(place) as opened:
-                set_attributes(opened, wanted.attributes)
+            with suppress(PermissionError), os.fdopen(self._paths.open_file(place), "rb") as file:
+                set_attributes(file.fileno(), wanted.attributes)
 
     def finish(self, change: Change, side: Side, content: Callable[[str], bytes]) -> bool:
         """Put a file that a crash left at either end of a change at this one; False when it is at neither."""
@@ -391,40 +401,16 @@ class FileStates:
     def clear_unfinished(self, paths: Iterable[Path]) -> None:
         """Remove what killed writes left beside their files."""
         for path in {one.parent: one for one in paths}.values():
-            with suppress(OSError, PathProblem):
-                folder = self._open_folder(self._in_place(path))
-                try:
-                    for name in filter(UNFINISHED.fullmatch, os.listdir(folder)):  # noqa: PTH208
-                        os.unlink(name, dir_fd=folder)
-                finally:
-                    os.close(folder)
-
-    def _holds(self, place: Place, wanted: State) -> bool:
-        now, _ = self.read(place)
-        return now is not None and bool(now.digest) and now.digest == wanted.digest
-
-    def _set_mode(self, place: Place, mode: int | None) -> None:
-        opened = self._paths.open(place, getattr(os, "O_PATH", os.O_RDONLY))
-        try:
-            if mode is not None and stat.S_ISREG(os.fstat(opened).st_mode):
-                # Through its descriptor, so that it is the very file that was found; chmod needs no right to read it.
-                os.chmod(f"/proc/self/fd/{opened}" if hasattr(os, "O_PATH") else opened, mode)  # noqa: PTH101
-        finally:
-            os.close(opened)
-
-    @contextmanager
-    def _opened(self, place: Place) -> Generator[int]:
-        opened = self._paths.open_file(place)
-        try:
-            yield opened
-        finally:
-            os.close(opened)
+            with suppress(OSError, PathError), self._inside(self._in_place(path), path.parent) as folder:
+                for name in filter(UNFINISHED.fullmatch, os.listdir(folder)):  # noqa: PTH208
+                    os.unlink(name, dir_fd=folder)
 
     def _rename(self, place: Place, to: Place) -> None:
-        source = self._open_folder(place)
-        try:
-            target = self._open_folder(to, make=True)
-            try:
+        with self._inside(place, place.path.parent) as source:
+            for folder in reversed(to.path.parents[: self.missing_folders(to)]):
+                with self._inside(to, folder.parent) as above:
+                    os.mkdir(folder.name, dir_fd=above)
+            with self._inside(to, to.path.parent) as target:
                 try:
                     os.stat(to.path.name, dir_fd=target, follow_symlinks=False)
                 except FileNotFoundError:
@@ -432,24 +418,18 @@ class FileStates:
                     sync(target)
                     sync(source)
                 else:
-                    raise PathProblem(
+                    raise PathError(
                         "exists", phrase("`{place}` was not moved: there is something at `{to}`.", place=place, to=to)
                     )
-            finally:
-                os.close(target)
-        finally:
-            os.close(source)
 
-    def _open_folder(self, place: Place, *, make: bool = False) -> int:
-        flags = os.O_RDONLY | os.O_DIRECTORY
-        missing = self.missing_folders(place) if make else 0
-        for folder in reversed(place.path.parents[:missing]):
-            above = self._paths.open(self._folder(place, folder.parent), flags)
-            try:
-                os.mkdir(folder.name, dir_fd=above)
-            finally:
-                os.close(above)
-        return self._paths.open(self._folder(place, place.path.parent), flags)
+    @contextmanager
+    def _inside(self, place: Place, folder: Path) -> Generator[int]:
+        """A folder in the root of a place, open for the length of a block."""
+        opened = self._paths.open(self._paths.beside(place, folder), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            yield opened
+        finally:
+            os.close(opened)
 
     def _remove_folders(self, change: Change, path: Path) -> None:
         """Remove the folders that were made for a file, unless something else is in them by now."""
@@ -458,25 +438,9 @@ class FileStates:
         place = self._in_place(path)
         for folder in path.parents[: change.made]:
             try:
-                above = self._paths.open(self._folder(place, folder.parent), os.O_RDONLY | os.O_DIRECTORY)
-                try:
+                with self._inside(place, folder.parent) as above:
                     os.rmdir(folder.name, dir_fd=above)
-                finally:
-                    os.close(above)
             except FileNotFoundError:
                 continue
             except OSError:
                 return
-
-    def _folder(self, place: Place, folder: Path) -> Place:
-        return Place(place.root, folder, self._paths.show(folder))
-
-
-def _failed(place: str, error: OSError) -> PathProblem:
-    why = (error.strerror or type(error).__name__).lower()
-    kind = ErrorKind.PERMISSION if isinstance(error, PermissionError) else ErrorKind.EXECUTION
-    return PathProblem(
-        "failed",
-        phrase("`{place}` could not be changed: {why}. It is as it was before.", place=place, why=why),
-        kind=kind,
-    )

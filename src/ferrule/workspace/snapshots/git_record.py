@@ -185,7 +185,10 @@ class HeldOfGit:
                     data = file.read(store.caps.file + 1)
                 self._old[one.path] = data
                 if one.after is None:
-                    self.deleted.append(self._copied(one, one.before, data))
+                    name = digest(data)
+                    self._needed.add(name)
+                    covered = self._store.keep(name, data, self._needed, self.contents, durable=True)
+                    self.deleted.append(replace(one, before=replace(one.before, digest=name), covered=covered))
 
     def _link(self, change: Change) -> bool:
         assert change.before is not None  # noqa: S101 - it was there
@@ -195,12 +198,6 @@ class HeldOfGit:
             self.contents[change.before.content] = 0
             self.deleted.append(replace(change, covered=True))
         return linked
-
-    def _copied(self, change: Change, state: State, data: bytes) -> Change:
-        name = digest(data)
-        self._needed.add(name)
-        covered = self._store.keep(name, data, self._needed, self.contents, durable=True)
-        return replace(change, before=replace(state, digest=name), covered=covered)
 
     def is_as_before(self, change: Change) -> bool:
         """Whether what a change begins with is still there."""

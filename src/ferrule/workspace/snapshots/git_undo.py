@@ -9,20 +9,21 @@ import re
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
+from ferrule.core.files import unfinished_name, write_new
 from ferrule.core.phrases import phrase
 from ferrule.core.shown_text import shown_row
-from ferrule.workspace.atomic import unfinished_name
 from ferrule.workspace.git_folders import has_object, loose_kind
 from ferrule.workspace.git_state import OBJECT_ID, read_git_state, ref_value
-from ferrule.workspace.problems import PathProblem
-from ferrule.workspace.snapshots.changes import Change, Node, Operation, State
+from ferrule.workspace.problems import PathError
+from ferrule.workspace.snapshots.changes import Change, Node, Operation
 from ferrule.workspace.snapshots.content_store import ContentLost, is_linked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
+    from typing import BinaryIO
 
     from ferrule.workspace.snapshots.content_store import ContentStore
     from ferrule.workspace.snapshots.file_states import FileStates
@@ -123,7 +124,7 @@ class _Restorer:
         self._whole = {unit for unit in heads if not os.path.lexists(git / unit / "HEAD")}
         """Git directories in it that are gone altogether: of these everything comes back."""
         self._closed = heads - self._whole
-        """Those that were made again since: nothing of an old one belongs into them."""
+        """Those that were recreated since: nothing of the old ones belongs in them."""
         is_folder = any(map(inner_of, deleted))  # and not the file `.git` of a worktree
         if "" not in self._whole and is_folder and not os.path.lexists(git / "HEAD"):
             self._closed.add("")
@@ -134,21 +135,36 @@ class _Restorer:
             inner = inner_of(one)
             is_ref = inner.startswith("refs/") and not one.of_folders
             if is_ref:
-                _clear_empty(one.path)
+                # Remove empty folders where a ref has to be, as git does.
+                with suppress(OSError):
+                    for name, _, _ in os.walk(one.path, topdown=False):
+                        os.rmdir(name)  # noqa: PTH106
             if is_ref and inner in self._refs:
                 continue
             if os.path.lexists(one.path) and not (is_ref and one.path.is_dir()):
                 continue
-            if (closed := self._closed_unit(inner)) is not None:
+            units = [unit for unit in (*self._closed, *self._whole) if inner.startswith(unit)]
+            unit = max(units, key=len, default=None)
+            if unit is not None and unit in self._closed:
                 words = phrase(
                     "`{folder}` is not the repository it was; nothing was put back there.",
-                    folder=self._files.show(closed),
+                    folder=self._files.show(self._git / unit),
                 )
                 self._done.failed += [words] if words not in self._done.failed else []
                 continue
             try:
-                self._put(one, inner, is_ref=is_ref)
-            except (OSError, PathProblem, ContentLost):
+                names_objects = is_ref or _LOG.fullmatch(inner) is not None
+                if not one.covered or (names_objects and self._lost_objects):
+                    raise ContentLost(inner)
+                # Its name may be taken by a folder of refs, or a ref have the name of its folder; packed ones too.
+                others = self._refs if is_ref else ()
+                taken = any(other.startswith(f"{inner}/") or inner.startswith(f"{other}/") for other in others)
+                if is_ref and (taken or one.path.is_dir() or not _has_value(one, self._contents)):
+                    raise ContentLost(inner)
+                is_whole = any(inner.startswith(unit) for unit in self._whole)
+                put = _put_log if _LOG.fullmatch(inner) and one.of_files and not is_whole else _put_one
+                put(one, self._files, self._contents)
+            except (OSError, PathError, ContentLost):
                 self._lost_objects = self._lost_objects or is_object(inner)
                 named = _ref_name(inner) if is_ref else f"`{shown_row(inner)}`"
                 self._done.failed.append(phrase("{name} could not be put back.", name=named))
@@ -158,40 +174,14 @@ class _Restorer:
             elif not one.of_folders:
                 self._done.files[self._git] += 1
 
-    def _closed_unit(self, inner: str) -> Path | None:
-        units = [unit for unit in (*self._closed, *self._whole) if inner.startswith(unit)]
-        unit = max(units, key=len, default=None)
-        return self._git / unit if unit in self._closed else None
-
-    def _put(self, change: Change, inner: str, *, is_ref: bool) -> None:
-        names_objects = is_ref or _LOG.fullmatch(inner) is not None
-        if not change.covered or (names_objects and self._lost_objects):
-            raise ContentLost(inner)
-        if is_ref and (self._is_in_the_way(change.path, inner) or not _has_value(change, self._contents)):
-            raise ContentLost(inner)
-        is_whole = any(inner.startswith(unit) for unit in self._whole)
-        put = _put_log if _LOG.fullmatch(inner) and change.of_files and not is_whole else _put_one
-        put(change, self._files, self._contents)
-
-    def _is_in_the_way(self, path: Path, ref: str) -> bool:
-        """Whether a ref's name is taken by a folder of refs, or a ref has the name of its folder; packed ones too."""
-        return path.is_dir() or any(one.startswith(f"{ref}/") or ref.startswith(f"{one}/") for one in self._refs)
-
 
 def remove_unfinished(rows: Iterable[Change], files: FileStates) -> None:
     """Remove what there is of new git directories that were never finished: they have no `HEAD` yet."""
     made = [one for one in rows if one.operation is Operation.CREATE and one.repository is not None]
     for one in sorted(made, key=_rank, reverse=True):
         if not os.path.lexists(f"{one.repository}/HEAD"):
-            with suppress(OSError, PathProblem), files.nodes.above(one.path) as (above, name):
+            with suppress(OSError, PathError), files.nodes.above(one.path) as (above, name):
                 (os.rmdir if one.of_folders else os.unlink)(name, dir_fd=above)
-
-
-def _clear_empty(folder: Path) -> None:
-    """Remove folders without a ref in them where a ref has to be, as git does."""
-    with suppress(OSError):
-        for name, _, _ in os.walk(folder, topdown=False):
-            os.rmdir(name)  # noqa: PTH106
 
 
 def _ref_name(ref: str) -> str:
@@ -227,7 +217,12 @@ def _put_one(change: Change, files: FileStates, contents: ContentStore) -> None:
         elif state.node is Node.LINK:
             os.symlink(state.target, name, dir_fd=above)
         else:
-            _put_file(name, above, state, contents)
+            if is_linked(state):
+                with suppress(OSError):  # another disk
+                    os.link(contents.path(state.content), name, dst_dir_fd=above)
+                    return
+            with contents.open(state.content) as data:
+                _put_data(name, above, state.mode, data)
 
 
 def _put_log(change: Change, files: FileStates, contents: ContentStore) -> None:
@@ -246,27 +241,14 @@ def _put_log(change: Change, files: FileStates, contents: ContentStore) -> None:
     whole = [one for one in lines if (ids := _IDS.match(one)) is None or (is_there(ids[1]) and is_there(ids[2]))]
     if whole or not lines:
         with files.nodes.above(change.path, make=True) as (above, name), suppress(FileExistsError):
-            _put_data(name, above, state.mode, lambda file: file.writelines(whole))
+            _put_data(name, above, state.mode, b"".join(whole))
 
 
-def _put_file(name: str, above: int, state: State, contents: ContentStore) -> None:
+def _put_data(name: str, above: int, mode: int | None, data: bytes | BinaryIO) -> None:
     """Give a file its name in one step, and only where there is none: git may be at work."""
-    if is_linked(state):
-        with suppress(OSError):  # another disk
-            os.link(contents.path(state.content), name, dst_dir_fd=above)
-            return
-    _put_data(name, above, state.mode, lambda file: contents.copy(state.content, file))
-
-
-def _put_data(name: str, above: int, mode: int | None, write: Callable[[BinaryIO], None]) -> None:
-    temporary = unfinished_name()
-    opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=above)
+    temporary, wanted = unfinished_name(), mode if mode is not None else 0o644
+    write_new(temporary, data, 0o600, folder=above, finish=lambda opened: os.fchmod(opened, wanted))
     try:
-        with os.fdopen(opened, "wb") as file:
-            write(file)
-            file.flush()
-            os.fchmod(opened, mode if mode is not None else 0o644)
-            os.fsync(opened)
         os.link(temporary, name, src_dir_fd=above, dst_dir_fd=above)
     finally:
         os.unlink(temporary, dir_fd=above)

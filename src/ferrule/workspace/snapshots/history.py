@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
@@ -13,9 +13,9 @@ from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
 from ferrule.workspace.atomic import synced_together, writing
 from ferrule.workspace.names import one_line
-from ferrule.workspace.problems import PathProblem, only_read
+from ferrule.workspace.problems import PathError, only_read
 from ferrule.workspace.snapshots.changes import (
-    NOTHING,
+    NO_FILE,
     Caps,
     Change,
     Delete,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from ferrule.workspace.paths import Paths, Place
     from ferrule.workspace.snapshots.file_states import Staged
+    from ferrule.workspace.snapshots.journal import Journal
 
 
 # From the steps that were asked for to the changes they are, with the old contents safely kept.
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 _MOST_NAMED = 5
 
 
-class ChangedMeanwhile(PathProblem):
+class ChangedMeanwhileError(PathError):
     """A file is not what the step expected."""
 
     def __init__(self, place: Place, now: State | None) -> None:
@@ -68,7 +69,7 @@ class ChangedMeanwhile(PathProblem):
         )
 
 
-class NotAsBefore(PathProblem):
+class NotAsBeforeError(PathError):
     """Something is not as it was when a command began that ran aside from the workspace."""
 
     def __init__(self, *shown: str) -> None:
@@ -143,37 +144,37 @@ class _Planner:
         )
         operation = Operation.CREATE if before is None else Operation.CHANGE
         made = self._files.missing_folders(place) if before is None else 0
-        self._note(place, operation, before, after, made=made, covered=covered)
+        self.plan.changes.append(Change(0, place.path, operation, None, before, after, made, covered))
 
     def _delete(self, step: Delete) -> None:
         before, old = self._files.read(step.place)
         _check(step.place, before, step.expect)
         if before is None:
             raise _missing(step.place)
-        self._note(
-            step.place, Operation.DELETE, before, None, covered=self._keep(before, old, durable=self.plan.durable)
-        )
+        covered = self._keep(before, old, durable=self.plan.durable)
+        self.plan.changes.append(Change(0, step.place.path, Operation.DELETE, None, before, None, 0, covered))
 
     def _move(self, step: Move) -> None:
         state = self._files.look(step.place)
         if state is None:
             raise _missing(step.place)
         if self._files.look(step.to) is not None:
-            raise PathProblem(
+            raise PathError(
                 "exists",
                 phrase("`{place}` was not moved: there is a file at `{to}`.", place=step.place, to=step.to),
                 kind=ErrorKind.VALIDATION,
                 suggestion=phrase("Choose another name, or delete that file first."),
             )
-        made = self._files.missing_folders(step.to)
-        self._note(step.place, Operation.MOVE, state, state, other=step.to.path, made=made)
+        made, path = self._files.missing_folders(step.to), step.place.path
+        self.plan.changes.append(Change(0, path, Operation.MOVE, step.to.path, state, state, made, covered=True))
 
     def _set_mode(self, step: SetMode) -> None:
         before = self._files.look(step.place)
         if before is None:
             raise _missing(step.place)
         if before.mode != step.mode:
-            self._note(step.place, Operation.MODE, before, State("", step.mode))
+            after = State("", step.mode)
+            self.plan.changes.append(Change(0, step.place.path, Operation.MODE, None, before, after, 0, covered=True))
 
     def _keep(self, state: State, data: bytes | None, *, durable: bool) -> bool:
         if data is None:
@@ -181,19 +182,6 @@ class _Planner:
         self._needed.add(state.digest)
         self.plan.data.setdefault(state.digest, data)
         return self._store.keep(state.digest, data, self._needed, self.plan.contents, durable=durable)
-
-    def _note(
-        self,
-        place: Place,
-        operation: Operation,
-        before: State | None,
-        after: State | None,
-        *,
-        other: Path | None = None,
-        made: int = 0,
-        covered: bool = True,
-    ) -> None:
-        self.plan.changes.append(Change(0, place.path, operation, other, before, after, made, covered))
 
 
 def plan(steps: Sequence[Step], store: SnapshotStore, files: FileStates) -> Plan:
@@ -206,18 +194,17 @@ def plan(steps: Sequence[Step], store: SnapshotStore, files: FileStates) -> Plan
 
 
 def _check(place: Place, now: State | None, expect: str | None) -> None:
-    if expect is not None and (now.digest if now else NOTHING) != expect:
-        raise ChangedMeanwhile(place, now)
+    if expect is not None and (now.digest if now else NO_FILE) != expect:
+        raise ChangedMeanwhileError(place, now)
 
 
-def _missing(place: Place) -> PathProblem:
-    return PathProblem("missing", phrase("There is no file at `{given}`.", given=place), kind=ErrorKind.NOT_FOUND)
+def _missing(place: Place) -> PathError:
+    return PathError("missing", phrase("There is no file at `{given}`.", given=place), kind=ErrorKind.NOT_FOUND)
 
 
 # The history
 
 
-_TRIES = 1000
 _MANY = 64
 _MOST_CALLS = 10_000
 _MOST_RECENT = 1_000
@@ -276,33 +263,6 @@ class History:
         with writing(*paths):
             return self._recorded(lambda: self._apply(steps, origin or Origin(), before_each))
 
-    def write(
-        self,
-        place: Place,
-        data: bytes,
-        origin: Origin | None = None,
-        *,
-        expect: str | None = None,
-        holds: bytes | None = None,
-        through_hard_links: bool = False,
-    ) -> Group | None:
-        """Make a file hold `data`; its mode stays. `expect`, `holds` and `through_hard_links` are as in `Write`."""
-        step = Write(place, data, expect=expect, holds=holds, through_hard_links=through_hard_links)
-        return self.apply([step], origin)
-
-    def edit(self, place: Place, change: Callable[[bytes], bytes], origin: Origin | None = None) -> Group | None:
-        """Change a file by what it holds at that moment; however many do so at once, no edit is lost."""
-        with writing(place.path):
-            for _ in range(_TRIES):
-                now = self._paths.read(place)
-                try:
-                    return self.write(place, change(now), origin, expect=digest(now), holds=now)
-                except ChangedMeanwhile:
-                    continue  # another process was quicker
-        raise PathProblem(
-            "busy", phrase("`{place}` was not edited, because another program keeps changing it.", place=place)
-        )
-
     def _apply(self, steps: Sequence[Step], origin: Origin, before_each: Callable[[int], None] | None) -> Group | None:
         if fixed := next((place for step in steps for place in _places(step) if place.root.read_only), None):
             raise only_read(str(fixed))
@@ -315,7 +275,8 @@ class History:
             group = journal.begin(time.time(), origin, planned.changes, planned.contents, durable=planned.durable)
             try:
                 self._carry_out(group, planned, before_each)
-                self._require_record(group, planned.data)
+                if not self._store.is_current():
+                    raise _NotOnRecord(group, planned.data)
                 journal.finish(group, self._recovery.new_modes(group))
             except _NotOnRecord:
                 raise
@@ -326,42 +287,27 @@ class History:
             return journal.group(group.number)
 
     def _carry_out(self, group: Group, planned: Plan, before_each: Callable[[int], None] | None) -> None:
-        if len(group.changes) <= _MANY:
-            self._put_all(group, planned, before_each, {})
-            return
-        # Waiting for the disk five times for each of many files takes minutes. It is waited for three times in all:
-        # once the old contents are kept, once all new ones lie beside their files, and at the end. At no moment is a
-        # file in its place that a power cut could leave empty.
-        with (
-            synced_together(),
-            self._files.staged(group.changes, planned.data.__getitem__, planned.through_hard_links) as staged,
-        ):
-            os.sync()
-            self._put_all(group, planned, before_each, staged)
-
-    def _put_all(
-        self,
-        group: Group,
-        planned: Plan,
-        before_each: Callable[[int], None] | None,
-        staged: Staged,
-    ) -> None:
-        many = bool(staged)
-        # What cannot be rolled back comes last.
-        for position, change in enumerate(sorted(group.changes, key=lambda one: not one.covered)):
-            if before_each is not None:
-                before_each(position)
-            # The plan of many files is no longer fresh when the last of them has its turn.
-            if (position or many) and change.covered and not self._files.is_at(change, Side.BEFORE):
-                place = self._files.place(change.path)
-                raise ChangedMeanwhile(place, self._files.look(place))
-            self._files.put(
-                change,
-                Side.AFTER,
-                lambda name: planned.data[name],
-                through_hard_links=change.path in planned.through_hard_links,
-                staged=staged,
-            )
+        content, through_hard_links = planned.data.__getitem__, planned.through_hard_links
+        with ExitStack() as together:
+            staged: Staged = {}
+            if len(group.changes) > _MANY:
+                # Waiting for the disk five times for each of many files takes minutes. It is waited for three times in
+                # all: once the old contents are kept, once all new ones lie beside their files, and at the end. At no
+                # moment is a file in its place that a power cut could leave empty.
+                together.enter_context(synced_together())
+                staged = together.enter_context(self._files.staged(group.changes, content, through_hard_links))
+                os.sync()
+            many = bool(staged)
+            # What cannot be rolled back comes last.
+            for position, change in enumerate(sorted(group.changes, key=lambda one: not one.covered)):
+                if before_each is not None:
+                    before_each(position)
+                # The plan of many files is no longer fresh when the last of them has its turn.
+                if (position or many) and change.covered and not self._files.is_at(change, Side.BEFORE):
+                    place = self._files.place(change.path)
+                    raise ChangedMeanwhileError(place, self._files.look(place))
+                linked = change.path in through_hard_links
+                self._files.put(change, Side.AFTER, content, through_hard_links=linked, staged=staged)
 
     def make(
         self,
@@ -407,11 +353,11 @@ class History:
                 with synced_together() if many else nullcontext():
                     # What is done in a git directory stays, so that comes before what would be rolled back.
                     for change in (*by_safety(git), *group.changes):
-                        before = held.is_as_before if change.repository else self._is_as_before
-                        if not before(change):
-                            raise NotAsBefore(one_line(self.show(change.path)))
+                        if not held.is_as_before(change):
+                            raise NotAsBeforeError(one_line(self.show(change.path)))
                         self._files.put(change, Side.AFTER, lambda _, change=change: content(change, Side.AFTER))
-                    self._require_record(group, at_hand)
+                    if not self._store.is_current():
+                        raise _NotOnRecord(group, at_hand)
                     if git:
                         group = held.settle(group)
                     journal.finish(group, {})
@@ -422,9 +368,6 @@ class History:
                 raise
             self._store.tidy(group.number)
             return journal.group(group.number)
-
-    def _is_as_before(self, change: Change) -> bool:
-        return not change.covered or self._files.is_at(change, Side.BEFORE)
 
     def _both_kept(
         self,
@@ -443,7 +386,7 @@ class History:
             with content(change, side) as file:
                 data = file.read(self._store.caps.file + 1)
             if len(data) <= self._store.caps.file and digest(data) != state.content:
-                raise NotAsBefore(one_line(self.show(change.path)))
+                raise NotAsBeforeError(one_line(self.show(change.path)))
             needed.add(state.content)
             at_hand.add(state.content, data)
             last = durable and side is Side.BEFORE
@@ -508,17 +451,16 @@ class History:
         refused: Refusal | None = None
         self.shell_changes.settle()
         if call is not None:
-            refused = again_if_broken(partial(self._check_call, side, call, to, turn, session))
+            refused = self._recovery.use(partial(self._check_call, side, call, to, turn, session))
         one_alone = to is None and call is None and turn is None
         put_back: dict[int, PutBack] = {}
 
-        def choose() -> Group | None:
-            with self._recovery.settled(reserve=True) as journal:
-                return journal.next_to(side, to=to, call=call, turn=turn, session=session)
+        def choose(journal: Journal) -> Group | None:
+            return journal.next_to(side, to=to, call=call, turn=turn, session=session)
 
-        while refused is None and (group := again_if_broken(choose)) is not None:
+        while refused is None and (group := self._recovery.use(choose)) is not None:
             with writing(*group.paths):
-                done = again_if_broken(partial(self._turn_group, group, side, put_back))
+                done = self._recovery.use(partial(self._turn_group, group, side, put_back))
             if done is None:
                 continue  # someone else was quicker; look again
             if isinstance(done, Refusal):
@@ -535,67 +477,64 @@ class History:
         return Report(side is Side.BEFORE, tuple(groups), refused, notes, tuple(restored), incomplete, tuple(stays))
 
     def _check_call(
-        self, side: Side, call: str, to: int | None, turn: str | None, session: str | None
+        self, side: Side, call: str, to: int | None, turn: str | None, session: str | None, journal: Journal
     ) -> Refusal | None:
         """What keeps a call from being undone or redone as a whole.
 
-        One that no change came from is a slip of the pen, and not one that has been taken back already.
+        One that no change came from is probably a typo, and not one that was undone already.
         """
-        with self._recovery.settled(reserve=True) as journal:
-            if not journal.has_call(call):
-                if calls := journal.calls(_MOST_CALLS):
-                    raise no_such_call(call, calls)
-                return None
-            groups = journal.all_to(side, to=to, call=call, turn=turn, session=session)
-            self.shell_changes.take_up(journal, (path for group in groups for path in group.paths))
-            groups = journal.all_to(side, to=to, call=call, turn=turn, session=session)
-            for at, group in enumerate(groups):
-                if conflicts := self._conflicts.of(group, side, after=groups[:at]):
-                    return Refusal(group, tuple(conflicts))
+        if not journal.has_call(call):
+            if calls := journal.calls(_MOST_CALLS):
+                raise no_such_call(call, calls)
+            return None
+        groups = journal.all_to(side, to=to, call=call, turn=turn, session=session)
+        self.shell_changes.take_up(journal, (path for group in groups for path in group.paths))
+        groups = journal.all_to(side, to=to, call=call, turn=turn, session=session)
+        for at, group in enumerate(groups):
+            if conflicts := self._conflicts.of(group, side, after=groups[:at]):
+                return Refusal(group, tuple(conflicts))
         return None
 
-    def _turn_group(self, chosen: Group, side: Side, begun: dict[int, PutBack]) -> Group | Refusal | None:
+    def _turn_group(
+        self, chosen: Group, side: Side, begun: dict[int, PutBack], journal: Journal
+    ) -> Group | Refusal | None:
         """`begun` says which it has begun already, should it have to be tried again, and what was put back."""
         under_way, over = (Phase.UNDOING, Phase.UNDONE) if side is Side.BEFORE else (Phase.REDOING, Phase.DONE)
-        with self._recovery.settled(reserve=True) as journal:
-            self.shell_changes.take_up(journal, chosen.paths)
-            group = journal.find(chosen.number)
-            if group is not None and group.phase is over and group.number in begun:
-                return group  # finished as after a kill
-            if group is None or group.phase is not chosen.phase:
-                return None
-            conflicts = self._conflicts.of(group, side)
-            if conflicts:
-                return Refusal(group, tuple(conflicts))
-            journal.mark(group, under_way, durable=True)
-            begun[group.number] = PutBack()
-            changes = [one for one in group.changes if one.covered]
-            at_hand = self._at_hand(changes)
-            content = partial(self._store.contents.get, at_hand=at_hand)
-            try:
-                with synced_together() if len(changes) > _MANY else nullcontext():
-                    for change in reversed(changes) if side is Side.BEFORE else changes:
-                        self._files.put(change, side, content)
-                    if side is Side.BEFORE:
-                        begun[group.number] = self._recovery.put_back(group)
-            except (PathProblem, ContentLost, OSError) as error:
-                self._recovery.return_to(group, side.opposite, at_hand)
-                text = error.message if isinstance(error, PathProblem) else str(error)
-                return Refusal(group, (Conflict(Why.FAILED, str(group), text),))
-            if not self._store.is_current():
-                self._store.note(f"The history of changes was removed meanwhile: change {group.number} is off record.")
-                return group
-            journal.mark(group, over)
-            return journal.group(group.number)
-
-    def _at_hand(self, changes: Sequence[Change]) -> ContentsAtHand:
-        """What a group needs to be brought to either end, as much as fits."""
+        self.shell_changes.take_up(journal, chosen.paths)
+        group = journal.find(chosen.number)
+        if group is not None and group.phase is over and group.number in begun:
+            return group  # finished as after a kill
+        if group is None or group.phase is not chosen.phase:
+            return None
+        conflicts = self._conflicts.of(group, side)
+        if conflicts:
+            return Refusal(group, tuple(conflicts))
+        journal.mark(group, under_way, durable=True)
+        begun[group.number] = PutBack()
+        changes = [one for one in group.changes if one.covered]
+        # What the group needs to be brought to either end, as much as fits.
         at_hand = ContentsAtHand()
         for name in (state.content for one in changes for state in (one.before, one.after) if state):
             if name and name not in at_hand and at_hand.left:
-                with suppress(ContentLost):  # whoever needs it is told then
+                with suppress(ContentLost):  # reported when it is needed
                     at_hand.add(name, self._store.contents.get(name))
-        return at_hand
+
+        content = partial(self._store.contents.get, at_hand=at_hand)
+        try:
+            with synced_together() if len(changes) > _MANY else nullcontext():
+                for change in reversed(changes) if side is Side.BEFORE else changes:
+                    self._files.put(change, side, content)
+                if side is Side.BEFORE:
+                    begun[group.number] = self._recovery.put_back(group)
+        except (PathError, ContentLost, OSError) as error:
+            self._recovery.return_to(group, side.opposite, at_hand)
+            text = error.message if isinstance(error, PathError) else str(error)
+            return Refusal(group, (Conflict(Why.FAILED, str(group), text),))
+        if not self._store.is_current():
+            self._store.note(f"The history of changes was removed meanwhile: change {group.number} is off record.")
+            return group
+        journal.mark(group, over)
+        return journal.group(group.number)
 
     # Looking
 
@@ -603,14 +542,9 @@ class History:
         """The newest groups first; with `path`, those of one file or of all below a folder."""
         try:
             self.shell_changes.settle()
-        except PathProblem as problem:  # the list is shown all the same, and what it lacks is said
+        except PathError as problem:  # the list is shown all the same, and what it lacks is said
             self._store.note(problem.message)
-
-        def find() -> list[Group]:
-            with self._recovery.settled(reserve=True) as journal:
-                return journal.recent(limit, path, session)
-
-        return again_if_broken(find)
+        return self._recovery.use(lambda journal: journal.recent(limit, path, session))
 
     def show(self, path: Path) -> str:
         """A path as it is shown to people and models."""
@@ -619,15 +553,14 @@ class History:
     def diff(self, first: int, last: int | None = None, *, most: int = 50_000) -> str:
         """What a group did, or all from one to another taken together, as a unified diff of bounded length."""
 
-        def compare() -> list[str]:
-            with self._recovery.settled(reserve=True) as journal:
-                between = (first, first if last is None else last)
-                git = [f"{self.show(one)}: changed by git.\n" for one in journal.repositories_between(*between)]
-                return [*self._conflicts.diffs(journal.changes_between(*between)), *git]
+        def compare(journal: Journal) -> list[str]:
+            between = (first, first if last is None else last)
+            git = [f"{self.show(one)}: changed by git.\n" for one in journal.repositories_between(*between)]
+            return [*self._conflicts.diffs(journal.changes_between(*between)), *git]
 
-        parts = again_if_broken(compare)
+        parts = self._recovery.use(compare)
         if not parts:
-            raise PathProblem(
+            raise PathError(
                 "missing",
                 phrase("There is no change {n} in the history.", n=first)
                 if last is None
@@ -636,11 +569,6 @@ class History:
                 suggestion=phrase("`ferrule history` lists those that are kept; older ones are forgotten."),
             )
         return bounded(parts, most)
-
-    def _require_record(self, group: Group, at_hand: Mapping[str, bytes]) -> None:
-        """The files are changed. Where the store was taken away meanwhile, that goes into the new one."""
-        if not self._store.is_current():
-            raise _NotOnRecord(group, at_hand)
 
     def _recorded(self, work: Callable[[], Group | None]) -> Group | None:
         """Make a change; one whose store was taken away in the middle goes into the new one."""
@@ -656,17 +584,14 @@ class History:
                     else one
                     for one in changes
                 ]
-                group = again_if_broken(partial(self._record, noted, made))
-            except PathProblem as problem:
+                record = partial(self._store.record, noted, made.at_hand.get, made.group.origin)
+                group = self._recovery.use(lambda _: record())
+            except PathError as problem:
                 self._store.note(f"{_counted(changes)} changed but not on record, and cannot be undone: {problem}")
                 return made.group
             if lost := group.uncovered[len(made.group.uncovered) :]:
                 self._store.note(f"{_counted(lost)} changed meanwhile and cannot be undone.")
             return group
-
-    def _record(self, changes: Sequence[Change], made: _NotOnRecord) -> Group:
-        with self._recovery.settled(reserve=True):
-            return self._store.record(changes, made.at_hand.get, made.group.origin)
 
 
 class _NotOnRecord(Exception):  # noqa: N818 - reads as what it says

@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 from contextlib import contextmanager, suppress
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,32 +87,29 @@ class Journal:
         self._path = path
         self._database = HistoryDatabase(path)
         try:
-            self._prepare()
+            run = self._database.execute
+            run("PRAGMA journal_mode = WAL")
+            run("PRAGMA journal_size_limit = 1048576")
+            run("PRAGMA synchronous = NORMAL")
+            run("PRAGMA recursive_triggers = ON")  # so that replacing a content counts as taking it out
+            version = run("PRAGMA user_version").fetchone()[0]
+            if version == 0:
+                # In one piece: a kill in the middle leaves an empty file, which is made again.
+                self._database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
+            elif version == _VERSION - 1:
+                text = "TEXT NOT NULL DEFAULT ''"
+                new = ("repository BLOB", f"before_attributes {text}", f"after_attributes {text}")
+                add = "; ".join(f"ALTER TABLE changes ADD COLUMN {one}" for one in new)
+                self._database.executescript(f"BEGIN IMMEDIATE; {add}; PRAGMA user_version = {_VERSION}; COMMIT;")
+            elif version != _VERSION:
+                raise sqlite3.DatabaseError(f"it was written by another version of Ferrule ({version})")
+            run("SELECT room, changes FROM totals").fetchone()
         except BaseException:
             self._database.close()
             raise
         self.file = path.stat()
         """The file that was opened, to tell it from another of its name."""
         self._files = (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm"))
-
-    def _prepare(self) -> None:
-        run = self._database.execute
-        run("PRAGMA journal_mode = WAL")
-        run("PRAGMA journal_size_limit = 1048576")
-        run("PRAGMA synchronous = NORMAL")
-        run("PRAGMA recursive_triggers = ON")  # so that replacing a content counts as taking it out
-        version = run("PRAGMA user_version").fetchone()[0]
-        if version == 0:
-            # In one piece: a kill in the middle leaves an empty file, which is made again.
-            self._database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
-        elif version == _VERSION - 1:
-            text = "TEXT NOT NULL DEFAULT ''"
-            new = ("repository BLOB", f"before_attributes {text}", f"after_attributes {text}")
-            add = "; ".join(f"ALTER TABLE changes ADD COLUMN {one}" for one in new)
-            self._database.executescript(f"BEGIN IMMEDIATE; {add}; PRAGMA user_version = {_VERSION}; COMMIT;")
-        elif version != _VERSION:
-            raise sqlite3.DatabaseError(f"it was written by another version of Ferrule ({version})")
-        run("SELECT room, changes FROM totals").fetchone()
 
     def close(self) -> None:
         self._database.close()
@@ -156,9 +154,9 @@ class Journal:
     ) -> Group:
         """Note changes that are about to be made, and the contents they need."""
         with self.writing(durable=durable):
-            told = json.dumps([_who(one) for one in others]) if others else ""
+            told = json.dumps([astuple(one) for one in others]) if others else ""
             query = "INSERT INTO groups VALUES (NULL, ?, ?, ?, ?, ?, 'doing', 0, ?)"
-            number = self._run(query, now, *_who(origin), told).lastrowid
+            number = self._run(query, now, *astuple(origin), told).lastrowid
             self._add(number or 0, changes, contents)
         return self.group(number or 0)
 
@@ -190,29 +188,22 @@ class Journal:
                 self._run("UPDATE changes SET after_mode = ? WHERE seq = ?", mode, seq)
             self._run("UPDATE groups SET phase = 'done' WHERE number = ?", group.number)
             self._keep_states(group, Side.AFTER, modes)
-            self._drop_redo(group)
-
-    def _drop_redo(self, group: Group) -> None:
-        first = min(filter(None, (self._first_undone(path) for path in group.paths)), default=None)
-        if first is None:
-            return
-        touched = set(group.paths)
-        for one in self._groups("phase = 'undone' AND number >= ? ORDER BY number", first):
-            if touched.intersection(one.paths):
-                touched.update(one.paths)
-                self._run("UPDATE groups SET phase = 'dropped' WHERE number = ?", one.number)
-
-    def _first_undone(self, path: Path) -> int | None:
-        # From what is undone, which is little, and not from all that ever happened to the path.
-        query = (
-            "SELECT number FROM groups AS one WHERE phase = 'undone' AND EXISTS (SELECT 1 FROM changes "
-            "WHERE changes.number = one.number AND ? IN (path, other)) ORDER BY number LIMIT 1"
-        )
-        found = self._run(query, os.fsencode(path)).fetchone()
-        return found[0] if found else None
+            # From what is undone, which is little, and not from all that ever happened to the path.
+            query = (
+                "SELECT number FROM groups AS one WHERE phase = 'undone' AND EXISTS (SELECT 1 FROM changes "
+                "WHERE changes.number = one.number AND ? IN (path, other)) ORDER BY number LIMIT 1"
+            )
+            undone = (self._run(query, os.fsencode(path)).fetchone() for path in group.paths)
+            first = min((found[0] for found in undone if found), default=None)
+            if first is not None:
+                touched = set(group.paths)
+                for one in self._groups("phase = 'undone' AND number >= ? ORDER BY number", first):
+                    if touched.intersection(one.paths):
+                        touched.update(one.paths)
+                        self._run("UPDATE groups SET phase = 'dropped' WHERE number = ?", one.number)
 
     def forget(self, group: Group, changes: Iterable[Change], keep: Iterable[str] = ()) -> list[str]:
-        """Drop changes of a group, and the group with its last; gives the contents that nobody needs any more."""
+        """Drop changes of a group, and the group with its last; gives the contents that are no longer needed."""
         changes = list(changes)
         whole = len(changes) == len(group.changes)
         changes += group.git if whole else ()
@@ -225,13 +216,10 @@ class Journal:
 
     def _free(self, names: Iterable[str]) -> list[str]:
         """Drop the contents among these that are not needed any more."""
-        free = [name for name in names if not self._is_needed(name)]
+        needed = "SELECT 1 FROM changes WHERE before = ? UNION ALL SELECT 1 FROM changes WHERE after = ? LIMIT 1"
+        free = [name for name in names if self._run(needed, name, name).fetchone() is None]
         self._database.executemany("DELETE FROM contents WHERE digest = ?", [(name,) for name in free])
         return free
-
-    def _is_needed(self, name: str) -> bool:
-        query = "SELECT 1 FROM changes WHERE before = ? UNION ALL SELECT 1 FROM changes WHERE after = ? LIMIT 1"
-        return self._run(query, name, name).fetchone() is not None
 
     # Commands under way
 
@@ -239,7 +227,7 @@ class Journal:
         """A command is about to begin; from here on it is known what the history itself changes meanwhile."""
         with self.writing():
             query = "INSERT INTO commands VALUES (NULL, ?, ?, ?, ?, ?, ?)"
-            return self._run(query, process, *_who(origin), Watch.STARTING).lastrowid or 0
+            return self._run(query, process, *astuple(origin), Watch.STARTING).lastrowid or 0
 
     def set_commands(self, *, over: Sequence[int] = (), watched: int = 0) -> None:
         """Some are over, and what they changed is in the list; of one it is known how the workspace was before it."""
@@ -280,7 +268,18 @@ class Journal:
         rows: list[tuple[bytes, str | None, int | None, bytes | None]] = []
         for change in group.changes if side is Side.AFTER else reversed(group.changes):
             if change.covered or modes is not None:  # what is not covered is never undone or redone
-                rows += _states(change, side, (modes or {}).get(change.seq))
+                mode = (modes or {}).get(change.seq)
+                # What comes, then what goes.
+                for path, state in sorted(change.at(side).items(), key=lambda one: one[1] is None):
+                    source = next((one for one in change.paths if one != path), None) if state is not None else None
+                    found = None if state is None else state.digest
+                    if state is not None and not found and source is None and change.operation is not Operation.MODE:
+                        found = UNKNOWN
+                    kept = None if state is None else mode if mode is not None else state.mode
+                    rows.append((os.fsencode(path), found, kept, os.fsencode(source) if source is not None else None))
+                folder = State.folder(0).digest if side is Side.AFTER else None
+                made = (change.other or change.path).parents[: change.made]
+                rows += [(os.fsencode(one), folder, None, None) for one in made]
         self._database.executemany("INSERT INTO transitions VALUES (NULL, ?, ?, ?, ?)", rows)
 
     # Reading
@@ -304,15 +303,15 @@ class Journal:
 
     def group(self, number: int) -> Group:
         found = self.find(number)
-        if found is None:  # somebody wrote over the file while it was open
+        if found is None:  # another program wrote over the file while it was open
             raise sqlite3.DatabaseError(f"change {number} is gone from it")
         return found
 
     def find(self, number: int) -> Group | None:
-        return _first(self._groups("number = ?", number))
+        return next(iter(self._groups("number = ?", number)), None)
 
     def oldest(self) -> Group | None:
-        return _first(self._groups("1 ORDER BY number LIMIT 1"))
+        return next(iter(self._groups("1 ORDER BY number LIMIT 1")), None)
 
     def unsettled(self) -> list[Group]:
         """Groups that a crash left in the middle."""
@@ -320,7 +319,7 @@ class Journal:
 
     def next_to(self, side: Side, *, to: int | None = None, **origin: str | None) -> Group | None:
         """The group to undo or redo next: made last, or undone last. `to` is the group that will be the newest."""
-        return _first(self.all_to(side, to=to, most=1, **origin))
+        return next(iter(self.all_to(side, to=to, most=1, **origin)), None)
 
     def all_to(self, side: Side, *, to: int | None = None, most: int = -1, **origin: str | None) -> list[Group]:
         """All groups to undo or redo, in that order."""
@@ -396,38 +395,12 @@ class Journal:
             rows = list(map(_change, self._run("SELECT * FROM changes WHERE number = ? ORDER BY seq", number)))
             files = tuple(one for one in rows if one.repository is None)
             git = tuple(one for one in rows if one.repository is not None)
-            groups.append(Group(number, time, Origin(*who), Phase(phase), files, _others(others), git))
+            beside = tuple(Origin(*one) for one in json.loads(others)) if others else ()
+            groups.append(Group(number, time, Origin(*who), Phase(phase), files, beside, git))
         return groups
 
     def _run(self, query: str, *values: Any) -> sqlite3.Cursor:
         return self._database.execute(query, values)
-
-
-def _who(origin: Origin) -> tuple[str, str, str, str]:
-    return (origin.session, origin.turn, origin.call, origin.tool)
-
-
-def _others(text: str) -> tuple[Origin, ...]:
-    return tuple(Origin(*who) for who in json.loads(text)) if text else ()
-
-
-def _states(change: Change, side: Side, mode: int | None) -> list[tuple[bytes, str | None, int | None, bytes | None]]:
-    """What a change has left at its paths, and of the folders on their way, at one of its ends."""
-    rows: list[tuple[bytes, str | None, int | None, bytes | None]] = []
-    for path, state in sorted(change.at(side).items(), key=lambda one: one[1] is None):  # what comes, then what goes
-        source = next((one for one in change.paths if one != path), None) if state is not None else None
-        found = None if state is None else state.digest
-        if state is not None and not found and source is None and change.operation is not Operation.MODE:
-            found = UNKNOWN
-        kept = None if state is None else mode if mode is not None else state.mode
-        rows.append((os.fsencode(path), found, kept, os.fsencode(source) if source is not None else None))
-    folder = State.folder(0).digest if side is Side.AFTER else None
-    rows += [(os.fsencode(one), folder, None, None) for one in (change.other or change.path).parents[: change.made]]
-    return rows
-
-
-def _first(groups: list[Group]) -> Group | None:
-    return groups[0] if groups else None
 
 
 def _row(change: Change) -> tuple[Any, ...]:

@@ -88,7 +88,7 @@ class KnownTree:
             self._store.close()
 
     def rebuild(self) -> None:
-        """Begin anew, with nothing known."""
+        """Start over, with nothing known."""
         with self._lock:
             self._store.rebuild()
             self._links.clear()
@@ -173,8 +173,7 @@ class KnownTree:
             with self._store.changing():
                 self._store.set(look.fresh)
                 self._store.drop(dropped)
-                self._store.set_left_out(look.found.left_out)
-                self._store.set_position(position)
+                self._store.set_looked(look.found.left_out, position)
             self._generation += 1
             self._known.update(look.fresh)
             for path in dropped:
@@ -198,7 +197,20 @@ class KnownTree:
             self._load()
             again = [path for path in {str(one.path) for one in transitions} if self._look_again(look.found, path)]
             if again or look.generation != self._generation:
-                self._compare_again(look)
+                staged = {
+                    path: one
+                    for path, one in look.fresh.items()
+                    if not one.digest or is_link(one.digest) or self._store.has(one.digest)
+                }
+                changed = self._not_known(look.found)
+                reused = {
+                    path: staged[path] for path, seen in changed if path in staged and _is_same(staged[path].seen, seen)
+                }
+                with self._store.changing():
+                    unread = [(path, seen) for path, seen in changed if path not in reused]
+                    read = self._kept(unread, look.found.git, look.no_room)
+                new = self._looked(look.found, reused | read, look.no_room)
+                look.fresh, look.gone, look.hidden, look.generation = new.fresh, new.gone, new.hidden, new.generation
 
     def _look_again(self, found: Scan, path: str) -> bool:
         """Whether something else stands at a path by now."""
@@ -216,20 +228,6 @@ class KnownTree:
         else:
             found.seen[path] = now
         return True
-
-    def _compare_again(self, look: Look) -> None:
-        staged = {
-            path: one
-            for path, one in look.fresh.items()
-            if not one.digest or is_link(one.digest) or self._store.has(one.digest)
-        }
-        changed = self._not_known(look.found)
-        reused = {path: staged[path] for path, seen in changed if path in staged and _is_same(staged[path].seen, seen)}
-        with self._store.changing():
-            unread = [(path, seen) for path, seen in changed if path not in reused]
-            read = self._kept(unread, look.found.git, look.no_room)
-        new = self._looked(look.found, reused | read, look.no_room)
-        look.fresh, look.gone, look.hidden, look.generation = new.fresh, new.gone, new.hidden, new.generation
 
     def _looked(self, found: Scan, fresh: dict[str, Known], no_room: set[str]) -> Look:
         hidden = set(below(self._known, found.unreadable | found.left_out))
@@ -331,7 +329,7 @@ class KnownTree:
         try:
             seen = see(root, path)
         except OSError:
-            return  # nobody can look there now; the next look at everything takes it as it is then
+            return  # it cannot be read now; the next full look takes it as it is then
         known = self._known.get(path)
         if seen is not None and path not in chains and known is not None and known.seen == seen:
             return
@@ -442,7 +440,7 @@ def _with_mode(known: Known | None, mode: int | None) -> Known:
 
 
 def _fitted(before: Known | None, now: Known | None) -> Known | None:
-    """What was there before, with what nobody knows of it taken as it is now."""
+    """What was there before; what is unknown about it is taken from what is there now."""
     if before is None:
         return None
     if now is not None and not before.digest and _holds_the_same(before.seen, now.seen):
@@ -461,7 +459,7 @@ def _fitted(before: Known | None, now: Known | None) -> Known | None:
 
 
 def _holds_the_same(before: Seen, now: Seen) -> bool:
-    """Whether nobody wrote to a file, as far as its size and time tell."""
+    """Whether a file was not written to, judging by its size and time."""
     return before[2:4] == now[2:4] and before.inode == now.inode
 
 

@@ -1,4 +1,4 @@
-"""What shell commands do to the files of a workspace, so that each can be undone, whoever else works there.
+"""What shell commands do to the files of a workspace, so that each can be undone, whatever else works there.
 
 A command that changes the workspace directly is known in the journal from its begin to its end. What it changed is the
 difference between two looks, less what the history itself did meanwhile. Before the history changes a path, what such a
@@ -10,26 +10,25 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ferrule.core.phrases import phrase
 from ferrule.records.reserve import free_bytes, is_full
 from ferrule.workspace.names import one_line
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Change, Group, Operation, Origin, Running, Side, Watch
 from ferrule.workspace.snapshots.content_store import ContentLost
 from ferrule.workspace.snapshots.git_record import kept_of_git, uncovered_in_git
+from ferrule.workspace.snapshots.journal import Journal
 from ferrule.workspace.snapshots.known_tree import KnownTree, Look
-from ferrule.workspace.snapshots.snapshot_store import again_if_broken
 from ferrule.workspace.snapshots.tree_store import TreeDamaged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ferrule.workspace.paths import Paths
-    from ferrule.workspace.snapshots.journal import Journal
     from ferrule.workspace.snapshots.snapshot_store import Recovery, SnapshotStore
 
 _Result = TypeVar("_Result")
@@ -84,9 +83,9 @@ class ShellChanges:
         With `alone` it does nothing but give False where another command is under way already. Where there are pipes
         or sockets it gives True all the same: they are how one command talks to another, and only directly.
         """
-        number = again_if_broken(lambda: self._add(origin, alone=alone))
+        number = self._add(origin, alone=alone)
         if number is None and self._tree.has_pipes():
-            number = again_if_broken(lambda: self._add(origin, alone=False))
+            number = self._add(origin, alone=False)
         if number is None:
             return False
         try:
@@ -112,15 +111,15 @@ class ShellChanges:
     def settle(self) -> None:
         """Take up what a command changed whose program could not do so: it was killed, or the disk was full.
 
-        Raises `PathProblem` where that cannot be now: what the history lists is then not what was changed last.
+        Raises `PathError` where that cannot be now: what the history lists is then not what was changed last.
         """
-        waiting = [one for one in again_if_broken(self._all) if not self._is_under_way(one)]
+        waiting = [one for one in self._recovery.use(Journal.commands) if not self._is_under_way(one)]
         if not waiting:
             return
         try:
             self._look()
-        except (PathProblem, OSError) as problem:
-            raise PathProblem(
+        except (PathError, OSError) as problem:
+            raise PathError(
                 "waiting",
                 phrase(
                     "What the call `{call}` changed is not in the history yet, because {why}.",
@@ -148,25 +147,18 @@ class ShellChanges:
     # Commands under way
 
     def _add(self, origin: Origin, *, alone: bool) -> int | None:
-        with self._recovery.settled() as journal:
+        def add(journal: Journal) -> int | None:
             if alone and any(self._is_under_way(one) for one in journal.commands()):
                 return None
             number = journal.add_command(_this_process(), origin)
             _UNDER_WAY[self._folder, number] = origin
             return number
 
+        return self._recovery.use(add, reserve=False)
+
     def _drop(self, number: int) -> None:
         _UNDER_WAY.pop((self._folder, number), None)
-
-        def work() -> None:
-            with self._recovery.settled(reserve=True) as journal:
-                journal.set_commands(over=[number])
-
-        again_if_broken(work)
-
-    def _all(self) -> list[Running]:
-        with self._recovery.settled(reserve=True) as journal:
-            return journal.commands()
+        self._recovery.use(lambda journal: journal.set_commands(over=[number]))
 
     def _number_of(self, origin: Origin) -> int | None:
         own = list(_UNDER_WAY.items())
@@ -181,12 +173,8 @@ class ShellChanges:
         """A file that is there where a command is over and the journal, on a full disk, cannot say so."""
         return self._place / f"over-{command.number}-{command.process.replace(':', '-')}"
 
-    def _mark_over(self, number: int, origin: Origin) -> None:
-        with suppress(OSError):  # then it counts as under way until its process has ended
-            self._over_mark(Running(number, _this_process(), origin, Watch.WATCHED)).touch(mode=0o600)
-
     def _owners(self, journal: Journal, ended: int = 0) -> list[Running]:
-        """Whose doing a change is that nobody accounts for: that of the first; that of the others too, perhaps."""
+        """The commands that may have made an unexplained change, the most likely one first."""
         watched = [one for one in journal.commands() if one.watch is Watch.WATCHED]
         return sorted(watched, key=lambda one: (one.number != ended, self._is_under_way(one), one.number))
 
@@ -200,10 +188,21 @@ class ShellChanges:
             del _UNDER_WAY[self._folder, number]  # should the look fail, the next one takes it up
         try:
             recorded = self._look(ended=number)
-        except (PathProblem, OSError) as problem:
+        except (PathError, OSError) as problem:
             if over:
-                self._mark_over(number, origin)
-            return self._not_yet(problem)
+                with suppress(OSError):  # then it counts as under way until its process has ended
+                    self._over_mark(Running(number, _this_process(), origin, Watch.WATCHED)).touch(mode=0o600)
+            changed = self._tree.changed_since()
+            said = [
+                f"{verb} {_some(sorted(self._paths.show(Path(path)) for path, one in changed.items() if one is done))}"
+                for done, verb in _DONE.items()
+                if done in changed.values()
+            ]
+            return RecordedChanges(
+                note=f"It {'; '.join(said) or 'may have changed files'}. That is not in the history yet, because "
+                f"{self._why(problem)}. It will be added once that is fixed; until then undo refuses.",
+                waiting=len(changed),
+            )
         untold, self._untold = self._untold, ""
         return recorded if recorded.note == _LOST else replace(recorded, note=f"{recorded.note} {untold}".strip())
 
@@ -211,7 +210,7 @@ class ShellChanges:
         """Take the workspace as it is now; what differs is what the commands under way did, if there are any."""
         look = self._whole(begins=bool(begun))
         tries: list[int] = []
-        return again_if_broken(lambda: self._take(look, begun, ended, tries))
+        return self._recovery.use(partial(self._take, look, begun, ended, tries), reserve=not begun)
 
     def _whole(self, *, begins: bool) -> Look | None:
         """Before a command, all that it may change must be kept; after it, nothing can be done about what is new."""
@@ -228,30 +227,8 @@ class ShellChanges:
             if begins or not self._store.give_up_reserve(error):
                 raise
             return look()
-
-        def work() -> None:
-            with self._recovery.settled(reserve=not begins) as journal:
-                self._rebuild(journal)
-
-        again_if_broken(work)
+        self._recovery.use(self._rebuild, reserve=not begins)
         return look()
-
-    def _not_yet(self, problem: Exception) -> RecordedChanges:
-        """What a command changed, where that could not be put in the history."""
-        changed = self._tree.changed_since()
-        said = [
-            f"{verb} {self._named([path for path, one in changed.items() if one is operation])}"
-            for operation, verb in _DONE.items()
-            if operation in changed.values()
-        ]
-        return RecordedChanges(
-            note=f"It {'; '.join(said) or 'may have changed files'}. That is not in the history yet, because "
-            f"{self._why(problem)}. It will be added once that is fixed; until then undo refuses.",
-            waiting=len(changed),
-        )
-
-    def _named(self, paths: Sequence[str]) -> str:
-        return _some(sorted(self._paths.show(Path(one)) for one in paths))
 
     def _why(self, problem: Exception) -> str:
         if is_full(problem, self._place):
@@ -262,23 +239,22 @@ class ShellChanges:
             why=((cause.strerror or str(cause)) if isinstance(cause, OSError) else str(cause)).lower(),
         )
 
-    def _take(self, look: Look | None, begun: int, ended: int, tries: list[int]) -> RecordedChanges:
+    def _take(self, look: Look | None, begun: int, ended: int, tries: list[int], journal: Journal) -> RecordedChanges:
         """`tries` has the newest number in the list at each try: an earlier one may have got as far as the list."""
-        with self._recovery.settled(reserve=not begun) as journal:
-            tries.append(journal.newest())
-            group = self._mended(journal, lambda: self._compare(journal, look, ended)) if look is not None else None
-            commands = {one.number: one for one in journal.commands()}
-            if group is None and len(tries) > 1 and ended in commands:
-                group = journal.next_to(Side.BEFORE, to=tries[0], call=commands[ended].origin.call)
-            over = [number for number, one in commands.items() if not self._is_under_way(one)]
-            journal.set_commands(over=over, watched=begun if look is not None else 0)
-            for number in over:
-                self._over_mark(commands[number]).unlink(missing_ok=True)
-            self._mended(journal, self._tree.tidy)
-            return RecordedChanges(group, self._note_on(commands.get(ended), look, group) if ended else "")
+        tries.append(journal.newest())
+        group = self._mended(journal, lambda: self._compare(journal, look, ended)) if look is not None else None
+        commands = {one.number: one for one in journal.commands()}
+        if group is None and len(tries) > 1 and ended in commands:
+            group = journal.next_to(Side.BEFORE, to=tries[0], call=commands[ended].origin.call)
+        over = [number for number, one in commands.items() if not self._is_under_way(one)]
+        journal.set_commands(over=over, watched=begun if look is not None else 0)
+        for number in over:
+            self._over_mark(commands[number]).unlink(missing_ok=True)
+        self._mended(journal, self._tree.tidy)
+        return RecordedChanges(group, self._note_on(commands.get(ended), look, group) if ended else "")
 
     def _compare(self, journal: Journal, look: Look, ended: int) -> Group | None:
-        """Put in the list what nobody accounts for, and go on from this look."""
+        """Record unexplained changes, and make this look the new baseline."""
         owners = self._owners(journal, ended)
         position = self._known_since(journal) if owners else self._tree.position()
         transitions = journal.transitions(position or 0)
@@ -344,34 +320,29 @@ class ShellChanges:
             return _UNSEEN
         if ended.watch is Watch.LOST:
             return _LOST
-        return " ".join(filter(None, (_uncovered(group, look.no_room, self._paths), _shared(group))))
-
-
-def _uncovered(group: Group | None, no_room: Collection[str], paths: Paths) -> str:
-    if group is None:
-        return ""
-    said = [f"{one}." for one in uncovered_in_git(group, paths.show)]
-    crowded = [paths.show(one.path) for one in group.uncovered if str(one.path) in no_room]
-    others = [paths.show(one.path) for one in group.uncovered if str(one.path) not in no_room]
-    said += [f"Undo does not cover {_some(crowded)}: the disk is full."] if crowded else []
-    if others:
-        said.append(f"Undo does not cover {_some(others)}: too large to keep, or in a folder the history leaves out.")
-    return " ".join(said)
+        if group is None:
+            return ""
+        show = self._paths.show
+        said = [f"{one}." for one in uncovered_in_git(group, show)]
+        crowded = [show(one.path) for one in group.uncovered if str(one.path) in look.no_room]
+        others = [show(one.path) for one in group.uncovered if str(one.path) not in look.no_room]
+        if crowded:
+            said.append(f"Undo does not cover {_some(crowded)}: the disk is full.")
+        if others:
+            why = "too large to keep, or in a folder the history leaves out"
+            said.append(f"Undo does not cover {_some(others)}: {why}.")
+        if group.others:
+            calls = ", ".join(f"`{one_line(one.call)}`" for one in group.others)
+            said.append(
+                f"Another command ran at the same time ({calls}) and may have made some of its changes; "
+                "undo reverts all of them."
+            )
+        return " ".join(said)
 
 
 def _some(names: Sequence[str]) -> str:
     shown = ", ".join(f"`{one_line(name)}`" for name in names[:_MOST_NAMED])
     return shown + (f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else "")
-
-
-def _shared(group: Group | None) -> str:
-    if group is None or not group.others:
-        return ""
-    calls = ", ".join(f"`{one_line(one.call)}`" for one in group.others)
-    return (
-        f"Another command ran at the same time ({calls}) and may have made some of its changes; "
-        "undo reverts all of them."
-    )
 
 
 def _this_process() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import shutil
@@ -14,11 +13,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from ferrule.core.files import lock, unlock
 from ferrule.core.phrases import phrase
 from ferrule.pipeline.threads import seen_through
 from ferrule.records.reserve import RESERVE, Reserve, is_full
 from ferrule.workspace.data_folder import data_folder
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Change, Group, Node, Operation, Phase, Side
 from ferrule.workspace.snapshots.content_store import (
     SHARDS,
@@ -63,25 +63,21 @@ class StoreLock:
 
         Gives whether whoever held it last came to the end of their work.
         """
-        with seen_through(), self._taken() as opened:
-            whole = os.pread(opened, 1, 0) != _HELD
-            _write(opened, _HELD)
-            yield whole
-            _write(opened, _LET_GO)
-
-    @contextmanager
-    def _taken(self) -> Generator[int]:
-        deadline = time.monotonic() + self._patience
-        if not self._threads.acquire(timeout=self._patience):
-            raise self._busy()
-        try:
-            opened = self._lock(deadline)
+        with seen_through():
+            deadline = time.monotonic() + self._patience
+            if not self._threads.acquire(timeout=self._patience):
+                raise self._busy()
             try:
-                yield opened
+                opened = self._lock(deadline)
+                try:
+                    whole = os.pread(opened, 1, 0) != _HELD
+                    _write(opened, _HELD)
+                    yield whole
+                    _write(opened, _LET_GO)
+                finally:
+                    unlock(opened)
             finally:
-                fcntl.flock(opened, fcntl.LOCK_UN)
-        finally:
-            self._threads.release()
+                self._threads.release()
 
     def is_current(self) -> bool:
         """Whether the file that is open is the one that others find, and not one that was removed or replaced."""
@@ -104,42 +100,27 @@ class StoreLock:
         """The file, locked. Only once it is locked can it be told whether others will lock the same."""
         while True:
             if self._opened is None:
-                self._opened = self._open()
-            self._wait(self._opened, deadline)
+                flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+                try:
+                    self._opened = os.open(self._path, flags, 0o600)
+                except FileNotFoundError:
+                    self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                    self._opened = os.open(self._path, flags, 0o600)
+            if not lock(self._opened, deadline - time.monotonic()):
+                raise self._busy()
             if self.is_current():
                 return self._opened
             self._drop()
             if time.monotonic() > deadline:
                 raise self._busy()
 
-    def _open(self) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        try:
-            return os.open(self._path, flags, 0o600)
-        except FileNotFoundError:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            return os.open(self._path, flags, 0o600)
-
     def _drop(self) -> None:
         if self._opened is not None:
             os.close(self._opened)
             self._opened = None
 
-    def _wait(self, opened: int, deadline: float) -> None:
-        pause = 0.0005
-        while True:
-            try:
-                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise self._busy() from None
-                time.sleep(pause)
-                pause = min(pause * 1.5, 0.01)
-            else:
-                return
-
-    def _busy(self) -> PathProblem:
-        return PathProblem(
+    def _busy(self) -> PathError:
+        return PathError(
             "busy",
             phrase(
                 "The history of changes has been in use by another program for {seconds} seconds, "
@@ -268,8 +249,10 @@ class SnapshotStore:
         if known is not None and self.contents.has(name, known, durable=durable):
             return True
         packed = pack(data)
-        if not self._make_room(room(len(packed)) + pending.room, keep):
-            return False
+        needed = room(len(packed)) + pending.room
+        while self.journal.totals()[0] + self._reserve.held + needed + _MARGIN > self.caps.total:
+            if not self._drop_oldest(keep):
+                return False
         self.contents.put(name, packed, durable=durable)
         pending.add(name, len(packed))
         return True
@@ -318,26 +301,24 @@ class SnapshotStore:
         """
         with suppress(OSError, Broken):  # the change itself is made; what could not be removed goes another time
             self.require_current()
-            self._forget_what_is_over(newest)
+            now = time.time()
+            for _ in range(_AGED_AT_ONCE):
+                oldest = self.journal.oldest()
+                if oldest is None or oldest.number == newest:
+                    break
+                too_many = self.journal.totals()[1] > self.caps.changes
+                if not too_many and oldest.time >= now - self.caps.age:
+                    break
+                self._drop_oldest(())
             if self._turns % _SWEEP_EVERY == 0:
                 self._sweep(self.contents.shard(secrets.randbelow(SHARDS)))
             self._turns += 1
 
-    def _forget_what_is_over(self, newest: int) -> None:
-        now = time.time()
-        for _ in range(_AGED_AT_ONCE):
-            oldest = self.journal.oldest()
-            if oldest is None or oldest.number == newest:
-                break
-            too_many = self.journal.totals()[1] > self.caps.changes
-            if not too_many and oldest.time >= now - self.caps.age:
-                break
-            self._drop_oldest(())
-
     def forget(self, group: Group, changes: Iterable[Change], keep: Collection[str] = ()) -> None:
         """Drop changes of a group, and the contents that nobody needs any more."""
         self.require_current()  # what has taken the place of this store may need contents of the same name
-        self._remove(self.journal.forget(group, changes, keep))
+        for name in self.journal.forget(group, changes, keep):
+            self.contents.remove(name)
 
     def replace_git(self, group: Group, rows: Sequence[Change], contents: Mapping[str, int]) -> None:
         """Keep other rows of git directories than those that a group began with."""
@@ -345,22 +326,13 @@ class SnapshotStore:
         kept = {one.before.content for one in rows if one.before is not None}
         needed = {name: size for name, size in contents.items() if name in kept}
         free = self.journal.replace_git(group, rows, needed)
-        self._remove({*free, *(contents.keys() - kept)} - kept)
-
-    def _remove(self, names: Iterable[str]) -> None:
-        for name in names:
+        for name in {*free, *(contents.keys() - kept)} - kept:
             self.contents.remove(name)
 
     @property
     def journal(self) -> Journal:
         assert self._journal is not None  # noqa: S101 - only used inside the lock
         return self._journal
-
-    def _make_room(self, needed: int, keep: Collection[str]) -> bool:
-        while self.journal.totals()[0] + self._reserve.held + needed + _MARGIN > self.caps.total:
-            if not self._drop_oldest(keep):
-                return False
-        return True
 
     def _drop_oldest(self, keep: Collection[str]) -> bool:
         oldest = self.journal.oldest()
@@ -446,10 +418,10 @@ def _is_damage(error: sqlite3.DatabaseError) -> bool:
     return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
-def unusable(error: Exception) -> PathProblem:
+def unusable(error: Exception) -> PathError:
     """Why nothing can be changed: the store does not work."""
     why = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-    return PathProblem(
+    return PathError(
         "history",
         phrase("The history of changes cannot be kept: {why}. Without it no file is changed.", why=why.lower()),
         suggestion=phrase("The user can free disk space, or make the history's folder writable."),
@@ -492,6 +464,15 @@ class Recovery:
                 self.settle(group)
             yield journal
 
+    def use(self, work: Callable[[Journal], _Result], *, reserve: bool = True) -> _Result:
+        """Do something with the settled journal; with a new one where it broke. `reserve` is as in `settled`."""
+
+        def attempt() -> _Result:
+            with self.settled(reserve=reserve) as journal:
+                return work(journal)
+
+        return again_if_broken(attempt)
+
     def settle(self, group: Group) -> None:
         """After a kill: an undo or redo is finished; a change is done if it got to its end, and else rolled back."""
         self._files.clear_unfinished((*group.paths, *(one.path for one in group.git)))
@@ -499,7 +480,12 @@ class Recovery:
             self.return_to(group, Side.BEFORE)
         elif group.phase is Phase.REDOING:
             self.return_to(group, Side.AFTER)
-        elif group.changes and all(self._is_made(group, change) for change in group.changes):
+        elif group.changes and all(
+            self._files.is_at(one, Side.AFTER) or self._is_past(group, one, Side.AFTER)
+            if one.covered
+            else self._files.got_there(one)
+            for one in group.changes
+        ):
             self._store.journal.finish(group, self.new_modes(group))
         else:
             self.roll_back(group)
@@ -546,18 +532,13 @@ class Recovery:
                     found[change.seq] = state.mode
         return found
 
-    def _is_made(self, group: Group, change: Change) -> bool:
-        if not change.covered:
-            return self._files.got_there(change)
-        return self._files.is_at(change, Side.AFTER) or self._is_past(group, change, Side.AFTER)
-
     def _put(self, group: Group, change: Change, side: Side, at_hand: Mapping[str, bytes] | None = None) -> bool:
         """Whether a change is at that end now; a file that is at neither is left alone."""
         if not change.covered:
             return not self._files.got_there(change)
         try:
             done = self._files.finish(change, side, partial(self._store.contents.get, at_hand=at_hand))
-        except (PathProblem, ContentLost, OSError):
+        except (PathError, ContentLost, OSError):
             return False
         return done or self._is_past(group, change, side)
 

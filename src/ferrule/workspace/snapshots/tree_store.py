@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from ferrule.core.files import UNFINISHED
 from ferrule.records.reserve import is_full
-from ferrule.workspace.atomic import UNFINISHED
 from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.git_folders import GitFolders, is_git_folder
 from ferrule.workspace.snapshots.changes import Change, Node, Operation, State
@@ -204,7 +204,10 @@ def see(root: Root, path: str) -> Seen | None:
     except (FileNotFoundError, NotADirectoryError, LeadsOut):
         return None
     try:
-        if _leads_through_link(root, inner):
+        # A folder on the way may be a link by now, and what is behind it is not at this path.
+        parts = inner.split("/")
+        tops = ("/".join(parts[:end]) for end in range(1, len(parts) + 1)) if inner else ()
+        if any(stat.S_ISLNK(os.stat(top, dir_fd=root.descriptor, follow_symlinks=False).st_mode) for top in tops):
             return None
         state = os.stat(name, dir_fd=opened, follow_symlinks=False)
         return _file(state) if stat.S_ISREG(state.st_mode) else _no_file(state, name, opened)
@@ -212,13 +215,6 @@ def see(root: Root, path: str) -> Seen | None:
         return None
     finally:
         os.close(opened)
-
-
-def _leads_through_link(root: Root, inner: str) -> bool:
-    """Whether a folder on the way is a link by now: what lies behind it stands elsewhere."""
-    parts = inner.split("/")
-    tops = ("/".join(parts[:end]) for end in range(1, len(parts) + 1)) if inner else ()
-    return any(stat.S_ISLNK(os.stat(top, dir_fd=root.descriptor, follow_symlinks=False).st_mode) for top in tops)
 
 
 def is_left_out(path: str, left_out: Collection[str]) -> bool:
@@ -337,13 +333,11 @@ class TreeStore:
         rows = [(_bytes(path),) for path in paths]
         self._use(lambda database: database.executemany("DELETE FROM entries WHERE path = ?", rows))
 
-    def set_left_out(self, paths: Iterable[str]) -> None:
-        rows = [(_bytes(path),) for path in paths]
+    def set_looked(self, left_out: Iterable[str], position: int) -> None:
+        """The entries are as of this position in the journal, and these folders were not looked into."""
+        rows = [(_bytes(path),) for path in left_out]
         self._run("DELETE FROM left_out")
         self._use(lambda database: database.executemany("INSERT INTO left_out VALUES (?)", rows))
-
-    def set_position(self, position: int) -> None:
-        """The entries are as of this position in the journal."""
         self._run("DELETE FROM looked")
         self._run("INSERT INTO looked VALUES (?)", position)
 
@@ -383,7 +377,7 @@ class TreeStore:
     def forget_unneeded(self) -> None:
         """Drop contents of files that are no longer there or hold something else."""
         unneeded = "digest NOT IN (SELECT digest FROM entries)"
-        with suppress(OSError):  # somebody reads, or the disk is full; the room is given back another time
+        with suppress(OSError):  # another connection reads, or the disk is full: the space is freed later
             self._run(f"DELETE FROM contents WHERE {unneeded}")  # noqa: S608 - a fixed text
             # As a script: `execute` would free one page.
             self._use(lambda database: database.executescript("PRAGMA incremental_vacuum"))
@@ -393,7 +387,16 @@ class TreeStore:
 
     def _use(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
         try:
-            return work(self._current())
+            # Another process may have replaced the file that was opened.
+            database = self._database
+            if database is not None and not database.in_transaction and self._number() != self._inode:
+                self.close()
+                database = None
+            if database is None:
+                database = self._database = _open(self._file)
+                self._inode = self._number()
+                self._opened += 1
+            return work(database)
         except (ValueError, TypeError) as error:  # an entry that says nothing
             raise TreeDamaged(str(error)) from error
         except sqlite3.DatabaseError as error:
@@ -403,18 +406,6 @@ class TreeStore:
             if code & 0xFF in _NO_DAMAGE or code in _NOT_WRITTEN:
                 raise OSError(errno.EIO, str(error)) from error
             raise TreeDamaged(str(error)) from error
-
-    def _current(self) -> sqlite3.Connection:
-        """The file that is there now: another process may have thrown away the one that was opened."""
-        database = self._database
-        if database is not None and not database.in_transaction and self._number() != self._inode:
-            self.close()
-            database = None
-        if database is None:
-            database = self._database = _open(self._file)
-            self._inode = self._number()
-            self._opened += 1
-        return database
 
     def _number(self) -> int:
         try:

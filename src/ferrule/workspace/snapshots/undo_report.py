@@ -11,7 +11,7 @@ from ferrule.core.errors import ErrorKind
 from ferrule.core.nearest import nearest
 from ferrule.core.phrases import glued, joined, phrase
 from ferrule.workspace.names import one_line
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.snapshots.changes import Change, Group, Node, Operation, Side, State
 from ferrule.workspace.snapshots.content_store import ContentLost
 from ferrule.workspace.texts.diff import diff_file
@@ -176,7 +176,7 @@ class Report:
         return joined("\n", [*lines, *self.notes])
 
 
-def no_such_call(call: str, calls: Sequence[str]) -> PathProblem:
+def no_such_call(call: str, calls: Sequence[str]) -> PathError:
     """An id that no change came from. `calls` are those that are kept, newest first."""
     close = nearest(call, calls, most=_MOST_CALLS)
     named = ", ".join(f"`{one_line(one)}`" for one in close or calls[:_MOST_CALLS])
@@ -186,7 +186,7 @@ def no_such_call(call: str, calls: Sequence[str]) -> PathProblem:
         hint = phrase("The only call that changed something is {names}.", names=named)
     else:
         hint = phrase("The latest calls that changed something are {names}.", names=named)
-    return PathProblem(
+    return PathError(
         "missing",
         phrase("No call `{call}` is in the history: it changed nothing that is kept.", call=one_line(call)),
         kind=ErrorKind.NOT_FOUND,
@@ -211,17 +211,24 @@ class Conflicts:
         """Why a group cannot be brought to one end, once the groups of `after` are; empty when it can."""
         if in_the_way := self._store.journal.in_the_way(group, side, after):
             return self._out_of_order(group, side, in_the_way)
-        found: list[Conflict | None] = []
+        found: list[Conflict] = []
         met = {path for one in after for path in one.paths}
         changes = [change for change in group.changes if change.covered]
         for change in changes if side is Side.AFTER else reversed(changes):
-            paths = change.at(side).keys()
-            found.append(self._conflict(change, side, first=met.isdisjoint(paths)))
-            met.update(paths)
-        return [one for one in (found if side is Side.AFTER else reversed(found)) if one is not None]
+            states = change.at(side)
+            wanted = states[change.path]
+            # Only the first step at a path meets what is there now; the next one meets the outcome of the first.
+            if met.isdisjoint(states) and not self._files.is_at(change, side.opposite):
+                found.append(self._difference(change, side))
+            elif wanted is not None and wanted.content and self._content(wanted) is None:
+                name = self._name(change.path)
+                words = phrase("The content of `{name}` is no longer in the history.", name=name)
+                found.append(Conflict(Why.LOST, name, words))
+            met.update(states)
+        return found if side is Side.AFTER else found[::-1]
 
     def _out_of_order(self, group: Group, side: Side, in_the_way: Mapping[Path, Group]) -> list[Conflict]:
-        """Somebody has changed the same files: which, and what both did to the first of them."""
+        """Another group changed the same files: which, and what both did to the first of them."""
         found: list[Conflict] = []
         for path, other in in_the_way.items():
             name = self._name(path)
@@ -232,24 +239,12 @@ class Conflicts:
                 else phrase("`{name}` was changed before by change {number}{who}; redo that first.", **given)
             )
             first, last = sorted((group, other), key=lambda one: one.number)
-            both = [self._diff_at(path, one) for one in (first, last)] if len(found) < _MOST_SHOWN else []
-            found.append(Conflict(Why.ORDER, name, text, "".join(both)))
+            both = ""
+            for one in (first, last) if len(found) < _MOST_SHOWN else ():
+                diffs = self.diffs([change for change in one.changes if path in change.paths])
+                both += f"Change {one.number}{_who(one)}:\n{''.join(diffs)}"
+            found.append(Conflict(Why.ORDER, name, text, both))
         return found
-
-    def _diff_at(self, path: Path, group: Group) -> str:
-        """What a group did to one path."""
-        changes = [one for one in group.changes if path in one.paths]
-        return f"Change {group.number}{_who(group)}:\n{''.join(self.diffs(changes))}"
-
-    def _conflict(self, change: Change, side: Side, *, first: bool) -> Conflict | None:
-        """Only the first step at a path meets what stands there now; the next one meets what the first has made."""
-        if first and not self._files.is_at(change, side.opposite):
-            return self._difference(change, side)
-        wanted = change.at(side)[change.path]
-        if wanted is not None and wanted.content and self._content(wanted) is None:
-            name = self._name(change.path)
-            return Conflict(Why.LOST, name, phrase("The content of `{name}` is no longer in the history.", name=name))
-        return None
 
     def _difference(self, change: Change, side: Side) -> Conflict:
         """Which path is not as the change left it, and how."""
@@ -263,7 +258,7 @@ class Conflicts:
                 )
             try:
                 now, data = self._files.read(self._files.place(path))
-            except PathProblem as problem:
+            except PathError as problem:
                 return Conflict(Why.FAILED, name, problem.message)
             if expected is None and now is not None:
                 lost = unified(name, self._content(change.at(side)[path]), data)

@@ -12,10 +12,11 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from ferrule.core.shown_text import cut_counted, one_line, quoted
 from ferrule.workspace.texts.text import lines_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ferrule.workspace.texts.text import Text
 
@@ -34,11 +35,12 @@ class Differing:
 
 def differing(before: str, after: str, around: int) -> Differing:
     """The lines that differ, with `around` lines that are the same on either side, where there are so many."""
-    same = _same_at_start(before, after)
+    old, new, most = len(before), len(after), min(len(before), len(after))
+    same = _longest(most, lambda low, high: before[low:high] == after[low:high])
     start = _line_start(before, same, around)
-    same = _same_at_end(before, after, min(len(before), len(after)) - same)
-    end = _line_end(before, len(before) - same, around)
-    new_end = end - len(before) + len(after)
+    same = _longest(most - same, lambda low, high: before[old - high : old - low] == after[new - high : new - low])
+    end = _line_end(before, old - same, around)
+    new_end = end - old + new
     return Differing(lines_of(before[start:end]), lines_of(after[start:new_end]), line_count(before[:start]))
 
 
@@ -50,23 +52,12 @@ def line_count(text: str) -> int:
     return endings + (bool(text) and not text.endswith(("\n", "\r")))
 
 
-def _same_at_start(before: str, after: str) -> int:
-    low, high = 0, min(len(before), len(after))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if before[low:middle] == after[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _same_at_end(before: str, after: str, most: int) -> int:
+def _longest(most: int, same: Callable[[int, int], bool]) -> int:
+    """The length, up to `most`, to which two texts are the same, by what says so of one stretch."""
     low, high = 0, most
-    old, new = len(before), len(after)
     while low < high:
         middle = (low + high + 1) // 2
-        if before[old - middle : old - low] == after[new - middle : new - low]:
+        if same(low, middle):
             low = middle
         else:
             high = middle - 1
@@ -146,7 +137,10 @@ def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[LineChange
             waiting.append(LineChange(at_old, part.old_end, at_new, part.new_end))
         elif old * new <= min(_SMALL, budget):
             budget -= old * new
-            yield from _small(before, after, part)
+            mine, theirs = before[part.old : part.old_end], after[part.new : part.new_end]
+            for tag, *at in SequenceMatcher(None, mine, theirs, autojunk=False).get_opcodes():
+                if tag != "equal":
+                    yield LineChange(part.old + at[0], part.old + at[1], part.new + at[2], part.new + at[3])
         else:
             yield part
 
@@ -209,13 +203,6 @@ def _once(lines: Sequence[str], start: int, end: int) -> dict[str, int]:
     return {line: place for line, place in places.items() if place >= 0}
 
 
-def _small(before: Sequence[str], after: Sequence[str], part: LineChange) -> Iterator[LineChange]:
-    matcher = SequenceMatcher(None, before[part.old : part.old_end], after[part.new : part.new_end], autojunk=False)
-    for tag, old, old_end, new, new_end in matcher.get_opcodes():
-        if tag != "equal":
-            yield LineChange(part.old + old, part.old + old_end, part.new + new, part.new + new_end)
-
-
 _MOST_SHOWN_LINES = 400
 _LONGEST_LINE = 500
 _NO_NEWLINE = "\\ No newline at end of file"
@@ -241,7 +228,7 @@ def diff_file(
         return FileDiff()
     part = differing(before.text if before else "", after.text if after else "", context)
     changes = line_changes(part.old, part.new)
-    shown = name if name.isprintable() else repr(name)
+    shown = name if one_line(name) == name else quoted(name)
     head = [
         *_attributes(before, after),
         f"--- a/{shown}" if before else "--- /dev/null",
@@ -249,7 +236,8 @@ def diff_file(
     ]
     body: list[str] = []
     left_out = 0
-    marked = _endings_matter(before, after)
+    used = {text.newline for text in (before, after) if text and text.newline}
+    marked = len(used) > 1 or "mixed" in used
     for hunk in _hunks(changes, context):
         for line in _hunk_lines(hunk, part, marked=marked, context=context):
             if len(body) < most_lines:
@@ -278,11 +266,6 @@ def _attributes(before: Text | None, after: Text | None) -> Iterator[str]:
 
 def _encoding(text: Text) -> str:
     return f"{text.encoding} with byte order mark" if text.bom else text.encoding
-
-
-def _endings_matter(before: Text | None, after: Text | None) -> bool:
-    used = {text.newline for text in (before, after) if text and text.newline}
-    return len(used) > 1 or "mixed" in used
 
 
 def _hunks(changes: Sequence[LineChange], context: int) -> Iterator[list[LineChange]]:
@@ -326,8 +309,7 @@ def _show(sign: str, lines: Sequence[str], *, marked: bool) -> Iterator[str]:
     for line in lines:
         content = line.rstrip("\r\n")
         ending = line[len(content) :]
-        if len(content) > _LONGEST_LINE:
-            content = f"{content[:_LONGEST_LINE]}… ({len(content) - _LONGEST_LINE:,} more characters)"
+        content = cut_counted(content, _LONGEST_LINE)
         mark = {"\r\n": "␍␊", "\r": "␍"}.get(ending, "") if marked else ""
         yield f"{sign}{content}{mark}"
         if not ending:

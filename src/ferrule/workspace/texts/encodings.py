@@ -2,7 +2,7 @@
 
 Short files are the hard ones: five Chinese characters in a comment are valid in a dozen encodings. So the dozen that
 people use are compared first by how likely each makes the text, in natural logarithms; only what none of them explains
-is handed to charset-normalizer. The answer is a guess: whoever uses it checks that it gives back the same bytes.
+is handed to charset-normalizer. The answer is a guess: callers check that it gives back the same bytes.
 """
 
 from __future__ import annotations
@@ -50,18 +50,15 @@ class _Family:
     floor: float
     handicap: float = 0.0
 
-    @property
-    def floor_if_long(self) -> float:
-        """A few characters may be odd ones; many may not."""
-        return self.floor + 1.5
-
 
 def likely(data: bytes) -> Iterator[str]:
     """Encodings that may explain bytes which are not UTF-8, the best first; none when they look like no text."""
     if data.startswith(_NO_TEXT) or len(data.translate(None, _NOT_IN_TEXT)) != len(data):
         return
     sample = _sample(data)
-    if _is_damaged_utf8(sample):
+    read = sample.decode("utf-8", "replace")
+    broken = read.count("\ufffd")
+    if _beyond_ascii(read) - broken >= max(_DAMAGED, broken * _DAMAGED):
         return
     ranked: list[tuple[float, tuple[str, ...]]] = []
     for family in _FAMILIES:
@@ -71,7 +68,7 @@ def likely(data: bytes) -> Iterator[str]:
                 continue
             beyond = _beyond_ascii(text)
             score = family.likelihood(text)
-            floor = family.floor if beyond < _LONG else family.floor_if_long
+            floor = family.floor if beyond < _LONG else family.floor + 1.5  # a few characters may be odd, many may not
             if beyond and score - _ASCII * (len(text) - beyond) >= floor * beyond:
                 ranked.append((score - family.handicap, family.names[position:]))
             break
@@ -87,7 +84,7 @@ def likely(data: bytes) -> Iterator[str]:
 
 
 def _may_be_chinese(sample: bytes) -> bool:
-    """Whether what nobody else explains is in the encoding that has all of Unicode: foreign letters, signs, frames.
+    """Whether what nothing else explains is in the encoding that has all of Unicode: foreign letters, signs, frames.
 
     Chance brings about rare ideographs, and hardly ever anything else.
     """
@@ -126,12 +123,6 @@ def _decode_start(sample: bytes, name: str) -> str | None:
         return codecs.getincrementaldecoder(name)().decode(sample)
     except UnicodeDecodeError:
         return None
-
-
-def _is_damaged_utf8(sample: bytes) -> bool:
-    text = sample.decode("utf-8", "replace")
-    broken = text.count("\ufffd")
-    return _beyond_ascii(text) - broken >= max(_DAMAGED, broken * _DAMAGED)
 
 
 def _beyond_ascii(text: str) -> int:
@@ -289,6 +280,17 @@ def _big5_frequent() -> str:
     return b"".join(bytes((row, cell)) for row in range(0xA4, 0xC7) for cell in cells).decode("big5", "ignore")
 
 
+def _japanese() -> tuple[tuple[str, float], ...]:
+    return (
+        (_EAST_ASIAN_PUNCTUATION, 0.08),
+        (_HIRAGANA, 0.45),
+        (_KATAKANA, 0.17),
+        (_KANJI, 0.2),
+        (_rows("euc_jp", 0xB0, 0xCF), 0.09),
+        (_rows("euc_jp", 0xD0, 0xF4), 0.005),
+    )
+
+
 _FAMILIES = (
     _Family(
         (_CHINESE,),
@@ -323,34 +325,10 @@ _FAMILIES = (
     ),
     _Family(
         ("cp932", "shift_jis"),
-        _ideographs(
-            lambda: (
-                (_EAST_ASIAN_PUNCTUATION, 0.08),
-                (_HIRAGANA, 0.45),
-                (_KATAKANA, 0.17),
-                (_KANJI, 0.2),
-                (_rows("euc_jp", 0xB0, 0xCF), 0.09),
-                (_HALF_WIDTH_KATAKANA, 0.001),
-                (_rows("euc_jp", 0xD0, 0xF4), 0.005),
-            )
-        ),
+        _ideographs(lambda: (*_japanese(), (_HALF_WIDTH_KATAKANA, 0.001))),
         floor=-10.5,
     ),
-    _Family(
-        ("euc_jp",),
-        _ideographs(
-            lambda: (
-                (_EAST_ASIAN_PUNCTUATION, 0.08),
-                (_HIRAGANA, 0.45),
-                (_KATAKANA, 0.17),
-                (_KANJI, 0.2),
-                (_rows("euc_jp", 0xB0, 0xCF), 0.09),
-                (_rows("euc_jp", 0xD0, 0xF4), 0.005),
-            )
-        ),
-        floor=-9.0,
-        handicap=2.0,
-    ),
+    _Family(("euc_jp",), _ideographs(_japanese), floor=-9.0, handicap=2.0),
     _Family(
         ("cp949",),
         _ideographs(

@@ -9,12 +9,12 @@ import threading
 from array import array
 from bisect import bisect_left
 from collections import OrderedDict
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.texts.encodings import likely
 from ferrule.workspace.texts.text import decode, lines_of
 
@@ -35,16 +35,6 @@ _MOST_FILES = 64
 
 class FileChanged(Exception):  # noqa: N818 - reads as what it says
     """A block does not hold the lines it held when it was counted."""
-
-
-@dataclass(slots=True, frozen=True)
-class _Stamp:
-    """What a file looked like from outside, and a hash of a few spots of its content."""
-
-    size: int
-    modified: int
-    changed: int
-    spots: bytes
 
 
 class LineIndex:
@@ -168,22 +158,23 @@ class _KeptIndex:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self._index: LineIndex | None = None
-        self._stamp: _Stamp | None = None
+        self._stamp: tuple[int, bytes, int, int] | None = None
+        """How long the file was, a hash of a few spots of its content, and when it was changed."""
 
     def forget(self) -> None:
         self._index = self._stamp = None
 
     def matching(self, descriptor: int, found: os.stat_result) -> LineIndex:
-        now = _Stamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, _spots(descriptor, found.st_size))
+        size = found.st_size
+        now = (size, _spots(descriptor, size), found.st_mtime_ns, found.st_ctime_ns)
         index, before = self._index, self._stamp
-        if index is None or before is None or now == before:
-            index = index or LineIndex(now.size)
-        elif now.size > before.size and _spots(descriptor, before.size) == before.spots:
-            index.grow(descriptor, now.size)
-        else:
-            index = LineIndex(now.size)
-        self._index, self._stamp = index, now
-        return index
+        if index is not None and before is not None and now != before:
+            if size > before[0] and _spots(descriptor, before[0]) == before[1]:
+                index.grow(descriptor, size)
+            else:
+                index = None
+        self._index, self._stamp = index or LineIndex(size), now
+        return self._index
 
 
 def _spots(descriptor: int, size: int) -> bytes:
@@ -216,7 +207,7 @@ _indexes = LineIndexes()
 class Page:
     """Lines of a file, without their endings.
 
-    `first` is the number of the first one, from 1. `total` is None while nobody has counted to the end. `cut` has the
+    `first` is the number of the first one, from 1. `total` is None while they are not all counted. `cut` has the
     lines that were too long to show whole, by number, and how many bytes each has.
     """
 
@@ -244,7 +235,7 @@ def read_lines(
         if all(decode(head[: _HEAD - less]) is None for less in (0, 2)):
             return None
         if size > WHOLE_IF_WIDE:
-            raise PathProblem(
+            raise PathError(
                 "too_large",
                 phrase(
                     "The file is in UTF-16 or UTF-32 and has {size} bytes; pages of such files are "
@@ -255,16 +246,14 @@ def read_lines(
                 suggestion=phrase("Convert it to UTF-8 first, with `iconv` for example."),
             )
         return _from_whole(_read(descriptor, size), offset, limit, longest)
-    encoding = _encoding(head)
+    # What a file is written in, to judge by its first lines; None when it is binary.
+    encoding = "utf-8" if _starts_like_utf8(head) else next(likely(head), None)
     if encoding is None:
         return None
     for _ in range(_MOST_TRIES):
-        try:
-            with indexes.of(descriptor) as index:
-                return _from_index(descriptor, index, offset, limit, longest, encoding)
-        except FileChanged:
-            continue
-    raise PathProblem(
+        with suppress(FileChanged), indexes.of(descriptor) as index:
+            return _from_index(descriptor, index, offset, limit, longest, encoding)
+    raise PathError(
         "changed", phrase("The file keeps changing while it is read."), suggestion=phrase("Try again in a moment.")
     )
 
@@ -295,13 +284,20 @@ def _from_index(descriptor: int, index: LineIndex, offset: int, limit: int, long
     raw, end = _lines_at(descriptor, index, start, offset, limit, longest) if start is not None else ([], index.size)
     if index.size <= COUNTED:
         index.count_all(descriptor)
-    used = _encoding_of_page([line for line, _ in raw], encoding)
-    lines = [line.decode(used, "replace") for line, _ in raw]
+    # A file that starts with plain ASCII may only show further down what it is written in.
+    if encoding == "utf-8":
+        together = b"\n".join(line for line, _ in raw)
+        try:
+            together.decode("utf-8")
+        except UnicodeDecodeError:
+            if not all(_starts_like_utf8(line) for line, _ in raw):
+                encoding = next(likely(together), encoding)
+    lines = [line.decode(encoding, "replace") for line, _ in raw]
     if offset == 0 and lines:
         lines[0] = lines[0].removeprefix("\ufeff")
     cut = {offset + 1 + place: raw[place][1] for place, line in enumerate(lines) if len(line) > longest}
     shown = tuple(line[:longest] for line in lines)
-    return Page(shown, offset + 1, index.total, has_more=end < index.size, encoding=used, cut=cut)
+    return Page(shown, offset + 1, index.total, has_more=end < index.size, encoding=encoding, cut=cut)
 
 
 def _lines_at(
@@ -333,23 +329,6 @@ def _lines_at(
             lines.append((bare[:enough], len(bare)))
             start += len(line)
     return lines, start
-
-
-def _encoding(head: bytes) -> str | None:
-    """What a file is written in, to judge by its first lines; None when it is binary."""
-    return "utf-8" if _starts_like_utf8(head) else next(likely(head), None)
-
-
-def _encoding_of_page(raw: list[bytes], encoding: str) -> str:
-    """A file that starts with plain ASCII may only show further down what it is written in."""
-    if encoding != "utf-8":
-        return encoding
-    together = b"\n".join(raw)
-    try:
-        together.decode("utf-8")
-    except UnicodeDecodeError:
-        return encoding if all(map(_starts_like_utf8, raw)) else next(likely(together), encoding)
-    return encoding
 
 
 def _starts_like_utf8(line: bytes) -> bool:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Literal
 
 from ferrule.core.errors import ErrorKind
 from ferrule.core.phrases import phrase
-from ferrule.workspace.problems import PathProblem
+from ferrule.workspace.problems import PathError
 from ferrule.workspace.texts.encodings import likely
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 
 Newline = Literal["\n", "\r\n", "\r", "mixed", ""]
@@ -58,7 +58,7 @@ class Edit:
     new: str
 
 
-class Unencodable(PathProblem):
+class UnencodableError(PathError):
     """The file's encoding has no bytes for a character of the new text. The file is untouched."""
 
     def __init__(self, character: str, position: int, encoding: str) -> None:
@@ -167,7 +167,13 @@ def splice(data: bytes, text: Text, edits: Iterable[Edit]) -> bytes:
     `text` is what `decode(data)` gave. The edits must not overlap; their order does not matter.
     """
     ordered = sorted(edits, key=lambda edit: (edit.start, edit.end))
-    _check_spans(ordered, len(text.text))
+    length = len(text.text)
+    for edit in ordered:
+        if not 0 <= edit.start <= edit.end <= length:
+            raise ValueError(f"an edit from {edit.start} to {edit.end} of a text of {length} characters")
+    for before, after in pairwise(ordered):
+        if after.start < before.end:
+            raise ValueError(f"edits overlap: one ends at {before.end}, the next starts at {after.start}")
     bounds = [0, *(place for edit in ordered for place in (edit.start, edit.end)), len(text.text)]
     # Kept and replaced pieces in turn. They are proven to be the file's bytes by being put together again.
     pieces = [text.text[start:end].encode(text.encoding) for start, end in pairwise(bounds)]
@@ -210,25 +216,16 @@ def _encoded(text: str, encoding: str) -> bytes:
     try:
         encoded = text.encode(encoding)
     except UnicodeEncodeError as error:
-        raise Unencodable(error.object[error.start], error.start, encoding) from None
+        raise UnencodableError(error.object[error.start], error.start, encoding) from None
     # Some encoders write a similar character instead: `¥` becomes a backslash in Shift-JIS.
     if encoding not in UNICODE and (back := encoded.decode(encoding, "replace")) != text:
         place = next(place for place, (was, now) in enumerate(zip(text, back + "\0", strict=False)) if was != now)
-        raise Unencodable(text[place], place, encoding)
+        raise UnencodableError(text[place], place, encoding)
     return encoded
 
 
-def _check_spans(ordered: Sequence[Edit], length: int) -> None:
-    for edit in ordered:
-        if not 0 <= edit.start <= edit.end <= length:
-            raise ValueError(f"an edit from {edit.start} to {edit.end} of a text of {length} characters")
-    for before, after in pairwise(ordered):
-        if after.start < before.end:
-            raise ValueError(f"edits overlap: one ends at {before.end}, the next starts at {after.start}")
-
-
-def _inseparable(encoding: str) -> PathProblem:
-    return PathProblem(
+def _inseparable(encoding: str) -> PathError:
+    return PathError(
         "unverified",
         phrase(
             "The file is in {encoding}, and this change would alter bytes beside it. The file is untouched.",
@@ -251,7 +248,7 @@ def require_same_encoding(before: Text | None, after: bytes) -> None:
     now = decode(after)
     if now is None or now.text != after.decode(before.encoding):
         taken = phrase("one in {encoding}", encoding=now.encoding) if now else phrase("a binary one")
-        raise PathProblem(
+        raise PathError(
             "encoding",
             phrase(
                 "The file is in {encoding}. After this change it would be taken for {taken}, since "
@@ -275,7 +272,7 @@ def require_sure_encoding(data: bytes, text: Text, new: str) -> None:
         written = _written(added, other)
         if written is not None and written != _written(added, text.encoding):
             shown = next(character for character in added if not character.isascii())
-            raise PathProblem(
+            raise PathError(
                 "encoding",
                 phrase(
                     "The file is in {encoding} or in {other}; too little of it is beyond ASCII to "

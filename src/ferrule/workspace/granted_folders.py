@@ -18,10 +18,9 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ferrule.core.access import is_setting
+from ferrule.core.access import FOR_WRITING, is_setting
+from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
-from ferrule.plugins.manifest import PluginError
-from ferrule.plugins.plugin_files import WRITES
 from ferrule.process.arguments import wrong_text
 from ferrule.process.sandbox.guarded import GIT_FOLDER_HAS
 from ferrule.process.sandbox.places import SECRETS_OF_HOME, all_but, is_within, system_places
@@ -65,7 +64,7 @@ def dangers_of(folders: Sequence[str], workspace: Path | None) -> tuple[FolderDa
 
 
 def require_grantable(folders: Sequence[str], workspace: Path) -> None:
-    """Raises `PluginError` for a folder that no plugin gets, before the user is asked."""
+    """Raises `ToolError` for a folder that no plugin gets, before the user is asked."""
     if folders:
         judge = _Judge(workspace)
         for one in folders:
@@ -73,7 +72,7 @@ def require_grantable(folders: Sequence[str], workspace: Path) -> None:
 
 
 def shown_folders(folders: Sequence[str], workspace: Path) -> Iterator[tuple[str, bool]]:
-    """The real paths that a box shows for what was granted, and whether each may be written. Raises `PluginError`."""
+    """The real paths that a box shows for what was granted, and whether each may be written. Raises `ToolError`."""
     if not folders:
         return
     judge = _Judge(workspace)
@@ -81,11 +80,12 @@ def shown_folders(folders: Sequence[str], workspace: Path) -> Iterator[tuple[str
     kept_out = (judge.own | judge.shells | judge.secrets | judge.hidden) - {real for _, real in granted}
     for folder, real in granted:
         if not os.path.exists(real):  # noqa: PTH110 - text
-            raise PluginError(
+            raise ToolError(
                 phrase("There is no folder `{folder}` for this plugin.", folder=folder),
+                kind=ErrorKind.VALIDATION,
                 suggestion=phrase("Create it, or enable the plugin with another."),
             )
-        if folder.endswith(WRITES):
+        if folder.endswith(FOR_WRITING):
             yield real, True
             continue
         parts = [*all_but(real, kept_out)]
@@ -94,9 +94,10 @@ def shown_folders(folders: Sequence[str], workspace: Path) -> Iterator[tuple[str
         yield from ((part, False) for part in parts)
 
 
-def _refused(folder: str, why: str) -> PluginError:
-    return PluginError(
+def _refused(folder: str, why: str) -> ToolError:
+    return ToolError(
         phrase("The folder `{folder}` cannot be granted: {why}.", folder=folder[:200], why=why),
+        kind=ErrorKind.VALIDATION,
         suggestion=phrase("Grant a folder that holds only what the plugin needs."),
     )
 
@@ -135,7 +136,7 @@ class _Judge:
         return _both([*(f"{home}/{name}" for home in self._homes for name in names), *elsewhere])
 
     def granted(self, folder: str) -> str:
-        """Where it really is; raises `PluginError` where no plugin gets it, or where it is not what it says."""
+        """Where it really is; raises `ToolError` where no plugin gets it, or where it is not what it says."""
         named, real = self._located(folder)
         why = self._refusal(folder, named, real)
         if why is None and named != real and self._danger(real) is not None and self._danger(named) is None:
@@ -147,16 +148,18 @@ class _Judge:
     def danger(self, folder: str) -> FolderDanger | None:
         try:
             named, real = self._located(folder)
-        except PluginError as error:
+        except ToolError as error:
             return FolderDanger(folder, error.message.rstrip("."), 0)
         if (why := self._refusal(folder, named, real)) is not None:
             return FolderDanger(folder, phrase("no plugin gets this folder: {why}", why=why), 0)
         found = self._danger(real) or self._danger(named)
-        return FolderDanger(folder, found[1], 2 * found[0] - folder.endswith(WRITES)) if found is not None else None
+        return (
+            FolderDanger(folder, found[1], 2 * found[0] - folder.endswith(FOR_WRITING)) if found is not None else None
+        )
 
     def _located(self, folder: str) -> tuple[str, str]:
         """By its name and as it really is."""
-        written = folder.removesuffix(WRITES)
+        written = folder.removesuffix(FOR_WRITING)
         if (wrong := wrong_text(folder)) is not None:
             raise _refused(ascii(folder)[1:-1], phrase("its name {wrong}", wrong=wrong))
         try:
@@ -167,15 +170,16 @@ class _Judge:
         except (ValueError, RuntimeError, OSError) as error:
             raise _refused(folder, str(error).rstrip(".")) from None
         if not written or (not named.is_absolute() and not is_within(real, self._root)):
-            raise PluginError(
+            raise ToolError(
                 phrase("The folder `{folder}` leads outside of the workspace.", folder=folder),
+                kind=ErrorKind.VALIDATION,
                 suggestion=phrase("Name the whole path of a folder that lies elsewhere."),
             )
         return os.path.normpath(Path(self._root, named)), real
 
     def _refusal(self, folder: str, *paths: str) -> str | None:
         """Why no plugin gets this folder."""
-        writes = folder.endswith(WRITES)
+        writes = folder.endswith(FOR_WRITING)
 
         def is_kept(places: Iterable[str], *, read: bool = True) -> bool:
             return any(

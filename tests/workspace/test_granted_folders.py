@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from ferrule.plugins.granted_folders import dangers_of, require_grantable, shown_folders
-from ferrule.plugins.manifest import PluginError
+from ferrule.core.errors import ToolError
+from ferrule.workspace.granted_folders import dangers_of, require_grantable, shown_folders
 
 KEPT = (".ssh/id_ed25519", ".aws/credentials", ".config/ferrule/ferrule.toml", ".local/share/ferrule/audit.db",
         ".bashrc", ".profile", ".config/fish/config.fish", ".config/gh/hosts.yml", ".config/app/settings",
@@ -73,9 +73,9 @@ def test_no_plugin_gets_it(home: Path, folder: str) -> None:
     for name in ("HEAD", "objects/x", "refs/x", "hooks/x"):
         (home / "work/project/bare.git" / name).parent.mkdir(parents=True, exist_ok=True)
     (home / "work/project/bare.git/HEAD").touch()
-    with pytest.raises(PluginError):
+    with pytest.raises(ToolError):
         require_grantable([folder], home / "work/project")
-    with pytest.raises(PluginError):
+    with pytest.raises(ToolError):
         shown(home, folder)
 
 
@@ -84,7 +84,7 @@ def test_a_link_is_what_it_leads_to(home: Path) -> None:
     (home / "keys").symlink_to(home / ".ssh")
     (home / "all").symlink_to(home)
     for folder in ("~/mine", "~/keys", "~/all", "~/all:write", "~/all/.bashrc"):
-        with pytest.raises(PluginError, match=r"cannot be granted"):
+        with pytest.raises(ToolError, match=r"cannot be granted"):
             shown(home, folder)
 
 
@@ -93,7 +93,7 @@ def test_a_start_file_that_is_a_link_is_not_written_where_it_lies(home: Path) ->
     (home / ".bashrc").unlink()
     (home / "dotfiles/bashrc").write_text("x")
     (home / ".bashrc").symlink_to(home / "dotfiles/bashrc")
-    with pytest.raises(PluginError, match="your shell runs"):
+    with pytest.raises(ToolError, match="your shell runs"):
         shown(home, "~/dotfiles:write")
     assert not covers(shown(home, "~"), home / "dotfiles/bashrc")
 
@@ -104,7 +104,7 @@ def test_what_is_hidden_in_a_home_and_a_link_is_not_written_where_it_lies(home: 
         (home / link).symlink_to(home / target)
     (home / ".all").symlink_to(home)
     for folder in ("~/dotfiles:write", "~/dotfiles/zsh:write", "~/dotfiles/nu/x:write"):
-        with pytest.raises(PluginError, match="other programs run or obey"):
+        with pytest.raises(ToolError, match="other programs run or obey"):
             require_grantable([folder], home / "work/project")
     require_grantable(["~/scratch:write", "~/Documents:write"], home / "work/project")
 
@@ -125,7 +125,7 @@ def test_settings_of_shells_that_lie_elsewhere_are_settings_of_shells(
         (home / file).touch()
     monkeypatch.setenv(name, str(home / "Documents/conf"))
     for folder in ("", "/conf", "/conf/app", "/conf/new"):
-        with pytest.raises(PluginError):
+        with pytest.raises(ToolError):
             require_grantable([f"~/Documents{folder}:write"], home / "work/project")
     assert not covers(shown(home, "~"), home / "Documents/conf/app/a")
     found = shown(home, "~/Documents/conf")
@@ -149,7 +149,7 @@ def test_settings_that_lie_elsewhere_are_kept_too(home: Path, monkeypatch: pytes
     assert not covers(found, home / "Documents/ferrule")
     assert covers(found, home / "Documents/a.txt")
     for folder in ("~/conf:write", "~/Documents:write"):
-        with pytest.raises(PluginError, match="Ferrule's own files"):
+        with pytest.raises(ToolError, match="Ferrule's own files"):
             shown(home, folder)
 
 
@@ -157,7 +157,7 @@ def test_files_and_folders_that_a_plugin_may_have(home: Path) -> None:
     assert shown(home, ".", "~/notes.txt", "~/Documents:write") == {
         str(home / "work/project"), str(home / "notes.txt"), str(home / "Documents")
     }  # fmt: skip
-    with pytest.raises(PluginError, match="There is no folder `~/missing`"):
+    with pytest.raises(ToolError, match="There is no folder `~/missing`"):
         shown(home, "~/missing")
 
 
@@ -189,7 +189,7 @@ def test_the_worst_is_said_first(home: Path) -> None:
 
 
 def test_a_workspace_that_is_the_home_is_no_way_around(home: Path) -> None:
-    with pytest.raises(PluginError):
+    with pytest.raises(ToolError):
         list(shown_folders([".:write"], home))
     found = {path for path, _ in shown_folders(["."], home)}
     assert [name for name in KEPT if covers(found, home / name)] == []
@@ -198,6 +198,6 @@ def test_a_workspace_that_is_the_home_is_no_way_around(home: Path) -> None:
 def test_a_folder_with_too_many_entries_beside_keys_is_refused(home: Path) -> None:
     for number in range(600):
         (home / f"file-{number}").touch()
-    with pytest.raises(PluginError, match="too many"):
+    with pytest.raises(ToolError, match="too many"):
         shown(home, "~")
     assert os.fspath(home / "Documents") in shown(home, "~/Documents")

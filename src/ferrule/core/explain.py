@@ -1,0 +1,653 @@
+"""Explains why arguments were refused: one walk over the schema and the value writes every message.
+
+A validator says which rules were broken where (`BrokenRule`). What that means is told from the schema and the value, so
+the words are the same for a tool made of Python types and for one made of a JSON Schema.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, cast
+
+from ferrule.core.phrases import joined, phrase
+from ferrule.core.problems import (
+    SHOWN,
+    Path,
+    PathPart,
+    Problem,
+    against_rule,
+    got,
+    json_type,
+    missing_field,
+    one_of,
+    or_list,
+    out_of_form,
+    show,
+    unknown_field,
+    wrong_choice,
+    wrong_size,
+)
+from ferrule.core.schemas import applied, array_parts, below, followed, mapping, options, resolve, schema_at
+from ferrule.core.shown_text import cut
+from ferrule.core.wording import EXAMPLES, choices_of, example_of, hint, kind_of, value_form
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+UNIONS_READ = 8
+"""Unions within unions that are still looked into."""
+
+
+@dataclass(slots=True)
+class BrokenRule:
+    """A rule that a validator found broken.
+
+    `rule` is a keyword of JSON Schema and `limit` what it is set to, None if the validator does not say. `problem` has
+    the words for what no schema says, such as those of a tool's own validator. With `key`, the rule is about that key
+    of the object at `path`. `forms` are the refusals by each form of a union. The last two are for the walk: where the
+    refusal stands among all, and whether there are words for it.
+    """
+
+    path: Path
+    rule: str = ""
+    limit: Any = None
+    problem: Problem | None = None
+    key: str | None = None
+    forms: Sequence[Sequence[BrokenRule]] = ()
+    number: int = 0
+    told: bool = False
+
+
+class Explainer:
+    """Explains refusals by one schema; made once, because arguments that are wrong once often are again.
+
+    `complete` says that the validator lists every broken rule, not just the first at each place. `other_names` leads
+    from names that also mean a field to the one that the schema shows.
+    """
+
+    __slots__ = ("_missing", "complete", "known_parts", "other_names", "schema")
+
+    def __init__(self, schema: Any, *, complete: bool, other_names: Mapping[str, str] | None = None) -> None:
+        self.schema = schema
+        self.complete = complete
+        self.other_names = other_names or {}
+        self._missing: dict[int, tuple[Any, Problem]] = {}
+        self.known_parts: dict[int, tuple[Any, list[_SchemaPart]]] = {}
+
+    def explain(self, value: Any, refusals: Sequence[BrokenRule]) -> list[Problem]:
+        """Every problem once, in the order of the schema; of a union, only those of the form that was meant."""
+        walk = _Walk(self, value, refusals)
+        found = walk.at(self.schema, value, (), walk.refused, 0)
+        for one in refusals:
+            if not one.told:
+                found.append(walk.by_itself(one))
+        if len(set(map(_path_of, found))) == len(found):
+            return found
+        return list({(one.path, one.code, one.message): one for one in found}.values())
+
+    def parts(self, schema: Any) -> list[_SchemaPart]:
+        """Every part of the schema that says something of the same value; `schema` must be in the explainer's own."""
+        found = [_SchemaPart(one) for one in applied(schema, self.schema)]
+        self.known_parts[id(schema)] = schema, found
+        return found
+
+    def missing(self, path: Path, prop: Any) -> Problem:
+        """A field that must be given; `prop` must be in the explainer's own schema."""
+        known = self._missing.get(id(prop))
+        if known is None:
+            said = resolve(prop, self.schema)
+            about = missing_field((), hint(said, self.schema), choices_of(said, self.schema))
+            known = self._missing[id(prop)] = prop, about
+        return Problem(path, "missing", known[1].message, (), known[1].choices)
+
+
+class _SchemaPart:
+    """What the walk asks of a part of a schema, looked up once."""
+
+    __slots__ = ("fields", "is_closed", "is_union", "names", "others", "patterns", "required", "rules", "schema")
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        said: Any = schema.get("required")
+        required = dict.fromkeys(cast("list[str]", said)) if isinstance(said, list) else {}
+        self.schema = schema
+        self.rules = [one for one in schema if one in _WORDS]
+        self.is_union = "anyOf" in schema or "oneOf" in schema
+        self.fields = mapping(schema.get("properties"))
+        self.required = required
+        self.names = list(dict.fromkeys((*self.fields, *required)))
+        self.patterns = mapping(schema.get("patternProperties"))
+        self.others = [schema[one] for one in ("additionalProperties", "unevaluatedProperties") if one in schema]
+        self.is_closed = False in self.others
+
+
+_path_of = attrgetter("path")
+_Place = dict[PathPart | None, Any]
+"""A place of the value: under None what was refused there, and by name or number the places inside it."""
+
+
+def _all_refused(place: _Place) -> list[BrokenRule]:
+    found: list[BrokenRule] = []
+    waiting = [place]
+    for one in waiting:
+        found += one.get(None, ())
+        waiting += [inner for part, inner in one.items() if part is not None]
+    return sorted(found, key=lambda one: one.number)
+
+
+class _Walk:
+    __slots__ = ("_complete", "_explainer", "_known_parts", "_other_names", "_root", "_value", "refused")
+
+    def __init__(self, explainer: Explainer, value: Any, refusals: Sequence[BrokenRule]) -> None:
+        self._explainer = explainer
+        self._known_parts = explainer.known_parts
+        self._root = explainer.schema
+        self._complete = explainer.complete
+        self._other_names = explainer.other_names
+        self._value = value
+        self.refused: _Place = {}
+        waiting = list(refusals)
+        for number, one in enumerate(waiting):
+            one.number = number
+            place = self.refused
+            for part in one.path:
+                inner: _Place | None = place.get(part)
+                if inner is None:
+                    inner = place[part] = {}
+                place = inner
+            if None in place:
+                place[None].append(one)
+            else:
+                place[None] = [one]
+            for form in one.forms:
+                waiting += form
+
+    def at(self, schema: Any, value: Any, path: Path, place: _Place, unions: int) -> list[Problem]:
+        """What is wrong with the value at a place; `unions` counts those around it."""
+        if schema is False:
+            return [_forbidden(path)] if _is_refused(place, "falseSchema") else []
+        found: list[Problem] = []
+        here: Sequence[BrokenRule] = place.get(None, ())
+        is_refused_inside = len(place) > 1 or not here
+        known = self._known_parts.get(id(schema))
+        in_union = False
+        for part in self._explainer.parts(schema) if known is None else known[1]:
+            if here:
+                self._rules(part, value, path, place, found)
+            if part.is_union:
+                in_union = True
+                found += self._union(part.schema, value, path, place, unions)
+            if not is_refused_inside:
+                continue
+            if isinstance(value, dict):
+                self._fields(part, value, path, place, unions, found)  # pyright: ignore[reportUnknownArgumentType]
+            elif isinstance(value, list):
+                self._items(part, value, path, place, unions, found)  # pyright: ignore[reportUnknownArgumentType]
+        if not here or in_union or (found and found[0].path == path) or any(one.path == path for one in found):
+            return found
+        for one in here:
+            if one.problem is not None:
+                one.told = True
+                found.append(one.problem)
+        return found
+
+    def _rules(self, part: _SchemaPart, value: Any, path: Path, place: _Place, found: list[Problem]) -> None:
+        """Add the rules of a schema itself that the value breaks."""
+        schema = part.schema
+        broken: list[str] = []
+        for rule in part.rules:
+            limit = schema[rule]
+            if _is_refused(place, rule, limit, value):
+                broken.append(rule)
+        if broken and not self._complete and "type" not in broken:  # the validator stopped at the first
+            broken += [one for one in part.rules if one not in broken and _breaks(one, schema[one], value)]
+        if len(broken) > 1 and "type" in broken and ("enum" in broken or "const" in broken):
+            broken.remove("type")
+        for rule in broken:
+            if rule == "minItems" and len(value) < len(places := array_parts(schema)[0]):
+                found += [
+                    self._explainer.missing((*path, at), places[at])
+                    for at in range(len(value), min(schema[rule], len(places)))
+                ]
+            elif rule == "type":
+                found.append(self._other_type(path, schema[rule], schema, value))
+            else:
+                found.append(_WORDS[rule](path, schema[rule], value))
+
+    def _other_type(self, path: Path, limit: Any, part: dict[str, Any], value: Any) -> Problem:
+        """A value of another type; what an object or an array holds is shown too."""
+        types, form, rule = _kinds(tuple(cast("list[str]", limit)) if isinstance(limit, list) else limit)
+        # A validator that goes by the schema alone takes any text there, and so may a repair.
+        if form == "string" and not self._complete and part.get("format") in EXAMPLES:
+            return out_of_form(path, "format", example_of(part["format"]), value)
+        if path and form in ("object", "array") and (shown := kind_of(part, self._root)):
+            form, rule = shown, ""
+        return _unexpected(path, "type", form, value, types, (), rule)
+
+    def _fields(
+        self, part: _SchemaPart, value: dict[str, Any], path: Path, inside: _Place, unions: int, found: list[Problem]
+    ) -> None:
+        fields = part.fields
+        names = self._other_names
+        by_other_name = {other: key for key in value if (other := names.get(key))} if names else names
+        for name in part.names:
+            key = name if not by_other_name or name in value else by_other_name.get(name, name)
+            place = inside.get(key)
+            if place is None:
+                continue
+            if key in value:
+                found += self.at(fields.get(name), value[key], (*path, key), place, unions)
+            elif name in part.required and _is_refused(place, "required"):
+                found.append(self._explainer.missing((*path, name), fields.get(name)))
+        for key in value:
+            if key in fields or (place := inside.get(key)) is None:
+                continue
+            here = (*path, key)
+            patterns = part.patterns
+            named = [patterns[one] for one in patterns if _may_match(one, key)] if patterns else patterns
+            if named or self._complete or not part.is_closed:  # pydantic refuses a key by the rule below alone
+                for one in named or part.others:
+                    found += self.at(one, value[key], here, place, unions)
+            if part.is_closed and not named and _is_refused(place, "additionalProperties"):
+                found.append(unknown_field(here, fields, value, names))
+
+    def _items(
+        self, part: _SchemaPart, value: list[Any], path: Path, inside: _Place, unions: int, found: list[Problem]
+    ) -> None:
+        first, rest = array_parts(part.schema)
+        for at in sorted([one for one in inside if isinstance(one, int)]):
+            prop = first[at] if at < len(first) else rest
+            if at < len(value):
+                found += self.at(prop, value[at], (*path, at), inside[at], unions)
+            elif at < len(first) and _is_refused(inside[at], "required"):
+                found.append(self._explainer.missing((*path, at), prop))
+
+    def _union(self, part: dict[str, Any], value: Any, path: Path, place: _Place, unions: int) -> list[Problem]:
+        """None of several forms fits: speak of the form that was meant, where that is clear."""
+        rule = "anyOf" if "anyOf" in part else "oneOf"
+        if self._complete and not _is_refused(place, rule):
+            return []
+        forms = options(part)
+        if not forms:
+            return []
+        tag = str(mapping(part.get("discriminator")).get("propertyName", ""))
+        tags = [choices_of(below(followed(one, self._root), tag), self._root) for one in forms] if tag else []
+        every = tuple(choice for some in tags for choice in some)
+        named = forms
+        if every and isinstance(value, dict):
+            given: Any = cast("dict[str, Any]", value).get(tag)
+            named = [one for one, some in zip(forms, tags, strict=True) if any(_same(given, choice) for choice in some)]
+        if not named and tag in value:
+            found = [wrong_choice((*path, tag), every, value[tag])]
+        elif not named:
+            found = [missing_field((*path, tag), phrase(" (expected {kind})", kind=one_of(every)), every)]
+        elif unions == UNIONS_READ:
+            found = [Problem(path, "union", phrase("fits none of the {count} forms allowed here", count=len(named)))]
+        else:
+            each = [self.at(one, value, path, place, unions + 1) for one in named]
+            told = [form for form in each if len(form) == max(map(len, each)) > 0]
+            if rule == "oneOf" and not self._complete and len(told) == 1:
+                found = told[0]  # pydantic chose one by a function of the tool's author, and refused by that one alone
+            else:
+                each = [form or self._otherwise(place) for form in each]
+                found = union_problems(path, each, value, lambda at: self._shape(named[at])) if all(each) else []
+        if found:
+            for one in _all_refused(place):
+                one.told = True
+        return found
+
+    def _otherwise(self, place: _Place) -> list[Problem]:
+        """Why a form of a union does not fit, for reasons that its schema does not say."""
+        below = [one for one in _all_refused(place) if one.rule not in ("anyOf", "oneOf")]
+        return [one.problem for one in below if one.problem] or [self.by_itself(one) for one in below]
+
+    def _shape(self, form: Any) -> str:
+        shape = value_form(form, self._root)
+        return shape if shape not in ("any", "object") else ""
+
+    def by_itself(self, refusal: BrokenRule) -> Problem:
+        """The words for a refusal by a rule that the walk does not come to, as one in another document."""
+        path, rule, limit = refusal.path, refusal.rule, refusal.limit
+        if refusal.key is not None:
+            about = BrokenRule((), rule, limit, refusal.problem)
+            walk = _Walk(self._explainer, refusal.key, [about])
+            names = schema_at(path, self._root).get("propertyNames")
+            inner = (walk.at(names, refusal.key, (), walk.refused, 0) or [walk.by_itself(about)])[0]
+            said = inner.rule or inner.message
+            if inner.expected == ("integer",):
+                said = phrase("must hold an integer")
+            elif inner.code == "type":
+                said = phrase("must hold a {kind}", kind=inner.expected[0])
+            return Problem(path, "value", phrase("the key {key} {rule}", key=show(refusal.key), rule=said))
+        if refusal.problem is not None:
+            return refusal.problem
+        if rule == "required":
+            said = schema_at(path, self._root)
+            return missing_field(path, hint(said, self._root), choices_of(said, self._root))
+        around = _value_at(path[:-1], self._value)
+        if rule == "additionalProperties" and path and isinstance(around, dict):
+            known = mapping(schema_at(path[:-1], self._root).get("properties"))
+            given = {one for one in cast("dict[str, Any]", around) if one != path[-1]}
+            return unknown_field(path, known, given, self._other_names)
+        if rule == "falseSchema":
+            return _forbidden(path)
+        here = _value_at(path, self._value)
+        if rule == "type":
+            return self._other_type(path, limit, schema_at(path, self._root), here)
+        if rule in _WORDS and (limit is not None or rule in _WITHOUT_LIMIT):
+            return _WORDS[rule](path, limit, here)
+        if rule == "enum" and (choices := choices_of(schema_at(path, self._root), self._root)):
+            return wrong_choice(path, choices, here)
+        if rule == "enum":
+            return against_rule(path, "enum", phrase("is not one of the values allowed here"), here)
+        if rule in ("anyOf", "oneOf"):
+            if refusal.forms:
+                each = [[self.by_itself(one) for one in form] for form in refusal.forms]
+                return union_problems(path, each, here, lambda _: "")[0]
+            shapes = [self._shape(one) for one in options(schema_at(path, self._root))[:_SHAPES_SHOWN]]
+            return _no_form(path, shapes)
+        return against_rule(path, "value", phrase("does not fit the schema's `{keyword}`", keyword=cut(rule, 60)), here)
+
+
+def _is_refused(place: _Place, rule: str, limit: Any = None, value: Any = None) -> bool:
+    """Whether the validator refused the place by this rule, set to this."""
+    found = False
+    for one in place.get(None, ()):
+        if one.rule != rule and (rule != "const" or one.rule != "enum"):
+            continue
+        if rule == "type":
+            same = one.limit == limit or _types(one.limit) == _types(limit)
+        elif one.limit is None and rule in _BROKEN:
+            same = _breaks(rule, limit, value)
+        else:
+            same = one.limit is None or one.limit == limit
+        if same and one.key is None:
+            one.told = found = True
+    return found
+
+
+def _value_at(path: Path, value: Any) -> Any:
+    for part in path:
+        value = value[part]
+    return value
+
+
+def _types(limit: Any) -> tuple[str, ...]:
+    return tuple(sorted(cast("list[str]", limit))) if isinstance(limit, (list, tuple)) else (str(limit),)
+
+
+def _forbidden(path: Path) -> Problem:
+    if path and isinstance(path[-1], int):
+        return Problem(path, "length", phrase("one item too many; none is allowed here"))
+    return Problem(path, "unknown", phrase("not allowed here") if path else phrase("no arguments are allowed"))
+
+
+@lru_cache(maxsize=256)
+def _kinds(limit: Any) -> tuple[tuple[str, ...], str, str]:
+    """The types that a schema allows, those in words, and the rule that a value must be of one of them."""
+    types = _types(limit)
+    form = or_list(types)
+    return types, form, phrase("must be {form}", form=form)
+
+
+def _unexpected(
+    path: Path, code: str, form: str, value: Any, types: tuple[str, ...], choices: tuple[Any, ...] = (), rule: str = ""
+) -> Problem:
+    """Another kind of value than the forms that would do."""
+    message = phrase("expected {kind}, got {found}", kind=form, found=got(value))
+    return Problem(path, code, message, types, choices, form, rule or phrase("must be {form}", form=form))
+
+
+# A value that fits none of several forms: which form was meant, and what is wrong with it in that one.
+
+
+_SHAPES_SHOWN = 4
+_SPEAKS_ALONE = ("range", "length", "value", "limit", "missing", "unknown")
+
+
+def union_problems(path: Path, forms: list[list[Problem]], value: Any, shape: Callable[[int], str]) -> list[Problem]:
+    """What to tell of a value at `path`, from the problems it has with each form.
+
+    `shape` shows one of the forms; empty where that is not known.
+    """
+    if all(form == forms[0] for form in forms):
+        return forms[0] if forms else []
+    if not isinstance(value, (dict, list)):
+        # Text or a number: one that is only out of bounds is told the bounds, any other all that would do.
+        bounds = [form for form in forms if all(one.code in _SPEAKS_ALONE for one in form)]
+        return bounds[0] if len(bounds) == 1 else [_merged(path, [form[0] for form in bounds or forms], value)]
+    right = [form for form in forms if not any(one.path == path and _is_other_type(one) for one in form)]
+    if not right:
+        return [_merged(path, [form[0] for form in forms], value)]
+    tagged = _by_tag(path, right, value)
+    if isinstance(tagged, Problem):
+        return [tagged]
+    if len(tagged) == 1:
+        return tagged[0]
+    numbers = {id(form): at for at, form in enumerate(forms)}
+    return _closest(path, tagged, value, lambda form: shape(numbers[id(form)]))
+
+
+def _is_other_type(problem: Problem) -> bool:
+    """Whether the value is not even of the type that is asked for. No object is one of a few texts either."""
+    return problem.code in ("type", "enum", "format") or bool(problem.expected)
+
+
+def _by_tag(path: Path, forms: list[list[Problem]], value: Any) -> list[list[Problem]] | Problem:
+    """The forms that the tag names, or what is wrong with the tag itself."""
+    for name in dict.fromkeys(one.path[-1] for form in forms for one in form if _is_about_tag(one, path)):
+        place = (*path, name)
+        about = [next((one for one in form if one.path == place), None) for form in forms]
+        if any(one is not None and not _is_about_tag(one, path) for one in about):
+            continue  # some form knows no such field, or asks for more than one of a few values
+        meant = [form for form, one in zip(forms, about, strict=True) if one is None]
+        if meant:
+            return meant
+        told = [one for one in about if one is not None]
+        if all(one.choices == told[0].choices for one in told):
+            continue  # it tells no form from another
+        choices = _distinct(told)
+        if told[0].code == "missing":
+            return missing_field(place, phrase(" (expected {kind})", kind=one_of(choices)), choices)
+        return wrong_choice(place, choices, value[name])
+    return forms
+
+
+def _distinct(problems: list[Problem]) -> tuple[Any, ...]:
+    """Every choice once, where 1 and true are two."""
+    return tuple({(json_type(one), repr(one)): one for problem in problems for one in problem.choices}.values())
+
+
+def _is_about_tag(problem: Problem, path: Path) -> bool:
+    return len(problem.path) == len(path) + 1 and problem.code in ("enum", "missing") and bool(problem.choices)
+
+
+def _closest(
+    path: Path, forms: list[list[Problem]], value: Any, shape: Callable[[list[Problem]], str]
+) -> list[Problem]:
+    """The form with the fewest problems; where several have as few, one problem for all of them."""
+    fewest = min(len(form) for form in forms)
+    near = [form for form in forms if len(form) == fewest]
+    if len(near) > 1:
+        deepest = max(min(len(one.path) for one in form) for form in near)
+        near = [form for form in near if min(len(one.path) for one in form) == deepest]
+    if len(near) == 1 or all(form == near[0] for form in near):
+        return near[0]
+    place = near[0][0].path
+    if fewest == 1 and all(form[0].path == place and form[0].form for form in near):
+        here = value
+        for part in place[len(path) :]:
+            here = here[part]
+        return [_merged(place, [form[0] for form in near], here)]
+    return [_no_form(path, [shape(form) or _in_short(form) for form in near[:_SHAPES_SHOWN]])]
+
+
+def _no_form(path: Path, shapes: list[str]) -> Problem:
+    if not any(shapes):
+        return Problem(path, "union", phrase("fits none of the forms allowed here"))
+    forms = joined(" or ", dict.fromkeys(shapes))
+    return Problem(path, "union", phrase("fits none of the forms allowed here: {forms}", forms=forms))
+
+
+def _in_short(form: list[Problem]) -> str:
+    return joined(", ", [phrase("`{path}` {rule}", path=one.where, rule=one.rule or one.message) for one in form[:3]])
+
+
+def _merged(path: Path, problems: list[Problem], value: Any) -> Problem:
+    """One problem that names everything which would do at a place."""
+    if len(problems) == 1:
+        return problems[0]
+    expected = tuple(dict.fromkeys(kind for one in problems for kind in one.expected))
+    choices = _distinct(problems)
+    forms: list[str] = []
+    for one in problems:
+        few = one.code == "enum" and len(one.choices) <= _SHAPES_SHOWN * 3
+        forms += [show(choice) for choice in one.choices] if few else [one.form] if one.form else []
+    codes = {one.code for one in problems}
+    code = codes.pop() if len(codes) == 1 else "union"
+    form = or_list(list(dict.fromkeys(forms)))
+    if code != "enum":
+        return _unexpected(path, code, form, value, expected, choices)
+    merged = out_of_form(path, code, form, value)
+    merged.expected, merged.choices = expected, choices
+    return merged
+
+
+# The words for each broken rule, and whether a value breaks it.
+
+
+def _bound(form: Callable[[str], str]) -> Callable[[Path, Any, Any], Problem]:
+    def worded(path: Path, limit: Any, value: Any) -> Problem:
+        whole = isinstance(limit, float) and limit.is_integer() and abs(limit) < 1e15
+        return out_of_form(path, "range", form(show(int(limit) if whole else limit)), value)
+
+    return worded
+
+
+def _size(unit: str, *, least: bool) -> Callable[[Path, Any, Any], Problem]:
+    def worded(path: Path, limit: Any, value: Any) -> Problem:
+        size = len(cast("str", value)) if isinstance(value, (str, list, dict)) else None
+        return wrong_size(path, unit, limit, size, least=least)
+
+    return worded
+
+
+def _form(code: str, form: Callable[[Any], str]) -> Callable[[Path, Any, Any], Problem]:
+    return lambda path, limit, value: out_of_form(path, code, form(limit), value)
+
+
+def _twins(path: Path, limit: Any, value: Any) -> Problem:
+    from pydantic_core import to_json
+
+    seen: dict[bytes, int] = {}
+    for position, item in enumerate(cast("list[Any]", value)[:10_000]):
+        first = seen.setdefault(to_json(item), position)
+        if first != position:
+            equal = phrase(
+                "items must all be different; {first} and {second} are equal",
+                first=f"[{first}]",
+                second=f"[{position}]",
+            )
+            return Problem(path, "value", equal)
+    return Problem(path, "value", phrase("items must all be different"))
+
+
+def _ruled_out(path: Path, limit: Any, value: Any) -> Problem:
+    ruled = mapping(limit)
+    if choices := choices_of(ruled, {}):
+        forms = or_list([show(one) for one in choices[:SHOWN]])
+        return Problem(path, "value", phrase("must not be {forms}", forms=forms))
+    if set(ruled) == {"required"} and isinstance(value, dict):
+        fields = joined(" together with ", [f"`{one}`" for one in ruled["required"]])
+        return Problem(path, "value", phrase("must not have {fields}", fields=fields))
+    return against_rule(path, "value", phrase("has a form that is ruled out here"), value)
+
+
+TOO_HARD = phrase("takes too long to match against the schema's pattern. Send a shorter or simpler text")
+
+_WORDS: dict[str, Callable[[Path, Any, Any], Problem]] = {
+    "type": lambda path, limit, value: _unexpected(path, "type", or_list(_types(limit)), value, _types(limit)),
+    "enum": wrong_choice,
+    "const": lambda path, limit, value: wrong_choice(path, [limit], value),
+    "minimum": _bound(lambda bound: phrase("at least {ge}", ge=bound)),
+    "maximum": _bound(lambda bound: phrase("at most {le}", le=bound)),
+    "exclusiveMinimum": _bound(lambda bound: phrase("more than {gt}", gt=bound)),
+    "exclusiveMaximum": _bound(lambda bound: phrase("less than {lt}", lt=bound)),
+    "multipleOf": _bound(lambda bound: phrase("a multiple of {multiple_of}", multiple_of=bound)),
+    "minLength": _size("character", least=True),
+    "maxLength": _size("character", least=False),
+    "minItems": _size("item", least=True),
+    "maxItems": _size("item", least=False),
+    "additionalItems": _size("item", least=False),
+    "minProperties": _size("field", least=True),
+    "maxProperties": _size("field", least=False),
+    "uniqueItems": _twins,
+    "pattern": lambda path, limit, value: against_rule(
+        path, "format", phrase("must match {pattern}", pattern=show(limit, 200)), value
+    ),
+    "format": _form("format", example_of),
+    "contentEncoding": _form("format", lambda encoding: phrase("{encoding} text", encoding=encoding)),
+    "contentMediaType": lambda path, limit, value: against_rule(
+        path, "format", phrase("must hold text of the type {type}", type=limit), value
+    ),
+    "unevaluatedItems": lambda path, limit, value: Problem(
+        path,
+        "length",
+        phrase("items not allowed: {items}", items=", ".join(cut(str(one), 60) for one in limit[:SHOWN])),
+    ),
+    "contains": lambda path, limit, value: Problem(
+        path, "value", phrase("too few or too many of its items are of the kind it must contain")
+    ),
+    "not": _ruled_out,
+}
+_WITHOUT_LIMIT = ("uniqueItems", "contains")
+
+
+@lru_cache(maxsize=256)
+def _matcher(pattern: str) -> Callable[[Any], bool] | None:
+    """What tells whether a text matches, in time that grows only with its length; None for patterns that need more."""
+    from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+    try:
+        return SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python
+    except SchemaError:
+        return None
+
+
+def _may_match(pattern: str, text: str) -> bool:
+    matcher = _matcher(pattern)
+    return matcher is None or matcher(text)
+
+
+def _breaks(rule: str, limit: Any, value: Any) -> bool:
+    try:
+        return rule in _BROKEN and _BROKEN[rule](limit, value)
+    except (TypeError, ValueError, ZeroDivisionError):  # the author of a type may write any schema for it
+        return False
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one == other and isinstance(one, bool) is isinstance(other, bool)
+
+
+_BROKEN: dict[str, Callable[[Any, Any], bool]] = {
+    "enum": lambda limit, value: not any(_same(one, value) for one in limit),
+    "const": lambda limit, value: not _same(limit, value),
+    "minimum": lambda limit, value: _is_number(value) and value < limit,
+    "maximum": lambda limit, value: _is_number(value) and value > limit,
+    "exclusiveMinimum": lambda limit, value: _is_number(value) and value <= limit,
+    "exclusiveMaximum": lambda limit, value: _is_number(value) and value >= limit,
+    "multipleOf": lambda limit, value: isinstance(value, int) and isinstance(limit, int) and value % limit != 0,
+    "minLength": lambda limit, value: isinstance(value, str) and len(value) < limit,
+    "maxLength": lambda limit, value: isinstance(value, str) and len(value) > limit,
+    "minItems": lambda limit, value: isinstance(value, list) and len(cast("list[Any]", value)) < limit,
+    "maxItems": lambda limit, value: isinstance(value, list) and len(cast("list[Any]", value)) > limit,
+    "minProperties": lambda limit, value: isinstance(value, dict) and len(cast("list[Any]", value)) < limit,
+    "maxProperties": lambda limit, value: isinstance(value, dict) and len(cast("list[Any]", value)) > limit,
+    "pattern": lambda limit, value: isinstance(value, str) and not _may_match(limit, value),
+}
