@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 WORDS = {
     "en": {"on": "on", "off": "off", "number": "must be a number", "json": "not valid JSON", "allow": "allowed",
            "ask": "asks", "deny": "denied", "trusted": "trusted", "untrusted": "not trusted"},
-    "zh": {"on": "开启", "off": "关闭", "number": "必须是数字", "json": "不是有效的 JSON", "allow": "已允许",
+    "zh": {"on": "已开启", "off": "已关闭", "number": "必须是数字", "json": "不是有效的 JSON", "allow": "已允许",
            "ask": "需要批准", "deny": "已拒绝", "trusted": "已信任", "untrusted": "未信任"},
 }  # fmt: skip
 
@@ -148,7 +148,7 @@ async def set_up_users(service: Running, me: Visitor, words: dict[str, str]) -> 
             await bob.call("add", {"a": 1, "b": 2})
     assert refused.value.status == 429
     await me.page.locator("tr", has_text="bob").locator("button").click()
-    await me.page.wait_for_selector(f"tr:has-text('bob') td:has-text('{words['off']}')")
+    await me.page.locator("tr", has_text="bob").get_by_role("cell", name=words["off"], exact=True).wait_for()
     with pytest.raises(ServiceError) as refused:
         await bob.calls()
     assert refused.value.status == 401
