@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import os
 import secrets
 import shutil
@@ -84,6 +85,19 @@ def pytest_xdist_auto_num_workers() -> int:
     """For `-n auto`, half as many workers again as there are cores: many tests wait for what takes its time."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores + (cores + 1) // 2
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """Restore logging after each test: an example of the docs sets it up for good, as a program would."""
+    names = [None, *(name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "ferrule")]
+    before = [(one := logging.getLogger(name), one.level, one.propagate, one.handlers[:]) for name in names]
+    try:
+        return (yield)
+    finally:
+        for logger, level, propagate, handlers in before:
+            logger.setLevel(level)
+            logger.propagate, logger.handlers[:] = propagate, handlers
 
 
 # Counts and chances
