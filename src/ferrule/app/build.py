@@ -94,12 +94,13 @@ def build_tools(
             found.register(registry)
             tools.plugins, tools.skipped = found.plugins, found.broken
             if settings.tools.folders or settings.tools.drafts:
+                from ferrule.builtin.boxed_draft import DraftsFolder
                 from ferrule.plugins.discovery import FolderTools
 
                 tools.folders = FolderTools(
                     tool_folders(settings, workspace),
                     registry,
-                    drafts=workspace if settings.tools.drafts else None,
+                    drafts=DraftsFolder(workspace) if settings.tools.drafts else None,
                     disabled=settings.tools.disabled,
                 )
                 tools.folders.load()
