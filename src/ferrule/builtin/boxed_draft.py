@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.builtin.session_shells import SECONDS_TO_END, look_profile, roots_of, try_sandbox, work_profile
+from ferrule.builtin.session_shells import SECONDS_TO_END, look_profile, roots_of, shell_of, try_sandbox, work_profile
 from ferrule.core.access import READS_ANYTHING, WRITES_ANYTHING
 from ferrule.core.errors import DefinitionError, ErrorKind, MissingExtraError, ToolError
 from ferrule.core.function_tool import RawTool
@@ -49,6 +49,7 @@ _START = "import sys; sys.path[:] = {path!r}; from ferrule.plugins.draft_trial i
 
 async def confining_sandbox(session: Session) -> Sandbox:
     """What holds a draft; raises `ToolError` where nothing does."""
+    shell_of(session)  # whose end removes what boxes of the session keep aside
     sandbox = await try_sandbox(session)
     if not sandbox.confines:
         raise ToolError(

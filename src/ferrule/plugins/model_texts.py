@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.extension import hidden_in
-from ferrule.extension.hosting import without_twins
+from ferrule.extension.hosting import plain_letters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -146,16 +144,6 @@ def _cut_into_lines(text: str) -> Iterator[ReadLine]:
 
 def addressing(text: str) -> Iterable[tuple[int, int]]:
     """Where a text tells a model what to do, whatever letters, widths and invisible characters it is written with."""
-    plain: list[str] = []
-    places: list[int] = []
-    for at, one in enumerate(text):
-        if one.isspace() and plain and plain[-1].isspace():  # a long run would be gone over again and again
-            continue
-        if not one.isascii() and (hidden_in(one) or unicodedata.category(one) in ("Cf", "Mn")):
-            continue
-        for letter in one if one.isascii() else unicodedata.normalize("NFKD", without_twins(one)):
-            if not unicodedata.combining(letter):
-                plain += (folded := letter.casefold())
-                places += [at] * len(folded)
-    for found in _ADDRESSES.finditer("".join(plain)):
+    letters, places = plain_letters(text)
+    for found in _ADDRESSES.finditer(letters):
         yield places[found.start()], places[found.end() - 1] + 1

@@ -109,7 +109,7 @@ class PluginDifference(Received):
     came: list[str]
 
 
-class ReadLine(Received):
+class ReadLineRecord(Received):
     text: str
     marked: bool = Field(description="Whether it addresses the model, as `always` and `ignore` do.")
 
@@ -117,7 +117,9 @@ class ReadLine(Received):
 class ToolDifference(Received):
     name: str
     how: Literal["new", "changed", "gone"]
-    lines: list[ReadLine] = Field(description="All that a model reads; of a changed tool what differs, with - and +.")
+    lines: list[ReadLineRecord] = Field(
+        description="All that a model reads; of a changed tool what differs, with - and +."
+    )
 
 
 class PluginQuestionRecord(Received):
