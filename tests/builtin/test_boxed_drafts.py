@@ -24,6 +24,7 @@ from tests.builtin.test_draft_tool import (
 
 from ferrule.app.build import App
 from ferrule.app.settings import PermissionSettings, SandboxSettings, Settings, ToolSettings
+from ferrule.core.access import Mode
 from ferrule.core.errors import ErrorKind
 from ferrule.core.result import ToolResult
 from ferrule.plugins.drafts import AgreedDraft, AgreedDrafts, read_draft
@@ -244,7 +245,7 @@ def test_without_a_sandbox_no_draft_is_called(workspace: Path) -> None:  # noqa:
         settings = Settings(
             tools=ToolSettings(plugins=False),
             sandbox=SandboxSettings(enabled=False),
-            permissions=PermissionSettings(mode="bypass"),
+            permissions=PermissionSettings(mode=Mode.BYPASS),
         )
         async with App(settings, workspace) as app:
             return await app.runtime.run("try_it", {"name": "x"})

@@ -119,6 +119,7 @@ def test_ordinary_text_is_not_marked(text: str) -> None:
     assert list(addressing(text)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     ["you ", "before ", "在任何", "<", "do not ", "\u0301", "use this ", "</"],
@@ -131,6 +132,7 @@ def test_a_hostile_text_is_looked_at_in_no_time(text: str) -> None:
     assert process_time() - began < 30
 
 
+@pytest.mark.slow
 def test_two_long_definitions_are_compared_in_no_time() -> None:
     """R7: an update cannot hold the user up before they see what it changes."""
     before, after = (
