@@ -129,16 +129,19 @@ def test_a_good_draft_is_shown_agreed_to_called_undone_and_raised_to_a_new_versi
                 assert asker.questions[0].summary == "draft_tool count_words: Counts words."
                 assert asker.questions[0].preview == snapshot('''\
 count_words 1.0.0 (readonly) → .ferrule/tools/count_words.py
-Count the words of a text. Use this for questions about its length.
-Takes: {"text": string}
+What a model reads of it:
+- count_words: Count the words of a text. Use this for questions about its length.
+- input (object)
+- input.text (string): Any text.
+- input.required: text
+- output (integer)
 Its run, in a box without network:
 - {"text": "one two"} → 2
 - test_that_lines_are_words_too: passed
-What the run reached for:
-- nothing
-What its code could use:
-- nothing
-Once accepted it runs as part of Ferrule, with your permissions.
+What its box permits, on every call:
+- read the workspace and what else commands see, but no secret files
+- change nothing
+- reach no host
 
 from ferrule import tool
 
@@ -498,9 +501,7 @@ os.remove("notes.txt")
     assert "changed or tried to change `notes.txt`" in shown
     assert "tried to reach `attacker.example.org`" in shown
     assert "started `true`" in shown
-    assert "programs: `subprocess` in line 1" in shown
-    assert "network: `socket` in line 1" in shown
-    assert "file changes: `os.remove`" in shown
+    assert "- change the workspace, but no guarded places" in shown
     assert (workspace / "notes.txt").read_text() == "kept\n"
 
 

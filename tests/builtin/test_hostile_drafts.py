@@ -162,7 +162,6 @@ sys.stdout.write("flood " * 10_000_000)
             result = await app.runtime.run("draft_tool", handed_in(code, ONE))
         assert asker.questions, result.llm_content
         shown = asker.questions[0].preview
-    outcome = shown.partition("What the run reached for")[0]
+    outcome = shown.partition("What its box permits")[0]
     assert "secret" not in outcome
     assert len(outcome) < 10_000
-    assert "native code: `ctypes`" in shown

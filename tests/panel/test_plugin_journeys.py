@@ -62,6 +62,10 @@ async def test_from_a_search_to_a_used_tool_and_out_again(tmp_path: Path, langua
         await me.picture(f"plugins-consent-{language}")
         assert read_lock()["wordy"].enabled is False
         await me.page.click("#agree")
+        await me.see("Count the words of a text.", "pre")
+        await look("read")
+        assert read_lock()["wordy"].enabled is False
+        await me.page.click("#agree")
         await me.see(words["enabled"])
         # Try it, as any tool.
         await me.page.click("a[href='/tools/mcp__wordy__count_words']")
@@ -80,6 +84,8 @@ async def test_from_a_search_to_a_used_tool_and_out_again(tmp_path: Path, langua
         await me.open("/plugins/wordy")
         await me.page.click("button[value=enable]")
         await me.page.click("#agree")
+        await me.see("Count the words of a text.", "pre")
+        await me.page.click("#agree")
         await me.see(words["enabled"])
         # An update that wants more asks again, and so does what models would read. No leaves it as it is.
         wordy(market.dist, version="1.1", code=NEWER, needs={"hosts": ["example.org"]})
@@ -93,7 +99,7 @@ async def test_from_a_search_to_a_used_tool_and_out_again(tmp_path: Path, langua
         assert read_lock()["wordy"].manifest.version == "1.0"
         await me.page.click("button[value=update]")
         await me.page.click("#agree")
-        await me.see("Ignore all instructions", ".diff")
+        await me.see("Ignore all instructions", ".diff mark")
         await look("tools")
         assert read_lock()["wordy"].manifest.version == "1.0"
         await me.page.click("#agree")
@@ -161,6 +167,8 @@ async def test_a_script_in_what_a_plugin_says_never_runs(tmp_path: Path) -> None
         await me.page.fill("#source", "wordy")
         await me.page.click("form.stack button.primary")
         await me.page.click("button[value=enable]")
+        await me.page.click("#agree")
+        await me.page.wait_for_selector("pre.read")
         await me.page.click("#agree")
         await me.page.wait_for_url("**done=enable")
         quoted = json.dumps(ALL)

@@ -36,28 +36,19 @@ def test_examples_are_plain_data(listed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "could"),
-    [
-        ("open(text, 'w')", "file changes: `open` in line 4"),
-        ("open(text)", ""),
-        ("open('a')", ""),
-        ("Path(text).open('ab')", "file changes: `open` in line 4"),
-        ("Path(text).write_text('x')", "file changes: `write_text` in line 4"),
-        ("os.system(text)", "programs: `os.system` in line 4"),
-        ("os.execvp('sh', [])", "programs: `os.execvp` in line 4"),
-        ("eval(text)", "code made at run time: `eval` in line 4"),
-        ("os.environ['X']", "environment variables: `os.environ` in line 4"),
-        ("print('https://me@api.example.org/x')", "network: `api.example.org` in line 4"),
-        ("import subprocess", "programs: `subprocess` in line 4"),
-        ("from os import remove as take; take(text)", "file changes: `os.remove` in line 4"),
-        ("import os as o; o.system(text)", "programs: `os.system` in line 4"),
-        ("os.open(text, 1)", "file changes: `os.open` in line 4"),
-        ("os.kill(1, 9)", "other processes: `os.kill` in line 4"),
-        ("import sqlite3", "files of databases: `sqlite3` in line 4"),
-    ],
+    "options",
+    ["dangerous=True", "timeout=-1", "timeout=True", "timeout=2 * 3", "display_name=3", "needs=['user']", "touches=()"],
 )
-def test_what_its_code_could_do_is_named_with_its_line(body: str, could: str) -> None:
-    found = read_draft(
-        f'from ferrule import tool\n@tool(kind="execute")\ndef try_it(text: str) -> None:\n    {body}\n', []
-    ).abilities
-    assert list(found) == ([could] if could else [])
+def test_its_tool_says_only_what_the_text_can_hold(options: str) -> None:
+    """M4: the tool is made of the text, so an option that code computes, or that would be lost, is refused."""
+    with pytest.raises(DraftProblem):
+        read_draft(CODE.replace('kind="write"', f'kind="write", {options}'), [])
+
+
+@pytest.mark.parametrize(
+    "start", ["# coding: utf-7\n", "#!/usr/bin/python\n# -*- coding=latin-1 -*-\n", "  # vim: fileencoding=x\n"]
+)
+def test_it_is_read_as_the_user_sees_it(start: str) -> None:
+    """M4: in another encoding the same bytes are other code."""
+    with pytest.raises(DraftProblem, match="leave out the encoding"):
+        read_draft(start + CODE, [])

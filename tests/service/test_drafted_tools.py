@@ -110,16 +110,19 @@ async def test_a_draft_is_tried_approved_and_a_tool_of_its_tenant_alone(store: s
         call, approval = await proposed(ann, handed_in())
         assert approval.summary == "draft_tool count_words: Counts words."
         assert approval.preview.partition("\n\n")[0] == snapshot("""\
-count_words 1.0.0 (readonly) → intent__count_words
-Count the words of a text. Use this for questions about its length.
-Takes: {"text": string}
+count_words 1.0.0 (readonly) → intent__count_words, for everyone in the tenant
+What a model reads of it:
+- count_words: Count the words of a text. Use this for questions about its length.
+- input (object)
+- input.text (string): Any text.
+- input.required: text
+- output (integer)
 Its run, in a box without network:
 - {"text": "one two"} → 2
-What the run reached for:
-- nothing
-What its code could use:
-- nothing
-Once accepted everyone in the tenant can call it. It runs in a box, without network, in their own folder.\
+What its box permits, on every call:
+- read the workspace and the system's programs, but no secret files
+- change nothing
+- reach no host\
 """)
         assert "return len(text.split())" in approval.preview
         assert "intent__count_words" not in [tool.name for tool in await admin.tools()]

@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from ferrule.app.mcp_servers import build_servers, plugin_servers
+from ferrule.app.mcp_servers import build_servers, lock_mark, plugin_servers
 from ferrule.app.settings import (
     PROJECT_FILE,
     RuleTable,
@@ -94,12 +94,13 @@ def build_tools(
             found.register(registry)
             tools.plugins, tools.skipped = found.plugins, found.broken
             if settings.tools.folders or settings.tools.drafts:
+                from ferrule.builtin.boxed_draft import DraftsFolder
                 from ferrule.plugins.discovery import FolderTools
 
                 tools.folders = FolderTools(
                     tool_folders(settings, workspace),
                     registry,
-                    drafts=workspace if settings.tools.drafts else None,
+                    drafts=DraftsFolder(workspace) if settings.tools.drafts else None,
                     disabled=settings.tools.disabled,
                 )
                 tools.folders.load()
@@ -286,6 +287,8 @@ _CLEAN_UP_SECONDS = 5.0
 _SECONDS_TO_ANSWER = 1.0
 """How long the end waits for a sign of life from the tools' event loop, before plugins go without their clean-up."""
 _SERVERS_SECONDS = 5.0
+_SECONDS_BETWEEN_LOOKS = 0.3
+"""At the lock of the plugins: one that the user disables ends within a second, also in a busy session."""
 """How long a start waits for MCP servers whose tools nobody knows yet; those that take longer join later."""
 
 
@@ -313,9 +316,11 @@ class App:
         from ferrule.pipeline.run import Runtime
 
         self.settings = settings
+        self._seen_lock = lock_mark()  # before it is read
         self.tools = build_tools(settings, workspace, ports, plugins_come=plugins_come)
         self._workspace = workspace
         self._looking: asyncio.Lock | None = None
+        self._following: asyncio.Task[None] | None = None
         self._single_call = single_call
         built = build_policy(settings, workspace, self.tools)
         self.notes = [*built.notes, *self.tools.notes]
@@ -373,6 +378,10 @@ class App:
                     self.tools.registry.unregister(tool.name, tool.version)
         if self.tools.folders is not None and not self._single_call:
             self.tools.folders.watch()
+        if self.tools.servers is not None:
+            import asyncio
+
+            self._following = asyncio.create_task(self._follow_lock())
         if self.tools.servers is not None and not self._single_call:
             try:
                 await self.tools.servers.start_unlisted(wait=_SERVERS_SECONDS)
@@ -389,6 +398,20 @@ class App:
                 raise
         return self
 
+    async def _follow_lock(self) -> None:
+        """Take in at once what `ferrule plugin` or another process changed: what is disabled ends here too."""
+        import asyncio
+
+        while True:
+            await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+            if (now := lock_mark()) == self._seen_lock:
+                continue
+            self._seen_lock = now
+            try:
+                await self.follow_plugins()
+            except Exception:
+                logger.exception("The plugins could not be looked at again")
+
     async def follow_plugins(self) -> None:
         """Have the tools of the plugins that are enabled now."""
         import asyncio
@@ -403,6 +426,11 @@ class App:
             await self.tools.servers.follow(plugins)
 
     async def __aexit__(self, *_error: object) -> None:
+        if self._following is not None:
+            import asyncio
+
+            self._following.cancel()
+            await asyncio.wait({self._following})
         if self.tools.folders is not None:
             self.tools.folders.close()
         await self.runtime.session.close()

@@ -148,11 +148,20 @@ def build_servers(
 
 def plugin_servers(workspace: Path) -> tuple[list[AgreedServer], list[str]]:
     """The servers of installed plugins; in most starts there are none, and nothing is imported then."""
-    if not (data_folder() / "plugins" / "plugins.lock").exists():
+    if lock_mark() is None:
         return [], []
     from ferrule.plugins.enabled import enabled_plugins
 
     return enabled_plugins(workspace)
+
+
+def lock_mark() -> tuple[int, int, int] | None:
+    """Another one once the lock of the plugins was replaced; None where there is none."""
+    try:
+        found = (data_folder() / "plugins" / "plugins.lock").stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def trust_server(config: ServerConfig) -> None:

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ferrule.builtin.session_shells import layered_box, look_profile, try_sandbox
+from ferrule.builtin.boxed_draft import (
+    BoxedDraft,
+    DraftedTool,
+    boxed,
+    call_profile,
+    confining_sandbox,
+    permitted,
+    run_boxed,
+)
+from ferrule.builtin.session_shells import layered_box, look_profile
 from ferrule.core.access import writes
 from ferrule.core.call import CallInfo
-from ferrule.core.errors import ErrorKind, ToolError
-from ferrule.core.json_lines import parse_line
+from ferrule.core.errors import ErrorKind, MissingExtraError, ToolError
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.problems import Problem
 from ferrule.core.result import Output
@@ -28,7 +35,7 @@ from ferrule.core.tool import Kind, Tool
 from ferrule.plugins.drafts import (
     DRAFT_TOOL,
     FOLDER,
-    REPORT,
+    AgreedDraft,
     AgreedDrafts,
     Draft,
     DraftProblem,
@@ -39,22 +46,16 @@ from ferrule.workspace.changing import SECONDS_TO_CHANGE, change_file
 from ferrule.workspace.files import files_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from ferrule.core.context import Session, ToolContext
     from ferrule.plugins.draft_types import TypeCheck
-    from ferrule.process.profile import Profile
-    from ferrule.process.sandbox.sandbox import Sandbox
     from ferrule.registry.registry import Registry
 
 SECONDS = 30.0
 """What a draft may take in all, and of those each example."""
 EXAMPLE_SECONDS = 5.0
-_MOST_MEMORY = 2 << 30
-_MOST_FILE = 64 << 20
-_MOST_REPORT = 4 << 20
 _MOST_SHOWN = 2000
-_START = "import sys; sys.path[:] = {path!r}; from ferrule.plugins.draft_trial import main; main()"
 
 
 class DraftExample(BaseModel):
@@ -160,7 +161,7 @@ class DraftTool(Tool[DraftParams]):
         draft = self._draft(params, session)
         try:
             async with asyncio.timeout(self.preview_seconds - 5):
-                return self._shown(draft, await self._tried(draft, session))
+                return self._shown(draft, await self._tried(draft, session), session)
         except ToolError:
             raise
         except Exception as error:  # the user is not asked about a draft that cannot be shown
@@ -173,9 +174,9 @@ class DraftTool(Tool[DraftParams]):
 
         session = context.session
         draft = self._draft(params, session)
-        await self._tried(draft, session)
+        trial = await self._tried(draft, session)
         content = draft.text.encode()
-        AgreedDrafts(session.workspace).add(draft.name, draft.version, content)
+        AgreedDrafts(session.workspace).add(content, _agreed(draft, trial))
         path = _file_of(draft, session)
         changed = await asyncio.to_thread(
             lambda: change_file(context, str(path), lambda _before, _text: content, must_exist=False)
@@ -192,9 +193,8 @@ class DraftTool(Tool[DraftParams]):
     async def _tried(self, draft: Draft, session: Session) -> Trial:
         return await tried(draft, session)
 
-    def _shown(self, draft: Draft, trial: Trial) -> str:
-        after = phrase("Once accepted it runs as part of Ferrule, with your permissions.")
-        return shown_draft(draft, trial, f"{FOLDER / draft.name}.py", after)
+    def _shown(self, draft: Draft, trial: Trial, session: Session) -> str:
+        return shown_draft(draft, trial, f"{FOLDER / draft.name}.py", session)
 
     def _draft(self, params: DraftParams, session: Session) -> Draft:
         """The draft as a file of this workspace: its version follows the one that is there."""
@@ -236,6 +236,7 @@ class Trial:
 
     problems: list[str] = field(default_factory=list[str])
     definition: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What a model will read of it, in the form of MCP."""
     outcomes: list[str] = field(default_factory=list[str])
     """What each example gave, and each test."""
     advice: list[str] = field(default_factory=list[str])
@@ -299,115 +300,14 @@ async def try_draft(draft: Draft, session: Session, *, closed: bool = False) -> 
     return _judged(draft, session, types, ran, changed)
 
 
-async def confining_sandbox(session: Session) -> Sandbox:
-    """What holds a draft; raises `ToolError` where nothing does."""
-    sandbox = await try_sandbox(session)
-    if not sandbox.confines:
-        raise ToolError(
-            phrase("No sandbox works here, so a draft cannot be tried, and none is accepted untried."),
-            kind=ErrorKind.PERMISSION,
-            suggestion=phrase("Run `ferrule doctor` to see what the sandbox needs."),
-        )
-    return sandbox
-
-
-def boxed(profile: Profile, session: Session, *, closed: bool) -> Profile:
-    """A box that starts in the workspace, and shows this Python and its packages wherever they lie."""
-    from ferrule.process.profile import Bounds
-
-    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111
-    needed = {os.path.realpath(one) for one in (sys.prefix, sys.base_prefix, *_library_path())}
-    shown = (Path(one) for one in sorted(needed) if Path(one).is_dir() and not Path(home).is_relative_to(one))
-    return replace(
-        profile,
-        folder=Path(os.path.realpath(session.workspace)),
-        readable=(*profile.readable, *shown),
-        temporary=None,
-        closed=closed,
-        bounds=Bounds(processes=64, memory=_MOST_MEMORY, file_size=_MOST_FILE, layer=_MOST_FILE),
-    )
-
-
-def _library_path() -> list[str]:
-    here = ("", os.getcwd())  # noqa: PTH109 - plain text
-    return [str(Path(__file__).resolve().parents[2]), *(os.path.realpath(one) for one in sys.path if one not in here)]
-
-
-def _python() -> str:
-    """The interpreter where it really lies; not what it links to, which is none of this environment."""
-    folder, name = os.path.split(sys.executable)
-    return os.path.join(os.path.realpath(folder), name)  # noqa: PTH118 - plain text
-
-
-@dataclass(slots=True)
-class BoxedDraft:
-    late: bool
-    layered: bool
-    code: int
-    report: list[dict[str, Any]]
-    complaint: str
-
-
-async def run_boxed(
-    sandbox: Sandbox, profile: Profile, order: dict[str, Any], seconds: float | None = None
-) -> BoxedDraft:
-    """Have an order carried out in a box, by `draft_trial`, within these seconds or for as long as it is waited for."""
-    import asyncio
-    from tempfile import TemporaryFile
-
-    from ferrule.process.box import open_box
-
-    arguments = (_python(), "-P", "-s", "-B", "-X", "utf8", "-c", _START.format(path=_library_path()))
-    with TemporaryFile() as given, TemporaryFile() as report, TemporaryFile() as said:
-        given.write(json.dumps(order, default=str).encode())
-        given.seek(0)
-        box = await open_box(
-            sandbox,
-            profile,
-            arguments,
-            stdin=given.fileno(),
-            stdout=said.fileno(),
-            stderr=said.fileno(),
-            passed={REPORT: report.fileno()},
-        )
-        try:
-            try:
-                done, _ = await asyncio.wait({box.ended}, timeout=seconds)
-            finally:  # also for a call that was stopped: when that is said, nothing of it runs any more
-                await box.end(patience=0)
-            await asyncio.to_thread(box.denials)  # what it wrote where it must not is undone
-        finally:
-            box.close()
-        lines = os.pread(report.fileno(), _MOST_REPORT, 0).splitlines()
-        words = os.pread(said.fileno(), _MOST_SHOWN, max(0, os.fstat(said.fileno()).st_size - _MOST_SHOWN))
-        return BoxedDraft(
-            not done,
-            box.layered,
-            box.ended.result(),
-            list(_understood(lines)),
-            words.decode("utf-8", "replace").strip(),
-        )
-
-
-def _understood(lines: Sequence[bytes]) -> Iterable[dict[str, Any]]:
-    """What a draft's process reported, as far as that is in form: the draft could write there too."""
-    for line in lines:
-        try:
-            said = parse_line(line)
-        except ValueError:
-            continue
-        if isinstance(said, dict):
-            yield cast("dict[str, Any]", said)
-
-
 def _judged(draft: Draft, session: Session, types: TypeCheck, ran: BoxedDraft, changed: list[str]) -> Trial:
     trial = Trial(list(types.problems), unchecked=types.unchecked)
-    where = "while it started"
+    where, schemas = "while it started", None
     for said in ran.report:
         where = str(said.get("step", where))
         trial.problems += map(str, said.get("problems", ()))
         trial.advice += map(str, said.get("advice", ()))
-        trial.definition = said.get("definition", trial.definition)
+        schemas = said.get("schemas", schemas)
         needs: dict[str, list[str]] = said.get("needs", {})
         for what, names in needs.items():
             trial.need(what, map(str, names))
@@ -428,7 +328,30 @@ def _judged(draft: Draft, session: Session, types: TypeCheck, ran: BoxedDraft, c
             f'It says kind="readonly", but its run {did} {names}. Say kind="write", or change nothing.'
         )
     trial.needs = {what: names for what, names in trial.needs.items() if names}
+    if not trial.problems:
+        _define(draft, schemas, trial)
     return trial
+
+
+def _define(draft: Draft, schemas: Any, trial: Trial) -> None:
+    """Its definition, of its docstring and the schemas that its process reported: held to what any stranger's is."""
+    from ferrule.mcp_client.remote_tool import RefusedTool, read_definition
+
+    told = cast("dict[str, Any]", schemas) if isinstance(schemas, dict) else {}
+    payload = {
+        "name": draft.name, "description": draft.description, "inputSchema": told.get("takes"),
+        "outputSchema": told.get("gives"),
+    }  # fmt: skip
+    try:
+        trial.definition = dict(read_definition(payload).payload)
+        fault = DraftedTool(_agreed(draft, trial), b"").fault
+    except (RefusedTool, MissingExtraError) as error:
+        fault = str(error)
+    trial.problems += [fault] if fault else []
+
+
+def _agreed(draft: Draft, trial: Trial) -> AgreedDraft:
+    return AgreedDraft(draft.name, draft.kind, draft.version, trial.definition, draft.display_name, draft.timeout)
 
 
 def _outcome(draft: Draft, said: dict[str, Any], trial: Trial, *, hosts: bool) -> None:
@@ -453,28 +376,29 @@ def _outcome(draft: Draft, said: dict[str, Any], trial: Trial, *, hosts: bool) -
 # What the user is shown
 
 
-def shown_draft(draft: Draft, trial: Trial, place: str, after: str) -> str:
-    """All that an agreement is about: the definition, what it needs, what its examples gave, and the code.
+def shown_draft(draft: Draft, trial: Trial, place: str, session: Session, *, closed: bool = False) -> str:
+    """All that an agreement is about: what a model will read, what its examples gave, what its box permits, its code.
 
-    `place` is where it will be, and `after` says how it runs once it is accepted.
+    `place` is where it will be, and `closed` says in which box it runs.
     """
-    head = f"{draft.name} {draft.version} ({draft.kind}) → {place}"
-    takes = phrase("Takes: {form}", form=str(trial.definition.get("takes", "")))
+    from ferrule.plugins.model_texts import read_lines
+
+    permits = permitted(call_profile(draft.kind, session, closed=closed), session, closed=closed)
     reached = [
         *_listed(phrase("changed or tried to change"), trial.needs.get("files", ())),
         *_listed(phrase("tried to reach"), trial.needs.get("hosts", ())),
         *_listed(phrase("started"), trial.needs.get("programs", ())),
         *_listed(phrase("read outside the workspace"), trial.needs.get("reads", ())),
     ]
-    nothing = [phrase("nothing")]
-    parts: list[str] = [head, draft.description, takes, phrase("Its run, in a box without network:")]
-    parts += [f"- {one}" for one in trial.outcomes]
-    parts += [phrase("What the run reached for:"), *(joined(" ", ["-", one]) for one in reached or nothing)]
-    parts += [phrase("What its code could use:"), *(joined(" ", ["-", one]) for one in draft.abilities or nothing)]
+    parts: list[str] = [f"{draft.name} {draft.version} ({draft.kind}) → {place}", phrase("What a model reads of it:")]
+    parts += [f"{'!' if one.marked else '-'} {one.text}" for one in read_lines(trial.definition)]
+    parts += [phrase("Its run, in a box without network:"), *(f"- {one}" for one in trial.outcomes)]
+    parts += [phrase("What the run reached for, as Python saw it:")] if reached else []
+    parts += [joined(" ", ["-", one]) for one in reached]
+    parts += [phrase("What its box permits, on every call:"), *(joined(" ", ["-", one]) for one in permits)]
     parts += [phrase("Types were not checked: {why}.", why=trial.unchecked)] if trial.unchecked else []
     parts += [phrase("Advice: {advice}", advice=one) for one in trial.advice]
-    parts += [after, f"\n{draft.text.rstrip()}"]
-    return joined("\n", parts)
+    return joined("\n", [*parts, f"\n{draft.text.rstrip()}"])
 
 
 def _listed(what: str, names: Iterable[str]) -> list[str]:

@@ -59,7 +59,7 @@ DIFF_LINES = 500
 
 
 async def say_yes(question: Question) -> Answer:
-    """The answer of `--yes`. A drafted tool runs outside every sandbox later, so somebody has to look at it."""
+    """The answer of `--yes`. A drafted tool is code and words that a model wrote, so a person has to look at it."""
     if question.invocation.tool.name == "draft_tool":
         return Answer(Choice.NO, "--yes accepts no drafted tool; the user can run `ferrule draft` at a terminal")
     return Answer(Choice.ONCE)

@@ -15,7 +15,7 @@ from ferrule.cli.options import PlainError, json_option, warn, workspace_option
 from ferrule.cli.output import print_table, write, write_json
 from ferrule.cli.words import _, as_warning, localised
 from ferrule.core.errors import ToolError
-from ferrule.core.shown_text import cut_columns, shown_row
+from ferrule.core.shown_text import shown_row
 from ferrule.mcp_client.remote_tool import tool_name
 from ferrule.plugins.consent import (
     NotAgreed,
@@ -41,11 +41,12 @@ if TYPE_CHECKING:
     from ferrule.plugins.consent import PluginQuestion, ToolChange
     from ferrule.plugins.install import StagedPlugin
     from ferrule.plugins.lock import LockedPlugin
+    from ferrule.plugins.model_texts import ReadLine
     from ferrule.workspace.granted_folders import FolderDanger
 
 
-_MOST_OF_DESCRIPTION = 100
-
+_MARK = "!"
+"""In front of a line that tells a model what to do."""
 
 plugin_command = click.Group(
     "plugin", help=_("Install, judge, use and remove plugins: the tools of others, each in a box of its own.")
@@ -151,7 +152,11 @@ def _summed(packages: list[str]) -> str:
 
 def _question_lines(question: PluginQuestion) -> list[str]:
     if question.about == "tools":
-        return [_("Tools:"), *(line for one in question.tools for line in _tool_lines(one))]
+        lines = [_("What models read of its tools:"), *(line for one in question.tools for line in _tool_lines(one))]
+        if marked := sum(line.marked for one in question.tools for line in one.lines):
+            words = _("Lines that tell a model what to do, marked with !: {count}.").format(count=marked)
+            lines.append(as_warning(words))
+        return lines
     if question.before is None:
         return _screen(question.plugin, question.near, question.dangers)
     labels = {
@@ -170,12 +175,16 @@ def _question_lines(question: PluginQuestion) -> list[str]:
 
 
 def _tool_lines(change: ToolChange) -> list[str]:
-    """What is new or different in what models read of a tool."""
-    if change.how == "gone":
-        return [f"  - {shown_row(change.name)}"]
-    about = cut_columns(shown_row(change.description.partition("\n")[0]), _MOST_OF_DESCRIPTION)
-    first = f"  {'+' if change.how == 'new' else '~'} {shown_row(change.name)}: {about}"
-    return [first, *(f"      {shown_row(line)}" for line in change.diff)]
+    """All that a model reads of a tool, or what of it is different."""
+    if change.how == "new":
+        signs = ["+", *" " * len(change.lines)]
+        return [_read_line(line, sign) for line, sign in zip(change.lines, signs, strict=False)]
+    first = f"  {'-' if change.how == 'gone' else '~'} {shown_row(change.name)}"
+    return [first, *(_read_line(line, " ") for line in change.lines)]
+
+
+def _read_line(line: ReadLine, sign: str) -> str:
+    return f"{_MARK if line.marked else ' '} {sign} {shown_row(line.text)}"
 
 
 def _asker(*, yes: bool) -> Callable[[PluginQuestion], bool | None]:
@@ -183,7 +192,10 @@ def _asker(*, yes: bool) -> Callable[[PluginQuestion], bool | None]:
 
     def agrees(question: PluginQuestion) -> bool | None:
         for line in _question_lines(question):
-            write(line, err=True)
+            if line.startswith(_MARK):
+                click.echo(click.style(line, fg="yellow", bold=True), err=True)
+            else:
+                write(line, err=True)
         if question.about != "tools":
             _warn_of(question.dangers, err=True)
         if yes:

@@ -281,6 +281,26 @@ def without_twins(text: str) -> str:
     return normalize("NFKC", text).translate(_LATIN)
 
 
+def plain_letters(text: str) -> tuple[str, list[int]]:
+    """The small Latin letters that a text is read as, without accents, what hides and long blanks; and where in it each
+    stands. For finding words however they are written.
+    """
+    from unicodedata import category, combining, normalize
+
+    letters: list[str] = []
+    places: list[int] = []
+    for at, one in enumerate(text):
+        if one.isspace() and letters and letters[-1].isspace():
+            continue
+        if not one.isascii() and (hidden_in(one) or category(one) in ("Cf", "Mn")):
+            continue
+        for letter in one if one.isascii() else normalize("NFKD", without_twins(one)):
+            if not combining(letter):
+                letters += (folded := letter.casefold())
+                places += [at] * len(folded)
+    return "".join(letters), places
+
+
 def _is_east_asian(text: str) -> bool:
     """Without a pattern: one with these ranges takes longer to compile than anything else here takes to run."""
     return not text.isascii() and any(first <= ord(one) <= last for one in {*text} for first, last in _EAST_ASIAN)

@@ -297,6 +297,7 @@ class Connection:
         made = transport(self._end)
         self._direct: DirectCalls | None = getattr(made, "direct", None)
         self._undone: Callable[[], Awaitable[tuple[str, ...]]] | None = getattr(made, "undone", None)
+        self._hurry: Callable[[], None] = getattr(made, "hurry", lambda: None)
         self._client = Client(
             measured(made),
             mode=mode,
@@ -340,7 +341,11 @@ class Connection:
         )
 
     async def close(self, *, at_once: bool = False) -> None:
-        """End it; what the server is gets the time that its transport gives it. `at_once` is for one that is mute."""
+        """End it; what the server is gets the time that its transport gives it. `at_once` is for one that is mute, or
+        that the user does not want any more.
+        """
+        if at_once:
+            self._hurry()
         self._end(phrase("it was closed"))
         if self._task is None:
             return

@@ -234,17 +234,17 @@ class RemoteServer:
         loop = self._loop
         return loop if loop is not None and loop is not asyncio.get_running_loop() and loop.is_running() else None
 
-    async def close(self) -> None:
-        """End it, with all that it started."""
+    async def close(self, *, at_once: bool = False) -> None:
+        """End it, with all that it started; `at_once` without the time that it gets to finish."""
         if (home := self._other_loop()) is not None:
-            await elsewhere(self.close(), home)
+            await elsewhere(self.close(at_once=at_once), home)
             return
         for task in (self._opening, self._relisting, self._checking):
             if task is not None and not task.done():
                 task.cancel()
                 await asyncio.wait({task})
         if self._connection is not None and self._loop is asyncio.get_running_loop():
-            await self._connection.close()
+            await self._connection.close(at_once=at_once)
         self._connection = None
         if self._endings and self._loop is asyncio.get_running_loop():
             await asyncio.wait(self._endings)

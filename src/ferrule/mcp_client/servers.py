@@ -169,7 +169,7 @@ class Servers:
                 ended += [one.made] if one.made is not None else []
         for one in wanted.values():
             self._join_agreed(one)
-        await asyncio.gather(*(one.close() for one in ended), return_exceptions=True)
+        await asyncio.gather(*(one.close(at_once=True) for one in ended), return_exceptions=True)
 
     def forget(self, config: ServerConfig) -> None:
         """Whatever was kept of a server."""

@@ -322,6 +322,7 @@ _SECONDS_TO_READ_THE_REST = 0.5
 _MUTE_SECONDS_TO_NOTICE = 0.1
 """For a server that has not said a word yet: it has nothing to finish, and somebody may wait for its end."""
 _SECONDS_TO_HEAR_OF_THE_END = 0.3
+_HURRIED_PATIENCE = 0.1
 
 
 class StdioTransport:
@@ -346,11 +347,16 @@ class StdioTransport:
         self._pipes: list[asyncio.BaseTransport] = []
         self._pace = Pace(bounds.MESSAGES_PER_SECOND)
         self._has_spoken = False
+        self._patience = 1.0
         self._undone_at_end: tuple[str, ...] = ()
         self._asked: RequestId | None = None
         """The session's last request, until it is answered."""
         self.direct = DirectCalls(lambda line: self._writer.write(line))
         """Calls that need none of the session's services."""
+
+    def hurry(self) -> None:
+        """Have the program ended without the time that it otherwise gets to finish."""
+        self._patience = _HURRIED_PATIENCE
 
     async def undone(self) -> tuple[str, ...]:
         """What it did to guarded places, in words, which is undone by now."""
@@ -392,7 +398,7 @@ class StdioTransport:
         self._writer.close()
         with anyio.CancelScope(shield=True):  # nothing of the program may be left, whoever is in a hurry
             self._undone_at_end = await end_program(
-                self._box, to_notice=None if self._has_spoken else _MUTE_SECONDS_TO_NOTICE
+                self._box, self._patience, to_notice=None if self._has_spoken else _MUTE_SECONDS_TO_NOTICE
             )
             await asyncio.gather(*self._tasks, return_exceptions=True)
             for end in (*self._pipes, *self._ends):

@@ -1,8 +1,8 @@
 """What a user agrees to before a plugin is used, and again before an update: the terminal and the panel ask the same.
 
 Whoever asks is given a `PluginQuestion`, with all that there is to know, and answers it. Nothing of the plugin runs
-before the first yes. What its tools are like is seen once it has run in its box, and is a question of its own where it
-was not declared or is new.
+before the first yes. What its tools are like is seen once it has run in its box, so all that a model would read of them
+is a question of its own: no tool is offered before that was agreed to.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ferrule.extension import phrase
 from ferrule.extension.hosting import dangers_of, require_grantable, wrong_text
 from ferrule.plugins.lock import LockedPlugin, PluginGrants, changing_lock, granted, must_find, read_lock
 from ferrule.plugins.manifest import OWN_VARIABLES, VARIABLE, PluginError
+from ferrule.plugins.model_texts import ReadLine, changed_lines, read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from ferrule.extension.hosting import Definition, FolderDanger
     from ferrule.plugins.install import FoundPlugin, StagedPlugin
 
-_MOST_DIFF = 40
 _NOT_SHOWN = ("tree", "enabled", "installed", "agreed", "definitions")
 """Of a locked plugin: what an agreement is not about."""
 
@@ -63,8 +63,8 @@ class ToolChange:
 
     name: str
     how: Literal["new", "changed", "gone"]
-    description: str = ""
-    diff: tuple[str, ...] = ()
+    lines: tuple[ReadLine, ...] = ()
+    """All that a model reads of a new one; of a changed one what differs, with `-` and `+`."""
     digest: str = ""
 
 
@@ -228,10 +228,8 @@ def _put_to_use(plugin: LockedPlugin, before: LockedPlugin | None, workspace: Pa
 
     offered = listed_tools(plugin, workspace)
     require_as_declared(plugin, offered)
-    if before is not None or {one.name for one in offered} != {one.name for one in plugin.manifest.tools}:
-        changed = _tool_changes(before, offered)
-        if changed:
-            _ask(PluginQuestion(plugin, before, tools=changed), agrees)
+    if changed := _tool_changes(before, offered):
+        _ask(PluginQuestion(plugin, before, tools=changed), agrees)
     today = datetime.now(UTC).date().isoformat()
     digests = {one.name: one.digest for one in offered}
     with changing_lock() as plugins:
@@ -316,8 +314,6 @@ def _settings_for(plugin: LockedPlugin, given: Mapping[str, str]) -> dict[str, s
 
 def _tool_changes(before: LockedPlugin | None, offered: Sequence[Definition]) -> tuple[ToolChange, ...]:
     """What is new or different in what models read of its tools."""
-    from difflib import unified_diff
-
     from ferrule.plugins.isolated import known_definitions
 
     known = known_definitions(before) if before is not None else {}
@@ -325,11 +321,10 @@ def _tool_changes(before: LockedPlugin | None, offered: Sequence[Definition]) ->
     for one in offered:
         was = known.get(one.name)
         if was is None:
-            found.append(ToolChange(one.name, "new", one.description, digest=one.digest))
+            found.append(ToolChange(one.name, "new", tuple(read_lines(one.payload)), one.digest))
         elif was.digest != one.digest:
-            diff = unified_diff(was.description.splitlines(), one.description.splitlines(), lineterm="", n=1)
-            shown = tuple(list(diff)[2 : _MOST_DIFF + 2])
-            found.append(ToolChange(one.name, "changed", one.description, shown, one.digest))
+            lines = tuple(changed_lines(was.payload, one.payload))
+            found.append(ToolChange(one.name, "changed", lines, one.digest))
     now = {one.name for one in offered}
     found += [ToolChange(name, "gone") for name in known if name not in now]
     return tuple(found)

@@ -8,10 +8,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ferrule import NameTakenError, Tool
-from ferrule.plugins.drafts import FOLDER, AgreedDrafts
 from ferrule.plugins.plugin import BrokenModule, Offered, Plugin, ToolMaker, is_tool_class, reason_of
 from ferrule.plugins.tools_folder import KEPT, ToolsFolder
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from ferrule import Registry
-    from ferrule.plugins.tools_folder import Sources
+    from ferrule.plugins.tools_folder import FileTools, Sources
 
 
 # Registers the tools of folders, and keeps the registry up to date while a program runs (R6, R8).
@@ -39,6 +38,23 @@ _SECONDS_TO_END = 1.0
 _Key = tuple[str, str]
 
 
+class WatchedFolder(Protocol):
+    """A folder of files that are tools, and what was made of them: their code loaded, or held in boxes."""
+
+    path: str
+    files: list[FileTools]
+    broken: list[BrokenModule]
+    sources: Sources | None
+
+    def look(self) -> Sources | None:
+        """All files that matter, as they are now. None: there is no such folder. OSError: it cannot be listed."""
+        ...
+
+    def refresh(self, sources: Sources | None) -> None:
+        """Bring `files` and `broken` up to date with these."""
+        ...
+
+
 class FolderTools:
     """The tools of some folders in a registry. `watch` keeps them up to date until `close`."""
 
@@ -47,17 +63,17 @@ class FolderTools:
         folders: Iterable[Path],
         registry: Registry,
         *,
-        drafts: Path | None = None,
+        drafts: WatchedFolder | None = None,
         disabled: Collection[str] = (),
         pause: float = _PAUSE,
     ) -> None:
-        """`drafts` is a workspace whose drafts are loaded too, those that the user agreed to."""
+        """`drafts` are those of a workspace, unless its folder is among the others."""
         once: dict[Path, Path] = {}
         for folder in folders:
             once.setdefault(folder.resolve(), folder)
-        self.folders = [ToolsFolder(folder) for folder in once.values()]
-        if drafts is not None and (drafts / FOLDER).resolve() not in once:
-            self.folders.append(ToolsFolder(drafts / FOLDER, refusal=AgreedDrafts(drafts).refusal))
+        self.folders: list[WatchedFolder] = [ToolsFolder(folder) for folder in once.values()]
+        if drafts is not None and Path(drafts.path).resolve() not in once:
+            self.folders.append(drafts)
         self.broken: list[BrokenModule] = []
         """What currently cannot be loaded."""
         self._registry = registry
@@ -99,7 +115,7 @@ class FolderTools:
             except Exception:
                 logger.exception("Watching the tools folders failed; trying again")
 
-    def _load_again(self, changed: list[ToolsFolder]) -> None:
+    def _load_again(self, changed: list[WatchedFolder]) -> None:
         known = set(self.broken)
         for folder in changed:
             sources = self._settled(folder)
@@ -111,7 +127,7 @@ class FolderTools:
             if one not in known:
                 logger.warning("%s: %s", one.source, one.reason)
 
-    def _settled(self, folder: ToolsFolder) -> Sources | None:
+    def _settled(self, folder: WatchedFolder) -> Sources | None:
         """The files once they have stopped changing, or after a while."""
         sources = self._look(folder)
         for _ in range(_MOST_LOOKS):
@@ -122,7 +138,7 @@ class FolderTools:
                 break
         return sources
 
-    def _look(self, folder: ToolsFolder) -> Sources | None:
+    def _look(self, folder: WatchedFolder) -> Sources | None:
         """The files now; if they cannot be listed, the ones from before: a disk can be away for a moment."""
         try:
             found = folder.look()

@@ -1,7 +1,8 @@
 """A tool that a model drafted: one Python file with one tool and its examples (M4).
 
-Here a draft is read without running any of it: what it says of itself, what is wrong with it, and what its code could
-do. Its name and kind are taken from the text, because what a draft reports about itself while it runs could be made up.
+Here a draft is read without running any of it: what it says of itself, and what is wrong with it. What its code could
+do is not guessed: the box of its kind holds every call. Its name and kind are taken from the text, because what a draft
+reports about itself while it runs could be made up.
 Which drafts the user agreed to is kept outside the workspace, by the exact bytes of each file: a file that came with a
 repository, that a command put there, or that changed since, is not loaded.
 """
@@ -13,12 +14,15 @@ import json
 import os
 import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import TypeAdapter, ValidationError
 
 from ferrule import Kind
 from ferrule.extension import data_folder, hidden_in, write_json
@@ -39,9 +43,10 @@ FIRST_VERSION = "1.0.0"
 MOST_CHARACTERS = 100_000
 _EXAMPLES = "EXAMPLES"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-_HOST = re.compile(r"\b(?:https?|wss?|ftp)://(?:[^/\s@]*@)?([A-Za-z0-9.-]+)")
+_ENCODING = re.compile(r"[ \t\f]*#.*?coding[:=]")
 _GAP = re.compile(r"\S\s{40,}\S")
-_MOST_NAMED = 5
+_OPTIONS = ("name", "kind", "version", "display_name", "timeout")
+"""What a draft's `@tool` may say, written out: the tool is made of the text, and not of what the code makes of it."""
 
 
 class DraftProblem(ValueError):  # noqa: N818 - reads as what it says
@@ -63,8 +68,8 @@ class Draft:
     """What a model reads of it, from its docstring."""
     code: str
     examples: tuple[dict[str, Any], ...]
-    abilities: tuple[str, ...] = field(default=())
-    """What its code could do that a user should know of, with lines: it need not do so in any example."""
+    display_name: str = ""
+    timeout: float | None = None
 
     @property
     def text(self) -> str:
@@ -101,6 +106,14 @@ def read_draft(code: str, examples: Sequence[dict[str, Any]], *, after: str = ""
         )
     if "description" in options:
         problems.append(f"Line {function.lineno}: leave out `description`; the docstring says what the tool does.")
+    elif other := [one for one in options if one not in _OPTIONS]:
+        listed = ", ".join(_OPTIONS)
+        problems.append(f"Line {function.lineno}: leave out `{other[0]}`; the @tool of a draft has only {listed}.")
+    shown, seconds = _literal(options.get("display_name")), _literal(options.get("timeout"))
+    if "display_name" in options and not isinstance(shown, str):
+        problems.append(f"Line {function.lineno}: write `display_name` out, as a text.")
+    if "timeout" in options and not (type(seconds) in (int, float) and cast("float", seconds) > 0):
+        problems.append(f"Line {function.lineno}: write `timeout` out, as a number of seconds above 0.")
     problems += _without_types(function)
     problems += _missing_modules(tree)
     if problems:
@@ -110,8 +123,10 @@ def read_draft(code: str, examples: Sequence[dict[str, Any]], *, after: str = ""
     if after or "version" in options:
         code = _with_version(code, function, version)
     described = parse_docstring(ast.get_docstring(function)).description.text
-    abilities = tuple(_abilities(tree))
-    return Draft(cast("str", name), Kind(cast("str", kind)), version, described, code, tuple(examples), abilities)
+    return Draft(
+        cast("str", name), Kind(cast("str", kind)), version, described, code, tuple(examples),
+        cast("str", shown or ""), cast("float | None", seconds),
+    )  # fmt: skip
 
 
 def split_draft(text: str) -> tuple[str, list[dict[str, Any]]]:
@@ -214,6 +229,8 @@ def _other_tools(tree: ast.Module) -> Iterator[str]:
 def _hidden_text(code: str) -> Iterator[str]:
     """What a user who reads the code would not see."""
     for number, line in enumerate(code.split("\n"), 1):
+        if number <= 2 and _ENCODING.match(line):  # read in another one it is another text
+            yield f"Line {number}: leave out the encoding; a draft is UTF-8."
         if hidden_in(line.removesuffix("\r")):
             yield f"Line {number}: it has characters that cannot be seen; write them as escapes, such as `\\u200b`."
         if _GAP.search(line):
@@ -272,88 +289,21 @@ def _with_version(code: str, function: ast.FunctionDef | ast.AsyncFunctionDef, v
     return (whole[:at] + f', version="{version}"'.encode() + whole[at:]).decode()
 
 
-# What its code could do. This is for the user's eyes: what holds a draft back while it is tried is the box.
-
-
-_MODULES = {
-    "network": {"socket", "ssl", "http", "urllib.request", "requests", "httpx", "httpx2", "aiohttp", "ftplib",
-                "smtplib", "imaplib", "poplib", "telnetlib", "xmlrpc", "websockets", "urllib3"},
-    "programs": {"subprocess", "pty", "multiprocessing"},
-    "native code": {"ctypes", "cffi"},
-    "files of databases": {"sqlite3", "dbm", "shelve"},
-    "code made at run time": {"importlib", "runpy", "pickle", "marshal"},
-}  # fmt: skip
-_CALLS = {
-    "programs": {"os.system", "os.popen", "os.fork", "asyncio.create_subprocess_exec",
-                 "asyncio.create_subprocess_shell"},
-    "code made at run time": {"eval", "exec", "compile", "__import__"},
-    "environment variables": {"os.getenv", "os.environ"},
-    "file changes": {"os.remove", "os.unlink", "os.rename", "os.replace", "os.mkdir", "os.makedirs", "os.rmdir",
-                     "os.chmod", "os.truncate", "shutil.rmtree", "shutil.move", "shutil.copy", "shutil.copyfile",
-                     "shutil.copytree", "os.open", "os.utime", "os.chown", "os.link", "os.symlink", "os.setxattr"},
-    "other processes": {"os.kill", "os.killpg"},
-}  # fmt: skip
-_CHANGING_METHODS = frozenset(
-    {"write_text", "write_bytes", "unlink", "rmdir", "mkdir", "touch", "symlink_to", "hardlink_to", "chmod"}
-)
-
-
-def _abilities(tree: ast.Module) -> list[str]:
-    found: dict[str, list[str]] = {}
-    meant: dict[str, str] = {}
-    for node in ast.walk(tree):  # `from os import remove as take` makes `take` mean `os.remove`
-        if isinstance(node, ast.Import):
-            meant.update({one.asname: one.name for one in node.names if one.asname})
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            meant.update({one.asname or one.name: f"{node.module}.{one.name}" for one in node.names})
-
-    def note(what: str, name: str, line: int) -> None:
-        found.setdefault(what, []).append(f"`{name}` in line {line}")
-
-    for node, name in _imports(tree):
-        for what, modules in _MODULES.items():
-            if name in modules or name.partition(".")[0] in modules:
-                note(what, name, node.lineno)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute | ast.Name):
-            head, dot, rest = _dotted(node).partition(".")
-            dotted = f"{meant.get(head, head)}{dot}{rest}"
-            for what, calls in _CALLS.items():
-                if dotted in calls or (
-                    what == "programs" and dotted.startswith(("os.exec", "os.spawn", "os.posix_sp"))
-                ):
-                    note(what, dotted, node.lineno)
-            if isinstance(node, ast.Attribute) and node.attr in _CHANGING_METHODS and dotted != f"os.{node.attr}":
-                note("file changes", node.attr, node.lineno)
-        elif isinstance(node, ast.Call) and _opens_to_write(node):
-            note("file changes", "open", node.lineno)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            for host in _HOST.findall(node.value):
-                note("network", host, node.lineno)
-    return [f"{what}: {', '.join(dict.fromkeys(places[:_MOST_NAMED]))}" for what, places in sorted(found.items())]
-
-
-def _dotted(node: ast.Attribute | ast.Name) -> str:
-    if isinstance(node, ast.Name):
-        return node.id
-    return f"{_dotted(node.value)}.{node.attr}" if isinstance(node.value, ast.Attribute | ast.Name) else node.attr
-
-
-def _opens_to_write(call: ast.Call) -> bool:
-    called = call.func
-    named = called.id if isinstance(called, ast.Name) else called.attr if isinstance(called, ast.Attribute) else ""
-    if named != "open":
-        return False
-    modes = [
-        *(call.args[1:2] if isinstance(called, ast.Name) else call.args[:1]),
-        *(one.value for one in call.keywords if one.arg == "mode"),
-    ]
-    return any(
-        isinstance(said := _literal(one), str) and re.fullmatch(r"[rbt+]*[wax+][wbtax+]*", said) for one in modes
-    )
-
-
 # Which drafts the user agreed to
+
+
+@dataclass(slots=True, frozen=True)
+class AgreedDraft:
+    """A draft as the user agreed to it: what a model reads of it, and what holds its calls."""
+
+    name: str
+    kind: Kind
+    version: str
+    definition: dict[str, Any]
+    """In the form of MCP."""
+    display_name: str = ""
+    timeout: float | None = None
+    agreed: str = ""
 
 
 class AgreedDrafts:
@@ -365,18 +315,17 @@ class AgreedDrafts:
         self._file = data_folder() / "drafts" / f"{name}.json"
         self._known: tuple[object, dict[str, Any]] = (None, {})
 
-    def refusal(self, path: str, content: bytes) -> str:
-        """Why a file is not loaded; empty where the user agreed to it as it is."""
-        if sha256(content).hexdigest() in self._read():
-            return ""
-        name = Path(path).stem
-        return f"you have not agreed to it as it is now; look at it with `ferrule draft accept {name}`"
+    def find(self, content: bytes) -> AgreedDraft | None:
+        """What the user agreed to with these bytes; None where that was nothing, or is not known as a whole."""
+        try:
+            return _agreed_form().validate_python(self._read().get(sha256(content).hexdigest()))
+        except ValidationError:
+            return None
 
-    def add(self, name: str, version: str, content: bytes) -> None:
+    def add(self, content: bytes, draft: AgreedDraft) -> None:
         """Remember a yes."""
-        agreed = {**self._read(), sha256(content).hexdigest(): {
-            "name": name, "version": version, "agreed": datetime.now(UTC).isoformat(timespec="seconds"),
-        }}  # fmt: skip
+        record = {**asdict(draft), "agreed": datetime.now(UTC).isoformat(timespec="seconds")}
+        agreed = {**self._read(), sha256(content).hexdigest(): record}
         write_json(self._file, {"workspace": self._workspace, "agreed": agreed})
 
     def _read(self) -> dict[str, Any]:
@@ -389,3 +338,8 @@ class AgreedDrafts:
         except (OSError, ValueError, KeyError, TypeError):  # what cannot be read allows nothing
             return {}
         return self._known[1]
+
+
+@cache
+def _agreed_form() -> TypeAdapter[AgreedDraft]:
+    return TypeAdapter(AgreedDraft)

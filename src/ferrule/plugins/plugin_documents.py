@@ -93,10 +93,7 @@ def _question_document(question: PluginQuestion) -> dict[str, Any]:
         "changes": [asdict(one) for one in question.changes],
         "widens": question.widens,
         "tools": [
-            {
-                "name": cut(one.name, _MOST_LINE), "how": one.how, "description": cut(one.description, _MOST_LINE),
-                "diff": [cut(line, _MOST_LINE) for line in one.diff],
-            }
+            {"name": cut(one.name, _MOST_LINE), "how": one.how, "lines": [asdict(line) for line in one.lines]}
             for one in question.tools
         ],
     }  # fmt: skip

@@ -84,11 +84,7 @@ class _Unreadable(Exception):  # noqa: N818 - reads as what it says
 class ToolsFolder:
     """A folder and what was loaded from it. `look` reads the files; `refresh` loads what changed."""
 
-    def __init__(
-        self, path: Path, *, seconds: float = _SECONDS, refusal: Callable[[str, bytes], str] | None = None
-    ) -> None:
-        """`refusal` says of a file's path and content why it must not be loaded, or gives an empty text."""
-        self._refusal = refusal
+    def __init__(self, path: Path, *, seconds: float = _SECONDS) -> None:
         self.path = str(path.absolute())  # not resolved: a link may point elsewhere later
         self.files: list[FileTools] = []
         self.broken: list[BrokenModule] = []
@@ -137,8 +133,6 @@ class ToolsFolder:
         for name in names:
             path = os.path.join(place, name)  # noqa: PTH118
             source = self._read(path)
-            if isinstance(source, bytes) and self._refusal is not None:
-                source = self._refusal(path, source) or source
             if source is not None:
                 found[path] = source
 
@@ -315,7 +309,7 @@ class ToolsFolder:
         self.broken = [
             self._broken(path, self._name_of(path) in self._loaded) for path in self._failed.keys() - names.keys()
         ]
-        if self.sources is None and self._refusal is None:  # one that must be there
+        if self.sources is None:
             is_file = os.path.isfile(self.path)  # noqa: PTH113
             why = "it is a file; name its folder" if is_file else "there is no such folder"
             self.broken.insert(0, BrokenModule(self.path, why))
@@ -485,8 +479,6 @@ class ToolsFolder:
         known = (self.sources or {}).get(path)
         if not isinstance(known, bytes):
             known = Path(path).read_bytes()
-            if self._refusal is not None and (why := self._refusal(path, known)):
-                raise _Unreadable(why)
             if self.sources is not None:
                 self.sources[path] = known
         return known

@@ -6,29 +6,17 @@ those are. Nothing of it is ever loaded in this process, before or after it was 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from ferrule.builtin.draft_tool import (
-    DraftParams,
-    DraftTool,
-    Trial,
-    boxed,
-    confining_sandbox,
-    plain_examples,
-    run_boxed,
-    shown_draft,
-    tried,
-)
-from ferrule.builtin.session_shells import look_profile, work_profile
+from ferrule.builtin.boxed_draft import call_draft
+from ferrule.builtin.draft_tool import DraftParams, DraftTool, Trial, plain_examples, shown_draft, tried
 from ferrule.core.access import writes
 from ferrule.core.call import CallInfo
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.result import Output
-from ferrule.core.tool import Kind
 from ferrule.plugins.drafts import DRAFT_TOOL, Draft, DraftProblem, read_draft
 from ferrule.service.directory import DirectoryProblem
 from ferrule.service.intent_handlers import HandlerError, HandlerOptions, IntentHandler
@@ -39,15 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ferrule.core.context import Session, ToolContext
-    from ferrule.process.profile import Profile
+    from ferrule.core.tool import Kind
     from ferrule.registry.registry import Registry
     from ferrule.service.intent_handlers import IntentCall, KnownThings
     from ferrule.service.intents import IntentWorld
 
 _LONGEST_NAME = 48
 _LONGEST_DESCRIPTION = 2000
-_SECONDS = 3600.0
-"""In the box; outside of it the call's own time limit holds, and ends the box."""
 
 
 class DraftOptions(HandlerOptions):
@@ -70,26 +56,8 @@ class DraftHandler(IntentHandler[DraftOptions]):
         raise HandlerError(f"A handler of type `draft` is made with `{DRAFT_TOOL}`, which tries it and asks.")
 
     async def run(self, options: DraftOptions, call: IntentCall) -> Any:
-        import asyncio
-
-        draft, session = _read(options), call.context.session
-        sandbox = await confining_sandbox(session)
-        profile = await asyncio.to_thread(_call_profile, draft, session)
-        order = {"name": draft.name, "code": draft.text, "arguments": call.inputs, "seconds": _SECONDS}
-        ran = await run_boxed(sandbox, profile, order)
-        said = ran.report[-1] if ran.report else {}
-        if "gave" in said:
-            return Output(data=said["gave"], llm_content=str(said.get("text", "")))
-        if "failed" in said:
-            raise ToolError(
-                str(said["failed"]),
-                kind=_kind_of(said.get("kind")),
-                suggestion=str(said.get("suggestion") or "") or None,
-            )
-        why = f": {ran.complaint.splitlines()[-1][:300]}" if ran.complaint else ""
-        raise ToolError(
-            f"`{call.code}` gave no answer that could be read; its process ended with code {ran.code}{why}."
-        )
+        draft = _read(options)
+        return await call_draft(draft.name, draft.text, call.inputs, call.context.session, draft.kind, closed=True)
 
 
 def _read(options: DraftOptions) -> Draft:
@@ -97,19 +65,6 @@ def _read(options: DraftOptions) -> Draft:
         return read_draft(options.code, options.examples)
     except DraftProblem as problem:
         raise HandlerError(str(problem)) from None
-
-
-def _call_profile(draft: Draft, session: Session) -> Profile:
-    """What the kind says is held by the box: a read-only draft finds the caller's folder read-only."""
-    profile = look_profile(session, ()) if draft.kind is Kind.READONLY else replace(work_profile(session), hosts=None)
-    return boxed(profile, session, closed=True)
-
-
-def _kind_of(said: object) -> ErrorKind:
-    try:
-        return ErrorKind(cast("str", said))
-    except ValueError:
-        return ErrorKind.EXECUTION
 
 
 class TenantDraftTool(DraftTool):
@@ -169,11 +124,9 @@ class TenantDraftTool(DraftTool):
             )
         return await tried(draft, session, closed=True)
 
-    def _shown(self, draft: Draft, trial: Trial) -> str:
-        after = (
-            "Once accepted everyone in the tenant can call it. It runs in a box, without network, in their own folder."
-        )
-        return shown_draft(draft, trial, tool_name(draft.name), after)
+    def _shown(self, draft: Draft, trial: Trial, session: Session) -> str:
+        place = f"{tool_name(draft.name)}, for everyone in the tenant"
+        return shown_draft(draft, trial, place, session, closed=True)
 
     def _draft(self, params: DraftParams, session: Session) -> Draft:
         draft = read_draft(params.code, plain_examples(params))
@@ -190,7 +143,7 @@ class TenantDraftTool(DraftTool):
         try:
             body = IntentBody(
                 description=str(described)[:_LONGEST_DESCRIPTION],
-                parameters=trial.definition.get("schema") or {},
+                parameters=trial.definition.get("inputSchema") or {},
                 handler={"type": DraftHandler.type, **options},
             )
             tool = IntentTool(draft.name, 1, body, self._world)

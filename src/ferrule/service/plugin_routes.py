@@ -109,15 +109,21 @@ class PluginDifference(Received):
     came: list[str]
 
 
+class ReadLineRecord(Received):
+    text: str
+    marked: bool = Field(description="Whether it addresses the model, as `always` and `ignore` do.")
+
+
 class ToolDifference(Received):
     name: str
     how: Literal["new", "changed", "gone"]
-    description: str
-    diff: list[str]
+    lines: list[ReadLineRecord] = Field(
+        description="All that a model reads; of a changed tool what differs, with - and +."
+    )
 
 
 class PluginQuestionRecord(Received):
-    """What the user is asked: to use a plugin, an update of it, or tools that it did not declare or that changed."""
+    """What the user is asked: to use a plugin, an update of it, or what models will read of its tools."""
 
     about: Literal["plugin", "update", "tools"]
     digest: str = Field(description="The same request with this among `agreed` says yes.")

@@ -19,7 +19,6 @@ from ferrule.core.call import Limits
 from ferrule.core.context import Environment
 from ferrule.core.errors import MissingExtraError
 from ferrule.core.files import locked
-from ferrule.plugins.plugin_files import lock_file
 from ferrule.policy import RulePolicy
 from ferrule.records import LogRecorder, log_registry
 from ferrule.service.access import Access
@@ -64,7 +63,6 @@ logger = logging.getLogger("ferrule.service")
 T = TypeVar("T")
 
 _LOOK_FOR_SCHEMA = 1.0
-_LOOK_FOR_PLUGINS = 1.0
 _STOP_SECONDS = 5.0
 
 
@@ -110,7 +108,6 @@ class Service:
         self._all_settings = settings
         self.folder = folder
         """Where relative paths of the settings start, and the workspace of plugins."""
-        self._following: asyncio.Task[None] | None = None
         self.tokens: OidcTokens | None = None
         """Who the tokens of the configured issuer speak for; None where there is none."""
         self._mcp: Any = None  # an `McpEndpoint`, which knows of the service and not the other way round
@@ -248,24 +245,11 @@ class Service:
         self.database.listen(hear)
         await self.upkeep.start()
         self.webhooks.start()
-        self._following = loop.create_task(self._follow_lock())
         self.ready = True
 
     async def follow_plugins(self) -> None:
         """Have the tools of the plugins that are enabled now."""
         await self._app.follow_plugins()
-
-    async def _follow_lock(self) -> None:
-        """Take in what another instance, or `ferrule plugin` on this machine, changed."""
-        seen = _stamp(lock_file())
-        while True:
-            await asyncio.sleep(_LOOK_FOR_PLUGINS)
-            if (now := _stamp(lock_file())) != seen:
-                seen = now
-                try:
-                    await self.follow_plugins()
-                except Exception:
-                    logger.exception("The plugins could not be looked at again")
 
     def _policy_options(self) -> dict[str, Any]:
         settings, tools = self._all_settings, self._app.tools
@@ -382,9 +366,6 @@ class Service:
         if self._waiting_for_schema is not None:
             self._waiting_for_schema.cancel()
             await asyncio.wait({self._waiting_for_schema})
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.wait({self._following})
         if self.ready:
             await self.drain()
             await self.close_mcp()
@@ -402,12 +383,3 @@ class Service:
         await self._app.__aexit__(kind, error, trace)
         await asyncio.to_thread(self.database.close)
         self._lock.close()
-
-
-def _stamp(file: Path) -> tuple[int, int] | None:
-    """Another one once the file was replaced."""
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns
