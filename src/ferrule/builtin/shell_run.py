@@ -222,7 +222,7 @@ async def _work_aside(context: ToolContext, text: str, seconds: float, profile: 
 
 def _refuse_guarded(files: Files, changes: Sequence[LayerChange], profile: Profile) -> None:
     """A layer holds what a work box would have kept the command from changing; that was not approved."""
-    from ferrule.core.access import OF_GIT, SETTINGS
+    from ferrule.core.guarded_names import OF_GIT, is_setting
     from ferrule.process.sandbox.bubblewrap import below
     from ferrule.process.sandbox.guarded import GuardedTree
 
@@ -241,7 +241,7 @@ def _refuse_guarded(files: Files, changes: Sequence[LayerChange], profile: Profi
         nested = inside[:1] in (["modules"], ["worktrees"])
         if (
             not OF_GIT.isdisjoint(inside if nested else inside[:1])
-            or not SETTINGS.isdisjoint(parts)
+            or is_setting(one.inner)
             or not guarded[root].isdisjoint(named)
         ):
             raise PathError(

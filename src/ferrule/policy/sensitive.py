@@ -13,7 +13,7 @@ import stat
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ferrule.core.access import OF_GIT, SETTINGS
+from ferrule.core.guarded_names import SETTINGS
 from ferrule.pipeline.stages import Verdict
 from ferrule.policy.patterns import escape_path
 from ferrule.policy.rules import BUILT_IN, RuleSet, parse_rules
@@ -61,9 +61,11 @@ _MOST_READ = 1 << 20
 
 STARTERS = (
     *(f"**/{name}" for name in sorted(SETTINGS - {"ferrule.toml"})),
-    *(f"**/.git/**/{name}" for name in sorted(OF_GIT)), "**/.git/**/info/attributes",
+    *(f"**/.git/**/{name}" for name in ("config", "config.worktree", "hooks", "commondir", "info/attributes")),
+    # Not at any depth: `refs/remotes` is where fetched branches are.
+    *(f"**/.git/{place}{name}" for name in ("remotes", "branches") for place in ("", "modules/*/")),
     "~/.config/fish/**", "~/.config/autostart/**", "~/.config/systemd/**", "~/.config/git/**", "~/.ssh/**",
-    "~/.local/bin/**", "~/bin/**", "//etc/**", "//boot/**", "//bin/**", "//sbin/**",
+    "~/.local/bin/**", "~/bin/**", "~/Library/LaunchAgents/**", "//etc/**", "//boot/**", "//bin/**", "//sbin/**",
 )  # fmt: skip
 """Writing these asks, in every mode: git, an editor, an agent, a shell or the system runs what they hold."""
 
@@ -93,8 +95,8 @@ class Guarded:
     def named(self, path: str, roots: tuple[str, ...], *, write: bool) -> Rule | None:
         """The same by the path's name alone."""
         found = self.asks.concerning_path(path, roots, write=write)
-        if (found is None or self.depends(found)) and not path.islower():
-            found = self.asks.concerning_path(path.lower(), roots, write=write) or found
+        if (found is None or self.depends(found)) and (folded := path.casefold()) != path:
+            found = self.asks.concerning_path(folded, roots, write=write) or found
         return found
 
     def depends(self, rule: Rule) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.access import OF_GIT
+from ferrule.core.guarded_names import OF_GIT
 from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind
 from ferrule.pipeline.authorise import BYPASS, Decision, Mode, Verdict, by_kind, never_asked

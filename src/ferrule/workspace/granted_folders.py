@@ -18,7 +18,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ferrule.core.access import FOR_WRITING, is_setting
+from ferrule.core.access import FOR_WRITING
+from ferrule.core.guarded_names import SHELL_FILES, is_setting
 from ferrule.core.errors import ErrorKind, ToolError
 from ferrule.core.phrases import phrase
 from ferrule.process.arguments import wrong_text
@@ -33,11 +34,7 @@ _MOST_ENTRIES = 500
 _NEVER = ("/proc", "/sys", "/dev", "/run", "/var/run")
 _MEDIA = ("/run/media", "/var/run/media")
 _HOMES = ("/home", "/Users")
-_SHELLS = (
-    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv",
-    ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout", ".inputrc",
-    ".xprofile", ".xinitrc", ".xsession", ".xsessionrc", ".pam_environment", ".config/fish", ".config/environment.d",
-)  # fmt: skip
+_SHELLS = (*sorted(SHELL_FILES), ".config/fish", ".config/environment.d")
 _RUN_BY_OTHERS = ("bin", "Library/LaunchAgents")
 """Of a home: what another program than a shell runs, beside what is hidden there."""
 _HIDDEN_DATA = (".cache/", ".local/share/", ".local/state/")

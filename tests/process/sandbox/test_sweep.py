@@ -54,7 +54,7 @@ def test_the_hooks_that_a_configuration_names_are_locked_and_swept(box: Box) -> 
     "name",
     [
         ".envrc", ".husky/pre-commit", ".mcp.json", ".vscode/tasks.json", ".gitmodules", ".gitattributes", ".npmrc",
-        ".pre-commit-config.yaml", "lefthook.yml", ".gitlab-ci.yml", ".circleci/config.yml", "mise.toml", ".pdbrc",
+        ".pre-commit-config.yaml", "lefthook.yml", "my.code-workspace", "NUGET.config", "mise.toml", ".pdbrc",
     ],
 )  # fmt: skip
 def test_at_any_depth_what_is_there_is_locked_and_what_is_not_is_swept(box: Box, name: str) -> None:
@@ -67,7 +67,7 @@ def test_at_any_depth_what_is_there_is_locked_and_what_is_not_is_swept(box: Box,
     assert (box.workspace / "x").read_text() == "evil\n"
 
 
-@pytest.mark.parametrize("name", [".github/workflows/ci.yml", ".cargo/config.toml", ".yarn/plugins/p.cjs"])
+@pytest.mark.parametrize("name", [".github/hooks/x.json", ".cargo/config.toml", ".yarn/plugins/p.cjs"])
 def test_what_is_obeyed_in_a_certain_folder_alone_is_guarded_there_alone(box: Box, name: str) -> None:
     folder, inner, *_ = Path(name).parts
     box.write(f"a/{name}", "mine")
@@ -86,7 +86,7 @@ def test_what_is_obeyed_in_a_certain_folder_alone_is_guarded_there_alone(box: Bo
 
 def test_packages_of_others_may_bring_their_settings(box: Box) -> None:
     box.write("node_modules/keep", "")
-    done = box.run("mkdir -p node_modules/x/.github/workflows; : >node_modules/x/.npmrc; : >node_modules/.travis.yml")
+    done = box.run("mkdir -p node_modules/x/.github/hooks; : >node_modules/x/.npmrc; : >node_modules/.envrc")
     assert done.denials == ()
     assert (box.workspace / "node_modules/x/.npmrc").exists()
 

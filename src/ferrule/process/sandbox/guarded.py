@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
-from ferrule.core.access import OF_GIT, SETTINGS, settings_among
+from ferrule.core.guarded_names import OF_GIT, is_setting_name, settings_among
 from ferrule.process.folder_index import index_of, opened
 from ferrule.process.owned_folders import remove_tree
 from ferrule.process.sandbox.denials import Denial
@@ -419,7 +419,7 @@ def numbers_above(tree: GuardedTree, path: str) -> tuple[int, ...]:
 def _top(path: str) -> str:
     """The folder that settings are for: of `.github/workflows` where `.github` lies."""
     parent, _, name = path.rpartition("/")
-    return parent if name in SETTINGS else parent.rpartition("/")[0]
+    return parent if is_setting_name(name) else parent.rpartition("/")[0]
 
 
 def _may_stay(one: Watched, path: str, before: Found) -> bool:
