@@ -56,10 +56,12 @@ _STARS = [name for name in SETTINGS if "*" in name]
 _PREFIXES = tuple(name[:-1] for name in _STARS if name.endswith("*"))
 _SUFFIXES = tuple(name[1:] for name in _STARS if name.startswith("*"))
 _BETWEEN = [tuple(name.split("*")) for name in _STARS if not name.startswith("*") and not name.endswith("*")]
-_IN_FOLDERS = frozenset(name.partition("/")[0] for name in SETTINGS if "/" in name)
+SETTINGS_FOLDERS = frozenset(name.partition("/")[0] for name in SETTINGS if "/" in name)
+"""Where a name counts within a folder alone: the folder's. As a link, which may lead anywhere, it counts by itself."""
 _OF_DEPENDENCIES = frozenset({"node_modules", "site-packages"})
 """Folders of other people's packages, where nobody opens an editor or a shell, and nothing is committed."""
-OF_GIT = frozenset({"config", "config.worktree", "hooks", "commondir", "remotes", "branches"})
+CONFIGS = frozenset({"config", "config.worktree"})
+OF_GIT = CONFIGS | frozenset({"hooks", "commondir", "remotes", "branches"})
 """The same within a git directory; `remotes` and `branches` are where git looks for remotes besides its settings."""
 
 
@@ -80,7 +82,7 @@ def settings_among(folder: str, names: Iterable[str]) -> set[str]:
     if not _OF_DEPENDENCIES.isdisjoint(above):
         return set()
     found = set(filter(is_setting_name, names))
-    if above[-1] in _IN_FOLDERS:
+    if above[-1] in SETTINGS_FOLDERS:
         found |= {name for name in names if f"{above[-1]}/{name.casefold()}" in SETTINGS}
     return found
 

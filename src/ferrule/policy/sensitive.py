@@ -10,16 +10,17 @@ from __future__ import annotations
 import os
 import re
 import stat
+from copy import copy
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ferrule.core.guarded_names import SETTINGS
+from ferrule.core.guarded_names import OF_GIT, SETTINGS
 from ferrule.pipeline.stages import Verdict
 from ferrule.policy.patterns import escape_path
 from ferrule.policy.rules import BUILT_IN, RuleSet, parse_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from ferrule.policy.rules import Rule
@@ -86,11 +87,34 @@ class Guarded:
         self.asks = RuleSet.of(_rules("Read", SECRETS, Verdict.ASK) + self._perhaps + starters)
         self.never = RuleSet.of(_rules("Edit", (*_OWN, *files), Verdict.DENY))
         self._own_files = tuple(str(file) for file in own_files)
+        self.looked: dict[tuple[str, ...], RuleSet] | None = None
+        """Of one decision: where git and links were found to lead."""
+
+    def at_once(self) -> Guarded:
+        """The same for one decision, which looks only once at where git and links lead."""
+        made = copy(self)
+        made.looked = {}
+        return made
 
     def asking(self, path: str, roots: tuple[str, ...], *, write: bool) -> Rule | None:
         """The built-in question about a path, also in other letters: not every file system tells `.Git` from `.git`."""
         found = self.named(path, roots, write=write)
+        if found is None and write:
+            if completes_repository(path):
+                return _questions(frozenset([path])).rules[0]
+            return self._obeyed(roots).concerning_path(path, roots, write=True)
         return None if found is not None and self.depends(found) and not looks_secret(path) else found
+
+    def _obeyed(self, roots: tuple[str, ...]) -> RuleSet:
+        """Questions about places that have any name: those that git's settings point to, and that links lead to."""
+        from ferrule.process.sandbox.guarded import obeyed_below
+
+        if self.looked and roots in self.looked:
+            return self.looked[roots]
+        found = _questions(frozenset(path for root in roots for path in obeyed_below(root)))
+        if self.looked is not None:
+            self.looked[roots] = found
+        return found
 
     def named(self, path: str, roots: tuple[str, ...], *, write: bool) -> Rule | None:
         """The same by the path's name alone."""
@@ -111,6 +135,31 @@ class Guarded:
             if file.startswith(inside) and os.path.exists(file):  # noqa: PTH110
                 return self.never.concerning_path(file, roots, write=True)
         return None
+
+
+@lru_cache(maxsize=32)
+def _questions(places: frozenset[str]) -> RuleSet:
+    return RuleSet.of(_rules("Edit", (f"/{escape_path(place)}" for place in sorted(places)), Verdict.ASK))
+
+
+def completes_repository(path: str, made: Collection[str] = ()) -> bool:
+    """Whether writing a path makes git obey a folder as a repository, whatever the folder is called: settings and hooks
+    beside a `HEAD`, or the `HEAD` beside those. `made` are paths that are written together with it.
+    """
+
+    def there(inner: str) -> bool:
+        return os.path.lexists(f"{folder}/{inner}") or any(
+            one == f"{folder}/{inner}" or one.startswith(f"{folder}/{inner}/") for one in made
+        )
+
+    folder, _, name = path.rpartition("/")
+    if "/.git/" in f"{folder}/":
+        return False  # names within those have rules of their own
+    if name.casefold() == "head":
+        return not os.path.lexists(path) and any(map(there, OF_GIT))
+    if folder.rpartition("/")[2] in OF_GIT:
+        folder, _, name = folder.rpartition("/")
+    return name.casefold() in OF_GIT and there("HEAD")
 
 
 def _rules(tool: str, paths: Iterable[str], verdict: Verdict) -> list[Rule]:

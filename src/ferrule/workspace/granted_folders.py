@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.access import FOR_WRITING
-from ferrule.core.guarded_names import SHELL_FILES, is_setting
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.guarded_names import SHELL_FILES, is_setting
 from ferrule.core.phrases import phrase
 from ferrule.process.arguments import wrong_text
 from ferrule.process.sandbox.guarded import GIT_FOLDER_HAS
+from ferrule.process.sandbox.obeyed import led_to_from_home
 from ferrule.process.sandbox.places import SECRETS_OF_HOME, all_but, is_within, system_places
 from ferrule.workspace.data_folder import own_places
 
@@ -121,9 +122,7 @@ class _Judge:
         hidden = [path for home in self._homes for path in _entries(home) if Path(path).name.startswith(".")]
         self.hidden = frozenset((*hidden, *self._settings))
         """What a home is shown without."""
-        links = [*hidden, *(path for home in self._homes for path in _entries(f"{home}/.config"))]
-        led_to = {os.path.realpath(path) for path in links if os.path.islink(path)}  # noqa: PTH114 - text
-        led_to -= {os.path.realpath(f"{home}/.cache") for home in self._homes}
+        led_to = {path for home in self._homes for path in led_to_from_home(home)}
         led_to = {one for one in led_to if not any(_in(home, one) for home in self._homes)}
         self._run_by_others = self._of_homes(_RUN_BY_OTHERS) | {*self._settings} | led_to
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.process.sandbox.places import harmless, of_person, read_settings
+from ferrule.process.sandbox.git_config import harmless, of_person, read_settings
 
 FRESH = '[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n[remote "origin"]\n\turl = https://host/x.git\n'
 
