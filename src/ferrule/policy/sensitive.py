@@ -14,7 +14,7 @@ from copy import copy
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ferrule.core.guarded_names import OF_GIT, SETTINGS
+from ferrule.core.guarded_names import OF_GIT, SETTINGS, SETTINGS_FOLDERS
 from ferrule.pipeline.stages import Verdict
 from ferrule.policy.patterns import escape_path
 from ferrule.policy.rules import BUILT_IN, RuleSet, parse_rules
@@ -160,6 +160,12 @@ def completes_repository(path: str, made: Collection[str] = ()) -> bool:
     if folder.rpartition("/")[2] in OF_GIT:
         folder, _, name = folder.rpartition("/")
     return name.casefold() in OF_GIT and there("HEAD")
+
+
+def leads_to_settings(link: str) -> bool:
+    """Whether a link stands where a folder would in which other programs look for what they obey."""
+    folder, _, name = link.rpartition("/")
+    return "/.git/" in f"{folder}/" or name.casefold() in SETTINGS_FOLDERS
 
 
 def _rules(tool: str, paths: Iterable[str], verdict: Verdict) -> list[Rule]:

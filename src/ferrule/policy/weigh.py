@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.guarded_names import SETTINGS_FOLDERS
 from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind
 from ferrule.pipeline.authorise import BYPASS, Decision, Mode, Verdict, by_kind, never_asked
 from ferrule.policy.commands.parts import Guess
 from ferrule.policy.findings import Finding, guarded_words, inside, weigh_path
 from ferrule.policy.rules import FETCH, About
-from ferrule.policy.sensitive import completes_repository
+from ferrule.policy.sensitive import completes_repository, leads_to_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -76,14 +75,6 @@ def _weigh_barrier(barrier: Barrier, request: Request, lists: Lists) -> Finding:
     return finding
 
 
-def _leads_to_obeyed(effect: FileEffect) -> bool:
-    """Whether it makes a link in place of a folder in which other programs look for what they obey."""
-    if effect.node != "link" or effect.action == "delete":
-        return False
-    folder, _, name = effect.path.rpartition("/")
-    return "/.git/" in f"{folder}/" or name.casefold() in SETTINGS_FOLDERS
-
-
 def _asking(effects: Effects, findings: list[Finding]) -> Decision | None:
     """What asks in every mode: a rule, a guarded place, what cannot be applied, and what was only kept from it."""
     for finding in findings:
@@ -98,7 +89,7 @@ def _asking(effects: Effects, findings: list[Finding]) -> Decision | None:
         is_link = effect.path.endswith("/.git") and effect.node != "folder"
         if is_link or (not effect.harmless and completes_repository(effect.path, made)):
             return Decision(Verdict.ASK, phrase("git would obey `{path}`", path=effect.shown))
-        if _leads_to_obeyed(effect):
+        if effect.node == "link" and effect.action != "delete" and leads_to_settings(effect.path):
             return Decision(Verdict.ASK, guarded_words(effect.shown, write=True))
     if effects.runs_again:
         return Decision(Verdict.ASK, effects.reason)

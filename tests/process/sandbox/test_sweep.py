@@ -362,3 +362,19 @@ def test_the_folders_above_are_known_by_their_numbers(tree: GuardedTree, tmp_pat
     assert before == ((tmp_path / "a").stat().st_ino, (tmp_path / "a/b").stat().st_ino)
     (tmp_path / "a").rename(tmp_path / "x")
     assert numbers_above(tree, "a/b/c") != before
+
+
+def test_of_the_settings_of_git_what_runs_nothing_stays(tree: GuardedTree, tmp_path: Path) -> None:
+    """By key: remotes, branches and the user; anything else is put back with all that was changed beside it."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    config = tmp_path / ".git/config"
+    sweep = Sweep([Watched(tree)])
+    sweep.begin()
+    subprocess.run(["git", "-C", tmp_path, "remote", "add", "o", "https://example.org/x"], check=True)
+    right = config.read_text()
+    assert sweep.end() == ()
+    assert config.read_text() == right
+    subprocess.run(["git", "-C", tmp_path, "config", "branch.x.remote", "o"], check=True)
+    subprocess.run(["git", "-C", tmp_path, "config", "core.pager", "evil"], check=True)
+    assert subjects(sweep.end()) == [".git/config"]
+    assert config.read_text() == right

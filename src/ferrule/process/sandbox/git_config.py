@@ -34,7 +34,7 @@ _MERGED = {
 # Over the network: from a folder that is a remote, git runs hooks when it is pushed to, and `x::y` is a program.
 _AWAY = re.compile(
     r"(?:https?|ssh|git)://[A-Za-z0-9_\[][\w.~:/?@!$&'()*+,=%\[\]-]*|"
-    r"(?:[A-Za-z0-9_][\w.+-]*@)?[A-Za-z0-9][\w.-]+:(?!:)[\w.~/+%-]*",
+    r"(?:[A-Za-z0-9_][\w.+-]*@)?[A-Za-z0-9][\w.-]+:(?!:|//)[\w.~/+%-]*",
     re.ASCII,
 )
 _OF_PERSON = {

@@ -408,7 +408,8 @@ class Sweep:
                 mounted = next((place for place in places if place in one.mounted), None)
                 if mounted is not None and one.mounted[mounted] == numbers_above(one.tree, mounted):
                     continue  # mounted read-only and not moved since, so the sandbox cannot have changed it
-                if not _may_stay(one, path, before) and not one.changed_harmlessly(path):
+                stays = one.changed_harmlessly(path) if path in one.kept else _may_stay(one, path, before)
+                if not stays:
                     denials.append(self._take(one, path))
             denials += one.put_back()
             denials += [_unseen(one.who, f"It closed `{path}`") for path in sorted(after.closed - before.closed)[:1]]

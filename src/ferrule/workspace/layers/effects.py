@@ -188,7 +188,7 @@ class _Teller:
     def effect(self, change: LayerChange, action: Action, detail: str = "") -> FileEffect:
         there = change.after or change.before
         node = "special" if change.special else _NODES[there.node] if there is not None else "file"
-        harmless = change.path.name in CONFIGS and action == "change" and _runs_nothing_new(change)
+        harmless = action == "change" and runs_nothing_new_by(change)
         return FileEffect(
             action, str(change.path), self._shown(change), node, detail, opens=_opens(change), harmless=harmless
         )
@@ -231,10 +231,12 @@ def _opens(change: LayerChange) -> bool:
     return bool(after.mode & ~before.mode & (set_id | stat.S_IWOTH))
 
 
-def _runs_nothing_new(change: LayerChange) -> bool:
-    """Whether a file of git's settings was changed by keys alone that run nothing."""
+def runs_nothing_new_by(change: LayerChange) -> bool:
+    """Whether it is a file of git's settings, and was changed only where that makes git run nothing new."""
     before, after = change.before, change.after
-    if change.special or change.twin or before is None or after is None or before.mode != after.mode:
+    if change.path.name not in CONFIGS or change.special or change.twin:
+        return False
+    if before is None or after is None or before.mode != after.mode:
         return False
     if {before.node, after.node} != {Node.FILE} or max(before.size, after.size) > _LARGEST_TEXT:
         return False
