@@ -138,12 +138,12 @@ class FileEffect:
     """Whether git holds what a deletion or a change would remove; accepted edits never lose what nobody has."""
     opens: bool = False
     """Whether everyone may write it from then on, or it runs with its owner's rights, and did not before (S2)."""
-    harmless: bool = False
-    """Whether it is git's configuration and changes only remotes, branches or the user in it, so that git runs nothing
-    that it did not run before."""
     internal: bool = False
     """Whether it is a file inside a git directory that lines of `Effects.git` explain, and that was checked to be one
     of git's own: an object, a ref. Lists name these only on demand."""
+    harmless: bool = False
+    """Whether it is git's configuration and changes only remotes, branches or the user in it, so that git runs nothing
+    that it did not run before."""
 
     @property
     def words(self) -> str:

@@ -198,7 +198,7 @@ def _linked(temporary: str, lock: str, folder: int) -> bool:
             os.close(os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder))
         except FileExistsError:
             return False
-        os.replace(temporary, lock, src_dir_fd=folder, dst_dir_fd=folder)
+        take_place(temporary, lock, folder=folder, durable=False)
     return True
 
 

@@ -11,7 +11,6 @@ from functools import lru_cache
 
 _SECTION = re.compile(r'^\[\s*([A-Za-z0-9-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\](.*)$', re.ASCII)
 _SETTING = re.compile(r"^([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?$", re.ASCII)
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _HARMLESS = {
     "core": {
         "repositoryformatversion", "filemode", "bare", "logallrefupdates", "ignorecase", "precomposeunicode",
@@ -59,7 +58,7 @@ class Setting:
 def read_settings(text: str) -> list[Setting] | None:
     """Every setting of a file, or None where any line of it is not surely understood."""
     text = text.replace("\r\n", "\n")
-    if len(text) > _MOST or _CONTROL.search(text):
+    if len(text) > _MOST or any(one < " " and one not in "\t\n" for one in set(text)):
         return None
     settings: list[Setting] = []
     section: str | None = None

@@ -16,12 +16,15 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from ferrule.process.arguments import ProgramWords
 from ferrule.process.sandbox.git_config import harmless
 from ferrule.process.sandbox.places import find_program, system_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    from ferrule.process.arguments import CommandLine
 
 _SECONDS, _MOST_READ, _MOST_KEPT, _MOST_FILES = 5, 1 << 20, 2_000, 200
 _CLOCK_STEP = 20_000_000  # of the coarsest clock a file system uses, in nanoseconds
@@ -69,7 +72,7 @@ def settings_in(file: str, inside: Iterable[Path] = ()) -> tuple[GitSetting, ...
         return known[1]
     found: tuple[GitSetting, ...] = ()
     if stamp[1] > _MOST_READ or harmless(_content(file)) is None:
-        found = _ask(("--file", file), inside)
+        found = _ask(ProgramWords().option("--file", file), inside)
     if len(_known) >= _MOST_KEPT:
         _known.clear()
     if _is_old(stamp):
@@ -92,19 +95,20 @@ def _of_person(inside: tuple[str, ...]) -> tuple[GitSetting, ...]:
     stamps = {file: _stamp(file) for file in files}
     if _person and _person[0][0] == (home, given, inside, stamps):
         return _person[0][1]
-    found = _ask((), inside)
+    found = _ask(ProgramWords(), inside)
     stamps |= {one.file: _stamp(one.file) for one in found}
     _person[:] = [((home, given, inside, stamps), found)] if all(map(_is_old, stamps.values())) else []
     return found
 
 
-def _ask(words: tuple[str, ...], inside: Iterable[object]) -> tuple[GitSetting, ...]:
+def _ask(words: ProgramWords, inside: Iterable[object]) -> tuple[GitSetting, ...]:
     """Git's own reading. Where it cannot read a file, every command of it fails, and nothing of that is obeyed."""
     program = find_program("git", inside)  # pyright: ignore[reportArgumentType]
     if program is None:
         return ()
     environment = {name: value for name, value in os.environ.items() if name not in _OTHER_REPOSITORY}
-    command = (program, "config", "--list", "--show-origin", "--null", "--no-includes", *words)
+    asking = ProgramWords("config", "--list", "--show-origin", "--null", "--no-includes")
+    command: CommandLine = asking.add(words).line(program)
     try:
         done = subprocess.run(  # noqa: S603 - it starts nothing, and its only input is a file
             command,
