@@ -38,6 +38,10 @@ COMMANDS = st.one_of(
     st.builds("mkdir -p $(dirname {0} {1}); echo evil > {1}; ln -f {1} {0}; cp {1} {0}".format, place, free),
     st.builds("d=$(dirname {0}); mv $d moved; mkdir -p $d; echo evil > {0}".format, place),
     st.builds("d=$(dirname {0}); rm -rf $d; ln -s n $d".format, place),
+    st.builds(
+        "p={0}; t=${{p%%/*}}; i=${{p#*/}}; mv $t old; mkdir -p n/$(dirname $i); echo evil > n/$i; ln -s n $t".format,
+        place,
+    ),
     st.builds("mkdir -p x/$(basename {0}) $(dirname {0}); echo evil > x/y; cp -r x $(dirname {0})".format, place),
     st.builds("mkdir -p $(dirname {0}); echo evil >> {0}".format, free),
     st.sampled_from([

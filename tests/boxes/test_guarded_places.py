@@ -158,6 +158,16 @@ async def test_nothing_is_planted_where_settings_of_git_point(root: Path, key: s
         assert await written(at, f"{place}-beside" if "hooks" not in place else "tools/beside")
 
 
+async def test_a_link_on_the_way_to_such_a_place_asks(root: Path) -> None:
+    git(root, "config", "core.hooksPath", "tools/hooks")
+    async with accepting(root) as at:
+        result = await at.bash("mkdir -p n/hooks; echo evil > n/hooks/pre-commit; ln -s n tools")
+        assert not result.success
+        assert not (await at.bash("ln -s n tools")).success
+        assert (await at.bash("mkdir n; ln -s n other")).success
+    assert not (root / "tools").is_symlink()
+
+
 async def test_an_approved_command_plants_nothing_either(root: Path) -> None:
     git(root, "config", "core.hooksPath", "hooks")
     (root / "hooks").mkdir()

@@ -246,13 +246,14 @@ def _refuse_guarded(files: Files, changes: Sequence[LayerChange], profile: Profi
         parts = one.inner.split("/")
         named = {"/".join(parts[:end]) for end in range(1, len(parts) + 1)}
         inside = parts[parts.index(".git") + 1 :] if ".git" in parts else []
+        is_link = one.after is not None and one.after.node is Node.LINK
         nested = inside[:1] in (["modules"], ["worktrees"])
         if (
             not OF_GIT.isdisjoint(inside if nested else inside[:1])
             or is_setting(one.inner)
             or not guarded[root].isdisjoint(named)
             or completes_repository(str(one.path), made)
-            or (one.after is not None and one.after.node is Node.LINK and leads_to_settings(str(one.path)))
+            or (is_link and leads_to_settings(str(one.path), (f"{root}/{place}" for place in guarded[root])))
         ) and not runs_nothing_new_by(one):
             raise PathError(
                 "guarded",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ferrule.core.guarded_names import OF_GIT, SETTINGS, SETTINGS_FOLDERS
 from ferrule.pipeline.stages import Verdict
 from ferrule.policy.patterns import escape_path
-from ferrule.policy.rules import BUILT_IN, RuleSet, parse_rules
+from ferrule.policy.rules import BUILT_IN, About, RuleSet, parse_rules
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -102,10 +102,10 @@ class Guarded:
         if found is None and write:
             if completes_repository(path):
                 return _questions(frozenset([path])).rules[0]
-            return self._obeyed(roots).concerning_path(path, roots, write=True)
+            return self.obeyed(roots).concerning_path(path, roots, write=True)
         return None if found is not None and self.depends(found) and not looks_secret(path) else found
 
-    def _obeyed(self, roots: tuple[str, ...]) -> RuleSet:
+    def obeyed(self, roots: tuple[str, ...]) -> RuleSet:
         """Questions about places that have any name: those that git's settings point to, and that links lead to."""
         from ferrule.process.sandbox.guarded import obeyed_below
 
@@ -115,6 +115,11 @@ class Guarded:
         if self.looked is not None:
             self.looked[roots] = found
         return found
+
+    def leads_to_settings(self, link: str, roots: tuple[str, ...]) -> bool:
+        """Whether a link would stand on the way to a place that other programs obey."""
+        rules = self.obeyed(roots).listed(About.WRITE)
+        return leads_to_settings(link, (base for rule in rules if rule.path for base in rule.path.bases(roots)))
 
     def named(self, path: str, roots: tuple[str, ...], *, write: bool) -> Rule | None:
         """The same by the path's name alone."""
@@ -162,10 +167,13 @@ def completes_repository(path: str, made: Collection[str] = ()) -> bool:
     return name.casefold() in OF_GIT and there("HEAD")
 
 
-def leads_to_settings(link: str) -> bool:
-    """Whether a link stands where a folder would in which other programs look for what they obey."""
+def leads_to_settings(link: str, obeyed: Iterable[str]) -> bool:
+    """Whether a link stands where a folder would in which other programs look for what they obey; `obeyed` are places
+    that are known to be.
+    """
     folder, _, name = link.rpartition("/")
-    return "/.git/" in f"{folder}/" or name.casefold() in SETTINGS_FOLDERS
+    inside = "/.git/" in f"{folder}/" or name.casefold() in SETTINGS_FOLDERS
+    return inside or any(place.startswith(f"{link}/") for place in obeyed)
 
 
 def _rules(tool: str, paths: Iterable[str], verdict: Verdict) -> list[Rule]:

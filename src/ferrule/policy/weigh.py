@@ -15,7 +15,7 @@ from ferrule.pipeline.authorise import BYPASS, Decision, Mode, Verdict, by_kind,
 from ferrule.policy.commands.parts import Guess
 from ferrule.policy.findings import Finding, guarded_words, inside, weigh_path
 from ferrule.policy.rules import FETCH, About
-from ferrule.policy.sensitive import completes_repository, leads_to_settings
+from ferrule.policy.sensitive import completes_repository
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -58,6 +58,9 @@ def _weigh_file(effect: FileEffect, request: Request, lists: Lists) -> Iterator[
         paths.append(os.path.normpath(os.path.join(request.roots[0], effect.detail.removeprefix("from "))))  # noqa: PTH118
     for path in paths:
         finding = weigh_path(path, request, lists, write=True, guards=not effect.harmless)
+        leads = effect.node == "link" and effect.action != "delete" and finding.rule is None
+        if leads and lists.guarded.leads_to_settings(path, request.roots):
+            finding.guarded, finding.leave, finding.need = True, "", guarded_words(effect.shown, write=True)
         if finding.denied is None and effect.node == "folder" and effect.action in ("delete", "rename"):
             finding.denied = lists.denying_below(path, request)
         yield finding
@@ -89,8 +92,6 @@ def _asking(effects: Effects, findings: list[Finding]) -> Decision | None:
         is_link = effect.path.endswith("/.git") and effect.node != "folder"
         if is_link or (not effect.harmless and completes_repository(effect.path, made)):
             return Decision(Verdict.ASK, phrase("git would obey `{path}`", path=effect.shown))
-        if effect.node == "link" and effect.action != "delete" and leads_to_settings(effect.path):
-            return Decision(Verdict.ASK, guarded_words(effect.shown, write=True))
     if effects.runs_again:
         return Decision(Verdict.ASK, effects.reason)
     return None

@@ -110,6 +110,13 @@ def test_what_a_link_in_the_home_leads_to_is_obeyed(home: Path) -> None:
     assert {"bashrc", "nvim", "git/config"} <= found(home)
 
 
+def test_dots_behind_a_link_lead_where_git_goes(home: Path) -> None:
+    (home / "ws/deep/er").mkdir(parents=True)
+    (home / "ws/link").symlink_to("deep/er")
+    git(home / "ws", "config", "core.hooksPath", "link/../hooks")
+    assert {"hooks", "deep/hooks"} <= found(home)
+
+
 def test_what_a_guarded_link_leads_to_is_obeyed(home: Path) -> None:
     (home / "ws/.vscode").symlink_to("conf/code")
     (home / "ws/.cargo").symlink_to("conf/cargo")

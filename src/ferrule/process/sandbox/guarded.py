@@ -136,13 +136,13 @@ class GuardedTree:
         start, inside = f"{self.root.rstrip('/')}/", (Path(self.root),)
         # The folder may become a repository at any time.
         repositories = {self.root: f"{self.root}/.git"} | dict(self._repositories(found))
-        named = [place for top, git in repositories.items() for place in places_named_by_git(top, git, inside)]
+        named = places_named_by_git(repositories, inside)
         links = [
             f"{start}{path}/{name}" if path else start + name for path, one in found.items() for name in one.guarded
         ]
-        named += [link for link in links if os.path.islink(link) and not link.endswith("/.git")]  # noqa: PTH114 - text
+        named |= {link for link in links if os.path.islink(link) and not link.endswith("/.git")}  # noqa: PTH114 - text
         for place in (*named, *led_to_from_home()):
-            for path in {place, os.path.realpath(place)}:
+            for path in {os.path.normpath(place), os.path.realpath(place)}:
                 if path.startswith(start):
                     yield path[len(start) :]
 

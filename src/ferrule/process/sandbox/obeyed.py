@@ -21,7 +21,7 @@ from ferrule.process.sandbox.git_config import harmless
 from ferrule.process.sandbox.places import find_program, system_places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from ferrule.process.arguments import CommandLine
@@ -50,17 +50,19 @@ class GitSetting(NamedTuple):
 Stamp = tuple[int, int, int, int] | None
 
 
-def places_named_by_git(top: str, git_folder: str, inside: Iterable[Path] = ()) -> Iterator[str]:
-    """Paths that git runs or obeys in a repository because a configuration names them, there or not. Programs in the
-    folders `inside` are not used.
+def places_named_by_git(repositories: Mapping[str, str], inside: Iterable[Path] = ()) -> set[str]:
+    """Paths that git runs or obeys in repositories because a configuration names them, there or not. `repositories` are
+    git directories by their top folders. Programs in the folders `inside` are not used.
     """
-    common = os.path.join(git_folder, _first_line(f"{git_folder}/commondir") or ".")  # noqa: PTH118
-    files = dict.fromkeys(
-        os.path.normpath(one) for one in (f"{common}/config", f"{git_folder}/config", f"{git_folder}/config.worktree")
-    )
-    settings = [*_of_person(tuple(map(str, inside))), *(one for file in files for one in settings_in(file, inside))]
-    for one in _with_included(settings, inside):
-        yield from _named(one, top, git_folder)
+    of_person = (*_with_included(_of_person(tuple(map(str, inside))), inside),)
+    found: set[str] = set()
+    for top, git_folder in repositories.items():
+        common = os.path.join(git_folder, _first_line(f"{git_folder}/commondir") or ".")  # noqa: PTH118
+        files = {f"{common}/config", f"{git_folder}/config", f"{git_folder}/config.worktree"}
+        settings = [one for file in set(map(os.path.normpath, files)) for one in settings_in(file, inside)]
+        for one in (*of_person, *_with_included(settings, inside)):
+            found.update(_named(one, top, git_folder))
+    return found
 
 
 def settings_in(file: str, inside: Iterable[Path] = ()) -> tuple[GitSetting, ...]:
@@ -153,7 +155,8 @@ def _named(one: GitSetting, top: str, git_folder: str) -> Iterator[str]:
     elif one.key in _FOLDERS:
         for start in (top, git_folder):  # of the repository that is pushed to, hooks run in its git directory
             place = _whole(one.value, start)
-            holds_all = any(f"{one}/".startswith(f"{place.rstrip('/')}/") for one in (top, git_folder))
+            plain = os.path.normpath(place).rstrip("/")
+            holds_all = any(f"{one}/".startswith(f"{plain}/") for one in (top, git_folder))
             yield from (f"{place}/{hook}" for hook in _HOOKS) if holds_all else (place,)
     elif one.key == "core.attributesfile":
         yield _whole(one.value, top)
@@ -178,7 +181,7 @@ def _programs(value: str, top: str) -> tuple[str, ...]:
 
 def _whole(value: str, start: str) -> str:
     path = os.path.expanduser(value.removeprefix(":(optional)"))  # noqa: PTH111 - text
-    return os.path.normpath(os.path.join(start, path))  # noqa: PTH118 - links are for whoever uses it
+    return os.path.join(start, path)  # noqa: PTH118 - with its `..`, which may lead elsewhere behind a link
 
 
 def git_folder_of(top: str) -> str | None:
