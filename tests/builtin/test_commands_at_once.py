@@ -258,7 +258,7 @@ async def test_a_command_beside_another_does_not_change_what_is_guarded(tmp_path
         assert told == snapshot("""\
 Error (permission_error): The command changed `.git/config`, which is guarded: it can make other programs run commands. None of its changes were kept.
 
-Suggestion: Do without it, or run it again once the other command here has finished.
+Suggestion: Do without it, or ask the user to make this change.
 
 [Done, with no output.]\
 """)

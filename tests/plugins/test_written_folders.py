@@ -96,7 +96,7 @@ IN_GIT = (
 ELSEWHERE = (
     ("ferrule.toml", "x"), (".mcp.json", "{}"), (".vscode/tasks.json", "{}"), (".envrc", "x"), ("sub/.envrc", "x"),
     (".gitattributes", "* filter=x"), (".husky/pre-commit", "evil"), ("sub/.git/config", EVIL),
-    ("sub/.git/hooks/post-checkout", "evil"), (".github/workflows/evil.yml", "x"),
+    ("sub/.git/hooks/post-checkout", "evil"), (".github/hooks/evil.json", "x"),
 )  # fmt: skip
 
 

@@ -117,7 +117,11 @@ OBEYED = [
     "sub/.git/info/attributes", ".gitmodules", ".husky/pre-push", ".vscode/tasks.json", "a/b/.idea/workspace.xml",
     ".cursor/rules/x.mdc", ".claude/agents/a.md", ".codex/config.toml", ".gemini/settings.json", "sub/.mcp.json",
     ".envrc", "sub/.envrc", ".bashrc", "home/.zshrc", ".Git/hooks/pre-commit", ".VSCode/tasks.json", "~/.profile",
-    ".gitattributes", "sub/.pre-commit-config.yaml", "lefthook.yml", ".github/workflows/ci.yml", ".gitlab-ci.yml",
+    ".gitattributes", "sub/.pre-commit-config.yaml", "lefthook.yml", ".helix/languages.toml", "a/my.Code-Workspace",
+    "crush.json", ".qwen/settings.json", ".amazonq/mcp.json", ".kilocode/mcp.json", ".trae/x", ".theia/tasks.json",
+    ".continuerc.json", "pnpm-workspace.yaml", "NuGet.Config", "nuget.config", "sub/NUGET.CONFIG", "uv.toml",
+    ".prototools", ".rtx.toml", ".sdkmanrc", "flake.nix", ".github/hooks/x.json", ".envrc.local", "mise.dev.toml",
+    ".git/remotes/origin", ".git/branches/x", ".Rprofile", ".rprofile", "rust-toolchain.toml", ".direnv/x.rc",
     ".cargo/config.toml", ".npmrc", "sub/.yarnrc.yml", ".tool-versions", "mise.toml", ".devcontainer/devcontainer.json",
 ]  # fmt: skip
 
@@ -151,6 +155,15 @@ def test_what_other_programs_run_asks_in_every_mode_unless_a_rule_names_it(sessi
         ".github/ISSUE_TEMPLATE.md",
         "Cargo.toml",
         "docs/workflows/ci.yml",
+        ".github/workflows/ci.yml",
+        ".gitlab-ci.yml",
+        ".travis.yml",
+        "appveyor.yml",
+        "Jenkinsfile",
+        "flake.py",
+        "mise.md",
+        "nuget.config.md",
+        ".git/refs/remotes/origin/main",
     ],
 )
 def test_what_only_looks_alike_is_written_as_the_mode_says(session: Session, path: str):

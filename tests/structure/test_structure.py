@@ -88,7 +88,7 @@ OF_OURS = {
     "remote/server.py", "toolbox/child.py", "toolbox/documents/writing.py",
 }  # fmt: skip
 """Start programs of ours, or what the user alone wrote: no text from elsewhere is among the words."""
-FROM_OUTSIDE = {"plugins/install.py", "workspace/child.py"}
+FROM_OUTSIDE = {"plugins/install.py", "process/sandbox/obeyed.py", "workspace/child.py"}
 """Start programs with texts from elsewhere, as a `CommandLine`."""
 
 

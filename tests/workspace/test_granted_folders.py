@@ -64,7 +64,7 @@ def test_keys_are_shown_where_they_were_granted_by_name(home: Path) -> None:
         "~/.config/powershell:write", "~/.pyenv/shims:write", "~/.Config/app:write", "~/.new-shell:write",
         # Git's own files and guarded settings, wherever they lie
         ".git:write", ".git/hooks:write", ".GIT/hooks:write", "sub/.git/modules/x:write", ".vscode:write",
-        ".husky:write", "sub/.husky/_:write", ".github/workflows:write", "~/Documents/.git/info:write",
+        ".husky:write", "sub/.husky/_:write", ".github/hooks:write", "~/Documents/.git/info:write",
         "~/Documents/.idea:write", "bare.git:write", "bare.git/hooks:write",
     ],
 )  # fmt: skip

@@ -294,6 +294,7 @@ def session_layer(session: Session) -> SessionLayer | None:
         folder = layers_folder(paths)
         if folder is not None:
             shell_of(session)  # whose end is the layer's
+            files_of(session).history.settle()
             kept.layer = SessionLayer(paths, folder, ignored=session.environment.sandbox.ignored)
     return kept.layer
 

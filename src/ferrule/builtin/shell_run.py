@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from ferrule.workspace.snapshots.shell_changes import RecordedChanges
 
 _BETWEEN_WORDS = re.compile(r"""[\s'"`;|&()<>=,:@{}$]+""")
+_SETS_UP_GIT = re.compile(r"\bgit\s[^|;&\n]*\b(?:remote|branch|config|push|(?:checkout|switch)\s+-)")
+"""A guess, by which a command runs in one of two ways that keep the same from it."""
 _MOST_NAMED = 5
 _HERE = ("localhost", "127.0.0.1", "::1", "[::1]", "0.0.0.0")  # noqa: S104 - names of this machine, not bound to
 
@@ -160,7 +162,9 @@ async def _work(
     session = context.session
     shell = shell_of(session)
     may_step_aside = not terminal and not may_move and sandbox_of(session).has_layers
-    if not await _begin(context, alone=may_step_aside):
+    # A work box has git's settings read-only; from a layer, those that run nothing are kept.
+    aside = may_step_aside and _SETS_UP_GIT.search(text) is not None
+    if aside or not await _begin(context, alone=may_step_aside):
         if (done := await _work_aside(context, text, seconds, profile)) is not None:
             return done
         await _begin(context)
@@ -187,8 +191,8 @@ async def _work(
 
 
 async def _work_aside(context: ToolContext, text: str, seconds: float, profile: Profile) -> tuple[Ended, Told] | None:
-    """In a layer above the workspace, because another command is changing that: what it changed is known to be its own,
-    and is put into the workspace once it is over, however it ended. None where no layer can be.
+    """In a layer above the workspace, as where another command is changing that: what it changed is known to be its
+    own, and is put into the workspace once it is over, however it ended. None where no layer can be.
     """
     import asyncio
 
@@ -222,28 +226,35 @@ async def _work_aside(context: ToolContext, text: str, seconds: float, profile: 
 
 def _refuse_guarded(files: Files, changes: Sequence[LayerChange], profile: Profile) -> None:
     """A layer holds what a work box would have kept the command from changing; that was not approved."""
-    from ferrule.core.access import OF_GIT, SETTINGS
+    from ferrule.core.guarded_names import OF_GIT, is_setting
+    from ferrule.policy.sensitive import completes_repository, leads_to_settings
     from ferrule.process.sandbox.bubblewrap import below
     from ferrule.process.sandbox.guarded import GuardedTree
+    from ferrule.workspace.layers.effects import runs_nothing_new_by
+    from ferrule.workspace.snapshots.changes import Node
 
     guarded: dict[Path, frozenset[str]] = {}
+    made = {str(one.path) for one in changes}
     for one in changes:
         root = one.layer.root
         if root not in guarded:
             tree = GuardedTree(str(root), below(str(root), (*profile.guarded, *profile.hidden)))
             try:
-                guarded[root] = tree.named | tree.look().marks.keys()
+                guarded[root] = tree.named | tree.obeyed() | tree.look().marks.keys()
             finally:
                 tree.close()
         parts = one.inner.split("/")
         named = {"/".join(parts[:end]) for end in range(1, len(parts) + 1)}
         inside = parts[parts.index(".git") + 1 :] if ".git" in parts else []
+        is_link = one.after is not None and one.after.node is Node.LINK
         nested = inside[:1] in (["modules"], ["worktrees"])
         if (
             not OF_GIT.isdisjoint(inside if nested else inside[:1])
-            or not SETTINGS.isdisjoint(parts)
+            or is_setting(one.inner)
             or not guarded[root].isdisjoint(named)
-        ):
+            or completes_repository(str(one.path), made)
+            or (is_link and leads_to_settings(str(one.path), (f"{root}/{place}" for place in guarded[root])))
+        ) and not runs_nothing_new_by(one):
             raise PathError(
                 "guarded",
                 phrase(
@@ -252,7 +263,7 @@ def _refuse_guarded(files: Files, changes: Sequence[LayerChange], profile: Profi
                     place=files.paths.show(one.path),
                 ),
                 kind=ErrorKind.PERMISSION,
-                suggestion=phrase("Do without it, or run it again once the other command here has finished."),
+                suggestion=phrase("Do without it, or ask the user to make this change."),
             )
 
 

@@ -37,64 +37,6 @@ READS_ANYTHING: Touches = (Touch("*"),)
 WRITES_ANYTHING: Touches = (Touch("*", write=True),)
 
 
-SETTINGS = frozenset({
-    "ferrule.toml", ".ferrule",
-    # Editors and agents
-    ".vscode", ".idea", ".zed", ".fleet", ".cursor", ".windsurf", ".vs", ".nvim.lua", ".nvimrc", ".exrc", ".vimrc",
-    ".dir-locals.el", ".devcontainer", ".devcontainer.json", ".claude", ".codex", ".gemini", ".mcp.json", ".continue",
-    ".kiro", ".roo", ".opencode", "opencode.json", ".aider.conf.yml", ".agents",
-    # Git and what its hooks run
-    ".gitmodules", ".gitconfig", ".gitattributes", ".husky", ".pre-commit-config.yaml", ".pre-commit-config.yml",
-    "lefthook.yml", "lefthook.yaml", "lefthook.toml", "lefthook.json", ".lefthook.yml", ".lefthook.yaml",
-    ".lefthook.toml", ".lefthook.json", "lefthook-local.yml", ".lefthook-local.yml", ".lefthook", ".lefthook-local",
-    ".overcommit.yml", ".simple-git-hooks.json", ".lintstagedrc", ".lintstagedrc.json", ".lintstagedrc.yml",
-    ".lintstagedrc.yaml",
-    # Services that build what is pushed to them
-    ".github/workflows", ".github/actions", ".gitea/workflows", ".forgejo/workflows", ".gitlab-ci.yml", ".gitlab/ci",
-    ".circleci", ".travis.yml", ".drone.yml", ".woodpecker", ".woodpecker.yml", ".woodpecker.yaml", ".buildkite",
-    ".cirrus.yml", ".semaphore", ".teamcity", ".appveyor.yml", "appveyor.yml", "azure-pipelines.yml",
-    ".azure-pipelines", "bitbucket-pipelines.yml", "Jenkinsfile",
-    # Package managers, and what chooses the versions of tools
-    ".npmrc", ".yarnrc", ".yarnrc.yml", ".yarn/plugins", ".yarn/releases", ".pnpmfile.cjs", "bunfig.toml",
-    ".cargo/config", ".cargo/config.toml", ".mvn", ".bundle/config", ".tool-versions", "mise.toml", ".mise.toml",
-    "mise.local.toml", ".mise.local.toml", ".mise", "mise/config.toml", ".config/mise", ".config/mise.toml",
-    # Shells, debuggers and interpreters
-    ".envrc", ".bash_aliases", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc",
-    ".zshenv", ".zprofile", ".zlogin", ".gdbinit", ".lldbinit", ".pdbrc", ".irbrc", ".pryrc", ".Rprofile", ".ghci",
-})  # fmt: skip
-"""Names that other programs run or obey on their own wherever they lie, some within a folder of a certain name.
-
-Source code, build files and the settings of test runners are not among them: those take effect when the user runs what
-they belong to. These take effect when somebody opens an editor, changes folder, commits, pushes or installs.
-"""
-_OF_DEPENDENCIES = frozenset({"node_modules", "site-packages"})
-"""Folders of other people's packages, where nobody opens an editor or a shell, and nothing is committed."""
-_IN_FOLDERS = frozenset(name.partition("/")[0] for name in SETTINGS if "/" in name)
-OF_GIT = frozenset({"config", "config.worktree", "hooks", "commondir"})
-"""The same within a repository's `.git`."""
-
-
-def settings_among(folder: str, names: Iterable[str]) -> set[str]:
-    """Of the names in a folder of the workspace those that other programs obey."""
-    above = folder.split("/")
-    if not _OF_DEPENDENCIES.isdisjoint(above):
-        return set()
-    found = set(SETTINGS.intersection(names))
-    return found | {name for name in names if f"{above[-1]}/{name}" in SETTINGS} if above[-1] in _IN_FOLDERS else found
-
-
-def is_setting(path: str) -> bool:
-    """Whether other programs obey what is at a path of the workspace, or a folder that it lies in."""
-    above = ""
-    for part in path.split("/"):
-        if part in SETTINGS or f"{above}/{part}" in SETTINGS:
-            return True
-        if part in _OF_DEPENDENCIES:
-            return False
-        above = part
-    return False
-
-
 class Restrictions(Protocol):
     """Rules about real paths. An answer is the rule in words, or None. `roots` are the session's, its own first."""
 

@@ -141,6 +141,9 @@ class FileEffect:
     internal: bool = False
     """Whether it is a file inside a git directory that lines of `Effects.git` explain, and that was checked to be one
     of git's own: an object, a ref. Lists name these only on demand."""
+    harmless: bool = False
+    """Whether it is git's configuration and changes only remotes, branches or the user in it, so that git runs nothing
+    that it did not run before."""
 
     @property
     def words(self) -> str:

@@ -151,7 +151,7 @@ class RulePolicy:
             self.deny,
             self.ask,
             tuple(rules for rules in allow if rules),
-            self.guarded,
+            self.guarded.at_once(),
             self.mode is Mode.ACCEPT_EDITS,
         )
 

@@ -181,8 +181,10 @@ def shown(path: str, roots: tuple[str, ...]) -> str:
     return path
 
 
-def weigh_path(path: str, request: Request, lists: Lists, *, write: bool) -> Finding:
-    """What the lists say of one path. Without a word from them its leave is the tool's."""
+def weigh_path(path: str, request: Request, lists: Lists, *, write: bool, guards: bool = True) -> Finding:
+    """What the lists say of one path. Without a word from them its leave is the tool's. Unless it `guards`, Ferrule
+    itself does not ask.
+    """
     place = shown(path, request.roots)
     what = phrase("write {path}", path=place) if write else phrase("read {path}", path=place)
     finding = Finding(what, "writes" if write else "reads")
@@ -190,7 +192,7 @@ def weigh_path(path: str, request: Request, lists: Lists, *, write: bool) -> Fin
     if finding.denied is None and write:
         finding.denied = lists.guarded.never.concerning_path(path, request.roots, write=True)
     finding.asked = lists.ask.concerning_path(path, request.roots, write=write)
-    guard = lists.guarded.asking(path, request.roots, write=write)
+    guard = lists.guarded.asking(path, request.roots, write=write) if guards else None
     found = (rules.covering_path(path, request.roots, write=write, naming=guard) for rules in lists.allow)
     finding.rule = next((rule for rule in found if rule is not None), None)
     if finding.rule is not None:

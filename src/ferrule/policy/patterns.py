@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -96,7 +97,8 @@ class PathPattern:
         """
         names = other._names(roots)
         if self.anywhere:
-            return not names.isdisjoint(_literal(self._body))
+            parts = [part.lower() for part in self._body.split("/") if part.strip("*?")]
+            return any(fnmatchcase(name, part) for name in names for part in parts)
         places = [base.lower().rstrip("/") for base in self.bases(roots)]
         if other.anywhere:
             return any(place.rpartition("/")[2] in names for place in places)

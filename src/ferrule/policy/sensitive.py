@@ -10,16 +10,17 @@ from __future__ import annotations
 import os
 import re
 import stat
+from copy import copy
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ferrule.core.access import OF_GIT, SETTINGS
+from ferrule.core.guarded_names import OF_GIT, SETTINGS, SETTINGS_FOLDERS
 from ferrule.pipeline.stages import Verdict
 from ferrule.policy.patterns import escape_path
-from ferrule.policy.rules import BUILT_IN, RuleSet, parse_rules
+from ferrule.policy.rules import BUILT_IN, About, RuleSet, parse_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from ferrule.policy.rules import Rule
@@ -61,9 +62,11 @@ _MOST_READ = 1 << 20
 
 STARTERS = (
     *(f"**/{name}" for name in sorted(SETTINGS - {"ferrule.toml"})),
-    *(f"**/.git/**/{name}" for name in sorted(OF_GIT)), "**/.git/**/info/attributes",
+    *(f"**/.git/**/{name}" for name in ("config", "config.worktree", "hooks", "commondir", "info/attributes")),
+    # Not at any depth: `refs/remotes` is where fetched branches are.
+    *(f"**/.git/{place}{name}" for name in ("remotes", "branches") for place in ("", "modules/*/")),
     "~/.config/fish/**", "~/.config/autostart/**", "~/.config/systemd/**", "~/.config/git/**", "~/.ssh/**",
-    "~/.local/bin/**", "~/bin/**", "//etc/**", "//boot/**", "//bin/**", "//sbin/**",
+    "~/.local/bin/**", "~/bin/**", "~/Library/LaunchAgents/**", "//etc/**", "//boot/**", "//bin/**", "//sbin/**",
 )  # fmt: skip
 """Writing these asks, in every mode: git, an editor, an agent, a shell or the system runs what they hold."""
 
@@ -84,17 +87,45 @@ class Guarded:
         self.asks = RuleSet.of(_rules("Read", SECRETS, Verdict.ASK) + self._perhaps + starters)
         self.never = RuleSet.of(_rules("Edit", (*_OWN, *files), Verdict.DENY))
         self._own_files = tuple(str(file) for file in own_files)
+        self.looked: dict[tuple[str, ...], RuleSet] | None = None
+        """Of one decision: where git and links were found to lead."""
+
+    def at_once(self) -> Guarded:
+        """The same for one decision, which looks only once at where git and links lead."""
+        made = copy(self)
+        made.looked = {}
+        return made
 
     def asking(self, path: str, roots: tuple[str, ...], *, write: bool) -> Rule | None:
         """The built-in question about a path, also in other letters: not every file system tells `.Git` from `.git`."""
         found = self.named(path, roots, write=write)
+        if found is None and write:
+            if completes_repository(path):
+                return _questions(frozenset([path])).rules[0]
+            return self.obeyed(roots).concerning_path(path, roots, write=True)
         return None if found is not None and self.depends(found) and not looks_secret(path) else found
+
+    def obeyed(self, roots: tuple[str, ...]) -> RuleSet:
+        """Questions about places that have any name: those that git's settings point to, and that links lead to."""
+        from ferrule.process.sandbox.guarded import obeyed_below
+
+        if self.looked and roots in self.looked:
+            return self.looked[roots]
+        found = _questions(frozenset(path for root in roots for path in obeyed_below(root)))
+        if self.looked is not None:
+            self.looked[roots] = found
+        return found
+
+    def leads_to_settings(self, link: str, roots: tuple[str, ...]) -> bool:
+        """Whether a link would stand on the way to a place that other programs obey."""
+        rules = self.obeyed(roots).listed(About.WRITE)
+        return leads_to_settings(link, (base for rule in rules if rule.path for base in rule.path.bases(roots)))
 
     def named(self, path: str, roots: tuple[str, ...], *, write: bool) -> Rule | None:
         """The same by the path's name alone."""
         found = self.asks.concerning_path(path, roots, write=write)
-        if (found is None or self.depends(found)) and not path.islower():
-            found = self.asks.concerning_path(path.lower(), roots, write=write) or found
+        if (found is None or self.depends(found)) and (folded := path.casefold()) != path:
+            found = self.asks.concerning_path(folded, roots, write=write) or found
         return found
 
     def depends(self, rule: Rule) -> bool:
@@ -109,6 +140,40 @@ class Guarded:
             if file.startswith(inside) and os.path.exists(file):  # noqa: PTH110
                 return self.never.concerning_path(file, roots, write=True)
         return None
+
+
+@lru_cache(maxsize=32)
+def _questions(places: frozenset[str]) -> RuleSet:
+    return RuleSet.of(_rules("Edit", (f"/{escape_path(place)}" for place in sorted(places)), Verdict.ASK))
+
+
+def completes_repository(path: str, made: Collection[str] = ()) -> bool:
+    """Whether writing a path makes git obey a folder as a repository, whatever the folder is called: settings and hooks
+    beside a `HEAD`, or the `HEAD` beside those. `made` are paths that are written together with it.
+    """
+
+    def there(inner: str) -> bool:
+        return os.path.lexists(f"{folder}/{inner}") or any(
+            one == f"{folder}/{inner}" or one.startswith(f"{folder}/{inner}/") for one in made
+        )
+
+    folder, _, name = path.rpartition("/")
+    if "/.git/" in f"{folder}/":
+        return False  # names within those have rules of their own
+    if name.casefold() == "head":
+        return not os.path.lexists(path) and any(map(there, OF_GIT))
+    if folder.rpartition("/")[2] in OF_GIT:
+        folder, _, name = folder.rpartition("/")
+    return name.casefold() in OF_GIT and there("HEAD")
+
+
+def leads_to_settings(link: str, obeyed: Iterable[str]) -> bool:
+    """Whether a link stands where a folder would in which other programs look for what they obey; `obeyed` are places
+    that are known to be.
+    """
+    folder, _, name = link.rpartition("/")
+    inside = "/.git/" in f"{folder}/" or name.casefold() in SETTINGS_FOLDERS
+    return inside or any(place.startswith(f"{link}/") for place in obeyed)
 
 
 def _rules(tool: str, paths: Iterable[str], verdict: Verdict) -> list[Rule]:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ferrule.core.access import OF_GIT
 from ferrule.core.phrases import phrase
 from ferrule.core.tool import Kind
 from ferrule.pipeline.authorise import BYPASS, Decision, Mode, Verdict, by_kind, never_asked
 from ferrule.policy.commands.parts import Guess
-from ferrule.policy.findings import Finding, inside, weigh_path
+from ferrule.policy.findings import Finding, guarded_words, inside, weigh_path
 from ferrule.policy.rules import FETCH, About
+from ferrule.policy.sensitive import completes_repository
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -57,7 +57,10 @@ def _weigh_file(effect: FileEffect, request: Request, lists: Lists) -> Iterator[
     if effect.action == "rename" and effect.detail:
         paths.append(os.path.normpath(os.path.join(request.roots[0], effect.detail.removeprefix("from "))))  # noqa: PTH118
     for path in paths:
-        finding = weigh_path(path, request, lists, write=True)
+        finding = weigh_path(path, request, lists, write=True, guards=not effect.harmless)
+        leads = effect.node == "link" and effect.action != "delete" and finding.rule is None
+        if leads and lists.guarded.leads_to_settings(path, request.roots):
+            finding.guarded, finding.leave, finding.need = True, "", guarded_words(effect.shown, write=True)
         if finding.denied is None and effect.node == "folder" and effect.action in ("delete", "rename"):
             finding.denied = lists.denying_below(path, request)
         yield finding
@@ -75,19 +78,6 @@ def _weigh_barrier(barrier: Barrier, request: Request, lists: Lists) -> Finding:
     return finding
 
 
-def _of_a_repository(effect: FileEffect, made: set[str]) -> bool:
-    """Whether git would obey it as a repository's own, whatever the folder is called: a `.git` file, or the settings
-    and hooks of a folder with a `HEAD`.
-    """
-    folder, _, name = effect.path.rpartition("/")
-    if name == ".git":
-        return effect.node != "folder"
-    if folder.endswith("/hooks"):
-        folder, name = folder.removesuffix("/hooks"), "hooks"
-    head = f"{folder}/HEAD"
-    return name in OF_GIT and not folder.endswith("/.git") and (head in made or os.path.lexists(head))
-
-
 def _asking(effects: Effects, findings: list[Finding]) -> Decision | None:
     """What asks in every mode: a rule, a guarded place, what cannot be applied, and what was only kept from it."""
     for finding in findings:
@@ -99,7 +89,8 @@ def _asking(effects: Effects, findings: list[Finding]) -> Decision | None:
             return Decision(Verdict.ASK, finding.need)
     made = {effect.path for effect in effects.files}
     for effect in effects.files:
-        if _of_a_repository(effect, made):
+        is_link = effect.path.endswith("/.git") and effect.node != "folder"
+        if is_link or (not effect.harmless and completes_repository(effect.path, made)):
             return Decision(Verdict.ASK, phrase("git would obey `{path}`", path=effect.shown))
     if effects.runs_again:
         return Decision(Verdict.ASK, effects.reason)

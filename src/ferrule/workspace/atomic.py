@@ -8,6 +8,7 @@ import stat
 import threading
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -21,18 +22,20 @@ from ferrule.core.files import (
     unfinished_name,
     write_new,
 )
+from ferrule.core.guarded_names import CONFIGS
 from ferrule.core.phrases import phrase
 from ferrule.pipeline.threads import seen_through
 from ferrule.workspace.confined import LeadsOut, open_beneath
 from ferrule.workspace.problems import PathError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
     from typing import BinaryIO
 
     from ferrule.workspace.paths import Paths, Place
 
 
+_SECONDS_FOR_LOCK = 1.0
 _guard = threading.Lock()
 _locks: WeakValueDictionary[Path, _FileLock] = WeakValueDictionary()
 
@@ -94,15 +97,18 @@ def write_whole(
     mode: int | None = None,
     through_hard_links: bool = False,
     over_link: bool = False,
+    check: Callable[[], bool] | None = None,
 ) -> bool:
     """Put `data` at a place; True when the file is new. Folders on the way are made.
+
+    Of git's settings, `check` says whether they are still what shall be replaced, once nobody else can write them.
 
     The mode, owner and extended attributes of an existing file stay, unless `mode` says otherwise. An open file is
     copied with the time of its last change. `over_link` takes the place of a link that stands there.
     """
     with _folder_of(paths, place) as folder:
         temporary, is_new = _write_beside(place, folder, data, mode, through_hard_links, over_link)
-        take_place(temporary, place.path.name, folder=folder, durable=_syncs())
+        _take_place(place, temporary, folder, check)
     return is_new
 
 
@@ -115,7 +121,7 @@ def stage_whole(paths: Paths, place: Place, data: bytes, *, mode: int | None, th
 def put_staged(paths: Paths, place: Place, temporary: str) -> None:
     """Let what was staged take its place."""
     with _folder_of(paths, place, make=False) as folder:
-        take_place(temporary, place.path.name, folder=folder, durable=_syncs())
+        _take_place(place, temporary, folder)
 
 
 def drop_staged(paths: Paths, place: Place, temporary: str) -> None:
@@ -151,6 +157,58 @@ def _write_beside(
     private = 0o666 if before is None and mode is None else 0o600
     write_new(temporary, data, private, folder=folder, finish=finish, durable=_syncs())
     return temporary, before is None
+
+
+def _take_place(place: Place, temporary: str, folder: int, check: Callable[[], bool] | None = None) -> None:
+    name = place.path.name
+    try:
+        if name not in CONFIGS or not os.path.exists(f"{place.path.parent}/HEAD"):  # noqa: PTH110 - of every file
+            take_place(temporary, name, folder=folder, durable=_syncs())
+            return
+        # As git does it: the new settings are the lock, and replacing the old ones lets go of it. A kill in between
+        # leaves two names of what was written, by which `drop_lock` knows a lock that nobody holds.
+        lock, end = f"{name}.lock", monotonic() + _SECONDS_FOR_LOCK
+        while not _linked(temporary, lock, folder):
+            if monotonic() > end:
+                raise PathError(
+                    "locked",
+                    phrase("git is changing `{place}`, or was stopped while it did: `{lock}` is there.",
+                           place=place, lock=lock),
+                    suggestion=phrase("Try again. If git is not running, ask the user to remove that file."),
+                )  # fmt: skip
+            sleep(0.02)
+        try:
+            if check is not None and not check():
+                raise PathError("changed", phrase("`{place}` was changed meanwhile, and was not written.", place=place))
+        except BaseException:
+            discard(lock, folder)
+            raise
+        take_place(lock, name, folder=folder, durable=_syncs())
+    finally:
+        discard(temporary, folder)
+
+
+def _linked(temporary: str, lock: str, folder: int) -> bool:
+    try:
+        os.link(temporary, lock, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without hard links
+        try:
+            os.close(os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder))
+        except FileExistsError:
+            return False
+        take_place(temporary, lock, folder=folder, durable=False)
+    return True
+
+
+def drop_lock(unfinished: str, folder: int) -> None:
+    """Remove the lock of git's settings that is the same file as what a killed write left."""
+    number = os.stat(unfinished, dir_fd=folder, follow_symlinks=False).st_ino
+    for name in CONFIGS:
+        with suppress(FileNotFoundError):
+            if os.stat(f"{name}.lock", dir_fd=folder, follow_symlinks=False).st_ino == number:
+                os.unlink(f"{name}.lock", dir_fd=folder)
 
 
 def remove_file(paths: Paths, place: Place) -> None:

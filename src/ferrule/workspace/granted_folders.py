@@ -18,11 +18,13 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ferrule.core.access import FOR_WRITING, is_setting
+from ferrule.core.access import FOR_WRITING
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.guarded_names import SHELL_FILES, is_setting
 from ferrule.core.phrases import phrase
 from ferrule.process.arguments import wrong_text
 from ferrule.process.sandbox.guarded import GIT_FOLDER_HAS
+from ferrule.process.sandbox.obeyed import led_to_from_home
 from ferrule.process.sandbox.places import SECRETS_OF_HOME, all_but, is_within, system_places
 from ferrule.workspace.data_folder import own_places
 
@@ -33,11 +35,7 @@ _MOST_ENTRIES = 500
 _NEVER = ("/proc", "/sys", "/dev", "/run", "/var/run")
 _MEDIA = ("/run/media", "/var/run/media")
 _HOMES = ("/home", "/Users")
-_SHELLS = (
-    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv",
-    ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout", ".inputrc",
-    ".xprofile", ".xinitrc", ".xsession", ".xsessionrc", ".pam_environment", ".config/fish", ".config/environment.d",
-)  # fmt: skip
+_SHELLS = (*sorted(SHELL_FILES), ".config/fish", ".config/environment.d")
 _RUN_BY_OTHERS = ("bin", "Library/LaunchAgents")
 """Of a home: what another program than a shell runs, beside what is hidden there."""
 _HIDDEN_DATA = (".cache/", ".local/share/", ".local/state/")
@@ -124,9 +122,7 @@ class _Judge:
         hidden = [path for home in self._homes for path in _entries(home) if Path(path).name.startswith(".")]
         self.hidden = frozenset((*hidden, *self._settings))
         """What a home is shown without."""
-        links = [*hidden, *(path for home in self._homes for path in _entries(f"{home}/.config"))]
-        led_to = {os.path.realpath(path) for path in links if os.path.islink(path)}  # noqa: PTH114 - text
-        led_to -= {os.path.realpath(f"{home}/.cache") for home in self._homes}
+        led_to = {path for home in self._homes for path in led_to_from_home(home)}
         led_to = {one for one in led_to if not any(_in(home, one) for home in self._homes)}
         self._run_by_others = self._of_homes(_RUN_BY_OTHERS) | {*self._settings} | led_to
 

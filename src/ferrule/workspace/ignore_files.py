@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ferrule.core.access import is_setting
+from ferrule.core.guarded_names import is_setting
 from ferrule.workspace.git import GitIndex, enclosing_repository, index_of
 from ferrule.workspace.git_folders import git_folder, has_object
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ferrule.process.sandbox.places import harmless, of_person, read_settings
+from ferrule.process.sandbox.git_config import harmless, of_person, read_settings, runs_nothing_new
 
 FRESH = '[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n[remote "origin"]\n\turl = https://host/x.git\n'
 
@@ -67,3 +67,73 @@ def test_what_we_write_git_reads(tmp_path: Path) -> None:
     (tmp_path / "c").write_text(of_person('[user]\nname = "Ada # ; \\\\ L"\n'))
     done = subprocess.run(["git", "config", "-f", str(tmp_path / "c"), "user.name"], capture_output=True, text=True)
     assert done.stdout == "Ada # ; \\ L\n"
+
+
+OLD = '[core]\n\tbare = false\n\tpager = less -R # mine\n[alias]\n\tst = status\n[remote "o"]\n\turl = https://host/x.git\n'
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        '[remote "up"]\n\turl = git@host:a/b.git\n\tfetch = +refs/heads/*:refs/remotes/up/*',
+        '[branch "main"]\n\tremote = o\n\tmerge = refs/heads/main', '[branch "main"]\n\tremote = .',
+        "[user]\n\tname = Ada", '[remote "up"]\n\turl = ssh://git@host:22/x', '[branch "a b"]\n\tdescription = "a ; b"',
+    ],
+)  # fmt: skip
+def test_remotes_branches_and_the_user_run_nothing_new(added: str) -> None:
+    assert runs_nothing_new(OLD, f"{OLD}{added}\n")
+    assert runs_nothing_new(f"{OLD}{added}\n", OLD)
+    assert not runs_nothing_new(OLD, OLD.replace("less", "evil") + added)
+    assert not runs_nothing_new(OLD, f"[alias]\n\tx = !evil\n{OLD}{added}\n")
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        '[remote "up"]\n\turl = file:///x', '[remote "up"]\n\turl = ../x', '[remote "up"]\n\turl = ext::sh',
+        '[remote "up"]\n\turl = "https://x" ext::sh', '[remote "up"]\n\turl = https://x\\ty', '[remote "up"]\n\turl =',
+        '[remote "o"]\n\turl = /x', '[remote "o"]\n\tpushurl = ./x', '[remote "x"]\n\tfetch = a:b',
+        '[branch "main"]\n\tremote = ./x', '[branch "main"]\n\tpushRemote = x', "[remote]\n\turl = https://x",
+        '[user "x"]\n\tname = y', "[user]\n\tsigningkey = x", '[remote "o"]\n\tvcs = x', '[remote "o"]\n\tproxy = x',
+        "# \u2028[user]\n\tname = !evil", "# \x0c[user]\n\tname = !evil", "# \x85[user]\n\tname = !evil",
+        "# \r[user]\n\tname = !evil", '[user]\n\tname = "a\\\n\tb"', "[include]\n\tpath = x", "\u00a0[user]\n\tname = x",
+        '[remote "o"]\n\tpromisor = true',
+    ],
+)  # fmt: skip
+def test_what_may_run_something_is_no_harmless_change(added: str) -> None:
+    assert not runs_nothing_new(f"{OLD}[alias]\n\ty = z\n", f"{OLD}[alias]\n\ty = z\n{added}\n")
+
+
+def test_a_branch_is_not_left_following_a_folder() -> None:
+    followed = f'{OLD}[branch "main"]\n\tremote = o\n'
+    assert not runs_nothing_new(followed, followed.replace("url = https://host/x.git", "tagopt = --tags"))
+    assert runs_nothing_new(followed, OLD.partition("[remote")[0])
+
+
+SOME = st.lists(
+    st.sampled_from([
+        "[core]", "[alias]", "[user]", '[remote "o"]', '[branch "m"]', "[include]", "\tname = a", "\turl = https://h/x",
+        "\turl = x", "\tpager = evil", "\tpath = x", "\tremote = o", "# x", "; \u2028[user]", "\x0c", "\\", '"', "\r",
+        "\tname = !evil", "\tx = !evil \\", "\tname", " [user] name = b", "\u00a0",
+    ]),
+    max_size=8,
+)  # fmt: skip
+
+
+@given(SOME, SOME, SOME, st.sampled_from(["\n", "\r\n", "\r", ""]))
+def test_for_git_a_harmless_change_is_about_remotes_branches_and_the_user_alone(
+    start: list[str], old: list[str], new: list[str], end: str
+) -> None:
+    """The law behind merging by key, with git's own reading as the judge."""
+
+    def read(lines: list[str]) -> list[str]:
+        text = "".join(line + (end or "\n") for line in lines)
+        done = subprocess.run(
+            ["git", "config", "--file", "-", "--list", "-z"], input=text.encode(), capture_output=True, check=False
+        )
+        listed = done.stdout.decode().split("\0")
+        return [one for one in listed if not one.startswith(("remote.o.url", "branch.m.remote", "user.name"))]
+
+    before, after = ("".join(line + (end or "\n") for line in [*start, *lines]) for lines in (old, new))
+    if runs_nothing_new(before, after):
+        assert read([*start, *new]) in (read([*start, *old]), [""])  # or git cannot read it any more

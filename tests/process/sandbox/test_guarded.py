@@ -49,13 +49,14 @@ def test_every_repository_and_every_folder_are_looked_at(tree: GuardedTree, tmp_
         "a/.git/worktrees/t/config.worktree",
     )
     found = tree.look()
-    assert set(found.marks) == {
-        ".git/config", ".git/hooks", "a/b/.git/config", "a/b/.git/hooks", "a/.git/modules/sub/config",
-        "a/.git/modules/sub/hooks",
+    of_git = {"config", "hooks", "branches"}  # `branches` is in the templates of older versions of git
+    assert {path for path in found.marks if Path(path).name not in of_git} == {
         "ferrule.toml", "a/b/.vscode", "a/c/.vscode", "a/c/.husky", "a/.envrc", "a/.git/info/attributes", "named/file",
         "w/.git",
         "a/.git/worktrees/t/config.worktree",
     }  # fmt: skip
+    repositories = (".git", "a/b/.git", "a/.git/modules/sub")
+    assert found.marks.keys() >= {f"{one}/{name}" for one in repositories for name in ("config", "hooks")}
     assert found.complete
 
 

@@ -54,7 +54,7 @@ def test_the_hooks_that_a_configuration_names_are_locked_and_swept(box: Box) -> 
     "name",
     [
         ".envrc", ".husky/pre-commit", ".mcp.json", ".vscode/tasks.json", ".gitmodules", ".gitattributes", ".npmrc",
-        ".pre-commit-config.yaml", "lefthook.yml", ".gitlab-ci.yml", ".circleci/config.yml", "mise.toml", ".pdbrc",
+        ".pre-commit-config.yaml", "lefthook.yml", "my.code-workspace", "NUGET.config", "mise.toml", ".pdbrc",
     ],
 )  # fmt: skip
 def test_at_any_depth_what_is_there_is_locked_and_what_is_not_is_swept(box: Box, name: str) -> None:
@@ -67,7 +67,7 @@ def test_at_any_depth_what_is_there_is_locked_and_what_is_not_is_swept(box: Box,
     assert (box.workspace / "x").read_text() == "evil\n"
 
 
-@pytest.mark.parametrize("name", [".github/workflows/ci.yml", ".cargo/config.toml", ".yarn/plugins/p.cjs"])
+@pytest.mark.parametrize("name", [".github/hooks/x.json", ".cargo/config.toml", ".yarn/plugins/p.cjs"])
 def test_what_is_obeyed_in_a_certain_folder_alone_is_guarded_there_alone(box: Box, name: str) -> None:
     folder, inner, *_ = Path(name).parts
     box.write(f"a/{name}", "mine")
@@ -86,7 +86,7 @@ def test_what_is_obeyed_in_a_certain_folder_alone_is_guarded_there_alone(box: Bo
 
 def test_packages_of_others_may_bring_their_settings(box: Box) -> None:
     box.write("node_modules/keep", "")
-    done = box.run("mkdir -p node_modules/x/.github/workflows; : >node_modules/x/.npmrc; : >node_modules/.travis.yml")
+    done = box.run("mkdir -p node_modules/x/.github/hooks; : >node_modules/x/.npmrc; : >node_modules/.envrc")
     assert done.denials == ()
     assert (box.workspace / "node_modules/x/.npmrc").exists()
 
@@ -362,3 +362,19 @@ def test_the_folders_above_are_known_by_their_numbers(tree: GuardedTree, tmp_pat
     assert before == ((tmp_path / "a").stat().st_ino, (tmp_path / "a/b").stat().st_ino)
     (tmp_path / "a").rename(tmp_path / "x")
     assert numbers_above(tree, "a/b/c") != before
+
+
+def test_of_the_settings_of_git_what_runs_nothing_stays(tree: GuardedTree, tmp_path: Path) -> None:
+    """By key: remotes, branches and the user; anything else is put back with all that was changed beside it."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    config = tmp_path / ".git/config"
+    sweep = Sweep([Watched(tree)])
+    sweep.begin()
+    subprocess.run(["git", "-C", tmp_path, "remote", "add", "o", "https://example.org/x"], check=True)
+    right = config.read_text()
+    assert sweep.end() == ()
+    assert config.read_text() == right
+    subprocess.run(["git", "-C", tmp_path, "config", "branch.x.remote", "o"], check=True)
+    subprocess.run(["git", "-C", tmp_path, "config", "core.pager", "evil"], check=True)
+    assert subjects(sweep.end()) == [".git/config"]
+    assert config.read_text() == right

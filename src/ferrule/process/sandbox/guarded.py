@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
-from ferrule.core.access import OF_GIT, SETTINGS, settings_among
+from ferrule.core.guarded_names import CONFIGS, OF_GIT, SETTINGS_FOLDERS, is_setting_name, settings_among
 from ferrule.process.folder_index import index_of, opened
 from ferrule.process.owned_folders import remove_tree
 from ferrule.process.sandbox.denials import Denial
-from ferrule.process.sandbox.places import harmless, hooks_of_person, hooks_paths
+from ferrule.process.sandbox.git_config import harmless, runs_nothing_new
+from ferrule.process.sandbox.obeyed import git_folder_of, led_to_from_home, places_named_by_git
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
@@ -107,7 +108,7 @@ class GuardedTree:
                     head = f"{path.rpartition('/')[0]}/HEAD".removeprefix("/")
                     os.stat(head, dir_fd=self.descriptor, follow_symlinks=False)
                     self._mark(f"{path}/attributes", marks, deep=deep)
-        for path in (*self.named, *self._hooks(git_folders)):
+        for path in (*self.named, *self._obeyed(tree.found)):
             self._mark(path, marks, deep=deep)
         return Found(marks, tree.folders, tree.closed, tuple(git_folders), tree.complete)
 
@@ -125,28 +126,50 @@ class GuardedTree:
         concerned = self._forbidden.concerns([start + name for name in listed])
         return {name for name, may_not in zip(listed, concerned, strict=True) if may_not}
 
-    def _hooks(self, git_folders: list[str]) -> Iterator[str]:
-        """The folders below this one that git takes hooks from because a configuration says so."""
-        of_person = hooks_of_person()
-        for path in git_folders:
-            values = list(of_person)
-            for name in ("config", "config.worktree"):
-                if (read := read_plain(self.descriptor, f"{path}/{name}" if path else name)) is not None:
-                    values += hooks_paths(read[0].decode(errors="replace"))
-            above, _, last = path.rpartition("/")
-            top = f"{self.root}/{above if last == '.git' else path}"
-            for value in values:
-                target = os.path.normpath(os.path.join(top, value))  # noqa: PTH118 - no links are to be followed
-                if target.startswith(self.root + "/"):
-                    yield target[len(self.root) + 1 :]
+    def obeyed(self) -> frozenset[str]:
+        """Places below the folder that have any name, and are run or obeyed because something names them: a setting of
+        git's, or a link. They may not be there.
+        """
+        return frozenset(self._obeyed(self._index.look(self.descriptor, self._read).found))
+
+    def _obeyed(self, found: dict[str, _Names]) -> Iterator[str]:
+        start, inside = f"{self.root.rstrip('/')}/", (Path(self.root),)
+        # The folder may become a repository at any time.
+        repositories = {self.root: f"{self.root}/.git"} | dict(self._repositories(found))
+        named = places_named_by_git(repositories, inside)
+        links = [
+            f"{start}{path}/{name}" if path else start + name for path, one in found.items() for name in one.guarded
+        ]
+        named |= {link for link in links if os.path.islink(link) and not link.endswith("/.git")}  # noqa: PTH114 - text
+        for place in (*named, *led_to_from_home()):
+            for path in {os.path.normpath(place), os.path.realpath(place)}:
+                if path.startswith(start):
+                    yield path[len(start) :]
+
+    def _repositories(self, found: dict[str, _Names]) -> Iterator[tuple[str, str]]:
+        """The top folder of each repository, and the git directory that it has."""
+        for path, names in found.items():
+            whole = f"{self.root}/{path}" if path else self.root
+            if names.is_git:
+                yield (whole.removesuffix("/.git"), whole)
+            elif ".git" in names.guarded and (git := git_folder_of(whole)) is not None:
+                yield whole, git
+        above = (str(folder) for folder in Path(self.root).parents)
+        enclosing = next((folder for folder in above if os.path.lexists(f"{folder}/.git")), None)
+        if enclosing is not None and (git := git_folder_of(enclosing)) is not None:
+            yield enclosing, git
 
     def _read(self, path: str, names: dict[str, bool]) -> tuple[list[str], _Names | None]:
         folders = [name for name, is_folder in names.items() if is_folder]
         parts = path.split("/")
         if parts[-1] == ".git" or (len(parts) > 2 and parts[-2] == "worktrees" and ".git" in parts[:-2]):
             # Git made the folder for itself, and only a few folders below it can matter.
-            return [name for name in folders if name in _WALKED_OF_GIT], _Names(tuple(OF_GIT & names.keys()), True)
+            links = {name for name in _WALKED_OF_GIT & names.keys() if not names[name]}
+            return [name for name in folders if name in _WALKED_OF_GIT], _Names(
+                tuple(OF_GIT & names.keys() | links), True
+            )
         guarded = settings_among(path, names) | self.forbids(path, names)
+        guarded |= {name for name, is_folder in names.items() if not is_folder and name.casefold() in SETTINGS_FOLDERS}
         if names.get(".git") is False:
             guarded.add(".git")  # a file or a link that says where the repository is
         bare = names.keys() >= GIT_FOLDER_HAS
@@ -166,6 +189,18 @@ class GuardedTree:
             marks[path] = Mark(stat.S_IFMT(state.st_mode), state.st_ino, tuple(sorted(changes)))
         except OSError:
             return  # not there, which is the best it can be
+
+
+def obeyed_below(root: str) -> frozenset[str]:
+    """The real paths of places below a folder that other programs obey whatever they are called; see `obeyed`."""
+    try:
+        tree = GuardedTree(root)
+    except OSError:
+        return frozenset()
+    try:
+        return frozenset(f"{root}/{path}" for path in tree.obeyed())
+    finally:
+        tree.close()
 
 
 def _changes(folder: int, start: str, room: int) -> Iterator[tuple[str, int, int, int]]:
@@ -294,6 +329,17 @@ class Watched:
                 if (read := read_plain(self.tree.descriptor, whole)) is not None:
                     self.kept[whole] = read
 
+    def changed_harmlessly(self, path: str) -> bool:
+        """Whether git runs what it ran before with what a file of its settings holds now, which then is right."""
+        old, new = self.kept.get(path), read_plain(self.tree.descriptor, path)
+        if path.rpartition("/")[2] not in CONFIGS or old is None or new is None or old[1] != new[1]:
+            return False
+        texts = (content.decode(errors="surrogateescape") for content, _ in (old, new))
+        if not runs_nothing_new(*texts):
+            return False
+        self.kept[path] = new
+        return True
+
     def put_back(self) -> Iterator[Denial]:
         """Give what was changed or removed its old content, and tell of what cannot be."""
         for path, (content, mode) in self.kept.items():
@@ -362,7 +408,8 @@ class Sweep:
                 mounted = next((place for place in places if place in one.mounted), None)
                 if mounted is not None and one.mounted[mounted] == numbers_above(one.tree, mounted):
                     continue  # mounted read-only and not moved since, so the sandbox cannot have changed it
-                if not _may_stay(one, path, before):
+                stays = one.changed_harmlessly(path) if path in one.kept else _may_stay(one, path, before)
+                if not stays:
                     denials.append(self._take(one, path))
             denials += one.put_back()
             denials += [_unseen(one.who, f"It closed `{path}`") for path in sorted(after.closed - before.closed)[:1]]
@@ -419,7 +466,7 @@ def numbers_above(tree: GuardedTree, path: str) -> tuple[int, ...]:
 def _top(path: str) -> str:
     """The folder that settings are for: of `.github/workflows` where `.github` lies."""
     parent, _, name = path.rpartition("/")
-    return parent if name in SETTINGS else parent.rpartition("/")[0]
+    return parent if is_setting_name(name) else parent.rpartition("/")[0]
 
 
 def _may_stay(one: Watched, path: str, before: Found) -> bool:
@@ -434,7 +481,7 @@ def _may_stay(one: Watched, path: str, before: Found) -> bool:
 
 
 def _runs_nothing(tree: GuardedTree, path: str, name: str) -> bool:
-    if name == "hooks":
+    if name in ("hooks", "remotes", "branches"):
         try:
             with opened(tree.descriptor, path) as folder, os.scandir(folder) as entries:
                 return all(entry.name.endswith(".sample") and entry.is_file(follow_symlinks=False) for entry in entries)
@@ -443,7 +490,7 @@ def _runs_nothing(tree: GuardedTree, path: str, name: str) -> bool:
     read = read_plain(tree.descriptor, path)
     if read is None:
         return False
-    text = read[0].decode("utf-8", "replace")
+    text = read[0].decode("utf-8", "surrogateescape")
     if name == "commondir":
         return text.strip() == "../.." and "/worktrees/" in f"/{path}"
     if name == ".git":

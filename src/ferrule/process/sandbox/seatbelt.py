@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ferrule.core.access import OF_GIT, SETTINGS
+from ferrule.core.guarded_names import OF_GIT, SETTINGS
 from ferrule.core.phrases import phrase
 from ferrule.process.arguments import CommandLine, ProgramWords, rule_text
 from ferrule.process.owned_folders import OwnedFolder
@@ -103,6 +103,7 @@ def _below(paths: Iterable[str]) -> str:
 def _guarded(root: str) -> str:
     """Git's own places at any depth, and settings at the top; those in nested repositories are for the sweep."""
     git = "|".join(re.escape(name) for name in sorted(OF_GIT))
+    names = "|".join(re.escape(name).replace(r"\*", "[^/]*") for name in sorted(SETTINGS))
     start = re.escape(root).replace('"', ".")
     pattern = f"^{start}/(.*/)?\\.git(/modules/.*|/worktrees/.*)?/({git})(/.*)?$"
-    return f'(regex #"{pattern}") {_below(f"{root}/{name}" for name in sorted(SETTINGS))}'
+    return f'(regex #"{pattern}") (regex #"^{start}/({names})(/.*)?$")'

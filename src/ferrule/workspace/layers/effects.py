@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from ferrule.core.call import Effects, FileEffect
 from ferrule.core.errors import ErrorKind
+from ferrule.core.guarded_names import CONFIGS
 from ferrule.core.phrases import phrase
+from ferrule.process.sandbox.git_config import runs_nothing_new
 from ferrule.workspace.atomic import has_other_names
 from ferrule.workspace.git_folders import GitFolders
 from ferrule.workspace.ignore_files import IgnoredPaths, is_made_again
@@ -186,7 +188,10 @@ class _Teller:
     def effect(self, change: LayerChange, action: Action, detail: str = "") -> FileEffect:
         there = change.after or change.before
         node = "special" if change.special else _NODES[there.node] if there is not None else "file"
-        return FileEffect(action, str(change.path), self._shown(change), node, detail, opens=_opens(change))
+        harmless = action == "change" and runs_nothing_new_by(change)
+        return FileEffect(
+            action, str(change.path), self._shown(change), node, detail, opens=_opens(change), harmless=harmless
+        )
 
     def _shown(self, change: LayerChange) -> str:
         return one_line(os.fsencode(self._paths.show(change.path)).decode(errors="replace"))
@@ -224,6 +229,23 @@ def _opens(change: LayerChange) -> bool:
     if before is None:  # what a loose umask gives to every new file is the user's own choice
         return bool(after.mode & set_id) or (after.node is Node.FILE and after.mode & 0o003 == 0o003)
     return bool(after.mode & ~before.mode & (set_id | stat.S_IWOTH))
+
+
+def runs_nothing_new_by(change: LayerChange) -> bool:
+    """Whether it is a file of git's settings, and was changed only where that makes git run nothing new."""
+    before, after = change.before, change.after
+    if change.path.name not in CONFIGS or change.special or change.twin:
+        return False
+    if before is None or after is None or before.mode != after.mode:
+        return False
+    if {before.node, after.node} != {Node.FILE} or max(before.size, after.size) > _LARGEST_TEXT:
+        return False
+    try:
+        with opened_before(change) as old, opened_after(change) as new:
+            texts = [b"".join(pieces(one)).decode(errors="surrogateescape") for one in (old, new)]
+    except OSError:
+        return False
+    return runs_nothing_new(*texts)
 
 
 def _is_file(seen: Seen) -> bool:

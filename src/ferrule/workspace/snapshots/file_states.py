@@ -11,6 +11,7 @@ from ferrule.core.errors import ErrorKind
 from ferrule.core.files import UNFINISHED, take_place, unfinished_name
 from ferrule.core.phrases import phrase
 from ferrule.workspace.atomic import (
+    drop_lock,
     drop_staged,
     put_staged,
     remove_file,
@@ -382,6 +383,7 @@ class FileStates:
                     mode=mode,
                     through_hard_links=through_hard_links or new,
                     over_link=not change.of_files,
+                    check=lambda: self.is_at(change, side.opposite),
                 )
         if wanted is not None and wanted.attributes and change.other_attributes:
             with suppress(PermissionError), os.fdopen(self._paths.open_file(place), "rb") as file:
@@ -403,6 +405,7 @@ class FileStates:
         for path in {one.parent: one for one in paths}.values():
             with suppress(OSError, PathError), self._inside(self._in_place(path), path.parent) as folder:
                 for name in filter(UNFINISHED.fullmatch, os.listdir(folder)):  # noqa: PTH208
+                    drop_lock(name, folder)
                     os.unlink(name, dir_fd=folder)
 
     def _rename(self, place: Place, to: Place) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from ferrule.core.guarded_names import CONFIGS
 from ferrule.core.phrases import glued
 from ferrule.workspace.git import Tracked, UnreadableIndex, parse_index
 from ferrule.workspace.git_changes import remains
@@ -177,6 +178,9 @@ class HeldOfGit:
         new = {one.repository for one in changes if inner_of(one) == "HEAD" and one.before is None}
         self.created = [one for one in changes if one.repository in new and one.after is not None]
         """What makes a new git directory: it is one with its `HEAD`, which comes last, and until then of no use."""
+        # By these, what a kill leaves beside them is found.
+        settings = [one for one in changes if one.path.name in CONFIGS and one.operation is Operation.CHANGE]
+        self.created += [replace(one, operation=Operation.CREATE, before=None) for one in settings]
         for one in changes:
             if one.before is None or one.before.node is not Node.FILE:
                 self.deleted += [one] if one.after is None else []

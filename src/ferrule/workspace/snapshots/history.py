@@ -227,7 +227,7 @@ class History:
         patience: float = 30,
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        self._paths = paths
+        self._paths, self._folder = paths, folder
         self._store = SnapshotStore(folder, caps or Caps(), patience, tell)
         self._files = FileStates(paths, self._store.caps.file)
         self._recovery = Recovery(self._store, self._files)
@@ -243,6 +243,11 @@ class History:
     def close(self) -> None:
         self.shell_changes.close()
         self._store.close()
+
+    def settle(self) -> None:
+        """Finish or roll back what a kill left in the middle."""
+        if self._folder.exists():
+            self._recovery.use(lambda _: None)
 
     # Changing
 

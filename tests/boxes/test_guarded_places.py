@@ -1,0 +1,207 @@
+"""No unapproved change makes git, a shell or an editor run something new, by commands or by file tools (S1, S2, P4)."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.boxes.test_trial import Desk, desk
+
+REMOTE = "https://example.org/a.git"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    made = tmp_path / "home"
+    made.mkdir()
+    monkeypatch.setenv("HOME", str(made))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    return made
+
+
+@pytest.fixture
+def root(home: Path) -> Path:
+    made = home / "project"
+    made.mkdir()
+    (made / "a.txt").write_text("one\n")
+    git(made, "init", "-q", "-b", "main")
+    git(made, "add", ".")
+    git(made, "-c", "user.name=x", "-c", "user.email=x@y.z", "commit", "-qm", "x")
+    return made
+
+
+def git(root: Path, *words: str) -> str:
+    return subprocess.run(("git", *words), cwd=root, check=True, capture_output=True, text=True).stdout
+
+
+def accepting(root: Path, answers: str = "", **policy: Any) -> Any:
+    return desk(root, answers, mode="accept-edits", **policy)
+
+
+async def written(at: Desk, path: str, content: str = "evil") -> bool:
+    """Whether a file tool wrote without a question."""
+    result = await at.runtime.run("Write", {"file_path": path, "content": content})
+    return result.success
+
+
+HARMLESS = {
+    f"git remote add origin {REMOTE}": f"remote.origin.url={REMOTE}",
+    "git remote add -t main up git@example.org:a/b.git": "remote.up.url=git@example.org:a/b.git",
+    "git branch topic; git branch -u main topic": "branch.topic.merge=refs/heads/main",
+    "git checkout -q -b topic --track main": "branch.topic.remote=.",
+    "git config user.name 'Ada L'; git config user.email ada@example.org": "user.name=Ada L",
+    "git branch topic; git config branch.topic.description 'what it is for'": "branch.topic.description=what it is for",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", HARMLESS)
+async def test_harmless_settings_of_git_are_kept_without_a_question(root: Path, command: str) -> None:
+    git(root, "config", "alias.st", "!git status -s")
+    async with accepting(root) as at:
+        result = await at.bash(command)
+    assert result.success, result.llm_content
+    settings = git(root, "config", "--list", "--local").splitlines()
+    assert HARMLESS[command] in settings
+    assert "alias.st=!git status -s" in settings
+    assert not list((root / ".git").glob("*.lock"))
+
+
+RUNNING = [
+    "git config core.hooksPath tools",
+    "git config core.fsmonitor ./evil",
+    "git config alias.st '!evil'",
+    "git config include.path ../evil",
+    "git config remote.origin.uploadpack evil",
+    "git config remote.origin.receivepack evil",
+    "git config remote.origin.vcs evil",
+    "git config remote.origin.proxy http://evil",
+    "git remote add x 'ext::sh -c evil'",
+    "git remote add x ./vendored.git",
+    "git remote add x file:///tmp/x.git",
+    "git remote add x /tmp/x",
+    "git remote add x -- --upload-pack=evil",
+    "git remote add x foo::bar",
+    "git remote add x ssh://-oProxyCommand=evil/x",
+    "git config branch.main.remote ./vendored.git",
+    "git config branch.main.remote 'ext::sh -c evil'",
+    "git config branch.main.pushRemote vendored",
+    "git config remote.vendored.fetch +refs/heads/*:refs/heads/*",
+    "git config user.signingkey evil",
+    "git config core.worktree /",
+    "git config core.sshCommand evil",
+    "git config filter.x.clean evil",
+    "git config extensions.worktreeConfig true; git config --worktree core.pager evil",
+    r"printf '[alias]\n\tx = !evil\n[remote \"o\"]\n\turl = https://e.org/x\n' >> .git/config",
+    r"printf '[remote \"o\"]\n\turl = https://e.org/x\\\n\tfsmonitor = x\n' >> .git/config",
+    r"printf '[alias]\n# \342\200\250[user]\n\tname = !evil\n' >> .git/config",
+    r"printf '[alias]\n# \014[user]\n\tname = !evil\n' >> .git/config",
+    f"git remote add origin {REMOTE}; git config core.pager evil",
+    f"git remote add origin {REMOTE}; chmod 777 .git/config",
+    "mv .git/config x; ln -s ../x .git/config",
+    "git init -q sub",
+    "mkdir -p .git/remotes; echo 'URL: ./vendored.git' > .git/remotes/x",
+    "ln -s ../x .git/info2; rm -rf .git/info; ln -s ../x .git/info",
+    "ln -s x .cargo",
+    "mkdir -p b/objects b/refs; echo 'ref: refs/heads/x' > b/HEAD; git config -f b/config core.fsmonitor evil",
+]
+
+
+@pytest.mark.parametrize("command", RUNNING)
+async def test_settings_that_run_something_still_ask(root: Path, command: str) -> None:
+    (root / "vendored.git").mkdir()
+    (root / "x").mkdir()
+    before = git(root, "config", "--list", "--local")
+    async with accepting(root) as at:
+        result = await at.bash(command)
+    assert not result.success
+    assert "approval" in result.llm_content
+    assert git(root, "config", "--list", "--local") == before
+
+
+async def test_a_bare_repository_is_not_put_together_piece_by_piece(root: Path) -> None:
+    settings = "[core]\n\tfsmonitor = evil\n"
+    for last, *first in (("b/config", "b/HEAD"), ("b/HEAD", "b/config"), ("c/HEAD", "c/hooks/pre-commit")):
+        async with accepting(root) as at:
+            for name in (*first, last):
+                assert await written(at, name, settings) is (name != last)
+        (root / first[0]).unlink()
+
+
+PLANTS = {
+    "core.hooksPath": ("tools/hooks", "tools/hooks/pre-commit"),
+    "include.path": ("../conf/git", "conf/git"),
+    "core.attributesFile": ("attributes", "attributes"),
+    "diff.x.textconv": ("scripts/conv.sh", "scripts/conv.sh"),
+}
+
+
+@pytest.mark.parametrize("whose", ["--local", "--global"])
+@pytest.mark.parametrize("key", PLANTS)
+async def test_nothing_is_planted_where_settings_of_git_point(root: Path, key: str, whose: str) -> None:
+    value, place = PLANTS[key]
+    if whose == "--global" and key != "core.hooksPath":
+        value = f"{root}/{place}"
+    git(root, "config", whose, key, value)
+    above = Path(place).parent
+    async with accepting(root) as at:
+        for command in (
+            f"mkdir -p {above}; echo evil > {place}",
+            f"mkdir -p {above} n; echo evil > n/x; mv n/x {place}",
+        ):
+            result = await at.bash(command)
+            assert not result.success, result.llm_content
+        assert not await written(at, place)
+        assert not (root / place).exists()
+        assert await written(at, f"{place}-beside" if "hooks" not in place else "tools/beside")
+
+
+async def test_a_link_on_the_way_to_such_a_place_asks(root: Path) -> None:
+    git(root, "config", "core.hooksPath", "tools/hooks")
+    async with accepting(root) as at:
+        result = await at.bash("mkdir -p n/hooks; echo evil > n/hooks/pre-commit; ln -s n tools")
+        assert not result.success
+        assert not (await at.bash("ln -s n tools")).success
+        assert (await at.bash("mkdir n; ln -s n other")).success
+    assert not (root / "tools").is_symlink()
+
+
+async def test_an_approved_command_plants_nothing_either(root: Path) -> None:
+    git(root, "config", "core.hooksPath", "hooks")
+    (root / "hooks").mkdir()
+    (root / "hooks/pre-commit").write_text("mine")
+    async with desk(root, allow=["Bash(sh *)"]) as at:
+        result = await at.bash("sh -c 'echo evil > hooks/pre-commit; echo evil > hooks/post-commit; echo ok'")
+    assert "ok" not in (root / "hooks/pre-commit").read_text()
+    assert [path.name for path in (root / "hooks").iterdir()] == ["pre-commit"]
+    assert (root / "hooks/pre-commit").read_text() == "mine", result.llm_content
+
+
+async def test_ci_files_are_ordinary(root: Path) -> None:
+    """What a service builds runs elsewhere, after a push that asks."""
+    names = (".travis.yml", "appveyor.yml", ".github/workflows/ci.yml", ".gitlab-ci.yml", "Jenkinsfile")
+    for mode in ("accept-edits", "bypass"):
+        async with desk(root, mode=mode) as at:
+            for name in names:
+                assert await written(at, name, mode)
+                assert (await at.bash(f"echo x >> {name}")).success
+                assert (root / name).read_text() == f"{mode}x\n"
+                (root / name).unlink()
+    async with desk(root) as at:
+        for name in names:
+            assert not await written(at, name)
+            assert not (await at.bash(f"echo x >> {name}")).success
+
+
+async def test_an_allowed_command_keeps_harmless_settings_of_git_too(root: Path) -> None:
+    async with desk(root, allow=["Bash(git *)"]) as at:
+        assert (await at.bash(f"git remote add origin {REMOTE}")).success
+        assert (await at.bash("git checkout -q -b topic --track main")).success
+        refused = await at.bash("git config tag.sort evil")
+    settings = git(root, "config", "--list", "--local").splitlines()
+    assert {f"remote.origin.url={REMOTE}", "branch.topic.remote=."} <= set(settings)
+    assert "tag.sort=evil" not in settings
+    assert not refused.success
+    assert "guarded" in refused.llm_content
