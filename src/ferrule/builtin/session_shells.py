@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 
     from ferrule.core.access import Restrictions
-    from ferrule.core.context import Session
+    from ferrule.core.context import SandboxChoice, Session
     from ferrule.process.owned_folders import OwnedFolder
-    from ferrule.process.profile import Forbidden, LayerMount, Profile
+    from ferrule.process.profile import Bounds, Forbidden, LayerMount, Profile
     from ferrule.process.sandbox.sandbox import Sandbox
     from ferrule.process.shell.session import ShellSession
     from ferrule.workspace.layers.reading import Layer, LayerChanges
@@ -178,11 +178,31 @@ def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened:
         ),
         readable=(outputs_of(session), *repositories),
         hosts=allowed or (() if choice.hosts is not None else None),
+        bounds=command_bounds(choice),
         look=look,
         # The `/tmp` that only the session's commands share. Look and work boxes each have their own:
         # what an unapproved command left must not be found by an approved one.
         temporary=None if own else _owned(session, f"temporary/{'look' if look else 'work'}", 0o1777),
         environment=_CACHES if sandbox_of(session).name == "bubblewrap" else {},
+    )
+
+
+def command_bounds(choice: SandboxChoice) -> Bounds:
+    """What one command may use at most. Memory is counted for all its processes together where that can be done."""
+    from ferrule.process.sandbox.limits import can_group, default_bounds
+
+    usual = default_bounds()
+
+    def chosen(said: int | str, usually: int | None) -> int | None:
+        return usually if said == "auto" else None if said == "off" else int(said)
+
+    memory = chosen(choice.memory, usual.total_memory)
+    return replace(
+        usual,
+        processes=chosen(choice.processes, usual.processes),
+        memory=None if "memory" in can_group() else memory,
+        total_memory=memory,
+        file_size=chosen(choice.file_size, usual.file_size),
     )
 
 

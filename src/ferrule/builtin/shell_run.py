@@ -376,13 +376,17 @@ class _Trial:
         return ended, told
 
     def _barriers(self, ended: Ended, profile: Profile) -> tuple[Barrier, ...]:
+        from ferrule.process.sandbox.denials import LIMITS
+
+        denials = denials_of(self._session, self._text, ended, profile)
+        limits = [one for one in denials if one.kind in LIMITS]  # which the work box has too
+        self._told.notes += [f"{one.message} {one.suggestion}" for one in limits]
         if ended.timed_out:
             why = phrase(
                 "Its trial run did not finish within {seconds} s. Once approved, it runs for real from the start.",
                 seconds=f"{self._seconds:g}",
             )
             return (Barrier("time", "", why),)
-        denials = denials_of(self._session, self._text, ended, profile)
         met = [one for one in denials if one.kind == "read" and not refers_to(self._text, one.subject)]
         if met:
             self._told.notes.append(_hidden_on_the_way(met, files_of(self._session).paths))
@@ -390,7 +394,7 @@ class _Trial:
         return tuple(
             Barrier(kinds.get(one.kind, "limit"), one.subject, one.message)  # type: ignore[arg-type]
             for one in denials
-            if one not in met
+            if one not in met and one not in limits
         )
 
 

@@ -312,6 +312,11 @@ def _checks(workspace: Path) -> Iterator[Check]:
                 keys=", ".join(loaded.set_aside)
             )
             yield Check("settings", "note", aside)
+        if loaded.not_the_projects:
+            aside = _("{keys}: not applied, because only your own settings may say that").format(
+                keys=", ".join(loaded.not_the_projects)
+            )
+            yield Check("settings", "note", aside)
         if loaded.overruled:
             overruled = _("{keys}: not applied, because your organisation's {file} is stricter.").format(
                 file=organisation_settings_file(), keys=", ".join(loaded.overruled)
