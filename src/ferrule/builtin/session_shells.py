@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ferrule.core.context import CommandNames
+from ferrule.core.phrases import phrase
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.files import files_of
 from ferrule.workspace.restrictions import files_concerned
@@ -44,6 +45,17 @@ class SessionCommands:
     layer: SessionLayer | None = None
     folders: dict[str, OwnedFolder] = field(default_factory=dict[str, "OwnedFolder"])
     watchers: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
+    said_unconfined: bool = False
+    """Whether its calls say that no sandbox works, so that what runs without one was approved as that."""
+
+
+class Confinement(NamedTuple):
+    """Whether an unapproved command can be tried, and what is done about one that nothing confines, as `CallInfo` says
+    it.
+    """
+
+    can_try: bool
+    unconfined: Literal["", "ask", "refuse", "allow"] = ""
 
 
 def _commands_of(session: Session) -> SessionCommands:
@@ -68,11 +80,43 @@ def sandbox_of(session: Session) -> Sandbox:
     return found
 
 
-async def try_sandbox(session: Session) -> Sandbox:
-    """The same beside the event loop."""
+def confinement(session: Session) -> Confinement:
+    """What would hold the next command of a session, as far as that was tried."""
+    from ferrule.process.sandbox.sandbox import NoSandbox
+
+    kept, choice = _commands_of(session), session.environment.sandbox
+    if not choice.enabled:
+        return Confinement(False, "allow")
+    if (found := kept.sandbox) is None:
+        return Confinement(True)  # nobody has tried it yet: see `try_sandbox`
+    if not isinstance(found, NoSandbox):
+        return Confinement(found.confines)
+    kept.said_unconfined = True
+    return Confinement(False, "allow" if found.off else choice.unconfined)
+
+
+async def make_ready(session: Session) -> None:
+    """Find the sandbox of a session beside the event loop, before its commands are described."""
     import asyncio
 
-    return _commands_of(session).sandbox or await asyncio.to_thread(sandbox_of, session)
+    if _commands_of(session).sandbox is None:
+        await asyncio.to_thread(sandbox_of, session)
+
+
+async def try_sandbox(session: Session) -> Sandbox:
+    """The sandbox that a command is about to run in. Raises `SandboxRefused` where none works, and the command was
+    approved as one that a sandbox confines.
+    """
+    await make_ready(session)
+    was_said = _commands_of(session).said_unconfined
+    if confinement(session).unconfined in ("ask", "refuse") and not was_said:
+        from ferrule.process.sandbox.denials import SandboxRefused
+
+        raise SandboxRefused(
+            phrase("No sandbox works on this machine, and nobody was asked to run the command without one."),
+            phrase("Make the call again, so that the user is asked."),
+        )
+    return sandbox_of(session)
 
 
 def shell_of(session: Session) -> ShellSession:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ferrule.app.build import build_policy, build_tools, written_rules
+from ferrule.app.build import build_policy, build_tools, session_environment, written_rules
 from ferrule.app.server_files import as_settings_error
 from ferrule.app.settings import PROJECT_FILE, user_settings_file
 from ferrule.cli.completion import complete_tools
@@ -245,7 +246,7 @@ def explain_command(
     built = build_policy(settings, workspace, tools)
     for note in built.notes:
         warn(note)
-    session = Session(workspace=workspace)
+    session = Session(workspace=workspace, environment=session_environment(settings, workspace))
     call = RawCall(tool, given_arguments(arguments, settings.limits.argument_bytes))
     try:
         invocation = Runtime(tools.registry, policy=built.policy, session=session).build(call)
@@ -257,6 +258,7 @@ def explain_command(
             write(result_text(result), err=True)
         sys.exit(1)
     invocation.session = session
+    asyncio.run(invocation.ready())
     explanation = explain(built.policy, invocation, session)
     if as_json:
         write_json(explanation.to_dict())
