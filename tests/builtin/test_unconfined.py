@@ -1,4 +1,5 @@
 """Commands where no sandbox works: none runs unless the user was asked about it, and told so."""
+# ruff: noqa: E501 - a text that is pinned stands on one line
 
 from __future__ import annotations
 
@@ -163,19 +164,17 @@ async def test_a_batch_asks_for_each(tmp_path: Path) -> None:
 async def test_the_explanation_says_the_same(tmp_path: Path) -> None:
     """P4."""
     policy = RulePolicy(mode="bypass", allow=["Bash(touch *)"])
-    session = Session(workspace=tmp_path)
-    invocation = Runtime(builtin_tools(), policy=policy, session=session).build(
-        RawCall("Bash", {"command": "touch made"})
-    )
-    invocation.session = session
-    await invocation.ready()
-    explained = explain(policy, invocation, session)
+    async with shell_desk(tmp_path, policy=policy) as desk:
+        invocation = desk.runtime.build(RawCall("Bash", {"command": "touch made"}))
+        invocation.session = desk.session
+        await invocation.ready()
+        explained = explain(policy, invocation, desk.session)
     assert (explained.verdict, explained.reason, explained.box, explained.box_why, explained.needed) == snapshot(
         (
             Verdict.ASK,
             "no sandbox works on this machine",
             "",
-            "Nothing confines it: it runs with all of your permissions, your network and your secrets.",
+            "Nothing confines it: it has all of your permissions, your network and your secrets.",
             'A sandbox: `ferrule doctor` says what it needs. Without one every command asks, unless your own settings have `shell.unconfined = "allow"`.',
         )
     )

@@ -100,6 +100,7 @@ async def make_ready(session: Session) -> None:
     import asyncio
 
     if _commands_of(session).sandbox is None:
+        session.on_close(partial(close_shell, session))
         await asyncio.to_thread(sandbox_of, session)
 
 

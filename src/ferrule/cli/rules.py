@@ -38,6 +38,8 @@ from ferrule.policy.rules import parse_rule
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ferrule.core.tool import Invocation
+    from ferrule.policy.decide import RulePolicy
     from ferrule.policy.rule_file import Imported
 
 
@@ -258,13 +260,20 @@ def explain_command(
             write(result_text(result), err=True)
         sys.exit(1)
     invocation.session = session
-    asyncio.run(invocation.ready())
-    explanation = explain(built.policy, invocation, session)
+    explanation = asyncio.run(_explained(built.policy, invocation, session))
     if as_json:
         write_json(explanation.to_dict())
     else:
         _print(explanation)
     sys.exit(_EXIT[explanation.verdict.value])
+
+
+async def _explained(policy: RulePolicy, invocation: Invocation, session: Session) -> Explanation:
+    try:
+        await invocation.ready()
+        return explain(policy, invocation, session)
+    finally:
+        await session.close()
 
 
 def _print(explanation: Explanation) -> None:

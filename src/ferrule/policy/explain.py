@@ -97,7 +97,7 @@ def _box(judged: Judgement, *, confined: bool) -> tuple[str, str]:
     if not judged.request.commands or decision.verdict is Verdict.DENY:
         return "", ""
     if not confined:
-        return "", phrase("Nothing confines it: it runs with all of your permissions, your network and your secrets.")
+        return "", phrase("Nothing confines it: it has all of your permissions, your network and your secrets.")
     if decision.tentative:
         return "look", phrase(
             "It is tried in the look box: no network, no secret files, and its changes are held back until approved."
