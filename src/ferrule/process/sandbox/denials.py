@@ -63,7 +63,7 @@ _FORK = re.compile(
 )
 _NO_MEMORY = re.compile(
     r"MemoryError|[Cc]annot allocate memory|ENOMEM|bad_alloc|runtime: out of memory|insufficient memory|"
-    r"memory exhausted"
+    r"memory exhausted|Sanitizer failed to allocate"
 )
 _TOO_LARGE = re.compile(r"File too large|EFBIG|File size limit exceeded")
 _BAD_CALL = re.compile(r"Bad system call")
