@@ -49,7 +49,7 @@ class SessionCommands:
     """Whether its calls say that no sandbox works, so that what runs without one was approved as that."""
 
 
-class Confinement(NamedTuple):
+class CommandConfinement(NamedTuple):
     """Whether an unapproved command can be tried, and what is done about one that nothing confines, as `CallInfo` says
     it.
     """
@@ -80,19 +80,19 @@ def sandbox_of(session: Session) -> Sandbox:
     return found
 
 
-def confinement(session: Session) -> Confinement:
+def confinement(session: Session) -> CommandConfinement:
     """What would hold the next command of a session, as far as that was tried."""
     from ferrule.process.sandbox.sandbox import NoSandbox
 
     kept, choice = _commands_of(session), session.environment.sandbox
     if not choice.enabled:
-        return Confinement(False, "allow")
+        return CommandConfinement(False, "allow")
     if (found := kept.sandbox) is None:
-        return Confinement(True)  # nobody has tried it yet: see `try_sandbox`
+        return CommandConfinement(True)  # nobody has tried it yet: see `try_sandbox`
     if not isinstance(found, NoSandbox):
-        return Confinement(found.confines)
+        return CommandConfinement(found.confines)
     kept.said_unconfined = True
-    return Confinement(False, "allow" if found.off else choice.unconfined)
+    return CommandConfinement(False, "allow" if found.off else choice.unconfined)
 
 
 async def make_ready(session: Session) -> None:
@@ -114,7 +114,7 @@ async def try_sandbox(session: Session) -> Sandbox:
         from ferrule.process.sandbox.denials import SandboxRefused
 
         raise SandboxRefused(
-            phrase("No sandbox works on this machine, and nobody was asked to run the command without one."),
+            phrase("No sandbox works on this machine, and the user has not approved running the command without one."),
             phrase("Make the call again, so that the user is asked."),
         )
     return sandbox_of(session)

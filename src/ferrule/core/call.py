@@ -98,9 +98,6 @@ class CallInfo:
     """Whether the call can be tried with its effects held back: it then runs without a question where nothing denies
     it, and asks for its outcome with `ToolContext.approve`. A tool that says this must try it so whenever
     `ToolContext.tentative` is true."""
-    unconfined: Literal["", "ask", "refuse", "allow"] = ""
-    """Of a command that nothing would confine: whether it asks whatever the rules and the mode say, is refused, or the
-    user lets it run as any other. Empty where a sandbox confines it."""
     runs_alone: bool = False
     """Whether nothing else of a batch may run beside it, whatever it touches."""
     each: tuple[str, ...] = ()
@@ -108,6 +105,9 @@ class CallInfo:
     message: those that allow it must cover each, in any letter case, and one that denies or asks matches any."""
     asks_always: bool = False
     """Whether no mode and no rule for the whole tool lets it run: it asks unless rules cover `each`."""
+    unconfined: Literal["", "ask", "refuse", "allow"] = ""
+    """Of a command that nothing would confine: whether it asks whatever the rules and the mode say, is refused, or the
+    user lets it run as any other. Empty where a sandbox confines it."""
 
 
 NOTHING_SAID = CallInfo()

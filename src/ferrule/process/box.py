@@ -29,6 +29,7 @@ from ferrule.process import launcher
 from ferrule.process.folder_index import is_quiet
 from ferrule.process.owned_folders import remove_tree
 from ferrule.process.sandbox.denials import Denial, SandboxRefused, too_large_layer
+from ferrule.process.sandbox.limits import could_not_join
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -303,11 +304,12 @@ async def open_box(
     try:
         return await start_box(prepared, streams, passed, profile)
     except BoxFailed as failure:
-        # A launcher that is gone has started nothing: that is told before a command begins. And a control group that
-        # somebody removed is made anew.
+        # A launcher that is gone has started nothing: that is told before a command begins.
         if failure.step == "overlay":
             profile = replace(profile, layers=())
-        elif failure.why != _KILLED and failure.step != "control group":
+        elif failure.step == "control group":
+            could_not_join(prepared.launch.joins)
+        elif failure.why != _KILLED:
             raise
         prepared = await _prepare(sandbox, profile, arguments, terminal=terminal >= 0)
         return await start_box(prepared, streams, passed, profile)

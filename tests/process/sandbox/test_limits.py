@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.needs import needs
+from tests.process.sandbox.box import run
 
 from ferrule.process.profile import Bounds, Profile
 from ferrule.process.sandbox import limits as module
@@ -101,14 +102,23 @@ def test_where_none_can_be_made_each_process_has_the_memory(monkeypatch: pytest.
     assert (module.resource.RLIMIT_DATA, 1 << 30) in wanted
 
 
-def test_a_group_that_cannot_be_joined_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A folder that is no control group takes files as well, and bounds nothing."""
+def test_a_folder_that_is_no_control_group_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It takes files as well, and bounds nothing."""
     monkeypatch.setattr(module, "_parents", lambda: {"pids": tmp_path})
     module._tried.cache_clear()
     try:
         assert can_group() == {}
     finally:
         module._tried.cache_clear()
+
+
+@pytest.mark.usefixtures("groups")
+def test_where_groups_cannot_be_joined_a_command_runs_without(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A folder that belongs to this user, below one that it may not move processes out of."""
+    monkeypatch.setattr(module, "_joined_by", lambda _parent: "pids.current")
+    monkeypatch.setattr(module, "_kept_out", set())
+    done = run(NoSandbox(off=True), Profile((tmp_path,), tmp_path, bounds=Bounds(processes=77)), ["echo", "ran"])
+    assert (done.out, can_group()) == ("ran\n", {})
 
 
 @pytest.mark.usefixtures("groups")

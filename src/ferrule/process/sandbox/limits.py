@@ -16,7 +16,6 @@ import contextlib
 import logging
 import os
 import resource
-import subprocess
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -28,7 +27,7 @@ from ferrule.process.profile import Bounds
 from ferrule.process.sandbox.denials import Denial, memory_denial, processes_denial
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from ferrule.process.profile import Profile
 
@@ -52,7 +51,7 @@ _LEAST_MEMORY = 2 << 30
 
 
 @dataclass(slots=True)
-class Group:
+class BoxGroup:
     """The control groups of one box: one, or one for each controller where those have hierarchies of their own."""
 
     folders: dict[Controller, OwnedFolder] = field(default_factory=dict["Controller", OwnedFolder])
@@ -81,7 +80,11 @@ class Group:
 
 
 # Idle groups: the kernel takes longer to remove and make one than to start a command in it.
-_idle: dict[tuple[int | None, int | None], list[Group]] = {}
+_idle: dict[tuple[int | None, int | None], list[BoxGroup]] = {}
+
+
+_kept_out: set[int] = set()
+"""Users who may make groups, but not move processes to them."""
 
 
 def memory_of(bounds: Bounds) -> int | None:
@@ -90,7 +93,7 @@ def memory_of(bounds: Bounds) -> int | None:
 
 
 def limits_of(
-    profile: Profile, *, processes: bool, beside: int = 0, group: Group | None = None
+    profile: Profile, *, processes: bool, beside: int = 0, group: BoxGroup | None = None
 ) -> tuple[tuple[int, int], ...]:
     """Which, and how much. The number of processes only where it is counted for the box, or `beside` what else runs.
     Memory that no group counts together is bounded for each process.
@@ -123,7 +126,7 @@ def threads_of_person() -> int:
 
 
 @contextlib.contextmanager
-def control_group(bounds: Bounds) -> Generator[Group]:
+def control_group(bounds: Bounds) -> Generator[BoxGroup]:
     """The control groups for one box, with its bounds; without any folder where no group can be made."""
     key = (bounds.processes, memory_of(bounds))
     group = _taken(key)
@@ -140,44 +143,48 @@ def control_group(bounds: Bounds) -> Generator[Group]:
 
 
 def can_group() -> Mapping[Controller, Path]:
-    """Where groups of ours can be made for each controller; tried once for real, by a process that joins one."""
-    return _tried(os.geteuid())
+    """Where groups of ours can be made for each controller; tried once by making some."""
+    user = os.geteuid()
+    return {} if user in _kept_out else _tried(user)
+
+
+def could_not_join(joins: Sequence[str]) -> None:
+    """Make no more groups where those that there are cannot be joined; one that was removed is made anew."""
+    if all(map(os.path.exists, joins)):
+        logger.warning("Processes cannot be moved to control groups here; limits are those of each process.")
+        _kept_out.add(os.geteuid())
 
 
 @lru_cache(maxsize=2)
 def _tried(user: int) -> Mapping[Controller, Path]:
     try:
         group = _made(_parents(), 64, 64 << 20)
-        try:
-            script = 'for file; do echo 0 >"$file" || exit 1; done'
-            subprocess.run(["/bin/sh", "-c", script, "sh", *group.joins], check=True, capture_output=True, timeout=10)  # noqa: S603
-        finally:
-            _close(group)
-    except (OSError, subprocess.SubprocessError) as error:
+    except OSError as error:
         logger.info("User %d cannot make control groups here: %s", user, error)
         return {}
+    _close(group)
     return {controller: folder.path.parent for controller, folder in group.folders.items()}
 
 
-def _taken(key: tuple[int | None, int | None]) -> Group:
+def _taken(key: tuple[int | None, int | None]) -> BoxGroup:
     """An idle group with these bounds that is still there, or a new one."""
-    idle = _idle.get(key, [])
-    group = Group()
+    parents, group = can_group(), BoxGroup()
+    idle = _idle.get(key, []) if parents else []
     with contextlib.suppress(OSError):
         while idle and not group.folders:
             group = idle.pop()
             if not all(folder.is_there() for folder in group.folders.values()):
                 _close(group)
-                group = Group()
+                group = BoxGroup()
         if not group.folders:
-            group = _made(can_group(), *key)
+            group = _made(parents, *key)
     group.before = {one: _met(one, folder.path) for one, folder in group.folders.items()}
     return group
 
 
-def _made(parents: Mapping[Controller, Path], processes: int | None, memory: int | None) -> Group:
+def _made(parents: Mapping[Controller, Path], processes: int | None, memory: int | None) -> BoxGroup:
     wanted: dict[Controller, int | None] = {"pids": processes, "memory": memory}
-    group, made = Group(), dict[Path, OwnedFolder]()
+    group, made = BoxGroup(), dict[Path, OwnedFolder]()
     try:
         for controller, parent in parents.items():
             if (bound := wanted[controller]) is None:
@@ -198,7 +205,7 @@ def _made(parents: Mapping[Controller, Path], processes: int | None, memory: int
     return group
 
 
-def _close(group: Group) -> None:
+def _close(group: BoxGroup) -> None:
     """Remove it. Where the last process is still leaving it, the next group that is made removes it."""
     for folder in group.folders.values():
         folder.close()
