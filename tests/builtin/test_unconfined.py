@@ -19,6 +19,7 @@ from ferrule.builtin.session_shells import try_sandbox
 from ferrule.core.context import Environment, SandboxChoice
 from ferrule.pipeline.authorise import UNCONFINED, DefaultPolicy
 from ferrule.pipeline.confirm import Answer, Choice, Question
+from ferrule.pipeline.hooks import Hook, HookReply
 from ferrule.pipeline.stages import Verdict
 from ferrule.policy.decide import RulePolicy
 from ferrule.policy.explain import explain
@@ -154,6 +155,18 @@ async def test_what_was_approved_for_a_sandbox_does_not_run_without_one(tmp_path
         await try_sandbox(session)
 
 
+async def test_a_call_that_a_hook_changed_asks_too(tmp_path: Path) -> None:
+    """S1: what runs is described anew."""
+
+    hook = Hook("change", before=lambda call, session: HookReply(arguments={"command": "touch changed"}))
+    async with asked_desk(tmp_path, SaysYes(), Choice.NO) as (desk, person):
+        desk.runtime = Runtime(builtin_tools(), policy=SaysYes(), session=desk.session, ask=person, hooks=[hook])
+        for _ in range(2):
+            await desk.bash("touch made")
+        assert [UNCONFINED in one.reason for one in person.asked] == [True, True]
+        assert list(desk.workspace.iterdir()) == []
+
+
 async def test_a_batch_asks_for_each(tmp_path: Path) -> None:
     async with asked_desk(tmp_path, RulePolicy(mode="bypass"), Choice.ONCE) as (desk, person):
         results = await desk.runtime.batch([RawCall("Bash", {"command": f"touch {name}"}) for name in "abc"])
@@ -166,8 +179,7 @@ async def test_the_explanation_says_the_same(tmp_path: Path) -> None:
     policy = RulePolicy(mode="bypass", allow=["Bash(touch *)"])
     async with shell_desk(tmp_path, policy=policy) as desk:
         invocation = desk.runtime.build(RawCall("Bash", {"command": "touch made"}))
-        invocation.session = desk.session
-        await invocation.ready()
+        await invocation.ready(desk.session)
         explained = explain(policy, invocation, desk.session)
     assert (explained.verdict, explained.reason, explained.box, explained.box_why, explained.needed) == snapshot(
         (

@@ -259,7 +259,6 @@ def explain_command(
         else:
             write(result_text(result), err=True)
         sys.exit(1)
-    invocation.session = session
     explanation = asyncio.run(_explained(built.policy, invocation, session))
     if as_json:
         write_json(explanation.to_dict())
@@ -270,7 +269,7 @@ def explain_command(
 
 async def _explained(policy: RulePolicy, invocation: Invocation, session: Session) -> Explanation:
     try:
-        await invocation.ready()
+        await invocation.ready(session)
         return explain(policy, invocation, session)
     finally:
         await session.close()

@@ -658,10 +658,11 @@ class Invocation:
             self._info = self.described_now()
         return self._info
 
-    async def ready(self) -> None:
-        """Let the tool find out what its description depends on, before anything is decided."""
-        if self.tool.has_ready and self._session is not None:
-            await self.tool.ready(self._session)
+    async def ready(self, session: Session) -> None:
+        """Let the tool find out what its description in a session depends on, before anything is decided."""
+        self.session = session
+        if self.tool.has_ready:
+            await self.tool.ready(session)
             self._info = None
 
     def described_now(self) -> CallInfo:

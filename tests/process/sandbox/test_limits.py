@@ -113,6 +113,14 @@ def test_a_folder_that_is_no_control_group_is_not_used(monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("groups")
+def test_a_controller_that_cannot_be_had_does_not_take_the_other_along(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(module, "_parents", lambda: {"memory": tmp_path, "pids": can_group()["pids"]})
+    assert set(module._tried.__wrapped__(os.geteuid())) == {"pids"}
+
+
+@pytest.mark.usefixtures("groups")
 def test_where_groups_cannot_be_joined_a_command_runs_without(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A folder that belongs to this user, below one that it may not move processes out of."""
     monkeypatch.setattr(module, "_joined_by", lambda _parent: "pids.current")

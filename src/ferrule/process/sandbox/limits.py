@@ -157,27 +157,34 @@ def could_not_join(joins: Sequence[str]) -> None:
 
 @lru_cache(maxsize=2)
 def _tried(user: int) -> Mapping[Controller, Path]:
-    try:
-        group = _made(_parents(), 64, 64 << 20)
-    except OSError as error:
-        logger.info("User %d cannot make control groups here: %s", user, error)
-        return {}
-    _close(group)
-    return {controller: folder.path.parent for controller, folder in group.folders.items()}
+    found: dict[Controller, Path] = {}
+    for controller, parent in _parents().items():
+        try:
+            _close(_made({controller: parent}, 64, 64 << 20))
+        except OSError as error:
+            logger.info("User %d cannot make control groups for %s: %s", user, controller, error)
+        else:
+            found[controller] = parent
+    return found
 
 
 def _taken(key: tuple[int | None, int | None]) -> BoxGroup:
     """An idle group with these bounds that is still there, or a new one."""
-    parents, group = can_group(), BoxGroup()
+    parents = can_group()
     idle = _idle.get(key, []) if parents else []
-    with contextlib.suppress(OSError):
-        while idle and not group.folders:
+    while True:
+        try:
             group = idle.pop()
-            if not all(folder.is_there() for folder in group.folders.values()):
-                _close(group)
+        except IndexError:
+            try:
+                group = _made(parents, *key)
+            except OSError as error:
+                logger.warning("A box has no control group: %s", error)
                 group = BoxGroup()
-        if not group.folders:
-            group = _made(parents, *key)
+            break
+        if all(folder.is_there() for folder in group.folders.values()):
+            break
+        _close(group)
     group.before = {one: _met(one, folder.path) for one, folder in group.folders.items()}
     return group
 
