@@ -132,11 +132,12 @@ class ShellSettings(_Section):
         for name, least in (("memory", _LEAST_MEMORY), ("file_size", 1)):
             if isinstance(size := limit_of(getattr(self, name)), int) and size < least:
                 raise ValueError(f'`{name}` is at least {size_words(least)}, "auto" or "off"')
-        if isinstance(self.processes, int) and self.processes < _LEAST_PROCESSES:
-            raise ValueError(f'`processes` is at least {_LEAST_PROCESSES}, "auto" or "off"')
+        if isinstance(self.processes, int) and not _LEAST_PROCESSES <= self.processes <= _MOST_PROCESSES:
+            raise ValueError(f'`processes` is from {_LEAST_PROCESSES} to {_MOST_PROCESSES:,}, "auto" or "off"')
 
 
 _LEAST_MEMORY, _LEAST_PROCESSES = 100_000_000, 16  # with less hardly any command starts
+_MOST_PROCESSES = 4_000_000  # the kernel has numbers for a few more
 
 
 def limit_of(said: str) -> int | Literal["auto", "off"]:

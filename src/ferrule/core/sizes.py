@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_MOST = 10**18  # what the kernel takes as a limit is a little more
 _WRITTEN = re.compile(r"(\d{1,15}(?:\.\d{1,3})?)\s*([kKmMgGtT]?[bB])")
 
 
@@ -19,4 +20,7 @@ def read_size(text: str) -> int:
     """The bytes that such words stand for; raises ValueError where they are no size."""
     if (found := _WRITTEN.fullmatch(text.strip())) is None:
         raise ValueError(f"`{text}` is not a size such as `6 GB` or `500 MB`")
-    return int(float(found[1]) * next(step for unit, step in _UNITS.items() if unit.lower() == found[2].lower()))
+    size = int(float(found[1]) * next(step for unit, step in _UNITS.items() if unit.lower() == found[2].lower()))
+    if size > _MOST:
+        raise ValueError(f"`{text}` is more than {size_words(_MOST)}")
+    return size
