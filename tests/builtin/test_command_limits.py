@@ -17,17 +17,16 @@ from tests.needs import needs
 from tests.process.shell.test_ownership import python_for
 
 from ferrule.builtin.session_shells import command_bounds, work_profile
-from ferrule.core.context import Environment, SandboxChoice, Session
+from ferrule.core.context import SandboxChoice
 from ferrule.policy.decide import RulePolicy
 from ferrule.process.sandbox import choose, limits
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
 from ferrule.process.sandbox.limits import default_bounds
-from ferrule.process.sandbox.sandbox import NoSandbox
 
 MB = 10**6
 TAKES = "import time; x = b'x' * 400_000_000; time.sleep(0.2); print(len(x))"
 TAKES_MEMORY = f'/usr/bin/python3 -c "{TAKES}"'
-FORKS = "for i in $(seq 100); do sleep 3 & done; wait; false"
+FORKS = "sh -c 'for i in $(seq 100); do sleep 1 & done; wait'; false"  # bash itself would try again for seconds
 WAYS: dict[str, dict[str, Any]] = {"look": {}, "work": {"policy": RulePolicy(mode="bypass")}}
 
 
@@ -119,19 +118,20 @@ async def test_the_size_of_files(tmp_path: Path) -> None:
         assert "6000000001" in await desk.bash(f'/usr/bin/python3 -c "{made}" && stat -c %s a')
 
 
-def test_each_can_be_lifted_and_is_there_otherwise(tmp_path: Path) -> None:
+async def test_each_can_be_lifted_and_is_there_otherwise(tmp_path: Path) -> None:
     """S1."""
-    usual = work_profile(Session(workspace=tmp_path)).bounds
+    async with shell_desk(tmp_path) as desk:
+        usual = work_profile(desk.session).bounds
     assert (usual.total_memory, usual.processes) == (default_bounds().total_memory, default_bounds().processes)
     lifted = command_bounds(SandboxChoice(memory="off", processes="off", file_size="off"))
     assert (lifted.memory, lifted.total_memory, lifted.processes, lifted.file_size) == (None,) * 4
 
 
-def test_a_sandbox_that_is_off_leaves_the_control_group(tmp_path: Path) -> None:
+async def test_a_sandbox_that_is_off_leaves_the_control_group(tmp_path: Path) -> None:
     needs("memory" in limits.can_group(), "control groups with memory")
-    session = Session(workspace=tmp_path, environment=Environment(sandbox=SandboxChoice(enabled=False)))
-    with NoSandbox(off=True).prepare(work_profile(session), ["true"]) as prepared:
-        assert len(prepared.launch.joins) >= 1
+    chosen = SandboxChoice(enabled=False, memory=200 * MB)
+    async with shell_desk(tmp_path, sandbox=chosen) as desk:
+        assert "it used more than 200 MB of memory" in await desk.bash(TAKES_MEMORY)
 
 
 @pytest.mark.parametrize("user", USERS)
