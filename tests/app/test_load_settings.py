@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -253,6 +254,34 @@ def test_an_untrusted_workspace_may_close_what_the_person_opened(files: tuple[Pa
     files[1].write_text("[sandbox]\nenabled = true\nhosts = []\nwritable = []\n")
     loaded = load_settings(files[1].parent)
     assert (loaded.settings.sandbox, loaded.set_aside) == (SandboxSettings(), [])
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ('memory = "1 MB"', "`memory` is at least 100 MB"),
+        ('memory = "much"', "`much` is not a size such as"),
+        ('memory = "9999999 TB"', "is more than 1,000,000 TB"),
+        ("processes = 3", "`processes` is from 16 to 4,000,000"),
+        ("processes = 99999999999999999999", "`processes` is from 16"),
+        ('file_size = ""', "is not a size"),
+        ('unconfined = "yes"', "'ask' or 'allow'"),
+    ],
+)
+def test_a_limit_that_no_command_could_run_under_is_an_error(
+    files: tuple[Path, Path], line: str, complaint: str
+) -> None:
+    """S1."""
+    files[0].write_text(f"[shell]\n{line}\n")
+    with pytest.raises(SettingsError, match=re.escape(complaint)):
+        load_settings(files[1].parent)
+
+
+def test_limits_are_read_from_the_environment_too(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FERRULE_SHELL_MEMORY", "6 GB")
+    monkeypatch.setenv("FERRULE_SHELL_PROCESSES", "off")
+    shell = load_settings(files[1].parent).settings.shell
+    assert (shell.memory, shell.processes, shell.unconfined) == ("6 GB", "off", "ask")
 
 
 def test_hosts_and_hooks_of_all_sources_add_up(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from ferrule.process import owned_folders
 from ferrule.process.owned_folders import OwnedFolder
 
 HOLDS = """
@@ -46,6 +52,28 @@ def test_only_what_nobody_holds_any_more_is_removed(tmp_path: Path) -> None:
         for process in (alive, killed):
             process.kill()
             process.communicate()
+
+
+def test_one_that_another_program_locked_at_once_is_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S1: whoever sees the folder can lock it, and must not keep us waiting for ever."""
+    taken: list[int] = []
+    make = tempfile.mkdtemp
+
+    def made(**given: Any) -> str:
+        path = make(**given)
+        if not taken:
+            taken.append(os.open(path, os.O_RDONLY))
+            fcntl.flock(taken[0], fcntl.LOCK_EX)
+        return path
+
+    monkeypatch.setattr(tempfile, "mkdtemp", made)
+    monkeypatch.setattr(owned_folders, "_PATIENCE", 0.01)
+    try:
+        with OwnedFolder(tmp_path) as folder:
+            assert folder.is_there()
+            assert len(list(tmp_path.iterdir())) == 2
+    finally:
+        os.close(taken[0])
 
 
 def test_files_that_are_to_be_kept_stay_for_a_week(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 
 from ferrule import Output, Registry, ToolContext, ToolError, tool
-from ferrule.app.settings import PermissionSettings, RemoteSettings, ServiceSettings, Settings
+from ferrule.app.settings import PermissionSettings, RemoteSettings, ServiceSettings, Settings, ShellSettings
 from ferrule.client import AsyncClient
 from ferrule.models import Model
 from ferrule.service.service import Service
@@ -140,7 +140,8 @@ class Running:
 async def running(
     store: str, folder: Path, *, tools: tuple[Any, ...] | None = TOOLS, permissions: PermissionSettings | None = None,
     key: str = "", telemetry: Any = None, model: Model | None = None, models: dict[str, Any] | None = None,
-    remote: RemoteSettings | None = None, pages: Any = None, mcp_servers: dict[str, Any] | None = None, **settings: Any,
+    remote: RemoteSettings | None = None, pages: Any = None, mcp_servers: dict[str, Any] | None = None,
+    shell: ShellSettings | None = None, **settings: Any,
 ) -> AsyncGenerator[Running]:  # fmt: skip
     """An instance on a port of its own, until the end of the block; it is drained as by SIGTERM. `pages` makes what
     stands in front of the API, from the settings.
@@ -149,7 +150,7 @@ async def running(
     chosen = ServiceSettings(database=store, workspace_root=folder / "workspaces", **options)
     everything = Settings(
         service=chosen, permissions=permissions or PermissionSettings(), remote=remote or RemoteSettings(),
-        mcp_servers=mcp_servers or {},
+        mcp_servers=mcp_servers or {}, shell=shell or ShellSettings(),
     )  # fmt: skip
     service = Service(
         everything, folder, tools=Registry(tools) if tools is not None else None, telemetry=telemetry, model=model,

@@ -8,12 +8,14 @@ import random
 import shutil
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from ferrule import Registry, tool
-from ferrule.app.settings import PermissionSettings, SandboxSettings, Settings
+from ferrule.app.settings import PermissionSettings, SandboxSettings, Settings, ShellSettings
+from ferrule.process.sandbox import choose
+from ferrule.process.sandbox.sandbox import NoSandbox
 from ferrule.service.sessions import UnsafePlace, require_apart
 from tests.needs import needs
 from tests.service.serving import Running, running
@@ -210,6 +212,27 @@ async def test_a_command_of_one_tenant_reads_nothing_of_another(tmp_path: Path) 
             assert "over" in call.result.llm_content
             assert "crimson" not in call.result.llm_content
             assert "SQLite" not in call.result.llm_content
+
+
+@pytest.mark.parametrize("unconfined", ["ask", "allow"])
+async def test_no_approver_lets_commands_run_unconfined_unless_the_operator_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unconfined: Literal["ask", "allow"]
+) -> None:
+    """S1, O4: a tenant's approver answers for the tenant, and not for the machine that all share."""
+    from ferrule.builtin.all_tools import builtin_tools
+
+    monkeypatch.setattr(choose, "_best", lambda *_: (NoSandbox(), ()))
+    shell, store = ShellSettings(unconfined=unconfined), f"sqlite:///{tmp_path / 's.db'}"
+    async with running(store, tmp_path, tools=tuple(builtin_tools()), shell=shell) as service:
+        blue, _ = await service.tenant("blue")
+        if unconfined == "allow":
+            assert (await blue.call("Bash", {"command": "touch made"}, wait=0)).status == "awaiting_approval"
+        else:
+            call = await blue.call("Bash", {"command": "touch made"})
+            assert call.result is not None
+            assert "no sandbox works on this machine" in call.result.llm_content
+            assert await blue.approvals() == []
+        assert not list(tmp_path.rglob("made"))
 
 
 def test_where_commands_could_read_what_is_kept_nothing_is_served() -> None:

@@ -16,12 +16,13 @@ from ferrule.app.settings import (
     accounts_of,
     added_folders,
     audit_path,
+    limit_of,
     loaded_folders,
     organisation_settings_file,
     tool_folders,
     user_settings_file,
 )
-from ferrule.core.context import SandboxChoice
+from ferrule.core.context import Environment, SandboxChoice
 from ferrule.core.phrases import phrase, said_by
 from ferrule.registry.registry import Registry
 from ferrule.workspace.data_folder import data_folder
@@ -197,6 +198,21 @@ def sandbox_choice(settings: Settings, workspace: Path) -> SandboxChoice:
         hosts=tuple(chosen.hosts or ()) or None,
         writable=tuple(writable_folders(settings, workspace)),
         ignored=settings.shell.look.ignored,
+        memory=limit_of(settings.shell.memory),
+        processes=settings.shell.processes,
+        file_size=limit_of(settings.shell.file_size),
+        unconfined=settings.shell.unconfined,
+    )
+
+
+def session_environment(settings: Settings, workspace: Path, *, single_call: bool = False) -> Environment:
+    """Where the tools of a user's own session work."""
+    return Environment(
+        single_call=single_call,
+        roots=added_folders(settings, workspace),
+        hard_links=settings.files.hard_links,
+        guarded=guarded_folders(settings, workspace),
+        sandbox=sandbox_choice(settings, workspace),
     )
 
 
@@ -312,7 +328,7 @@ class App:
     ) -> None:
         """With `plugins_come`, `follow_plugins` takes those in that are enabled while it runs, and lets others go."""
         from ferrule.core.call import Limits
-        from ferrule.core.context import Environment, Session
+        from ferrule.core.context import Session
         from ferrule.pipeline.run import Runtime
 
         self.settings = settings
@@ -347,13 +363,7 @@ class App:
             limits=Limits(**asdict(settings.limits)),
             session=Session(
                 workspace=workspace,
-                environment=Environment(
-                    single_call=single_call,
-                    roots=added_folders(settings, workspace),
-                    hard_links=settings.files.hard_links,
-                    guarded=guarded_folders(settings, workspace),
-                    sandbox=sandbox_choice(settings, workspace),
-                ),
+                environment=session_environment(settings, workspace, single_call=single_call),
             ),
             hooks=build_hooks(settings),
             own_loop=True,

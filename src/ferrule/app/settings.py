@@ -16,6 +16,7 @@ from ferrule.app.service_settings import EntitySettings, ServiceSettings, Webhoo
 from ferrule.core.access import LOOSEST_FIRST, Mode
 from ferrule.core.call import DEFAULT_LIMITS
 from ferrule.core.phrases import phrase
+from ferrule.core.sizes import read_size, size_words
 from ferrule.toolbox.accounts import Accounts, Api, CalendarAccount, Credential, DatabaseAccount, MailAccount, WebAccess
 from ferrule.workspace.confined import read_given
 from ferrule.workspace.data_folder import data_folder
@@ -117,9 +118,31 @@ class LookSettings(_Section):
 
 @dataclass(slots=True)
 class ShellSettings(_Section):
-    """How commands run before anyone has approved them."""
+    """How commands run before anyone has approved them, what each may use at most, and whether those that rules allow
+    run where no sandbox works.
+    """
 
     look: LookSettings = field(default_factory=LookSettings)
+    memory: str = "auto"
+    processes: int | Literal["auto", "off"] = "auto"
+    file_size: str = "auto"
+    unconfined: Literal["ask", "allow"] = "ask"
+
+    def __post_init__(self) -> None:
+        for name, least in (("memory", _LEAST_MEMORY), ("file_size", 1)):
+            if isinstance(size := limit_of(getattr(self, name)), int) and size < least:
+                raise ValueError(f'`{name}` is at least {size_words(least)}, "auto" or "off"')
+        if isinstance(self.processes, int) and not _LEAST_PROCESSES <= self.processes <= _MOST_PROCESSES:
+            raise ValueError(f'`processes` is from {_LEAST_PROCESSES} to {_MOST_PROCESSES:,}, "auto" or "off"')
+
+
+_LEAST_MEMORY, _LEAST_PROCESSES = 100_000_000, 16  # with less hardly any command starts
+_MOST_PROCESSES = 4_000_000  # the kernel has numbers for a few more
+
+
+def limit_of(said: str) -> int | Literal["auto", "off"]:
+    """A limit in bytes as it is written: `6 GB`, `auto` or `off`."""
+    return said if said in ("auto", "off") else read_size(said)
 
 
 @dataclass(slots=True)
@@ -406,6 +429,8 @@ class Loaded:
     """What an untrusted workspace asked for and did not get."""
     overruled: list[str]
     """What anyone set looser than the organisation has it."""
+    not_the_projects: list[str] = field(default_factory=list[str])
+    """What the workspace's file says although only the user's own may, in a trusted folder too."""
 
 
 def load_settings(workspace: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
@@ -419,6 +444,7 @@ def load_settings(workspace: Path, flags: Mapping[str, Any] | None = None) -> Lo
     files: list[Path] = []
     set_aside: list[str] = []
     overruled: list[str] = []
+    not_the_projects: list[str] = []
     if organisation := _read(organisation_file):
         files.append(organisation_file)
         _check(organisation, str(organisation_file))
@@ -430,11 +456,14 @@ def load_settings(workspace: Path, flags: Mapping[str, Any] | None = None) -> Lo
     if project := _read(project_file, of_the_workspace=True):
         files.append(project_file)
         asked = _check(project, str(project_file))
+        if "unconfined" in project.get("shell", {}):
+            not_the_projects.append("shell.unconfined")
+            project["shell"] = {key: value for key, value in project["shell"].items() if key != "unconfined"}
         if not is_trusted(workspace, merged.get("trusted_folders", [])):
             project = _narrowed(project, asked, _check(merged, str(user_file)), set_aside)
         merged = _merge(merged, _sourced(project, "project", project_file))
     if not (merged or environment or flags):
-        return Loaded(Settings(), files, set_aside, overruled)
+        return Loaded(Settings(), files, set_aside, overruled, not_the_projects)
     for given, kind, name in ((environment, "environment", "the environment"), (flags, "flag", "the command line")):
         if given:
             _check(given, name)
@@ -452,7 +481,10 @@ def load_settings(workspace: Path, flags: Mapping[str, Any] | None = None) -> Lo
         if organisation.get("sandbox", {}).get("enabled") is True and not settings.sandbox.enabled:
             overruled.append("sandbox.enabled = False")
             settings.sandbox.enabled = True
-    return Loaded(settings, files, set_aside, overruled)
+        if organisation.get("shell", {}).get("unconfined") == "ask" and settings.shell.unconfined == "allow":
+            overruled.append("shell.unconfined = 'allow'")
+            settings.shell.unconfined = "ask"
+    return Loaded(settings, files, set_aside, overruled, not_the_projects)
 
 
 def _sourced(given: Mapping[str, Any], kind: str, file: Path | None) -> dict[str, Any]:
@@ -574,12 +606,12 @@ def _narrowed(project: Mapping[str, Any], asked: Settings, person: Settings, set
         set_aside.append(f"sandbox.enabled = {sandbox.pop('enabled')!r}")
     set_aside += [f"sandbox.{key}" for key in _OPENED if sandbox.get(key) and sandbox.pop(key)]
     kept["sandbox"] = sandbox
-    ignored = asked.shell.look.ignored
-    if "shell" in project and ignored != person.shell.look.ignored:
-        if ignored == "keep":
-            set_aside.append("shell.look.ignored = 'keep'")
-        else:
-            kept["shell"] = project["shell"]
+    shell = dict(project.get("shell", {}))
+    set_aside += [f"shell.{key}" for key in ("memory", "processes", "file_size") if shell.pop(key, None) is not None]
+    if asked.shell.look.ignored == "keep" and person.shell.look.ignored != "keep":
+        set_aside.append("shell.look.ignored = 'keep'")
+        shell.pop("look")
+    kept["shell"] = shell
     kept["assistant"] = _narrowed_assistant(project.get("assistant", {}), person, set_aside)
     # Servers are kept: each waits for the person's word of its own. But none takes the place of the person's.
     servers = dict(project.get("mcp_servers", {}))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from pydantic import Field
 
-from ferrule.builtin.session_shells import SECONDS_TO_END, shell_of, try_sandbox, work_profile
+from ferrule.builtin.session_shells import SECONDS_TO_END, confinement, make_ready, shell_of, try_sandbox, work_profile
 from ferrule.builtin.shell_run import (
     CommandRun,
     Told,
@@ -25,6 +25,7 @@ from ferrule.builtin.shell_run import (
     words,
 )
 from ferrule.core.access import Touch
+from ferrule.core.call import CallInfo
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.phrases import glued, phrase
@@ -55,6 +56,7 @@ _LONGER = phrase("Give it more time with `timeout`, or start it with `run_in_bac
         session,
         stays=params.terminal or params.run_in_background or params.background_on_timeout,
     ),
+    ready=make_ready,
     check=lambda params: problems_of(params.command),
 )
 async def bash(
@@ -161,8 +163,12 @@ def _display(ran: CommandRun, told: Told) -> str:
     doing="answering a running command",
     timeout=660,
     grace=SECONDS_TO_END,
-    touches=(Touch("shell:terminal", write=True), Touch("*", write=True)),
-    signature="{text}",
+    describe=lambda params, session: CallInfo(
+        touches=(Touch("shell:terminal", write=True), Touch("*", write=True)),
+        signature=params.text,
+        unconfined=confinement(session).unconfined,
+    ),
+    ready=make_ready,
 )
 async def bash_input(
     context: ToolContext,
@@ -215,6 +221,7 @@ class CommandResult(TypedDict):
     timeout=2 * _SECONDS + 30,  # once tried, and once for real
     grace=SECONDS_TO_END,
     describe=lambda params, session: runs_command(params.command, params.cwd, session),
+    ready=make_ready,
     check=lambda params: problems_of(params.command),
 )
 async def execute_command(

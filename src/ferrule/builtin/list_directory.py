@@ -11,6 +11,7 @@ from pydantic import Field
 from ferrule.core.context import ToolContext
 from ferrule.core.function_tool import tool
 from ferrule.core.phrases import phrase
+from ferrule.core.sizes import size_words
 from ferrule.workspace.files import paths_of, searches
 from ferrule.workspace.names import about_names, one_line
 from ferrule.workspace.paths import require_folder
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 
 _MOST = 1000
-_UNITS = ((1e3, "kB"), (1e6, "MB"), (1e9, "GB"))
 
 
 class ListedEntry(TypedDict):
@@ -49,15 +49,8 @@ def _render(listing: Listing) -> str:
 
 def _line(entry: ListedEntry) -> str:
     mark = {"directory": "/", "link": " (link)", "other": " (special file)"}.get(entry["kind"])
-    size = f"  {_size(entry['size'])}" if mark is None else mark
+    size = f"  {size_words(entry['size'])}" if mark is None else mark
     return f"{'  ' * (entry['depth'] + 1)}{one_line(entry['name'])}{size}"
-
-
-def _size(size: int) -> str:
-    if size < 1000:
-        return f"{size} B"
-    number, unit = next((size / step, unit) for step, unit in _UNITS if size < 1000 * step or unit == "GB")
-    return f"{number:.1f} {unit}" if number < 10 else f"{number:,.0f} {unit}"
 
 
 def _summary(listing: Listing) -> str:

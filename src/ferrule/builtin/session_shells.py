@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ferrule.core.context import CommandNames
+from ferrule.core.phrases import phrase
 from ferrule.workspace.data_folder import data_folder
 from ferrule.workspace.files import files_of
 from ferrule.workspace.restrictions import files_concerned
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 
     from ferrule.core.access import Restrictions
-    from ferrule.core.context import Session
+    from ferrule.core.context import SandboxChoice, Session
     from ferrule.process.owned_folders import OwnedFolder
-    from ferrule.process.profile import Forbidden, LayerMount, Profile
+    from ferrule.process.profile import Bounds, Forbidden, LayerMount, Profile
     from ferrule.process.sandbox.sandbox import Sandbox
     from ferrule.process.shell.session import ShellSession
     from ferrule.workspace.layers.reading import Layer, LayerChanges
@@ -44,6 +45,17 @@ class SessionCommands:
     layer: SessionLayer | None = None
     folders: dict[str, OwnedFolder] = field(default_factory=dict[str, "OwnedFolder"])
     watchers: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"])
+    said_unconfined: bool = False
+    """Whether its calls say that no sandbox works, so that what runs without one was approved as that."""
+
+
+class CommandConfinement(NamedTuple):
+    """Whether an unapproved command can be tried, and what is done about one that nothing confines, as `CallInfo` says
+    it.
+    """
+
+    can_try: bool
+    unconfined: Literal["", "ask", "refuse", "allow"] = ""
 
 
 def _commands_of(session: Session) -> SessionCommands:
@@ -68,11 +80,44 @@ def sandbox_of(session: Session) -> Sandbox:
     return found
 
 
-async def try_sandbox(session: Session) -> Sandbox:
-    """The same beside the event loop."""
+def confinement(session: Session) -> CommandConfinement:
+    """What would hold the next command of a session, as far as that was tried."""
+    from ferrule.process.sandbox.sandbox import NoSandbox
+
+    kept, choice = _commands_of(session), session.environment.sandbox
+    if not choice.enabled:
+        return CommandConfinement(False, "allow")
+    if (found := kept.sandbox) is None:
+        return CommandConfinement(True)  # nobody has tried it yet: see `try_sandbox`
+    if not isinstance(found, NoSandbox):
+        return CommandConfinement(found.confines)
+    kept.said_unconfined = True
+    return CommandConfinement(False, "allow" if found.off else choice.unconfined)
+
+
+async def make_ready(session: Session) -> None:
+    """Find the sandbox of a session beside the event loop, before its commands are described."""
     import asyncio
 
-    return _commands_of(session).sandbox or await asyncio.to_thread(sandbox_of, session)
+    if _commands_of(session).sandbox is None:
+        session.on_close(partial(close_shell, session))
+        await asyncio.to_thread(sandbox_of, session)
+
+
+async def try_sandbox(session: Session) -> Sandbox:
+    """The sandbox that a command is about to run in. Raises `SandboxRefused` where none works, and the command was
+    approved as one that a sandbox confines.
+    """
+    await make_ready(session)
+    was_said = _commands_of(session).said_unconfined
+    if confinement(session).unconfined in ("ask", "refuse") and not was_said:
+        from ferrule.process.sandbox.denials import SandboxRefused
+
+        raise SandboxRefused(
+            phrase("No sandbox works on this machine, and the user has not approved running the command without one."),
+            phrase("Make the call again, so that the user is asked."),
+        )
+    return sandbox_of(session)
 
 
 def shell_of(session: Session) -> ShellSession:
@@ -178,11 +223,31 @@ def _profile(session: Session, *, look: bool, hosts: Sequence[str] = (), opened:
         ),
         readable=(outputs_of(session), *repositories),
         hosts=allowed or (() if choice.hosts is not None else None),
+        bounds=command_bounds(choice),
         look=look,
         # The `/tmp` that only the session's commands share. Look and work boxes each have their own:
         # what an unapproved command left must not be found by an approved one.
         temporary=None if own else _owned(session, f"temporary/{'look' if look else 'work'}", 0o1777),
         environment=_CACHES if sandbox_of(session).name == "bubblewrap" else {},
+    )
+
+
+def command_bounds(choice: SandboxChoice) -> Bounds:
+    """What one command may use at most. Memory is counted for all its processes together where that can be done."""
+    from ferrule.process.sandbox.limits import can_group, default_bounds
+
+    usual = default_bounds()
+
+    def chosen(said: int | str, usually: int | None) -> int | None:
+        return usually if said == "auto" else None if said == "off" else int(said)
+
+    memory = chosen(choice.memory, usual.total_memory)
+    return replace(
+        usual,
+        processes=chosen(choice.processes, usual.processes),
+        memory=None if "memory" in can_group() else memory,
+        total_memory=memory,
+        file_size=chosen(choice.file_size, usual.file_size),
     )
 
 

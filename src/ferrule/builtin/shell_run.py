@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ferrule.builtin.session_shells import (
+    confinement,
     layered_box,
     look_profile,
     sandbox_of,
@@ -76,11 +77,12 @@ def problems_of(command: str) -> list[Problem]:
 
 def runs_command(command: str, folder: str | None, session: Session, *, stays: bool = False) -> CallInfo:
     """What a call that runs a command would do. Unless it `stays` (on a terminal, in the background) it is tried."""
-    text = command_text(command, folder)
+    text, confined = command_text(command, folder), confinement(session)
     return CallInfo(
         touches=(writes("command", text), writes("shell", "main"), *WRITES_ANYTHING),
         signature=text,
-        tentative=not stays and session.environment.sandbox.enabled,
+        tentative=not stays and confined.can_try,
+        unconfined=confined.unconfined,
     )
 
 
@@ -130,18 +132,8 @@ async def run(
     text = command_text(command, folder)
     require_folder(context.session, folder)
     sandbox = await try_sandbox(context.session)
-    if context.tentative and sandbox.confines:
-        return await _Trial(context, text, seconds, sandbox).run(may_move=may_move)
     if context.tentative:
-        # Nothing can confine the command here, so it needs approval first.
-        why = phrase("No sandbox works on this machine, so the command runs with all of the user's permissions.")
-        approval = await context.approve(Effects(barriers=(Barrier("limit", "", why),)))
-        if not approval.approved:
-            raise ToolError(
-                phrase("The command was not run: {reason}.", reason=approval.reason),
-                kind=ErrorKind.PERMISSION,
-                suggestion=joined(" ", [approval.suggestion, *sandbox.notes[1:]]),
-            )
+        return await _Trial(context, text, seconds, sandbox).run(may_move=may_move)
     return await _work(context, text, seconds, work_profile(context.session), terminal=terminal, may_move=may_move)
 
 
@@ -387,13 +379,17 @@ class _Trial:
         return ended, told
 
     def _barriers(self, ended: Ended, profile: Profile) -> tuple[Barrier, ...]:
+        from ferrule.process.sandbox.denials import LIMITS
+
+        denials = denials_of(self._session, self._text, ended, profile)
+        limits = [one for one in denials if one.kind in LIMITS]  # which the work box has too
+        self._told.notes += [f"{one.message} {one.suggestion}" for one in limits]
         if ended.timed_out:
             why = phrase(
                 "Its trial run did not finish within {seconds} s. Once approved, it runs for real from the start.",
                 seconds=f"{self._seconds:g}",
             )
             return (Barrier("time", "", why),)
-        denials = denials_of(self._session, self._text, ended, profile)
         met = [one for one in denials if one.kind == "read" and not refers_to(self._text, one.subject)]
         if met:
             self._told.notes.append(_hidden_on_the_way(met, files_of(self._session).paths))
@@ -401,7 +397,7 @@ class _Trial:
         return tuple(
             Barrier(kinds.get(one.kind, "limit"), one.subject, one.message)  # type: ignore[arg-type]
             for one in denials
-            if one not in met
+            if one not in met and one not in limits
         )
 
 

@@ -67,6 +67,7 @@ class Check:
 def protection_checks(settings: Settings, workspace: Path) -> Iterator[Check]:
     """Each layer, strongest last resort first."""
     yield from _sandbox(settings, workspace)
+    yield from _limits(settings, workspace)
     yield _commands()
     yield from _rules(settings, workspace)
     yield from _hooks(settings, workspace)
@@ -91,11 +92,50 @@ def _sandbox(settings: Settings, workspace: Path) -> Iterator[Check]:
         for note in one.notes:
             yield Check("sandbox", "note", f"{one.name}: {note}")
     if not works:
+        if settings.shell.unconfined == "allow":
+            words = _("`shell.unconfined` is set: what your rules and the mode allow runs without asking")
+            yield Check("sandbox", "fail", words)
         yield Check("sandbox", "fail", _("none works: every command asks before it runs, and runs unconfined"))
     for folder in writable_folders(settings, workspace):
         if not folder.is_dir():
             missing = _("{folder}: listed in `sandbox.writable`, but does not exist").format(folder=folder)
             yield Check("sandbox", "fail", missing)
+
+
+def _limits(settings: Settings, workspace: Path) -> Iterator[Check]:
+    """What a command may use at most, and what enforces that here."""
+    from ferrule.builtin.session_shells import command_bounds
+    from ferrule.core.sizes import size_words
+    from ferrule.process.sandbox.choose import best_sandbox
+    from ferrule.process.sandbox.limits import can_group
+
+    try:
+        bounds = command_bounds(sandbox_choice(settings, workspace))
+    except SettingsError:
+        return  # told above
+    groups = can_group()
+    confined = settings.sandbox.enabled and best_sandbox((workspace,)).name != "none"
+    group, each = _("control group"), _("{limit}, for each process alone")
+    for name, most, means in (
+        ("memory", bounds.total_memory, group if "memory" in groups else each.format(limit="RLIMIT_DATA")),
+        ("processes", bounds.processes, group if "pids" in groups else "RLIMIT_NPROC"),
+        ("file_size", bounds.file_size, "RLIMIT_FSIZE"),
+    ):
+        by_group = means == group
+        lacks = not by_group and (os.geteuid() == 0 if name == "processes" else not confined)
+        if most is None:
+            yield Check("limits", "note", _("{name}: no limit, by your settings").format(name=name))
+        elif lacks:
+            why = (
+                _("{name}: no limit, as no control group can be made here")
+                if name != "file_size"
+                else _("{name}: no limit without a sandbox")
+            )
+            yield Check("limits", "note", why.format(name=name))
+        else:
+            shown = f"{most:,}" if name == "processes" else size_words(most)
+            words = _("{name}: at most {most} ({means}); `shell.{name}` sets it")
+            yield Check("limits", "ok", words.format(name=name, most=shown, means=means))
 
 
 def _commands() -> Check:
@@ -310,6 +350,11 @@ def _checks(workspace: Path) -> Iterator[Check]:
         if loaded.set_aside:
             aside = _("{keys}: not applied, this folder is not in your `trusted_folders`").format(
                 keys=", ".join(loaded.set_aside)
+            )
+            yield Check("settings", "note", aside)
+        if loaded.not_the_projects:
+            aside = _("{keys}: not applied, because only your own settings may say that").format(
+                keys=", ".join(loaded.not_the_projects)
             )
             yield Check("settings", "note", aside)
         if loaded.overruled:

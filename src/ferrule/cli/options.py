@@ -216,6 +216,12 @@ def settings_for(workspace: Path, more: Mapping[str, Any] | None = None) -> Load
                 file=workspace / "ferrule.toml", keys=listed
             )
         )
+    if loaded.not_the_projects:
+        warn(
+            _("{file} asks for {keys}; not applied, because only your own settings may say that.").format(
+                file=workspace / "ferrule.toml", keys=", ".join(loaded.not_the_projects)
+            )
+        )
     if loaded.overruled:
         warn(
             _("{keys}: not applied, because your organisation's {file} is stricter.").format(
@@ -233,6 +239,8 @@ def warn_of_freedom(settings: Settings) -> None:
         warn(
             _("The sandbox is off: commands run unconfined, with all your permissions, your network and your secrets.")
         )
+    elif settings.shell.unconfined == "allow":
+        warn(_("`shell.unconfined` is set: where no sandbox works, commands run with all your permissions."))
 
 
 def report_broken(tools: Tools) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ferrule.app.build import build_policy, build_tools, written_rules
+from ferrule.app.build import build_policy, build_tools, session_environment, written_rules
 from ferrule.app.server_files import as_settings_error
 from ferrule.app.settings import PROJECT_FILE, user_settings_file
 from ferrule.cli.completion import complete_tools
@@ -37,6 +38,8 @@ from ferrule.policy.rules import parse_rule
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ferrule.core.tool import Invocation
+    from ferrule.policy.decide import RulePolicy
     from ferrule.policy.rule_file import Imported
 
 
@@ -245,7 +248,7 @@ def explain_command(
     built = build_policy(settings, workspace, tools)
     for note in built.notes:
         warn(note)
-    session = Session(workspace=workspace)
+    session = Session(workspace=workspace, environment=session_environment(settings, workspace))
     call = RawCall(tool, given_arguments(arguments, settings.limits.argument_bytes))
     try:
         invocation = Runtime(tools.registry, policy=built.policy, session=session).build(call)
@@ -256,13 +259,20 @@ def explain_command(
         else:
             write(result_text(result), err=True)
         sys.exit(1)
-    invocation.session = session
-    explanation = explain(built.policy, invocation, session)
+    explanation = asyncio.run(_explained(built.policy, invocation, session))
     if as_json:
         write_json(explanation.to_dict())
     else:
         _print(explanation)
     sys.exit(_EXIT[explanation.verdict.value])
+
+
+async def _explained(policy: RulePolicy, invocation: Invocation, session: Session) -> Explanation:
+    try:
+        await invocation.ready(session)
+        return explain(policy, invocation, session)
+    finally:
+        await session.close()
 
 
 def _print(explanation: Explanation) -> None:

@@ -105,6 +105,9 @@ class CallInfo:
     message: those that allow it must cover each, in any letter case, and one that denies or asks matches any."""
     asks_always: bool = False
     """Whether no mode and no rule for the whole tool lets it run: it asks unless rules cover `each`."""
+    unconfined: Literal["", "ask", "refuse", "allow"] = ""
+    """Of a command that nothing would confine: whether it asks whatever the rules and the mode say, is refused, or the
+    user lets it run as any other. Empty where a sandbox confines it."""
 
 
 NOTHING_SAID = CallInfo()

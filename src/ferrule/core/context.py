@@ -55,12 +55,19 @@ def _refuse_single(kind: str, **given: object) -> None:
 class SandboxChoice:
     """What the user chose for shell commands: the sandbox itself unless it is off, what it opens up, and what becomes
     of files that git ignores when an unapproved command made them.
+
+    `memory` and `file_size` are bytes, `processes` counts threads too; "auto" takes them from the machine. `unconfined`
+    is about commands where no sandbox works: each asks, all run as with one, or none runs, whoever approves it.
     """
 
     enabled: bool = True
     hosts: Sequence[str] | None = None
     writable: Sequence[Path] = ()
     ignored: Literal["session", "drop", "keep", "ask"] = "session"
+    memory: int | Literal["auto", "off"] = "auto"
+    processes: int | Literal["auto", "off"] = "auto"
+    file_size: int | Literal["auto", "off"] = "auto"
+    unconfined: Literal["ask", "allow", "refuse"] = "ask"
 
     def __post_init__(self) -> None:
         _refuse_single("SandboxChoice", hosts=self.hosts, writable=self.writable)

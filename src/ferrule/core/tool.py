@@ -92,6 +92,7 @@ class ToolOptions(TypedDict, total=False):
     summary: str | Callable[[Any], str]
     only_reads: bool | Callable[[Any], bool]
     describe: Callable[[Any, Session], CallInfo]
+    ready: Callable[[Session], Awaitable[None]]
     preview: Callable[[Any, Session], Awaitable[str]]
     check: Callable[[Any], Iterable[Problem] | None]
     render: Callable[[Any], str | None]
@@ -100,7 +101,7 @@ class ToolOptions(TypedDict, total=False):
 
 OPTIONS = frozenset(ToolOptions.__annotations__)
 _CALL_OPTIONS = ("touches", "signature", "always_rule", "summary", "only_reads")
-_METHODS = ("describe", "preview", "check", "render", "display")
+_METHODS = ("describe", "ready", "preview", "check", "render", "display")
 """Methods of a class that a tool made without one is given as functions."""
 _NUMBER = (int, float, type(None))
 _TYPES: dict[str, Any] = {
@@ -173,13 +174,14 @@ class Tool(Generic[P]):
     style: Style
     wants_context: bool = True
     has_check: bool
+    has_ready: bool = False
     has_preview: bool
     has_words: bool
     has_render: bool
     has_touches: bool
     has_signature: bool
-    """Whether it has a check, a preview, words for its results (`render` for the model, or `display` too), touches, a
-    signature of its own; what it lacks is not called."""
+    """Whether it has a check, something to get ready, a preview, words for its results (`render` for the model, or
+    `display` too), touches, a signature of its own; what it lacks is not called."""
     checks_output: bool
     """Whether what it returns is held to a type that it declared."""
     exact_outputs: frozenset[type] = frozenset()
@@ -228,6 +230,7 @@ class Tool(Generic[P]):
                 setattr(self, key, options[key])
                 own.add(key)
         self.has_check = "check" in own
+        self.has_ready = "ready" in own
         self.has_preview = "preview" in own
         self.has_touches = "touches" in own or "describe" in own
         self.has_signature = "signature" in own or "describe" in own
@@ -427,6 +430,9 @@ class Tool(Generic[P]):
         Raise `ToolError` where the call would fail as things are, so that nobody is asked in vain.
         """
         return ""
+
+    async def ready(self, session: Session) -> None:
+        """Find out what `describe` has to know of a session and takes time; runs before a call is authorised."""
 
     def describe(self, params: P, session: Session) -> CallInfo:
         """What one call would do, from the simple forms. Override it where those are not enough.
@@ -651,6 +657,13 @@ class Invocation:
         if self._info is None:
             self._info = self.described_now()
         return self._info
+
+    async def ready(self, session: Session) -> None:
+        """Let the tool find out what its description in a session depends on, before anything is decided."""
+        self.session = session
+        if self.tool.has_ready:
+            await self.tool.ready(session)
+            self._info = None
 
     def described_now(self) -> CallInfo:
         """The same asked anew: a link may lead elsewhere by now. Raises `DefinitionError` when the tool cannot say."""

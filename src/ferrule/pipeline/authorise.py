@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ferrule.core.access import Mode
 from ferrule.core.errors import ErrorKind, Stage, StoppedError
-from ferrule.core.phrases import phrase
+from ferrule.core.phrases import joined, phrase
 from ferrule.core.tool import Kind, Tool
 from ferrule.pipeline.cleaning import stopped_by
 from ferrule.pipeline.stages import Decision, Verdict
@@ -122,7 +122,7 @@ def authorise(call: Call, policy: Policy) -> Verdict:
         require_context(tool, session)
     decided = call.decided  # a hook may have changed the call since
     decision = decided[1] if decided is not None and decided[0] is invocation else policy.decide(invocation, session)
-    if decision.tentative:
+    if decision.tentative or tool.has_touches:
         decision = tried_or_asked(decision, invocation)
     call.decision, record = decision, call.record
     record.verdict, record.reason, record.rule = decision.verdict, decision.reason, decision.rule
@@ -142,12 +142,45 @@ def denied(tool: Tool[Any], decision: Decision) -> StoppedError:
         Stage.AUTHORISE,
         ErrorKind.PERMISSION,
         phrase("`{name}` was not run: {reason}.", name=tool.name, reason=decision.reason),
-        phrase("Do not try the same call again; try another approach, or ask the user."),
+        WHAT_CONFINES
+        if decision.reason == UNCONFINED
+        else phrase("Do not try the same call again; try another approach, or ask the user."),
     )
 
 
+UNCONFINED = phrase("no sandbox works on this machine")
+_NOTHING_CONFINES = phrase("Nothing would confine the command: it could read, change and send whatever the user can.")
+WHAT_CONFINES = phrase(
+    "Ask the user to run `ferrule doctor`, which says what the sandbox needs. Without one, a command runs only once "
+    "the user has approved it."
+)
+
+
+def lacks_sandbox(invocation: Invocation) -> bool:
+    """Whether nothing confines a command, and the user has not said that such commands may run."""
+    return invocation.tool.has_touches and invocation.info.unconfined in ("ask", "refuse")
+
+
+def asked_if_unconfined(decision: Decision, invocation: Invocation) -> Decision:
+    """No rule, mode or "always" lets a command run that nothing confines: it asks and says so, or is refused."""
+    if decision.verdict == Verdict.DENY or not lacks_sandbox(invocation):
+        return decision
+    if invocation.info.unconfined == "refuse":
+        return Decision(Verdict.DENY, UNCONFINED)
+    if decision.verdict == Verdict.ALLOW:
+        return Decision(Verdict.ASK, UNCONFINED, warning=_NOTHING_CONFINES)
+    if _NOTHING_CONFINES in decision.warning:
+        return decision
+    warning = joined(" ", [_NOTHING_CONFINES, decision.warning]) if decision.warning else _NOTHING_CONFINES
+    reason = phrase("{reason}, and {more}", reason=decision.reason, more=UNCONFINED)
+    return replace(decision, reason=reason, warning=warning)
+
+
 def tried_or_asked(decision: Decision, invocation: Invocation) -> Decision:
-    """What a policy says of a call: one that may only be tried, and cannot be, asks."""
+    """What a policy says of a call: one that may only be tried, and cannot be, asks, and so does one that nothing
+    confines.
+    """
+    decision = asked_if_unconfined(decision, invocation)
     if decision.tentative and not (invocation.info.tentative and invocation.tool.wants_context):
         return replace(decision, verdict=Verdict.ASK, tentative=False)
     return decision

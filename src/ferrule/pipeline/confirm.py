@@ -15,7 +15,7 @@ from ferrule.core.call import Approval
 from ferrule.core.errors import ErrorKind, Stage, StoppedError, ToolError, out_of_resources
 from ferrule.core.phrases import joined, phrase
 from ferrule.core.turns import Turns
-from ferrule.pipeline.authorise import JudgesEffects, denied, tried_or_asked
+from ferrule.pipeline.authorise import WHAT_CONFINES, JudgesEffects, denied, lacks_sandbox, tried_or_asked
 from ferrule.pipeline.stages import Decision, Verdict
 
 if TYPE_CHECKING:
@@ -249,6 +249,8 @@ def _refused(invocation: Invocation, answer: Answer) -> StoppedError:
 
 
 def _offer(invocation: Invocation, policy: Policy, session: Session) -> Offer | None:
+    if lacks_sandbox(invocation):
+        return None
     if isinstance(policy, Offers):
         return policy.offer(invocation, session)
     return Offer(invocation.always_rule)
@@ -268,7 +270,7 @@ _SAID_NO = phrase("the user denied it")
 
 def _nobody_to_ask(call: Call, policy: Policy) -> StoppedError:
     invocation = call.invocation
-    offer = policy.offer(invocation, call.session) if isinstance(policy, Offers) else None
+    offer = _offer(invocation, policy, call.session) if isinstance(policy, Offers) else None
     return StoppedError(
         Stage.CONFIRM,
         ErrorKind.PERMISSION,
@@ -283,6 +285,8 @@ def _nobody_to_ask(call: Call, policy: Policy) -> StoppedError:
 
 def _what_helps(invocation: Invocation, offer: Offer | None, policy: Policy) -> str:
     """How the person can let a call run where nobody can be asked."""
+    if lacks_sandbox(invocation):
+        return WHAT_CONFINES
     if not isinstance(policy, Offers):
         return phrase(
             "The program can give its Runtime an `ask` function, or policy=RulePolicy(allow=[{quoted}]).",

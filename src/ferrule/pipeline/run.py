@@ -359,6 +359,8 @@ class Runtime:
 
     async def _carry_out(self, call: Call) -> ToolResult:
         """Stages three to six."""
+        if call.invocation.tool.has_ready:
+            await call.invocation.ready(call.session)
         if authorise(call, self.policy) is not _ALLOW:
             await confirm(call, self.policy, self._asking)
         invocation, session, record = call.invocation, call.session, call.record

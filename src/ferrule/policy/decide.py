@@ -11,7 +11,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ferrule.core.phrases import joined, phrase
-from ferrule.pipeline.authorise import BYPASS, PLAN, READ_ONLY, TENTATIVE, Mode, never_asked
+from ferrule.pipeline.authorise import (
+    BYPASS,
+    PLAN,
+    READ_ONLY,
+    TENTATIVE,
+    Mode,
+    asked_if_unconfined,
+    lacks_sandbox,
+    never_asked,
+)
 from ferrule.pipeline.stages import Decision, Verdict
 from ferrule.policy.findings import Finding, Judgement, Lists, Request, Requests
 from ferrule.policy.rules import BUILT_IN, RuleSet, parse_rules
@@ -185,6 +194,13 @@ class RulePolicy:
         if self._doubts is not None and (why := self._doubts.about(invocation.tool)):
             findings[0].leave, findings[0].rule, findings[0].need = "", None, why
         judged = self._settled(invocation, request, lists, findings)
+        if lacks_sandbox(invocation):
+            decision = judged.decision
+            if judged.can_be_always and decision.verdict is Verdict.ASK:  # what a rule would answer is beside the point
+                decision = replace(decision, verdict=Verdict.ALLOW)
+            decision = asked_if_unconfined(decision, invocation)
+            by = judged.by if judged.decision.verdict is not Verdict.ALLOW else None
+            judged = replace(judged, decision=decision, by=by, can_be_always=False)
         if self.mode is Mode.DONT_ASK:
             return replace(judged, decision=never_asked(judged.decision))
         return replace(judged, decision=_warned(judged.decision, session)) if request.commands else judged
@@ -299,7 +315,7 @@ def _warned(decision: Decision, session: Session) -> Decision:
         "An unapproved command changed {names} in this shell, so the command may not do what it says.",
         names=names,
     )
-    return replace(decision, warning=warning)
+    return replace(decision, warning=joined(" ", [decision.warning, warning]) if decision.warning else warning)
 
 
 def _in_doubt(request: Request, lists: Lists, *, tried: bool) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ferrule.core.phrases import phrase
+from ferrule.pipeline.authorise import lacks_sandbox
 from ferrule.pipeline.stages import Verdict
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def explain(policy: RulePolicy, invocation: Invocation, session: Session) -> Exp
     findings = judged.findings
     if judged.request.commands and len(findings) > 1 and not (findings[0].denied or findings[0].asked):
         findings = findings[1:]  # of a tool that runs commands, the commands are what matters
-    box, box_why = _box(judged)
+    box, box_why = _box(judged, confined=not invocation.info.unconfined)
     dangers = {danger.part: danger.why for analysis in judged.request.commands for danger in analysis.dangers}
     tried = bool(judged.request.commands) and invocation.info.tentative
     allowed = decision.reason if decision.verdict is Verdict.ALLOW and not decision.tentative else ""
@@ -90,11 +91,13 @@ def explain(policy: RulePolicy, invocation: Invocation, session: Session) -> Exp
     )
 
 
-def _box(judged: Judgement) -> tuple[str, str]:
+def _box(judged: Judgement, *, confined: bool) -> tuple[str, str]:
     """The box that a command would get, and what that means."""
     decision = judged.decision
     if not judged.request.commands or decision.verdict is Verdict.DENY:
         return "", ""
+    if not confined:
+        return "", phrase("Nothing confines it: it has all of your permissions, your network and your secrets.")
     if decision.tentative:
         return "look", phrase(
             "It is tried in the look box: no network, no secret files, and its changes are held back until approved."
@@ -152,6 +155,11 @@ def _needed(policy: RulePolicy, invocation: Invocation, session: Session, judged
             "Approval each time, or removing `{text}` from {place}; an allow rule does not override it.",
             text=by.text,
             place=by.source.place,
+        )
+    if lacks_sandbox(invocation):
+        return phrase(
+            "A sandbox: `ferrule doctor` says what it needs. Without one every command asks, unless your own settings "
+            'have `shell.unconfined = "allow"`.'
         )
     offer = policy.offer(invocation, session)
     if decision.tentative:

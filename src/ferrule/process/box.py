@@ -28,7 +28,8 @@ from ferrule.core.phrases import phrase
 from ferrule.process import launcher
 from ferrule.process.folder_index import is_quiet
 from ferrule.process.owned_folders import remove_tree
-from ferrule.process.sandbox.denials import Denial, SandboxRefused
+from ferrule.process.sandbox.denials import Denial, SandboxRefused, too_large_layer
+from ferrule.process.sandbox.limits import could_not_join
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -306,6 +307,8 @@ async def open_box(
         # A launcher that is gone has started nothing: that is told before a command begins.
         if failure.step == "overlay":
             profile = replace(profile, layers=())
+        elif failure.step == "control group":
+            could_not_join(prepared.launch.joins)
         elif failure.why != _KILLED:
             raise
         prepared = await _prepare(sandbox, profile, arguments, terminal=terminal >= 0)
@@ -413,12 +416,7 @@ def _too_much(uppers: list[Path], profile: Profile, pids: Iterable[int]) -> Deni
     size, entries = _size(uppers)
     bound = profile.bounds.layer
     if size > bound or entries > _MOST_ENTRIES:
-        return Denial(
-            "layer size",
-            "",
-            f"The command was ended: it wrote more than {bound:,} bytes to the workspace without approval.",
-            "Write less, or ask the user to approve the command before it runs.",
-        )
+        return too_large_layer(bound)
     size, entries = _size([profile.temporary] if profile.temporary is not None else ())
     bound = profile.bounds.temporary
     if size + _size_of_unlinked(pids) > bound or entries > _MOST_ENTRIES:
@@ -482,7 +480,7 @@ class _Connection:
             "numbers": [0, 1, 2, *inherited],
             "contained": launch.contains_all,
             "limits": list(launch.limits),
-            "joins": launch.joins,
+            "joins": list(launch.joins),
             "overlays": [
                 (str(one.root), str(one.upper), str(one.work), [str(below) for below in one.below])
                 for one in launch.overlays

@@ -399,9 +399,9 @@ def _receive(port: _socket.socket) -> tuple[bytes, list[int]]:
 def _begin(order: dict[str, Any], port: _socket.socket, given: list[int], parent: int) -> NoReturn:
     step = "start"
     try:
-        if order["joins"]:
-            step = "control group"
-            with open(order["joins"], "wb", 0) as file:  # noqa: PTH123
+        step = "control group"
+        for group in order["joins"]:
+            with open(group, "wb", 0) as file:  # noqa: PTH123
                 file.write(b"0")
         if order["overlays"] or order["user_namespace"]:
             step = "overlay" if order["overlays"] else "namespace"

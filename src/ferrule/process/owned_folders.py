@@ -41,11 +41,10 @@ class OwnedFolder:
                 self._hold(mode)
 
     def _hold(self, mode: int) -> None:
-        """Make it ours, unless a sweep was quicker."""
+        """Make it ours, unless a sweep or another program was quicker."""
         with suppress(FileNotFoundError):
             self._held = os.open(self.path, _FOLDER)
-            lock(self._held)
-            if not self.is_there():
+            if not lock(self._held, _PATIENCE) or not self.is_there():
                 os.close(self._held)
                 self._held = -1
                 return

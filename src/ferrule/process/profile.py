@@ -25,6 +25,9 @@ class Bounds:
 
     processes: int | None = 512
     memory: int | None = None
+    """Bytes of each process."""
+    total_memory: int | None = None
+    """Bytes of all processes together; of each where no control group can count them."""
     file_size: int | None = 4 << 30
     open_files: int | None = 4096
     temporary: int = 2 << 30

@@ -228,6 +228,7 @@ class Calls:
             if isinstance(prepared, Invocation):
                 # The pipeline meets what goes wrong here again, and words it.
                 with suppress(DefinitionError, StoppedError):
+                    await prepared.ready(seat.session)
                     decision = allowed.policy.decide(prepared, seat.session)
                 if decision is not None and decision.verdict is Verdict.ASK:
                     approval = await self._question(live, allowed, seat, prepared, decision)

@@ -263,10 +263,13 @@ class Service:
     def _session_environment(self, workspace: Path) -> Environment:
         """As for a user's own session, but for folders besides the workspace: tenants would share those."""
         settings = self._all_settings
+        chosen = sandbox_choice(settings, workspace)
+        # An approver answers for a tenant; what runs with the service's own rights is for the operator to say.
+        unconfined = "allow" if chosen.unconfined == "allow" else "refuse"
         return Environment(
             hard_links=settings.files.hard_links,
             guarded=guarded_folders(settings, self.folder),
-            sandbox=sandbox_choice(settings, workspace),
+            sandbox=replace(chosen, unconfined=unconfined),
         )
 
     def servers_document(self) -> dict[str, Any]:

@@ -271,7 +271,7 @@ class _Preparation:
             first.add(_hidden(path))
         is_root = os.geteuid() == 0
         counted = is_root or self.nests
-        group = self._closing.enter_context(control_group(profile.bounds)) if is_root else None
+        group = self._closing.enter_context(control_group(profile.bounds))
         launch = Launch(
             first.add(self._arguments).line(
                 self._program, _begun(command, terminal, None if counted else profile.bounds.processes)
@@ -280,8 +280,8 @@ class _Preparation:
             "/",
             descriptors=tuple(self._descriptors),
             contains_all=True,
-            limits=limits_of(profile, processes=counted),
-            joins=str(group) if group is not None else "",
+            limits=limits_of(profile, processes=counted, group=group),
+            joins=group.joins,
             covered=covered,
             overlays=self._layers,
             mounts=self._mounts,
@@ -289,7 +289,13 @@ class _Preparation:
             info=info,
         )
         return Prepared(
-            launch, sweep=sweep, proxy=proxy, closing=self._closing, starting=self._starting, forwarder=forwarder
+            launch,
+            sweep=sweep,
+            proxy=proxy,
+            met=lambda: group.denials(profile),
+            closing=self._closing,
+            starting=self._starting,
+            forwarder=forwarder,
         )
 
     def _temporary(self) -> dict[str, str]:

@@ -19,7 +19,7 @@ from ferrule.process.profile import LayerMount, Profile
 from ferrule.process.sandbox.bubblewrap import Bubblewrap
 from ferrule.process.sandbox.denials import SandboxRefused
 from ferrule.process.sandbox.landlock_sandbox import LandlockSandbox
-from ferrule.process.sandbox.limits import can_count_processes
+from ferrule.process.sandbox.limits import can_group
 from ferrule.process.sandbox.places import find_program
 from ferrule.process.sandbox.sandbox import NoSandbox
 from ferrule.process.sandbox.seatbelt import Seatbelt
@@ -108,7 +108,7 @@ def _try_bubblewrap(inside: Sequence[Path], layers: Path | None) -> tuple[Sandbo
             break
     else:
         return None, Tried("bubblewrap", False, f"{program} does not work here ({complaint}); {_advice(complaint)}")
-    if os.geteuid() == 0 and not can_count_processes():
+    if os.geteuid() == 0 and "pids" not in can_group():
         sandbox.notes += (
             "the number of processes is not bounded: Ferrule runs as root and may not make control groups",
         )

@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ferrule.core.errors import ErrorKind, ToolError
+from ferrule.core.sizes import size_words
 from ferrule.process.sandbox.places import is_within, system_places
 
 if TYPE_CHECKING:
     from ferrule.process.profile import Profile
 
 Kind = Literal[
-    "write", "read", "guarded", "network", "processes", "file size", "layer size", "temporary size", "system call"
-]
+    "write", "read", "guarded", "network", "processes", "memory", "file size", "layer size", "temporary size",
+    "system call",
+]  # fmt: skip
+LIMITS: tuple[Kind, ...] = ("processes", "memory", "file size")
+"""What approval does not lift: every box has these limits."""
 
 HOSTS_SETTING = "`hosts` of `[sandbox]` in their settings"
 """Where a person allows a host."""
@@ -56,6 +60,10 @@ _BY_PROXY = re.compile(r"(?:CONNECT tunnel failed, response 403|403 Forbidden by
 _UNREACHABLE = re.compile(r"Network is unreachable|ENETUNREACH")
 _FORK = re.compile(
     r"fork: (?:retry: )?Resource temporarily unavailable|Cannot fork|can't start new thread|fork.*EAGAIN"
+)
+_NO_MEMORY = re.compile(
+    r"MemoryError|[Cc]annot allocate memory|ENOMEM|bad_alloc|runtime: out of memory|insufficient memory|"
+    r"memory exhausted|Sanitizer failed to allocate"
 )
 _TOO_LARGE = re.compile(r"File too large|EFBIG|File size limit exceeded")
 _BAD_CALL = re.compile(r"Bad system call")
@@ -232,16 +240,53 @@ def no_network(host: str, profile: Profile) -> Denial:
 
 
 def _bounds(exit_code: int, text: str, profile: Profile) -> Denial | None:
-    if _FORK.search(text) and profile.bounds.processes is not None:
-        message = f"The sandbox allows at most {profile.bounds.processes:,} processes and threads at once."
-        return Denial("processes", "", message, "Run fewer at once, for example with a lower number of jobs.")
-    if profile.bounds.file_size is not None and (_TOO_LARGE.search(text) or exit_code in (153, -25)):
-        message = f"The sandbox allows files of at most {profile.bounds.file_size:,} bytes."
-        return Denial("file size", "", message, "Write less, or split it into several files.")
+    bounds = profile.bounds
+    if _FORK.search(text) and bounds.processes is not None:
+        return processes_denial(profile)
+    if _NO_MEMORY.search(text) and bounds.memory is not None:
+        return memory_denial(profile, f"ran out of memory: one process may use at most {size_words(bounds.memory)}")
+    if bounds.file_size is not None and (_TOO_LARGE.search(text) or exit_code in (153, -25)):
+        if profile.layers and bounds.layer < bounds.file_size:
+            return too_large_layer(bounds.layer)
+        message = f"{profile.who} was kept from writing a file of more than {size_words(bounds.file_size)}."
+        return Denial(
+            "file size",
+            "",
+            message,
+            f"Write less, or split it into several files. {_sets(profile, 'file_size')}".rstrip(),
+        )
     if _BAD_CALL.search(text) or exit_code in (159, -31):
         message = "The sandbox ended the command because it made a system call of another machine's kind."
         return Denial("system call", "", message, "Use programs that are built for this machine.")
     return None
+
+
+def processes_denial(profile: Profile) -> Denial:
+    """The denial of a box that could not start another process."""
+    message = f"The sandbox allows at most {profile.bounds.processes or 0:,} processes and threads at once."
+    do = "Run fewer at once, for example with a lower number of jobs."
+    return Denial("processes", "", message, f"{do} {_sets(profile, 'processes')}".rstrip())
+
+
+def memory_denial(profile: Profile, what: str) -> Denial:
+    """The denial of a box that used too much memory; `what` says how much that is."""
+    do = "Use less memory at once, for example with fewer jobs."
+    return Denial("memory", "", f"{profile.who} {what}.", f"{do} {_sets(profile, 'memory')}".rstrip())
+
+
+def too_large_layer(bound: int) -> Denial:
+    """The denial of a look box that wrote more than its layers may hold."""
+    return Denial(
+        "layer size",
+        "",
+        f"The command was ended: it wrote more than {bound:,} bytes to the workspace without approval.",
+        "Write less, or ask the user to approve the command before it runs.",
+    )
+
+
+def _sets(profile: Profile, name: str) -> str:
+    """Where the user sets a limit on commands."""
+    return f"`shell.{name}` in the user's settings sets the limit." if profile.home is None else ""
 
 
 def _shown(whole: str, roots: list[str]) -> str:

@@ -104,8 +104,8 @@ class LandlockSandbox:
                 environment,
                 os.path.realpath(profile.folder),
                 descriptors=(rules,),
-                limits=limits_of(profile, processes=True, beside=beside),
-                joins=str(group) if group is not None else "",
+                limits=limits_of(profile, processes=True, beside=beside, group=group),
+                joins=group.joins,
                 takes_terminal=terminal,
                 rules=rules,
                 filter=build_filter(machine, namespaces=False, changes=not profile.look),
@@ -117,7 +117,7 @@ class LandlockSandbox:
             )
             if sweep is not None:
                 sweep.begin()
-            return Prepared(launch, sweep=sweep, closing=closing, starting=starting)
+            return Prepared(launch, sweep=sweep, met=lambda: group.denials(profile), closing=closing, starting=starting)
         except BaseException:
             starting.close()
             closing.close()

@@ -16,7 +16,7 @@ from ferrule.process.sandbox.denials import HOSTS_SETTING, Denial, SandboxRefuse
 from ferrule.process.sandbox.limits import control_group, limits_of, threads_of_person
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
     from ferrule.process.profile import LayerMount, Profile
@@ -53,8 +53,8 @@ class Launch:
     """Whether ending the program surely ends whatever it started (it is the first of a process namespace)."""
     limits: tuple[tuple[int, int], ...] = ()
     """Of the `resource` module: which, and how much."""
-    joins: str = ""
-    """The file that a process writes to, to join its control group."""
+    joins: tuple[str, ...] = ()
+    """The files that a process writes to, to join its control groups."""
     covered: tuple[str, ...] = ()
     """Folders and files that are hidden from all, covered in a view of the file system that many boxes start from."""
     overlays: tuple[LayerMount, ...] = ()
@@ -89,6 +89,7 @@ class Prepared:
         *,
         sweep: Sweep | None = None,
         proxy: Proxy | None = None,
+        met: Callable[[], tuple[Denial, ...]] = tuple,
         closing: ExitStack | None = None,
         starting: ExitStack | None = None,
         forwarder: bytes | None = None,
@@ -98,6 +99,7 @@ class Prepared:
         """What the command line of the sandbox's own process inside has in it, where there is one."""
         self._sweep = sweep
         self._proxy = proxy
+        self._met = met
         self._closing = closing or ExitStack()
         self._starting = starting or ExitStack()
 
@@ -115,7 +117,9 @@ class Prepared:
         return self._sweep is not None and self._sweep.watches
 
     def after_command(self) -> tuple[Denial, ...]:
-        """Undo what happened to guarded places since it was prepared; tell of it, and of hosts that were refused."""
+        """Undo what happened to guarded places since it was prepared; tell of it, of hosts that were refused, and of
+        limits that were met.
+        """
         denials = self._sweep.end() if self._sweep is not None else ()
         hosts = self._proxy.take_denied() if self._proxy is not None else ()
         refused = (
@@ -127,7 +131,7 @@ class Prepared:
             )
             for host in hosts
         )
-        return (*denials, *refused)
+        return (*denials, *refused, *self._met())
 
     def release(self) -> None:
         """Let go of what the start alone needed."""
@@ -205,16 +209,16 @@ class NoSandbox:
         environment = clean_environment(os.environ, profile.environment)
         closing = ExitStack()
         group = closing.enter_context(control_group(profile.bounds))
-        limits = limits_of(profile, processes=True, beside=threads_of_person())
+        limits = limits_of(profile, processes=True, beside=threads_of_person(), group=group)
         launch = Launch(
             CommandLine((found_program(arguments[0], environment), *arguments[1:])),
             environment,
             os.path.realpath(profile.folder),
             limits=tuple(one for one in limits if one[0] == resource.RLIMIT_NPROC),  # a fork bomb is never wanted
-            joins=str(group) if group is not None else "",
+            joins=group.joins,
             takes_terminal=terminal,
         )
-        return Prepared(launch, closing=closing)
+        return Prepared(launch, met=lambda: group.denials(profile), closing=closing)
 
     def explain_denial(self, exit_code: int, stderr_text: str, profile: Profile) -> Denial | None:
         """Nothing was kept from it."""
