@@ -117,8 +117,9 @@ class LookSettings(_Section):
 
 @dataclass(slots=True)
 class ShellSettings(_Section):
-    """How commands run before anyone has approved them."""
+    """How commands run before anyone has approved them, and which folders besides the workspace all of them `see`."""
 
+    see: list[Path] = field(default_factory=list[Path])
     look: LookSettings = field(default_factory=LookSettings)
 
 
@@ -574,12 +575,14 @@ def _narrowed(project: Mapping[str, Any], asked: Settings, person: Settings, set
         set_aside.append(f"sandbox.enabled = {sandbox.pop('enabled')!r}")
     set_aside += [f"sandbox.{key}" for key in _OPENED if sandbox.get(key) and sandbox.pop(key)]
     kept["sandbox"] = sandbox
+    shell = dict(project.get("shell", {}))
+    set_aside += ["shell.see"] if shell.pop("see", None) else []
     ignored = asked.shell.look.ignored
-    if "shell" in project and ignored != person.shell.look.ignored:
+    if shell and ignored != person.shell.look.ignored:
         if ignored == "keep":
             set_aside.append("shell.look.ignored = 'keep'")
         else:
-            kept["shell"] = project["shell"]
+            kept["shell"] = shell
     kept["assistant"] = _narrowed_assistant(project.get("assistant", {}), person, set_aside)
     # Servers are kept: each waits for the person's word of its own. But none takes the place of the person's.
     servers = dict(project.get("mcp_servers", {}))

@@ -155,12 +155,14 @@ async def _work(
     terminal: bool = False,
     may_move: bool = False,
 ) -> tuple[Ended, Told]:
+    from ferrule.process.sandbox.hiding import MOST_COVERED
     from ferrule.process.shell.running import boxes
 
     session = context.session
     shell = shell_of(session)
     may_step_aside = not terminal and not may_move and sandbox_of(session).has_layers
-    if not await _begin(context, alone=may_step_aside):
+    # Only a layer hides very many files one by one.
+    if (may_step_aside and len(profile.hidden) > MOST_COVERED) or not await _begin(context, alone=may_step_aside):
         if (done := await _work_aside(context, text, seconds, profile)) is not None:
             return done
         await _begin(context)
@@ -382,7 +384,11 @@ class _Trial:
                 seconds=f"{self._seconds:g}",
             )
             return (Barrier("time", "", why),)
+        from ferrule.process.sandbox.denials import SAID_ONLY
+
         denials = denials_of(self._session, self._text, ended, profile)
+        said = [one for one in denials if one.kind in SAID_ONLY]
+        self._told.notes += [f"{one.message} {one.suggestion}" for one in said]
         met = [one for one in denials if one.kind == "read" and not refers_to(self._text, one.subject)]
         if met:
             self._told.notes.append(_hidden_on_the_way(met, files_of(self._session).paths))
@@ -390,7 +396,7 @@ class _Trial:
         return tuple(
             Barrier(kinds.get(one.kind, "limit"), one.subject, one.message)  # type: ignore[arg-type]
             for one in denials
-            if one not in met
+            if one not in met and one not in said
         )
 
 
@@ -400,13 +406,13 @@ def _effect_lines(told: Told) -> list[str]:
 
 def denials_of(session: Session, text: str, ended: Ended, profile: Profile) -> list[Denial]:
     """What its box kept a command from: what the box itself knows, or else what the command complained of."""
-    from ferrule.process.sandbox.denials import hidden_met
+    from ferrule.process.sandbox.denials import SAID_ONLY, hidden_met
 
     sandbox, code = sandbox_of(session), ended.exit_code or 0
     denials = list(ended.denials)
     if sandbox.confines:
         denials += hidden_met(f"{ended.stderr}\n{ended.stdout}", profile)  # `2>&1`, and a terminal
-    if not denials and sandbox.confines:
+    if all(one.kind in SAID_ONLY for one in denials) and sandbox.confines:
         found = (
             sandbox.explain_denial(code, ended.stderr, profile)
             or sandbox.explain_denial(code, ended.stdout, profile)  # `2>&1`, and a terminal

@@ -60,10 +60,12 @@ class SandboxChoice:
     enabled: bool = True
     hosts: Sequence[str] | None = None
     writable: Sequence[Path] = ()
+    see: Sequence[Path] = ()
+    """Folders that commands may read besides the workspace."""
     ignored: Literal["session", "drop", "keep", "ask"] = "session"
 
     def __post_init__(self) -> None:
-        _refuse_single("SandboxChoice", hosts=self.hosts, writable=self.writable)
+        _refuse_single("SandboxChoice", hosts=self.hosts, writable=self.writable, see=self.see)
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)

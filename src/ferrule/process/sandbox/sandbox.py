@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ferrule.process.profile import LayerMount, Profile
     from ferrule.process.sandbox.guarded import Sweep
+    from ferrule.process.sandbox.outside import Outside
     from ferrule.process.sandbox.proxy import Proxy
 
 
@@ -89,6 +90,7 @@ class Prepared:
         *,
         sweep: Sweep | None = None,
         proxy: Proxy | None = None,
+        outside: Outside | None = None,
         closing: ExitStack | None = None,
         starting: ExitStack | None = None,
         forwarder: bytes | None = None,
@@ -98,6 +100,7 @@ class Prepared:
         """What the command line of the sandbox's own process inside has in it, where there is one."""
         self._sweep = sweep
         self._proxy = proxy
+        self._outside = outside
         self._closing = closing or ExitStack()
         self._starting = starting or ExitStack()
 
@@ -115,7 +118,9 @@ class Prepared:
         return self._sweep is not None and self._sweep.watches
 
     def after_command(self) -> tuple[Denial, ...]:
-        """Undo what happened to guarded places since it was prepared; tell of it, and of hosts that were refused."""
+        """Undo what happened to guarded places since it was prepared; tell of it, of hosts that were refused, and of
+        what was written outside the workspace.
+        """
         denials = self._sweep.end() if self._sweep is not None else ()
         hosts = self._proxy.take_denied() if self._proxy is not None else ()
         refused = (
@@ -127,7 +132,13 @@ class Prepared:
             )
             for host in hosts
         )
-        return (*denials, *refused)
+        left = self._outside.left() if self._outside is not None else None
+        return (*denials, *refused, *((left,) if left is not None else ()))
+
+    @property
+    def private(self) -> str:
+        """The folder with what the command writes outside the workspace; empty without one."""
+        return self._outside.path if self._outside is not None else ""
 
     def release(self) -> None:
         """Let go of what the start alone needed."""
