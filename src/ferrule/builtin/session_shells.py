@@ -305,7 +305,7 @@ def _begun(session: Session, show: Callable[[Sequence[LayerMount]], Profile]) ->
     aside = session_layer(session)
     layers = aside.begin() if aside is not None else ()
     try:
-        profile = show([LayerMount(one.root, one.upper, one.work, one.below) for one in layers])
+        profile = show([LayerMount(one.root, one.upper, one.work, one.below, aside and aside.masks) for one in layers])
     except BaseException:
         if aside is not None:
             aside.end(layers)

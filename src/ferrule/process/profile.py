@@ -45,6 +45,8 @@ class LayerMount:
     upper: Path
     work: Path
     below: tuple[Path, ...] = ()
+    masks: Path | None = None
+    """A folder for layers that cover hidden files, where they are very many. It is there as long as any box."""
 
 
 @dataclass(slots=True, frozen=True)

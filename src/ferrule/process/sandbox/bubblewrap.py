@@ -103,7 +103,7 @@ def layers_over(roots: Sequence[str], profile: Profile) -> tuple[LayerMount, ...
                 os.chown(upper, state.st_uid, state.st_gid)
             os.chmod(upper, stat.S_IMODE(state.st_mode))  # noqa: PTH101
             os.utime(upper, ns=(state.st_atime_ns, state.st_mtime_ns))
-            found.append(LayerMount(Path(root), upper, work, tuple(lower)))
+            found.append(LayerMount(Path(root), upper, work, tuple(lower), layer.masks))
     return tuple(found)
 
 
@@ -269,8 +269,8 @@ class _Preparation:
             root = str(layer.root)
             below = [path for path in hidden if path.startswith(f"{root}/") and os.path.lexists(path)]
             below = [path for path in below if not any(is_within(path, mount) for mount in self._mounts)]
-            if below:
-                covering = mask(root, below, layer.upper)
+            if below and layer.masks is not None:
+                covering = mask(root, sorted(below), layer.masks)
                 layers = (*self._layers[:at], replace(layer, below=(covering, *layer.below)), *self._layers[at + 1 :])
                 self._layers = layers
                 hidden = list(dict.fromkeys(hidden).keys() - set(below))

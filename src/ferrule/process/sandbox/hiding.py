@@ -7,35 +7,39 @@ Where the workspace has no layers, as when a box writes to it, the folders that 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
-import threading
+import tempfile
 from collections import Counter
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ferrule.core.phrases import phrase
 from ferrule.process.arguments import ProgramWords
-from ferrule.process.owned_folders import OwnedFolder
 from ferrule.process.sandbox.denials import SandboxRefused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
 MOST_COVERED = 64
 """Places that are covered one by one."""
 _MOST_WITHOUT_LAYER = 256
-_MOST_MASKS = 4
 
 
 def names_of_hidden(hidden: Sequence[Path], roots: Sequence[str]) -> list[str]:
     """The real paths of what must be hidden, and every other name in the workspace under which a file of it is known:
     a hard link is as good as the file.
     """
-    names = dict.fromkeys(os.path.realpath(path) for path in hidden)
+    folders = {folder: os.path.realpath(folder) for folder in {path.parent for path in hidden}}
+    names = dict.fromkeys(_real(str(path), folders[path.parent], path.name) for path in hidden)
     names |= dict.fromkeys(other_names(names, roots))
     return outermost(names)
+
+
+def _real(path: str, folder: str, name: str) -> str:
+    return os.path.realpath(path) if os.path.islink(path) else os.path.join(folder, name)  # noqa: PTH114, PTH118
 
 
 def outermost(paths: Iterable[str]) -> list[str]:
@@ -119,35 +123,29 @@ def gathered(places: Sequence[str], roots: Sequence[str]) -> list[str]:
     return sorted(found)
 
 
-_lock = threading.Lock()
-_masks: dict[tuple[str, str, frozenset[str]], OwnedFolder] = {}
+def mask(root: str, places: Sequence[str], masks: Path) -> Path:
+    """A layer in `masks` that covers places below a root. It is never changed: boxes that run may have it."""
+    named = hashlib.sha256("\0".join((root, *places)).encode(errors="surrogateescape")).hexdigest()
+    made = masks / named
+    if not made.is_dir():
+        masks.mkdir(mode=0o700, exist_ok=True)
+        new = Path(tempfile.mkdtemp(prefix="new-", dir=masks))
+        _fill(str(new), root, places)
+        with suppress(FileExistsError, OSError):  # another command was faster
+            new.rename(made)
+    return made
 
 
-def mask(root: str, places: Iterable[str], beside: Path) -> Path:
-    """A layer that covers places below a root; on the file system of the layer `beside` it."""
-    key = root, str(beside.parent), frozenset(places)
-    with _lock:
-        made = _masks.pop(key, None)
-        if made is None or not made.is_there():
-            made = OwnedFolder(beside.parent, prefix="mask-")
-            _fill(str(made.path), root, key[2])
-        _masks[key] = made
-        for old in list(_masks)[:-_MOST_MASKS]:
-            _masks.pop(old)  # removed by a later sweep: a box may still use it
-    return made.path
-
-
-def _fill(folder: str, root: str, places: frozenset[str]) -> None:
+def _fill(folder: str, root: str, places: Sequence[str]) -> None:
     """Folders look like those that they are seen in place of; the files are one, for as long as it can have names."""
     _look_like(folder, root)
-    known, first = {root}, ""
-    for path in sorted(places):
+    known, first = {""}, ""
+    for path in places:
         inner = path[len(root) :]
-        for above in reversed(list(_above(inner))):
-            if root + above not in known:
-                known.add(root + above)
-                os.mkdir(folder + above)  # noqa: PTH102 - of very many
-                _look_like(folder + above, root + above)
+        for above in reversed([one for one in _above(inner) if one not in known]):
+            known.add(above)
+            os.mkdir(folder + above)  # noqa: PTH102 - of very many
+            _look_like(folder + above, root + above)
         try:
             os.link(first, folder + inner)
         except OSError:

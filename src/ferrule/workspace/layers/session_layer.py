@@ -30,6 +30,7 @@ IgnoredFiles = Literal["session", "drop", "keep", "ask"]
 """What becomes of files that git ignores: they stay with the session, or are dropped, or are applied without a
 question, or are asked about like all others."""
 MOST_KEPT = 2 << 30
+_MEMORY = Path("/dev/shm")  # noqa: S108 - a folder in it is ours alone
 
 
 class SessionLayer:
@@ -42,6 +43,11 @@ class SessionLayer:
         self._lock = threading.Lock()
         self._owned = OwnedFolder(folder)
         self._folder = self._owned.path
+        # In memory where that can be: a folder for each of thousands takes long to make and to remove on a disk.
+        memory = os.access(_MEMORY, os.W_OK | os.X_OK)
+        self._masks = OwnedFolder(_MEMORY if memory else self._folder, prefix="ferrule-masks-")
+        self.masks = self._masks.path
+        """For layers that cover hidden files."""
         self._kept = [_Kept(root.path, self._folder / "session" / str(at)) for at, root in enumerate(paths.roots)]
         self._running: set[Path] = set()
         self._waiting: list[LayerChanges] = []
@@ -83,6 +89,7 @@ class SessionLayer:
     def close(self) -> None:
         """Remove everything, and let go of the folder."""
         with self._lock:
+            self._masks.close()
             self._owned.close()
             leave_no_fallback()
 
